@@ -1,0 +1,39 @@
+//! Keys as commands name them, and the form they have inside the tree.
+
+/// The small number that stands for a namespace in memory. Slots are handed out by the engine;
+/// a namespace id (never used again, decision N7) stands behind each.
+pub type Slot = u8;
+
+/// A sequence number: one per operation, never reused for another that may survive (rule I1).
+pub type Seq = u64;
+
+/// A user's key with its hash, which is computed once a request.
+///
+/// The hash covers the bytes only, not the namespace, so that it can be computed before the
+/// key's latch is held and stays right when databases are swapped.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    /// Namespace slot, as `Engine::slot_of` gave it.
+    pub slot: Slot,
+    /// The user's bytes, at most 512 MiB.
+    pub bytes: &'a [u8],
+    /// `Engine::hash(bytes)`.
+    pub hash: u64,
+}
+
+/// What the engine stores beside a value and never interprets, except for the expiry time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Meta {
+    /// Type and encoding bits of the layer above; the low five bits are stored.
+    pub flags: u8,
+    /// Absolute expiry in milliseconds since the epoch; 0 stands for none.
+    pub expire_at_ms: u64,
+}
+
+impl Meta {
+    /// True when the value has an expiry time at or before `now_ms`.
+    #[must_use]
+    pub fn is_expired(&self, now_ms: u64) -> bool {
+        self.expire_at_ms != 0 && self.expire_at_ms <= now_ms
+    }
+}

@@ -1,0 +1,12 @@
+//! The FLSM-tree: an LSM-tree that keeps deleted keys in a side table, the cemetery, instead of
+//! tombstones in the tree. See `engine/DESIGN.md` for the parts and their rules.
+#![deny(unsafe_code)]
+
+mod key;
+mod store;
+
+pub use key::{Key, Meta, Seq, Slot};
+pub use store::{
+    Commit, Engine, EngineError, Entry, Found, Latched, LoadPin, OwnedKey, ScanItem, ScanRange,
+    Stats, SyncPolicy, Tx, TxBuf,
+};

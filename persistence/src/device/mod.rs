@@ -1,0 +1,8 @@
+//! Devices: everything that touches a medium goes through [`Storage`] and [`File`].
+//!
+//! The real implementation is [`DiskStorage`]; tests use a simulated one that can lose, tear and
+//! reorder what was not synced.
+
+mod storage;
+
+pub use storage::{File, Storage, StorageError, StorageResult};

@@ -1,0 +1,154 @@
+//! What a command sees while it runs.
+
+use super::{CommandError, CommandSpec};
+use crate::client::Client;
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{Entry, Found, Key, Meta, Tx};
+
+/// The arguments of one request: ranges of the read buffer, or a queued copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Args<'a> {
+    buf: &'a [u8],
+    ranges: &'a [(u32, u32)],
+}
+
+impl<'a> Args<'a> {
+    /// Arguments given as (start, end) positions in `buf`.
+    #[must_use]
+    pub fn new(buf: &'a [u8], ranges: &'a [(u32, u32)]) -> Self {
+        Self { buf, ranges }
+    }
+
+    /// Number of arguments, the command's name included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// True when there is not even a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Argument `index`; 0 is the command's name.
+    #[must_use]
+    pub fn get(&self, index: usize) -> &'a [u8] {
+        let (start, end) = self.ranges[index];
+        &self.buf[start as usize..end as usize]
+    }
+
+    /// All arguments from `index` on.
+    pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+        let buf = self.buf;
+        self.ranges[index..].iter().map(move |&(start, end)| &buf[start as usize..end as usize])
+    }
+}
+
+/// Everything a command may use. Replies go to `out`; a command that returns an error has its
+/// partial reply dropped by the dispatcher, so it must not have changed anything by then.
+pub struct Ctx<'a, 'e> {
+    /// Shared state: configuration, statistics, list of clients.
+    pub server: &'a Server,
+    /// This connection: database, name, protocol, transaction state.
+    pub client: &'a mut Client,
+    /// The request.
+    pub args: Args<'a>,
+    /// The command's row.
+    pub spec: &'static CommandSpec,
+    /// Where the reply goes.
+    pub out: &'a mut Reply,
+    /// The transaction with the latches of the command's keys; `None` for `Class::Local`.
+    pub tx: Option<&'a mut Tx<'e>>,
+    /// Time at which the request is executed, in ms since the epoch: one instant for the request.
+    pub now_ms: u64,
+}
+
+impl<'e> Ctx<'_, 'e> {
+    /// The transaction.
+    ///
+    /// # Panics
+    /// When the command's class has none: a mistake in the command table.
+    pub fn tx(&mut self) -> &mut Tx<'e> {
+        self.tx.as_deref_mut().expect("command class has a transaction")
+    }
+
+    /// Argument `index` as a key of the client's database.
+    pub fn key(&self, index: usize) -> Key<'_> {
+        self.key_in(self.client.db, self.args.get(index))
+    }
+
+    /// `bytes` as a key of database `db`.
+    pub fn key_in<'k>(&self, db: usize, bytes: &'k [u8]) -> Key<'k> {
+        let engine = &self.server.engine;
+        Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) }
+    }
+
+    /// Value of a key of database `db`, for reading: an expired one is deleted first (rule X3, logged
+    /// as DEL) and reads as absent; hits, misses and the access time are counted.
+    pub fn read(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
+        let found = self.peek(db, key).is_some();
+        self.server.stats.count_lookup(found);
+        self.peek(db, key)
+    }
+
+    /// The same for a command that will write the key: no hit or miss is counted.
+    pub fn peek(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
+        let now_ms = self.now_ms;
+        let key = self.key_in(db, key);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let expired = match tx.find(key) {
+            Found::Live(entry) => entry.meta().is_expired(now_ms),
+            Found::Absent => return None,
+            Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
+        };
+        if expired {
+            tx.delete(key);
+            tx.log(db, &crate::resp::command_bytes(&[b"DEL", key.bytes]));
+            self.server.stats.count_expired(1);
+            return None;
+        }
+        match tx.find(key) {
+            Found::Live(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// Writes `value` under `key`: one operation. Log it with [`Ctx::log_request`] or [`Ctx::log`].
+    pub fn put(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
+        let key = self.key_in(db, key);
+        self.tx().put(key, meta, value);
+        self.client.signal_modified(self.server, db, key);
+    }
+
+    /// Deletes `key`: one operation, or none (and false) when it is absent.
+    pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
+        let key = self.key_in(db, key);
+        let was = self.tx().delete(key);
+        if was {
+            self.client.signal_modified(self.server, db, key);
+        }
+        was
+    }
+
+    /// Logs the request as it came. Right only for commands whose replay on the same state gives the
+    /// same operations: no relative time, no randomness.
+    pub fn log_request(&mut self) {
+        let mut bytes = Vec::new();
+        crate::resp::write_command(&mut bytes, self.args.from(0));
+        let db = self.client.db;
+        self.tx().log(db, &bytes);
+    }
+
+    /// Logs another command instead of the request: its outcome.
+    pub fn log(&mut self, db: usize, args: &[&[u8]]) {
+        let bytes = crate::resp::command_bytes(args);
+        self.tx().log(db, &bytes);
+    }
+
+    /// Argument `index` as a signed 64-bit integer, with Redis' strictness (no sign `+`, no blanks).
+    pub fn int_arg(&self, index: usize) -> Result<i64, CommandError> {
+        crate::number::parse_i64(self.args.get(index)).ok_or(CommandError::NotInteger)
+    }
+}

@@ -1,0 +1,58 @@
+//! Commands: one declarative table, and one file a command group.
+//!
+//! A command is a function from its arguments and the values of its keys to a reply and changes.
+//! The dispatcher has done everything else before it is called: arity, authentication, latches of
+//! all its keys, loading of cold ones.
+
+mod context;
+mod error;
+
+pub use context::{Args, Ctx};
+pub use error::{CommandError, CommandResult};
+
+/// How a command is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Touches the connection or the server only; no latch, no transaction.
+    Local,
+    /// Works on the keys that its key specification names: they are latched and, where
+    /// `reads_values` says so, in memory. `Ctx::tx` is there.
+    Keyed,
+    /// Needs every latch (FLUSHALL, SWAPDB). `Ctx::tx` is there, under `Latched::All`.
+    Exclusive,
+    /// Walks the key space and may block on I/O (SCAN, KEYS, DBSIZE, RANDOMKEY): runs on a helper
+    /// thread, without a transaction outside MULTI and under `Latched::All` inside.
+    Offload,
+}
+
+/// Where a command's keys are among its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Index of the first key argument (the command's name is 0); 0 when it has none.
+    pub first: usize,
+    /// Index of the last one; negative counts from the end.
+    pub last: isize,
+    /// Distance between keys.
+    pub step: usize,
+}
+
+/// One row of the command table. The documentation part (summary, since, arguments...) lives in the
+/// generated table that COMMAND DOCS prints.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// Lower-case name, as COMMAND prints it.
+    pub name: &'static str,
+    /// Number of arguments including the name; negative: at least that many.
+    pub arity: i32,
+    /// Redis' flags: `write`, `readonly`, `denyoom`, `fast`, `noscript`...
+    pub flags: &'static [&'static str],
+    /// Where the keys are.
+    pub keys: KeyRange,
+    /// How it is run.
+    pub class: Class,
+    /// False for commands that never look at an old value whatever their arguments (a key that is
+    /// cold may then be overwritten unread); SET decides by its arguments.
+    pub reads_values: bool,
+    /// The function.
+    pub run: fn(&mut Ctx<'_, '_>) -> CommandResult,
+}

@@ -1,0 +1,3 @@
+//! `sexton-server`: reads the configuration, opens the store, serves.
+
+fn main() {}

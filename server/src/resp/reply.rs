@@ -1,0 +1,165 @@
+//! Replies: RESP2 or RESP3 bytes appended to a connection's output buffer.
+
+/// Writes replies in the protocol version the client chose with HELLO.
+#[derive(Debug, Default)]
+pub struct Reply {
+    buf: Vec<u8>,
+    resp3: bool,
+}
+
+impl Reply {
+    /// An empty buffer for RESP2.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Switches between RESP2 (false) and RESP3 (true).
+    pub fn set_resp3(&mut self, resp3: bool) {
+        self.resp3 = resp3;
+    }
+
+    /// True under RESP3.
+    #[must_use]
+    pub fn is_resp3(&self) -> bool {
+        self.resp3
+    }
+
+    /// The bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.buf
+    }
+
+    /// The buffer itself, for the network layer.
+    pub fn buf_mut(&mut self) -> &mut Vec<u8> {
+        &mut self.buf
+    }
+
+    /// Length in bytes, to `truncate` back to when a command fails half way.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.buf.len()
+    }
+
+    /// True when nothing was written.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.buf.is_empty()
+    }
+
+    /// Drops everything behind `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.buf.truncate(len);
+    }
+
+    /// Ready-made protocol bytes.
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.buf.extend_from_slice(bytes);
+    }
+
+    fn header(&mut self, kind: u8, number: i64) {
+        let mut digits = itoa::Buffer::new();
+        self.buf.push(kind);
+        self.buf.extend_from_slice(digits.format(number).as_bytes());
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// `+OK`.
+    pub fn ok(&mut self) {
+        self.buf.extend_from_slice(b"+OK\r\n");
+    }
+
+    /// A simple string; must hold no CR or LF.
+    pub fn simple(&mut self, text: &str) {
+        self.buf.push(b'+');
+        self.buf.extend_from_slice(text.as_bytes());
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// An error with its prefix (`ERR ...`, `WRONGTYPE ...`); CR and LF become blanks.
+    pub fn error(&mut self, text: &[u8]) {
+        self.buf.push(b'-');
+        self.buf.extend(text.iter().map(|&b| if b == b'\r' || b == b'\n' { b' ' } else { b }));
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// An integer.
+    pub fn int(&mut self, number: i64) {
+        self.header(b':', number);
+    }
+
+    /// A bulk string.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.header(b'$', bytes.len() as i64);
+        self.buf.extend_from_slice(bytes);
+        self.buf.extend_from_slice(b"\r\n");
+    }
+
+    /// A missing value: `$-1` or `_`.
+    pub fn null(&mut self) {
+        self.buf.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"$-1\r\n" });
+    }
+
+    /// A missing array: `*-1` or `_`.
+    pub fn null_array(&mut self) {
+        self.buf.extend_from_slice(if self.resp3 { b"_\r\n" } else { b"*-1\r\n" });
+    }
+
+    /// Header of an array of `len` elements, which follow.
+    pub fn array(&mut self, len: usize) {
+        self.header(b'*', len as i64);
+    }
+
+    /// Header of a map of `pairs`; a flat array under RESP2.
+    pub fn map(&mut self, pairs: usize) {
+        if self.resp3 {
+            self.header(b'%', pairs as i64);
+        } else {
+            self.header(b'*', 2 * pairs as i64);
+        }
+    }
+
+    /// Header of a set; an array under RESP2.
+    pub fn set(&mut self, len: usize) {
+        self.header(if self.resp3 { b'~' } else { b'*' }, len as i64);
+    }
+
+    /// Header of a push message; an array under RESP2.
+    pub fn push(&mut self, len: usize) {
+        self.header(if self.resp3 { b'>' } else { b'*' }, len as i64);
+    }
+
+    /// A boolean: `#t`/`#f` or 1/0.
+    pub fn boolean(&mut self, value: bool) {
+        if self.resp3 {
+            self.buf.extend_from_slice(if value { b"#t\r\n" } else { b"#f\r\n" });
+        } else {
+            self.int(i64::from(value));
+        }
+    }
+
+    /// A floating point number already formatted as Redis formats it.
+    pub fn double(&mut self, text: &str) {
+        if self.resp3 {
+            self.buf.push(b',');
+            self.buf.extend_from_slice(text.as_bytes());
+            self.buf.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk(text.as_bytes());
+        }
+    }
+
+    /// A text with a three-letter format (`txt`, `mkd`); a bulk string under RESP2.
+    pub fn verbatim(&mut self, format: &str, text: &[u8]) {
+        if self.resp3 {
+            self.header(b'=', text.len() as i64 + 4);
+            self.buf.extend_from_slice(format.as_bytes());
+            self.buf.push(b':');
+            self.buf.extend_from_slice(text);
+            self.buf.extend_from_slice(b"\r\n");
+        } else {
+            self.bulk(text);
+        }
+    }
+}

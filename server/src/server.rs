@@ -1,0 +1,33 @@
+//! State shared by all workers.
+
+use sexton_engine::Engine;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The server: engine, statistics, configuration.
+pub struct Server {
+    /// The store.
+    pub engine: Engine,
+    /// Counters of INFO.
+    pub stats: Counters,
+}
+
+/// Counters of INFO stats.
+#[derive(Debug, Default)]
+pub struct Counters {
+    hits: AtomicU64,
+    misses: AtomicU64,
+    expired_keys: AtomicU64,
+}
+
+impl Counters {
+    /// A key was looked up for reading.
+    pub fn count_lookup(&self, found: bool) {
+        let counter = if found { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Keys were deleted because their time had come.
+    pub fn count_expired(&self, keys: u64) {
+        self.expired_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+}
