@@ -227,7 +227,10 @@ impl Engine {
     /// Live keys of the newest state in key order, from all memtables and tables whatever the DRAM
     /// table holds. Blocks on I/O: never call it on a worker thread. The view is taken at the call;
     /// latches must not be held by the caller (use [`Tx::scan`] under `Latched::All`).
-    pub fn scan(&self, range: ScanRange) -> Box<dyn Iterator<Item = Result<ScanItem, EngineError>> + Send> {
+    pub fn scan(
+        &self,
+        range: ScanRange,
+    ) -> Box<dyn Iterator<Item = Result<ScanItem, EngineError>> + Send> {
         let mut buf = TxBuf::default();
         let tx = self.begin(Latched::All, &mut buf);
         let items = tx.collect(&range);
@@ -239,7 +242,12 @@ impl Engine {
     /// as in Redis). May block on I/O until unresolved overwrites are settled (N9).
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let slot = self.slot_of(db);
-        Ok(self.0.shards.iter().map(|s| s.lock().map.keys().filter(|k| k.0 == slot).count() as u64).sum())
+        Ok(self
+            .0
+            .shards
+            .iter()
+            .map(|s| s.lock().map.keys().filter(|k| k.0 == slot).count() as u64)
+            .sum())
     }
 
     /// Count of live keys and of keys with an expiry as known now, and how many overwrites are not

@@ -55,7 +55,9 @@ impl fmt::Display for CommandError {
             Self::Overflow => f.write_str("ERR increment or decrement would overflow"),
             Self::NoSuchKey => f.write_str("ERR no such key"),
             Self::IndexOutOfRange => f.write_str("ERR index out of range"),
-            Self::InvalidExpire(command) => write!(f, "ERR invalid expire time in '{command}' command"),
+            Self::InvalidExpire(command) => {
+                write!(f, "ERR invalid expire time in '{command}' command")
+            }
             Self::Text(text) => f.write_str(text),
         }
     }
