@@ -4,11 +4,14 @@
 //! The dispatcher has done everything else before it is called: arity, authentication, latches of
 //! all its keys, loading of cold ones.
 
+mod connection;
 mod context;
 mod error;
+pub mod table;
 
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
+pub use table::{Binding, CommandSpec, Flags};
 
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,23 +39,8 @@ pub struct KeyRange {
     pub step: usize,
 }
 
-/// One row of the command table. The documentation part (summary, since, arguments...) lives in the
-/// generated table that COMMAND DOCS prints.
-#[derive(Debug)]
-pub struct CommandSpec {
-    /// Lower-case name, as COMMAND prints it.
-    pub name: &'static str,
-    /// Number of arguments including the name; negative: at least that many.
-    pub arity: i32,
-    /// Redis' flags: `write`, `readonly`, `denyoom`, `fast`, `noscript`...
-    pub flags: &'static [&'static str],
-    /// Where the keys are.
-    pub keys: KeyRange,
-    /// How it is run.
-    pub class: Class,
-    /// False for commands that never look at an old value whatever their arguments (a key that is
-    /// cold may then be overwritten unread); SET decides by its arguments.
-    pub reads_values: bool,
-    /// The function.
-    pub run: fn(&mut Ctx<'_, '_>) -> CommandResult,
-}
+/// The code of a command.
+pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
+
+/// The command groups; each file exports its bindings.
+static GROUPS: &[&[Binding]] = &[connection::COMMANDS];

@@ -1,0 +1,165 @@
+//! Calls and times of one command, written by all workers.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Each worker writes a stripe of its own, so that counting does not move cache lines between cores.
+const STRIPES: usize = 8;
+
+/// Buckets of the latency histogram: eight to each power of two of a microsecond, up to a minute
+/// and more.
+const BUCKETS: usize = 8 * 32;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Stripe {
+    calls: AtomicU64,
+    time_us: AtomicU64,
+    rejected: AtomicU64,
+    failed: AtomicU64,
+    histogram: OnceLock<Box<[AtomicU64; BUCKETS]>>,
+}
+
+/// What INFO commandstats, INFO latencystats and LATENCY HISTOGRAM tell about one command.
+#[derive(Debug, Default)]
+pub struct CommandStats {
+    stripes: [Stripe; STRIPES],
+}
+
+/// Sums over all stripes at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Executions.
+    pub calls: u64,
+    /// Time spent in them, in microseconds.
+    pub time_us: u64,
+    /// Requests refused before execution.
+    pub rejected: u64,
+    /// Executions that ended with an error reply.
+    pub failed: u64,
+}
+
+impl CommandStats {
+    /// One execution on `worker` took `time_us` microseconds.
+    pub fn record(&self, worker: usize, time_us: u64, failed: bool, with_histogram: bool) {
+        let stripe = &self.stripes[worker % STRIPES];
+        stripe.calls.fetch_add(1, Ordering::Relaxed);
+        stripe.time_us.fetch_add(time_us, Ordering::Relaxed);
+        if failed {
+            stripe.failed.fetch_add(1, Ordering::Relaxed);
+        }
+        if with_histogram {
+            let buckets = stripe
+                .histogram
+                .get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+            buckets[bucket(time_us)].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One request was refused before execution (arity, authentication, memory, state).
+    pub fn reject(&self, worker: usize) {
+        self.stripes[worker % STRIPES].rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sums of all workers.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.stripes.iter().fold(Totals::default(), |sum, stripe| Totals {
+            calls: sum.calls + stripe.calls.load(Ordering::Relaxed),
+            time_us: sum.time_us + stripe.time_us.load(Ordering::Relaxed),
+            rejected: sum.rejected + stripe.rejected.load(Ordering::Relaxed),
+            failed: sum.failed + stripe.failed.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Histogram of execution times: (upper bound in microseconds, count), empty buckets left out.
+    #[must_use]
+    pub fn histogram(&self) -> Vec<(u64, u64)> {
+        let mut counts = [0; BUCKETS];
+        for buckets in self.stripes.iter().filter_map(|stripe| stripe.histogram.get()) {
+            for (sum, count) in counts.iter_mut().zip(buckets.iter()) {
+                *sum += count.load(Ordering::Relaxed);
+            }
+        }
+        counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count != 0)
+            .map(|(index, count)| (upper_bound(index), *count))
+            .collect()
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset(&self) {
+        for stripe in &self.stripes {
+            for counter in [&stripe.calls, &stripe.time_us, &stripe.rejected, &stripe.failed] {
+                counter.store(0, Ordering::Relaxed);
+            }
+        }
+        self.reset_histogram();
+    }
+
+    /// LATENCY RESET leaves the calls alone and forgets the times.
+    pub fn reset_histogram(&self) {
+        for buckets in self.stripes.iter().filter_map(|stripe| stripe.histogram.get()) {
+            for count in buckets.iter() {
+                count.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// Values below 16 have buckets of their own; above, each power of two has eight.
+fn bucket(time_us: u64) -> usize {
+    let bits = u64::BITS - time_us.leading_zeros();
+    if bits <= 4 {
+        return time_us as usize;
+    }
+    let index = 8 * (bits as usize - 4) + (time_us >> (bits - 4)) as usize;
+    index.min(BUCKETS - 1)
+}
+
+/// Highest value that falls into bucket `index`.
+fn upper_bound(index: usize) -> u64 {
+    if index < 16 {
+        return index as u64;
+    }
+    let shift = index / 8 - 1;
+    let lowest = (8 + index as u64 % 8) << shift;
+    lowest + (1 << shift) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_lies_in_its_bucket() {
+        let mut last = None;
+        for value in 0..5_000u64 {
+            let index = bucket(value);
+            assert!(value <= upper_bound(index), "{value} in bucket {index}");
+            if index > 0 {
+                assert!(value > upper_bound(index - 1), "{value} in bucket {index}");
+            }
+            assert!(last.is_none_or(|last| index == last || index == last + 1));
+            last = Some(index);
+        }
+        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn stripes_add_up() {
+        let stats = CommandStats::default();
+        stats.record(0, 10, false, true);
+        stats.record(1, 20, true, true);
+        stats.record(9, 20, false, false);
+        stats.reject(3);
+        let totals = stats.totals();
+        assert_eq!(totals, Totals { calls: 3, time_us: 50, rejected: 1, failed: 1 });
+        assert_eq!(stats.histogram(), [(10, 1), (upper_bound(bucket(20)), 1)]);
+        stats.reset();
+        assert_eq!(stats.totals(), Totals::default());
+        assert!(stats.histogram().is_empty());
+    }
+}
