@@ -1,5 +1,10 @@
 //! Everything of Sexton that touches media or time: devices, the append-only log, the manifest,
 //! checksums and the RDB codec. Knows nothing of key order, levels or commands.
+//!
+//! The bytes on the medium are described in `FORMAT.md` beside this crate.
 #![deny(unsafe_code)]
 
+pub mod aof;
+pub mod checksum;
 pub mod device;
+pub mod manifest;

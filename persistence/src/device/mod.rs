@@ -1,8 +1,11 @@
 //! Devices: everything that touches a medium goes through [`Storage`] and [`File`].
 //!
-//! The real implementation is [`DiskStorage`]; tests use a simulated one that can lose, tear and
-//! reorder what was not synced.
+//! The real implementation is [`DiskStorage`]; tests use a simulated one that can lose, tear
+//! and reorder what was not synced.
 
+mod disk;
 mod storage;
+mod system;
 
+pub use disk::DiskStorage;
 pub use storage::{File, Storage, StorageError, StorageResult};

@@ -1,0 +1,343 @@
+//! The buffer into which commits copy their commands, and the groups that come out of it.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
+use super::gauge::BufferGauge;
+
+/// A group is closed when another append would bring its commands above this size.
+pub const GROUP_TARGET_BYTES: usize = 256 << 10;
+/// Room in front of the commands, so that sealing copies nothing.
+const HEAD_BYTES: usize = ANNOTATION_MIN_BYTES + ALIGNMENT_BYTES;
+const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
+/// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
+const CHUNKS_AT_START: usize = 4;
+/// Unused chunks that are kept for the next burst; more go back to the allocator.
+pub(crate) const SPARE_CHUNKS_MAX: usize = 64;
+
+/// Commands of consecutive sequences that become one group of the log.
+#[derive(Debug)]
+pub struct Group {
+    /// Wholly initialised; commands lie at `HEAD_BYTES..end`.
+    chunk: Vec<u8>,
+    end: usize,
+    first_seq: u64,
+    last_seq: u64,
+    selected_db: Option<u32>,
+    starts_segment_after: Option<u64>,
+}
+
+impl Group {
+    fn new(command_bytes_max: usize) -> Self {
+        // Not zeroed lazily by the kernel: a fresh page costs microseconds, and the first one to
+        // touch it would be a commit.
+        let chunk = vec![b' '; HEAD_BYTES + command_bytes_max];
+        Self {
+            chunk,
+            end: HEAD_BYTES,
+            first_seq: 0,
+            last_seq: 0,
+            selected_db: None,
+            starts_segment_after: None,
+        }
+    }
+
+    fn reset(&mut self) {
+        self.end = HEAD_BYTES;
+        self.selected_db = None;
+        self.starts_segment_after = None;
+    }
+
+    /// Worth keeping for reuse: neither grown nor shrunk.
+    pub(crate) fn is_regular(&self) -> bool {
+        self.chunk.len() == CHUNK_BYTES
+    }
+
+    /// Length of the commands, SELECT included.
+    #[must_use]
+    pub fn command_bytes(&self) -> usize {
+        self.end - HEAD_BYTES
+    }
+
+    /// True when nothing was appended; such a group exists only to start a segment.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.last_seq < self.first_seq || self.first_seq == 0
+    }
+
+    /// First sequence.
+    #[must_use]
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// Last sequence.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// A memtable was frozen at this sequence right before the group: a new segment starts here.
+    #[must_use]
+    pub fn starts_segment_after(&self) -> Option<u64> {
+        self.starts_segment_after
+    }
+
+    /// Length of the sealed group on the medium.
+    #[must_use]
+    pub fn sealed_bytes(&self) -> usize {
+        annotation_bytes(self.command_bytes()) + self.command_bytes()
+    }
+
+    /// Writes the annotation into the head room and answers the bytes to write: a multiple of 64.
+    pub(crate) fn seal(&mut self, epoch: u32, synced_seq: u64) -> &[u8] {
+        let command_bytes = self.command_bytes();
+        let start = HEAD_BYTES - annotation_bytes(command_bytes);
+        let group = &mut self.chunk[start..self.end];
+        let annotation = Annotation {
+            epoch,
+            first_seq: self.first_seq,
+            count: self.last_seq + 1 - self.first_seq,
+            command_bytes: command_bytes as u64,
+            synced_seq,
+        };
+        annotation.encode(group);
+        group
+    }
+}
+
+/// Groups handed to the log thread, oldest first.
+#[derive(Debug)]
+pub struct Sealed {
+    pub(crate) groups: Vec<Group>,
+    /// When the oldest byte was appended, in [`monotonic_us`](super::gauge::monotonic_us).
+    pub(crate) oldest_us: u64,
+    /// Chunks the buffer has in stock.
+    pub(crate) spare_count: usize,
+}
+
+impl Sealed {
+    /// The groups, oldest first.
+    #[must_use]
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+}
+
+/// Buffers on their way back from the log thread, for reuse.
+#[derive(Debug, Default)]
+pub struct SealedBuffers {
+    pub(crate) groups: Vec<Group>,
+}
+
+/// Where the log thread gets its work.
+///
+/// The engine implements it by locking its commit mutex and calling [`LogBuffer::take`]. The
+/// implementor must not own the [`Log`](super::Log), or neither would ever be dropped.
+pub trait LogSource: Send + Sync {
+    /// Everything appended since the last call, or `None` when there is nothing. Takes back the
+    /// buffers written meanwhile in any case.
+    fn take(&self, spare: SealedBuffers) -> Option<Sealed>;
+}
+
+impl LogSource for parking_lot::Mutex<LogBuffer> {
+    fn take(&self, spare: SealedBuffers) -> Option<Sealed> {
+        self.lock().take(spare)
+    }
+}
+
+/// Collects the commands of commits until the log thread takes them. A plain structure: it lives
+/// inside the engine's commit mutex.
+///
+/// Sequences must be appended without a hole. What one `append` adds is never torn apart: it is
+/// in one group, survives a crash as a whole or not at all, and may hold a MULTI/EXEC pair. Every
+/// group begins with its own SELECT, so callers just name the database.
+#[derive(Debug)]
+pub struct LogBuffer {
+    current: Group,
+    full: Vec<Group>,
+    spare: Vec<Group>,
+    next_seq: u64,
+    /// The last append or cut has already asked for the log thread.
+    woken: bool,
+    gauge: Arc<BufferGauge>,
+}
+
+impl LogBuffer {
+    /// An empty buffer; the first sequence appended will be `after_seq + 1`.
+    #[must_use]
+    pub fn new(after_seq: u64) -> Self {
+        Self {
+            current: Group::new(GROUP_TARGET_BYTES),
+            full: Vec::with_capacity(SPARE_CHUNKS_MAX),
+            spare: (1..CHUNKS_AT_START).map(|_| Group::new(GROUP_TARGET_BYTES)).collect(),
+            next_seq: after_seq + 1,
+            woken: false,
+            gauge: BufferGauge::shared(),
+        }
+    }
+
+    /// The gauge [`Log::open`](super::Log::open) wants, so that it sees age and size of what waits.
+    #[must_use]
+    pub fn gauge(&self) -> Arc<BufferGauge> {
+        Arc::clone(&self.gauge)
+    }
+
+    /// Appends the commands of the sequences `first_seq .. first_seq + count`, RESP encoded, in
+    /// logical database `db`. Copies, and allocates only when one append alone exceeds
+    /// [`GROUP_TARGET_BYTES`] or the log thread is far behind.
+    ///
+    /// True: call [`Log::kick`](super::Log::kick), best after letting go of the commit mutex.
+    ///
+    /// # Panics
+    ///
+    /// When `first_seq` does not follow the sequence appended before: recovery could not tell
+    /// such a log from a damaged one.
+    #[must_use]
+    pub fn append(&mut self, first_seq: u64, count: u32, db: u32, parts: &[&[u8]]) -> bool {
+        assert_eq!(first_seq, self.next_seq, "sequences reach the log in order, without holes");
+        assert!(count > 0, "an append holds at least one sequence");
+        let bytes: usize = parts.iter().map(|part| part.len()).sum();
+        if self.current.end + bytes + SELECT_MAX_BYTES > self.current.chunk.len() {
+            self.make_room(bytes + SELECT_MAX_BYTES);
+        }
+        let group = &mut self.current;
+        let start = group.end;
+        if group.selected_db != Some(db) {
+            group.end += write_select(&mut group.chunk[start..], db);
+            group.selected_db = Some(db);
+        }
+        for part in parts {
+            group.chunk[group.end..group.end + part.len()].copy_from_slice(part);
+            group.end += part.len();
+        }
+        if group.is_empty() {
+            group.first_seq = first_seq;
+        }
+        group.last_seq = first_seq + u64::from(count) - 1;
+        self.next_seq = group.last_seq + 1;
+        self.gauge.appended(group.end - start);
+        self.wake()
+    }
+
+    /// A memtable was frozen at `mark`: what is appended from now on goes to a new segment, whose
+    /// sequences start above `mark`. True: call [`Log::kick`](super::Log::kick).
+    ///
+    /// # Panics
+    ///
+    /// When `mark` is below a sequence already appended.
+    #[must_use]
+    pub fn cut(&mut self, mark: u64) -> bool {
+        assert!(mark + 1 >= self.next_seq, "a cut lies behind everything appended");
+        if !self.current.is_empty() {
+            self.close_current(GROUP_TARGET_BYTES);
+        }
+        self.current.starts_segment_after = Some(mark);
+        self.next_seq = mark + 1;
+        self.wake()
+    }
+
+    /// Hands out everything collected, and takes written buffers back. The body of
+    /// [`LogSource::take`].
+    pub fn take(&mut self, mut spare: SealedBuffers) -> Option<Sealed> {
+        self.woken = false;
+        for mut group in spare.groups.drain(..) {
+            group.reset();
+            group.first_seq = 0;
+            group.last_seq = 0;
+            self.spare.push(group);
+        }
+        if !self.current.is_empty() || self.current.starts_segment_after.is_some() {
+            self.close_current(GROUP_TARGET_BYTES);
+        }
+        if self.full.is_empty() {
+            return None;
+        }
+        let groups = mem::replace(&mut self.full, spare.groups);
+        Some(Sealed { groups, oldest_us: self.gauge.taken(), spare_count: self.spare.len() })
+    }
+
+    /// Bytes of commands in the buffer; those the log thread has taken but not yet written are in
+    /// [`BufferGauge::pending_bytes`].
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.full.iter().chain([&self.current]).map(Group::command_bytes).sum()
+    }
+
+    /// True when nothing was appended since the last take.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.current.is_empty() && self.full.iter().all(Group::is_empty)
+    }
+
+    /// The last sequence appended or skipped by a cut.
+    #[must_use]
+    pub fn last_seq(&self) -> u64 {
+        self.next_seq - 1
+    }
+
+    /// The first append after a take wakes the log thread, later ones need not.
+    fn wake(&mut self) -> bool {
+        if self.woken {
+            return false;
+        }
+        self.woken = true;
+        if self.gauge.oldest_us() == 0 {
+            self.gauge.began();
+        }
+        true
+    }
+
+    #[cold]
+    fn make_room(&mut self, bytes: usize) {
+        if self.current.is_empty() {
+            // One append above the target: a chunk of its own, given back afterwards.
+            let starts_segment_after = self.current.starts_segment_after;
+            self.current = Group::new(bytes);
+            self.current.starts_segment_after = starts_segment_after;
+        } else {
+            self.close_current(bytes);
+            // A full group need not wait for the gathering time to pass.
+            self.woken = false;
+        }
+    }
+
+    fn close_current(&mut self, bytes: usize) {
+        let next = if bytes > GROUP_TARGET_BYTES {
+            Group::new(bytes)
+        } else {
+            self.spare.pop().unwrap_or_else(|| Group::new(GROUP_TARGET_BYTES))
+        };
+        self.full.push(mem::replace(&mut self.current, next));
+    }
+}
+
+/// `*2 $6 SELECT $10 4294967295` and the line ends.
+const SELECT_MAX_BYTES: usize = 4 + 4 + 8 + 5 + 10 + 2;
+
+/// Writes `SELECT db` and answers its length.
+fn write_select(out: &mut [u8], db: u32) -> usize {
+    let mut digits = [0; 10];
+    let mut start = digits.len();
+    let mut rest = db;
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    let digits = &digits[start..];
+    let length: &[u8] = match digits.len() {
+        10 => b"10",
+        short => &[b'0' + short as u8],
+    };
+    let mut end = 0;
+    for part in [b"*2\r\n$6\r\nSELECT\r\n$", length, b"\r\n", digits, b"\r\n"] {
+        out[end..end + part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+    end
+}

@@ -1,0 +1,22 @@
+//! The append-only log: Redis' multi-part AOF, which is also the engine's write-ahead log.
+//!
+//! Commits copy their commands into a [`LogBuffer`]. A thread of [`Log`] takes what has gathered,
+//! seals it into a group (an annotation that Redis reads as a comment, then the commands) and
+//! writes it to the active segment. After a crash [`recover`] yields the groups above the recovery
+//! mark, in order, and tells a torn tail from damage. The bytes are in `FORMAT.md`.
+
+mod annotation;
+mod buffer;
+mod error;
+mod gauge;
+mod log;
+mod recover;
+mod stats;
+
+pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
+pub use buffer::{GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers};
+pub use error::LogError;
+pub use gauge::BufferGauge;
+pub use log::{Log, LogOptions, SyncPolicy};
+pub use recover::{LogLocation, LogTail, RecoveredGroup, Recovery, TailCut, recover};
+pub use stats::LogStats;

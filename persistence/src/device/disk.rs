@@ -1,0 +1,162 @@
+//! Real files of the operating system.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{File, Storage, StorageError, StorageResult, system};
+
+/// Name of the lock file in a data directory.
+const LOCK_FILE: &str = "LOCK";
+
+/// The file systems of the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DiskStorage;
+
+impl DiskStorage {
+    /// A storage ready to be shared.
+    #[must_use]
+    pub fn shared() -> Arc<dyn Storage> {
+        Arc::new(Self)
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile {
+    file: fs::File,
+    path: PathBuf,
+}
+
+impl DiskFile {
+    /// Opens with `options`; the standard library sets `O_CLOEXEC`.
+    fn open(
+        operation: &'static str,
+        path: &Path,
+        options: &OpenOptions,
+    ) -> StorageResult<Arc<dyn File>> {
+        match options.open(path) {
+            Ok(file) => Ok(Arc::new(Self { file, path: path.to_path_buf() })),
+            Err(error) => Err(StorageError::new(operation, path, error)),
+        }
+    }
+
+    fn error(&self, operation: &'static str, source: io::Error) -> StorageError {
+        StorageError::new(operation, &self.path, source)
+    }
+}
+
+impl File for DiskFile {
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> StorageResult<()> {
+        self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error).at(offset))
+    }
+
+    fn write_all_at(&self, buf: &[u8], offset: u64) -> StorageResult<()> {
+        self.file.write_all_at(buf, offset).map_err(|error| self.error("write", error).at(offset))
+    }
+
+    fn sync_data(&self) -> StorageResult<()> {
+        self.file.sync_data().map_err(|error| self.error("fdatasync", error))
+    }
+
+    fn len(&self) -> StorageResult<u64> {
+        let metadata = self.file.metadata().map_err(|error| self.error("fstat", error))?;
+        Ok(metadata.len())
+    }
+
+    fn set_len(&self, len: u64) -> StorageResult<()> {
+        self.file.set_len(len).map_err(|error| self.error("ftruncate", error).at(len))
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> StorageResult<()> {
+        match system::allocate_keeping_size(&self.file, offset, len) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+            result => result.map_err(|error| self.error("fallocate", error).at(offset)),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// The lock of a directory, for as long as it lives. The kernel drops it with the process.
+#[derive(Debug)]
+struct DirLock {
+    _file: fs::File,
+}
+
+impl Storage for DiskStorage {
+    fn create(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        DiskFile::open("create", path, &options)
+    }
+
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        DiskFile::open("open", path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {
+        let error = |error| StorageError::new("readdir", dir, error);
+        let mut names = Vec::new();
+        for entry in fs::read_dir(dir).map_err(error)? {
+            // A name that is not UTF-8 is none of ours.
+            if let Ok(name) = entry.map_err(error)?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn exists(&self, path: &Path) -> StorageResult<bool> {
+        path.try_exists().map_err(|error| StorageError::new("stat", path, error))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> StorageResult<()> {
+        fs::create_dir_all(dir).map_err(|error| StorageError::new("mkdir", dir, error))
+    }
+
+    fn remove(&self, path: &Path) -> StorageResult<()> {
+        fs::remove_file(path).map_err(|error| StorageError::new("unlink", path, error))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        fs::rename(from, to).map_err(|error| StorageError::new("rename", from, error))
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        fs::hard_link(from, to).map_err(|error| StorageError::new("link", to, error))
+    }
+
+    fn sync_dir(&self, dir: &Path) -> StorageResult<()> {
+        fs::File::open(dir)
+            .and_then(|file| file.sync_all())
+            .map_err(|error| StorageError::new("fsync directory", dir, error))
+    }
+
+    fn lock_dir(&self, dir: &Path) -> StorageResult<Box<dyn Send + Sync>> {
+        let path = dir.join(LOCK_FILE);
+        let error = |error| StorageError::new("lock", &path, error);
+        // Not truncated before the lock is ours: the file names the process that holds it.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(error)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::Error(cause)) => return Err(error(cause)),
+            Err(TryLockError::WouldBlock) => {
+                let holder = fs::read_to_string(&path).unwrap_or_default();
+                let message = format!("in use by process {}", holder.trim());
+                return Err(error(io::Error::new(io::ErrorKind::WouldBlock, message)));
+            }
+        }
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
+            .map_err(error)?;
+        Ok(Box::new(DirLock { _file: file }))
+    }
+}
