@@ -3,6 +3,9 @@
 
 pub mod client;
 pub mod command;
+pub mod glob;
+pub mod notify;
 pub mod number;
 pub mod resp;
 pub mod server;
+pub mod value;

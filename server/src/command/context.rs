@@ -122,6 +122,13 @@ impl<'e> Ctx<'_, 'e> {
         self.client.signal_modified(self.server, db, key);
     }
 
+    /// Changes flags or expiry of `key`, which must have a value: one operation.
+    pub fn set_meta(&mut self, db: usize, key: &[u8], meta: Meta) {
+        let key = self.key_in(db, key);
+        self.tx().set_meta(key, meta);
+        self.client.signal_modified(self.server, db, key);
+    }
+
     /// Deletes `key`: one operation, or none (and false) when it is absent.
     pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
         let key = self.key_in(db, key);

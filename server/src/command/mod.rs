@@ -4,11 +4,15 @@
 //! The dispatcher has done everything else before it is called: arity, authentication, latches of
 //! all its keys, loading of cold ones.
 
+mod access;
 mod connection;
 mod context;
 mod error;
+mod keys;
+mod string;
 pub mod table;
 
+pub use access::Purpose;
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
 pub use table::{Binding, CommandSpec, Flags};
@@ -43,4 +47,4 @@ pub struct KeyRange {
 pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
 
 /// The command groups; each file exports its bindings.
-static GROUPS: &[&[Binding]] = &[connection::COMMANDS];
+static GROUPS: &[&[Binding]] = &[connection::COMMANDS, keys::COMMANDS, string::COMMANDS];

@@ -1,0 +1,81 @@
+//! How commands of every type look at their keys: one look-up, expiry, statistics.
+
+use super::{CommandError, CommandResult, Ctx};
+use crate::notify::{NotifyClass, notify};
+use crate::resp::{Reply, command_bytes};
+use crate::value;
+use sexton_engine::{Entry, Found, Key};
+
+/// What a look-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A read: hits and misses are counted.
+    Read,
+    /// A look before a write: nothing is counted.
+    Write,
+}
+
+impl<'e> Ctx<'_, 'e> {
+    /// Gives the newest value of a key to `look`, without copying it, together with the reply.
+    ///
+    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3).
+    pub fn inspect<R>(
+        &mut self,
+        purpose: Purpose,
+        db: usize,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> R {
+        let engine = &self.server.engine;
+        let key = Key { slot: engine.slot_of(db), bytes: key, hash: engine.hash(key) };
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        match tx.find(key) {
+            Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
+                if purpose == Purpose::Read {
+                    self.server.stats.count_lookup(true);
+                }
+                return look(Some(entry), self.out);
+            }
+            Found::Live(_) => {
+                tx.delete(key);
+                tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
+                self.server.stats.count_expired(1);
+                self.client.signal_modified(self.server, db, key);
+                notify(self.server, NotifyClass::Expired, "expired", key.bytes, db);
+            }
+            Found::Absent => {}
+            Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
+        }
+        if purpose == Purpose::Read {
+            self.server.stats.count_lookup(false);
+        }
+        look(None, self.out)
+    }
+
+    /// The same for a key of the client's database that must hold a string or nothing.
+    pub fn inspect_string<R>(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> Result<R, CommandError> {
+        let db = self.client.db;
+        self.inspect(purpose, db, key, |entry, out| match entry {
+            Some(entry) if !value::is_string(entry.meta().flags) => Err(CommandError::WrongType),
+            entry => Ok(look(entry, out)),
+        })
+    }
+
+    /// Announces an event on a key of the client's database.
+    pub fn notify(&self, class: NotifyClass, event: &'static str, key: &[u8]) {
+        notify(self.server, class, event, key, self.client.db);
+    }
+}
+
+/// The reply to a read of one string: the value, nothing, or WRONGTYPE.
+pub(super) fn reply_string(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> CommandResult {
+    ctx.inspect_string(Purpose::Read, key, |entry, out| match entry {
+        Some(entry) => out.bulk(entry.value()),
+        None => out.null(),
+    })
+}

@@ -1,0 +1,64 @@
+//! DEL, UNLINK, EXISTS, TOUCH, TYPE.
+
+use crate::command::access::Purpose;
+use crate::command::{CommandError, CommandResult, Ctx};
+use crate::notify::NotifyClass;
+use crate::value::ValueType;
+
+/// DEL key [key ...], and UNLINK: deleting is opening a grave, so there is nothing to do lazily.
+///
+/// One operation a deleted key. Logged as it came: replay finds the same keys, each of them once.
+pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let db = ctx.client.db;
+    // Expired keys first: their deletions are logged before the request.
+    for key in ctx.args.from(1) {
+        ctx.inspect(Purpose::Write, db, key, |_, _| ());
+    }
+    let mut deleted = 0;
+    for key in ctx.args.from(1) {
+        if ctx.delete(db, key) {
+            deleted += 1;
+            ctx.notify(NotifyClass::Generic, "del", key);
+        }
+    }
+    if deleted != 0 {
+        ctx.log_request();
+    }
+    ctx.out.int(deleted);
+    Ok(())
+}
+
+/// EXISTS key [key ...]: a key named twice counts twice.
+pub(super) fn exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    count(ctx)
+}
+
+/// TOUCH key [key ...].
+pub(super) fn touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    count(ctx)
+}
+
+fn count(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let db = ctx.client.db;
+    let mut found = 0;
+    for key in ctx.args.from(1) {
+        found += ctx.inspect(Purpose::Read, db, key, |entry, _| i64::from(entry.is_some()));
+    }
+    ctx.out.int(found);
+    Ok(())
+}
+
+/// TYPE key.
+pub(super) fn type_of(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    ctx.inspect(Purpose::Read, db, key, |entry, out| {
+        let name = match entry {
+            Some(entry) => ValueType::of(entry.meta().flags)
+                .ok_or(CommandError::text("ERR value of a type that this server does not know"))?
+                .name(),
+            None => "none",
+        };
+        out.simple(name);
+        Ok(())
+    })
+}

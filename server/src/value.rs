@@ -1,0 +1,106 @@
+//! How a typed value is told apart on the engine: the five bits of `Meta::flags`.
+//!
+//! Bits 0 to 3 hold the type, bit 4 says that a string was edited in place. This is the only place
+//! that knows these bits.
+
+/// Longest string that Redis keeps in one allocation with its object (`embstr`), in bytes.
+const EMBSTR_MAX_BYTES: usize = 44;
+
+const TYPE_MASK: u8 = 0b0_1111;
+
+/// Set on strings that were written by APPEND, SETRANGE or a bit command: OBJECT ENCODING answers
+/// `raw` for them whatever they hold, as in Redis.
+pub const RAW_STRING: u8 = 0b1_0000;
+
+/// Flags of a plain string.
+pub const PLAIN_STRING: u8 = ValueType::String as u8;
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ValueType {
+    /// A byte string; the root record holds it.
+    String = 0,
+    /// A list.
+    List = 1,
+    /// A set.
+    Set = 2,
+    /// A sorted set.
+    SortedSet = 3,
+    /// A hash.
+    Hash = 4,
+    /// A stream.
+    Stream = 5,
+}
+
+impl ValueType {
+    /// The type in `Meta::flags`; `None` for bits that no version of Sexton has written.
+    #[must_use]
+    pub fn of(flags: u8) -> Option<Self> {
+        Some(match flags & TYPE_MASK {
+            0 => Self::String,
+            1 => Self::List,
+            2 => Self::Set,
+            3 => Self::SortedSet,
+            4 => Self::Hash,
+            5 => Self::Stream,
+            _ => return None,
+        })
+    }
+
+    /// The name that TYPE answers and SCAN's TYPE takes.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::List => "list",
+            Self::Set => "set",
+            Self::SortedSet => "zset",
+            Self::Hash => "hash",
+            Self::Stream => "stream",
+        }
+    }
+}
+
+/// True when the flags are those of a string.
+#[must_use]
+pub fn is_string(flags: u8) -> bool {
+    flags & TYPE_MASK == PLAIN_STRING
+}
+
+/// What OBJECT ENCODING answers for a string.
+#[must_use]
+pub fn string_encoding(flags: u8, value: &[u8]) -> &'static str {
+    if flags & RAW_STRING != 0 {
+        "raw"
+    } else if crate::number::parse_i64(value).is_some() {
+        "int"
+    } else if value.len() <= EMBSTR_MAX_BYTES {
+        "embstr"
+    } else {
+        "raw"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encoding_follows_content_unless_edited() {
+        assert_eq!(string_encoding(PLAIN_STRING, b"12"), "int");
+        assert_eq!(string_encoding(PLAIN_STRING, b"012"), "embstr");
+        assert_eq!(string_encoding(PLAIN_STRING, &[b'x'; 44]), "embstr");
+        assert_eq!(string_encoding(PLAIN_STRING, &[b'x'; 45]), "raw");
+        assert_eq!(string_encoding(RAW_STRING, b"12"), "raw");
+    }
+
+    #[test]
+    fn every_type_is_found_again_in_its_flags() {
+        for flags in 0..6 {
+            let value_type = ValueType::of(flags | RAW_STRING).unwrap();
+            assert_eq!(value_type as u8, flags);
+        }
+        assert_eq!(ValueType::of(6), None);
+    }
+}
