@@ -1,0 +1,70 @@
+# Everything a developer does, by one word. `make help` lists it.
+SHELL := /bin/bash
+PY := PYTHONPATH=tests/e2e .venv/bin/python
+SECONDS ?= 600
+ROUNDS ?= 100
+COMMANDS ?= 100000
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+.PHONY: help run build test check setup bench-redis bench-memory differential crash smoke tools \
+	larger-than-memory scan hostile mixed model fuzz
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
+
+run: ## build and start the server on config/sexton.conf, data below ./data
+	@scripts/setup.sh run
+	cargo build --release --bin sexton-server
+	@mkdir -p data
+	exec target/release/sexton-server config/sexton.conf --dir data
+
+build:
+	cargo build --release --bin sexton-server
+
+test: ## all that continuous integration runs
+	.ci/run
+
+setup:
+	@scripts/setup.sh test
+
+check: ## formatting and lints, warnings are errors
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+
+differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
+	$(PY) -m differential --commands $(COMMANDS)
+
+crash: setup build ## kill -9 under load, 100 rounds for each policy (ROUNDS=100)
+	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
+	$(PY) -m crash_loop --policy everysec --rounds $(ROUNDS)
+
+smoke: setup build ## every command through redis-py and ioredis
+	$(PY) -m smoke_python
+	$(PY) -m smoke_node
+
+tools: setup build ## redis-cli's modes and redis-benchmark with -P, -c and -3
+	$(PY) -m redis_tools
+
+larger-than-memory: setup build ## 2,000,000 keys of 1 KB under maxmemory 256mb
+	$(PY) -m larger_than_memory
+
+scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
+	$(PY) -m scan_guarantee
+
+hostile: setup build ## protocol attacks, 20,000 connections, slow writers
+	$(PY) -m hostile
+
+mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
+	$(PY) -m mixed_latency
+
+bench-redis: setup build ## interleaved comparison with redis-server 7.0 and valkey-server 9.1 (about 2 h; ARGS=--quick)
+	$(PY) scripts/bench_redis.py $(ARGS)
+
+bench-memory: setup build ## bytes per key beside redis-server and valkey-server
+	$(PY) scripts/bench_memory.py $(ARGS)
+
+fuzz: ## request scanner and configuration parser, SECONDS=600 each
+	scripts/fuzz.sh $(SECONDS)
+
+model: ## long run of the engine against its model
+	scripts/model.sh

@@ -1,0 +1,1 @@
+"""Differential test: the same random commands to two servers, replies compared byte by byte."""

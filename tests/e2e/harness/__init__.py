@@ -1,0 +1,1 @@
+"""Shared parts of the black-box tests: protocol codec, server processes, step counting."""
