@@ -17,4 +17,9 @@ impl Client {
     pub fn signal_modified(&mut self, server: &Server, db: usize, key: Key<'_>) {
         let _ = (server, db, key);
     }
+
+    /// Every key of database `db` was changed (FLUSHDB, SWAPDB): watchers must see it.
+    pub fn signal_flushed(&mut self, server: &Server, db: usize) {
+        let _ = (server, db);
+    }
 }

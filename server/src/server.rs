@@ -1,5 +1,7 @@
 //! State shared by all workers.
 
+use crate::command::CursorTable;
+use parking_lot::Mutex;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,8 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Server {
     /// The store.
     pub engine: Engine,
+    /// Number of logical databases.
+    pub databases: usize,
     /// Counters of INFO.
     pub stats: Counters,
+    /// Open SCAN cursors.
+    pub cursors: Mutex<CursorTable>,
 }
 
 /// Counters of INFO stats.

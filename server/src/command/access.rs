@@ -9,10 +9,24 @@ use sexton_engine::{Entry, Found, Key};
 /// What a look-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A read: hits and misses are counted.
+    /// A read: hits and misses are counted, and the access time is set.
     Read,
-    /// A look before a write: nothing is counted.
+    /// A read that leaves the access time alone (TTL, OBJECT, EXISTS).
+    Glance,
+    /// A look before a write: nothing is counted, the access time is set.
     Write,
+}
+
+/// The access clock of an instant: seconds, 24 bits, never 0 (which means: not accessed yet).
+#[must_use]
+pub(super) fn access_clock(now_ms: u64) -> u32 {
+    ((now_ms / 1000) as u32 & 0xff_ffff).max(1)
+}
+
+/// Seconds since the access that the 24-bit field tells; 0 when there was none since the write.
+#[must_use]
+pub(super) fn idle_seconds(access: u32, now_ms: u64) -> i64 {
+    if access == 0 { 0 } else { i64::from(access_clock(now_ms).wrapping_sub(access) & 0xff_ffff) }
 }
 
 impl<'e> Ctx<'_, 'e> {
@@ -31,10 +45,19 @@ impl<'e> Ctx<'_, 'e> {
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         match tx.find(key) {
             Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
-                if purpose == Purpose::Read {
+                if purpose != Purpose::Write {
                     self.server.stats.count_lookup(true);
                 }
-                return look(Some(entry), self.out);
+                let clock = access_clock(self.now_ms);
+                if purpose == Purpose::Glance || entry.access() == clock {
+                    return look(Some(entry), self.out);
+                }
+                // At most once a second a key.
+                tx.set_access(key, clock);
+                return match tx.find(key) {
+                    Found::Live(entry) => look(Some(entry), self.out),
+                    _ => unreachable!("found above, under the same latch"),
+                };
             }
             Found::Live(_) => {
                 tx.delete(key);
@@ -46,7 +69,7 @@ impl<'e> Ctx<'_, 'e> {
             Found::Absent => {}
             Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
         }
-        if purpose == Purpose::Read {
+        if purpose != Purpose::Write {
             self.server.stats.count_lookup(false);
         }
         look(None, self.out)

@@ -8,13 +8,16 @@ mod access;
 mod connection;
 mod context;
 mod error;
+mod expire;
 mod keys;
+mod scan;
 mod string;
 pub mod table;
 
 pub use access::Purpose;
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
+pub use scan::CursorTable;
 pub use table::{Binding, CommandSpec, Flags};
 
 /// How a command is run.
@@ -47,4 +50,5 @@ pub struct KeyRange {
 pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
 
 /// The command groups; each file exports its bindings.
-static GROUPS: &[&[Binding]] = &[connection::COMMANDS, keys::COMMANDS, string::COMMANDS];
+static GROUPS: &[&[Binding]] =
+    &[connection::COMMANDS, expire::COMMANDS, keys::COMMANDS, scan::COMMANDS, string::COMMANDS];

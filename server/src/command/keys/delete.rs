@@ -30,19 +30,19 @@ pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// EXISTS key [key ...]: a key named twice counts twice.
 pub(super) fn exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    count(ctx)
+    count(ctx, Purpose::Glance)
 }
 
 /// TOUCH key [key ...].
 pub(super) fn touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    count(ctx)
+    count(ctx, Purpose::Read)
 }
 
-fn count(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+fn count(ctx: &mut Ctx<'_, '_>, purpose: Purpose) -> CommandResult {
     let db = ctx.client.db;
     let mut found = 0;
     for key in ctx.args.from(1) {
-        found += ctx.inspect(Purpose::Read, db, key, |entry, _| i64::from(entry.is_some()));
+        found += ctx.inspect(purpose, db, key, |entry, _| i64::from(entry.is_some()));
     }
     ctx.out.int(found);
     Ok(())
@@ -51,7 +51,7 @@ fn count(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// TYPE key.
 pub(super) fn type_of(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    ctx.inspect(Purpose::Read, db, key, |entry, out| {
+    ctx.inspect(Purpose::Glance, db, key, |entry, out| {
         let name = match entry {
             Some(entry) => ValueType::of(entry.meta().flags)
                 .ok_or(CommandError::text("ERR value of a type that this server does not know"))?

@@ -1,0 +1,62 @@
+//! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
+
+use super::DATABASE_OUT_OF_RANGE;
+use crate::command::{CommandError, CommandResult, Ctx};
+use crate::number::parse_i64;
+
+fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
+    let is = |name: &[u8]| ctx.args.get(1).eq_ignore_ascii_case(name);
+    match ctx.args.len() {
+        1 => Ok(()),
+        2 if is(b"SYNC") || is(b"ASYNC") => Ok(()),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// One operation.
+fn flush(ctx: &mut Ctx<'_, '_>, db: usize) {
+    ctx.tx().flush_database(db);
+    ctx.log(db, &[b"FLUSHDB"]);
+    ctx.client.signal_flushed(ctx.server, db);
+}
+
+/// FLUSHDB [ASYNC | SYNC].
+pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    check_mode(ctx)?;
+    let db = ctx.client.db;
+    flush(ctx, db);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB a database, so that the number of operations does
+/// not depend on how many databases the replaying server is configured for.
+pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    check_mode(ctx)?;
+    for db in 0..ctx.server.databases {
+        flush(ctx, db);
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// SWAPDB index1 index2: one operation, none when both are the same.
+pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let index = |at: usize, error| {
+        parse_i64(ctx.args.get(at))
+            .and_then(|number| i32::try_from(number).ok())
+            .ok_or(CommandError::text(error))
+    };
+    let first = index(1, "ERR invalid first DB index")?;
+    let second = index(2, "ERR invalid second DB index")?;
+    let known = |index: i32| usize::try_from(index).ok().filter(|&db| db < ctx.server.databases);
+    let (a, b) = known(first).zip(known(second)).ok_or(DATABASE_OUT_OF_RANGE)?;
+    if a != b {
+        ctx.tx().swap_databases(a, b);
+        ctx.log_request();
+        ctx.client.signal_flushed(ctx.server, a);
+        ctx.client.signal_flushed(ctx.server, b);
+    }
+    ctx.out.ok();
+    Ok(())
+}

@@ -1,0 +1,154 @@
+//! SCAN cursors: handles to the last key that was returned (N12).
+//!
+//! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type holds it, and
+//! never 0. The table keeps 16,384 of them. A handle that was already continued from is recycled
+//! first, the oldest of them first; then the tips of scans that were not used for the longest time.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
+
+const SLOT_BITS: u32 = 14;
+const NONCE_BITS: u32 = 53 - SLOT_BITS;
+
+#[derive(Debug)]
+struct Place {
+    nonce: u64,
+    last_key: Vec<u8>,
+    /// Where this place stands in one of the two recycling orders.
+    stamp: u64,
+    continued: bool,
+}
+
+/// The table of handles of one server.
+#[derive(Debug)]
+pub struct CursorTable {
+    places: Vec<Place>,
+    capacity: usize,
+    nonce: u64,
+    clock: u64,
+    /// Stamp -> slot, of handles that a later one continues.
+    continued: BTreeMap<u64, usize>,
+    /// Stamp -> slot, of the newest handles of their scans.
+    tips: BTreeMap<u64, usize>,
+}
+
+impl Default for CursorTable {
+    fn default() -> Self {
+        // A random start, so that a handle from before a restart is not taken for one of today.
+        Self::with_capacity(1 << SLOT_BITS, RandomState::new().hash_one(0))
+    }
+}
+
+impl CursorTable {
+    fn with_capacity(capacity: usize, first_nonce: u64) -> Self {
+        Self {
+            places: Vec::new(),
+            capacity,
+            nonce: first_nonce & ((1 << NONCE_BITS) - 1),
+            clock: 0,
+            continued: BTreeMap::new(),
+            tips: BTreeMap::new(),
+        }
+    }
+
+    /// A new handle to `last_key`, which continues the scan of the handle `from` (0: a new scan).
+    pub fn store(&mut self, from: u64, last_key: &[u8]) -> u64 {
+        if let Some(slot) = self.slot_of(from) {
+            self.restamp(slot, true);
+        }
+        self.nonce = (self.nonce + 1) & ((1 << NONCE_BITS) - 1);
+        // A handle must not be 0, whatever its slot.
+        self.nonce = self.nonce.max(1);
+        self.clock += 1;
+        let place = Place {
+            nonce: self.nonce,
+            last_key: last_key.to_vec(),
+            stamp: self.clock,
+            continued: false,
+        };
+        let slot = if self.places.len() < self.capacity {
+            self.places.push(place);
+            self.places.len() - 1
+        } else {
+            let oldest = self.continued.pop_first().or_else(|| self.tips.pop_first());
+            let (_, slot) = oldest.expect("every place of a full table is in one of the orders");
+            self.places[slot] = place;
+            slot
+        };
+        self.tips.insert(self.clock, slot);
+        self.nonce << SLOT_BITS | slot as u64
+    }
+
+    /// The last key of a handle; `None` when it was recycled or never given out.
+    pub fn last_key(&mut self, handle: u64) -> Option<Vec<u8>> {
+        let slot = self.slot_of(handle)?;
+        self.restamp(slot, self.places[slot].continued);
+        Some(self.places[slot].last_key.clone())
+    }
+
+    fn slot_of(&self, handle: u64) -> Option<usize> {
+        let slot = (handle & ((1 << SLOT_BITS) - 1)) as usize;
+        let nonce = handle >> SLOT_BITS;
+        self.places.get(slot).is_some_and(|place| place.nonce == nonce).then_some(slot)
+    }
+
+    fn restamp(&mut self, slot: usize, continued: bool) {
+        self.clock += 1;
+        let place = &mut self.places[slot];
+        let order = if place.continued { &mut self.continued } else { &mut self.tips };
+        order.remove(&place.stamp);
+        place.stamp = self.clock;
+        place.continued = continued;
+        let order = if continued { &mut self.continued } else { &mut self.tips };
+        order.insert(self.clock, slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_found_until_recycled() {
+        let mut table = CursorTable::with_capacity(2, 0);
+        let (a, b) = (table.store(0, b"a"), table.store(0, b"b"));
+        assert_eq!(table.last_key(a).as_deref(), Some(&b"a"[..]));
+        let c = table.store(0, b"c");
+        assert_eq!(table.last_key(b), None, "b was not used for the longest time");
+        assert_eq!(table.last_key(a).as_deref(), Some(&b"a"[..]));
+        assert_eq!(table.last_key(c).as_deref(), Some(&b"c"[..]));
+    }
+
+    #[test]
+    fn one_long_scan_does_not_recycle_other_scans() {
+        let mut table = CursorTable::with_capacity(4, 0);
+        let slow = table.store(0, b"slow");
+        let mut fast = 0;
+        for step in 0..100_u8 {
+            fast = table.store(fast, &[step]);
+        }
+        assert_eq!(table.last_key(slow).as_deref(), Some(&b"slow"[..]));
+        assert_eq!(table.last_key(fast).as_deref(), Some(&[99][..]));
+    }
+
+    #[test]
+    fn a_handle_can_be_asked_twice() {
+        let mut table = CursorTable::with_capacity(4, 0);
+        let first = table.store(0, b"k");
+        table.store(first, b"l");
+        assert_eq!(table.last_key(first).as_deref(), Some(&b"k"[..]));
+    }
+
+    #[test]
+    fn handles_stay_in_range_when_nonces_wrap() {
+        let mut table = CursorTable::with_capacity(1 << SLOT_BITS, (1 << NONCE_BITS) - 3);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..6 {
+            let handle = table.store(0, b"");
+            assert!(handle != 0 && handle < 1 << 53);
+            assert!(seen.insert(handle));
+        }
+        assert_eq!(table.last_key(0), None);
+        assert_eq!(table.last_key(u64::MAX), None);
+    }
+}
