@@ -4,6 +4,8 @@
 
 mod key;
 mod store;
+pub mod table;
+pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot};
 pub use store::{

@@ -1,0 +1,268 @@
+//! Writing a table.
+
+use super::block::{BlockBuilder, fits, shared_prefix};
+use super::error::{TableError, TableResult};
+use super::filter::{self, key_hash};
+use super::format::{
+    FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TRAILER_BYTES, close_frame,
+    crc32c,
+};
+use super::index::{INDEX_KEY_BYTES_MAX, IndexBuilder, separator};
+use super::properties::{Properties, TableMeta};
+use crate::key::{Meta, Seq};
+use lz4_flex::block::get_maximum_output_size;
+use sexton_persistence::device::File;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// How the data blocks of a table are compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// LZ4, block by block, where it saves an eighth or more.
+    #[default]
+    Lz4,
+}
+
+/// What a builder is told.
+#[derive(Clone, Copy, Debug)]
+pub struct TableOptions {
+    /// Size of a data block before compression, in bytes.
+    pub block_bytes: usize,
+    /// Compression of data blocks.
+    pub compression: Compression,
+    /// Bytes collected before a write to the device.
+    pub chunk_bytes: usize,
+    /// The table's claim (rule C3): min(S) as collected when its merge started.
+    pub buried_through: Seq,
+}
+
+impl Default for TableOptions {
+    fn default() -> Self {
+        Self {
+            block_bytes: 4 << 10,
+            compression: Compression::Lz4,
+            chunk_bytes: 1 << 20,
+            buried_through: 0,
+        }
+    }
+}
+
+/// Memory of a builder, handed from one to the next: fresh pages are dear.
+#[derive(Default)]
+pub struct BuilderBuffers {
+    out: Vec<u8>,
+    packed: Vec<u8>,
+    hashes: Vec<u64>,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    last_key: Vec<u8>,
+    room: Vec<u8>,
+}
+
+impl fmt::Debug for BuilderBuffers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BuilderBuffers").field("out", &self.out.capacity()).finish_non_exhaustive()
+    }
+}
+
+impl BuilderBuffers {
+    fn clear(&mut self) {
+        self.out.clear();
+        self.out.shrink_to(8 << 20);
+        self.packed.shrink_to(1 << 20);
+        self.hashes.clear();
+        self.block.clear();
+        self.index.clear();
+        self.last_key.clear();
+    }
+}
+
+/// Writes one table, sequentially. Dropped before [`TableBuilder::finish`] it leaves a file that
+/// nobody refers to; the caller removes it.
+#[derive(Debug)]
+pub struct TableBuilder {
+    file: Arc<dyn File>,
+    number: u64,
+    options: TableOptions,
+    buffers: BuilderBuffers,
+    properties: Properties,
+    last_seq: Seq,
+    /// Bytes already given to the file.
+    written: u64,
+}
+
+impl TableBuilder {
+    /// Starts table `number` in an empty file.
+    #[must_use]
+    pub fn new(
+        file: Arc<dyn File>,
+        number: u64,
+        options: TableOptions,
+        mut buffers: BuilderBuffers,
+    ) -> Self {
+        buffers.clear();
+        let properties =
+            Properties { buried_through: options.buried_through, ..Properties::default() };
+        Self { file, number, options, buffers, properties, last_seq: 0, written: 0 }
+    }
+
+    /// Number of the table.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Versions added so far.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.properties.entries
+    }
+
+    /// Bytes of data blocks so far, the open block uncompressed.
+    #[must_use]
+    #[inline]
+    pub fn data_bytes(&self) -> u64 {
+        self.written + (self.buffers.out.len() + self.buffers.block.len()) as u64
+    }
+
+    /// Adds a version. Keys ascend; the versions of one key come newest first.
+    ///
+    /// # Errors
+    /// A key, value or sequence above the limits of the format, an order that is not the tree's, or a
+    /// failed write. The table is useless afterwards.
+    #[inline]
+    pub fn add(&mut self, key: &[u8], seq: Seq, meta: Meta, value: &[u8]) -> TableResult<()> {
+        if !fits(key, seq, value) {
+            let got = key.len().max(value.len()) as u64;
+            let max = super::format::ENTRY_PART_BYTES_MAX as u64;
+            return Err(TableError::Limit {
+                what: "key, value or sequence of a version",
+                max,
+                got,
+            });
+        }
+        let first = self.properties.entries == 0;
+        let last = &self.buffers.last_key;
+        let shared = shared_prefix(last, key);
+        let order = key.get(shared).cmp(&last.get(shared));
+        let new_key = first || order == Ordering::Greater;
+        if !new_key && (order == Ordering::Less || seq >= self.last_seq) {
+            return Err(TableError::Unordered { number: self.number, seq });
+        }
+        let needed = self.buffers.block.len() + (key.len() - shared) + value.len() + 12;
+        if needed > self.options.block_bytes && !self.buffers.block.is_empty() {
+            self.close_block(Some(key))?;
+        }
+        if first {
+            self.properties.min_key = key.into();
+        }
+        let buffers = &mut self.buffers;
+        buffers.block.add(key, shared, seq, meta, value);
+        if new_key {
+            buffers.last_key.truncate(shared);
+            buffers.last_key.extend_from_slice(&key[shared..]);
+            buffers.hashes.push(key_hash(key));
+        }
+        self.properties.add(key, seq, meta, value.len());
+        self.last_seq = seq;
+        Ok(())
+    }
+
+    fn close_block(&mut self, next_key: Option<&[u8]>) -> TableResult<()> {
+        let BuilderBuffers { out, packed, block, index, last_key, room, .. } = &mut self.buffers;
+        let offset = self.written + out.len() as u64;
+        let key = match next_key {
+            Some(next) => separator(last_key, next, room),
+            None => last_key,
+        };
+        let got = index.key_bytes() + key.len() as u64;
+        if got > INDEX_KEY_BYTES_MAX {
+            let max = INDEX_KEY_BYTES_MAX;
+            return Err(TableError::Limit { what: "bytes of index keys", max, got });
+        }
+        index.add(key, offset);
+        let raw = block.finish();
+        let start = out.len();
+        let mut frame_type = FRAME_RAW;
+        if self.options.compression == Compression::Lz4 {
+            let room = get_maximum_output_size(raw.len());
+            if packed.len() < room {
+                packed.resize(room, 0);
+            }
+            if let Ok(n) = lz4_flex::block::compress_into(raw, packed)
+                && n + 4 <= raw.len() - raw.len() / 8
+            {
+                out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
+                out.extend_from_slice(&packed[..n]);
+                frame_type = FRAME_LZ4;
+            }
+        }
+        if frame_type == FRAME_RAW {
+            out.extend_from_slice(raw);
+        }
+        close_frame(out, start, frame_type);
+        block.clear();
+        if out.len() >= self.options.chunk_bytes {
+            self.write_out()?;
+        }
+        Ok(())
+    }
+
+    fn write_out(&mut self) -> TableResult<()> {
+        self.file.write_all_at(&self.buffers.out, self.written)?;
+        self.written += self.buffers.out.len() as u64;
+        self.buffers.out.clear();
+        Ok(())
+    }
+
+    /// Writes what is left and syncs the file; its name is durable after a sync of the directory.
+    ///
+    /// # Errors
+    /// A failed write or sync, or a table without versions.
+    pub fn finish(mut self) -> TableResult<(TableMeta, BuilderBuffers)> {
+        if self.properties.entries == 0 {
+            return Err(TableError::Limit { what: "versions of an empty table", max: 0, got: 0 });
+        }
+        self.close_block(None)?;
+        let data_end = self.written + self.buffers.out.len() as u64;
+        self.properties.data_bytes = data_end;
+        self.properties.distinct_keys = self.buffers.hashes.len() as u64;
+        self.properties.max_key = self.buffers.last_key.as_slice().into();
+
+        let BuilderBuffers { out, hashes, index, .. } = &mut self.buffers;
+        let base = self.written;
+        let start = out.len();
+        filter::build(hashes, out);
+        close_frame(out, start, FRAME_RAW);
+        let index_start = out.len();
+        index.encode(data_end, out);
+        close_frame(out, index_start, FRAME_RAW);
+        let properties_start = out.len();
+        self.properties.encode(out);
+        close_frame(out, properties_start, FRAME_RAW);
+        let footer_start = out.len();
+        let at = |start: usize| base + start as u64;
+        for field in
+            [data_end, at(index_start), at(properties_start), at(footer_start), self.number, 0]
+        {
+            out.extend_from_slice(&field.to_le_bytes());
+        }
+        out.extend_from_slice(&TABLE_VERSION.to_le_bytes());
+        let crc = crc32c(&out[footer_start..]);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out.extend_from_slice(&TABLE_MAGIC);
+        debug_assert_eq!(out.len() - footer_start, FOOTER_BYTES);
+        debug_assert!(index_start - start >= TRAILER_BYTES);
+        self.write_out()?;
+        self.file.sync_data()?;
+        let meta = TableMeta {
+            number: self.number,
+            file_bytes: self.written,
+            properties: Arc::new(self.properties),
+        };
+        Ok((meta, self.buffers))
+    }
+}

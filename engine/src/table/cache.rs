@@ -1,0 +1,188 @@
+//! The block cache: sharded, bounded in bytes, and not washed out by one long scan.
+
+use super::block::Block;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const SHARDS: usize = 16;
+/// Cost of an entry besides its block: map slot, queue slot, reference counts.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// Number of a table and offset of the block in it. Numbers are never used again.
+type Address = (u64, u64);
+
+#[derive(Debug)]
+struct Slot {
+    block: Arc<Block>,
+    bytes: usize,
+    /// Read again since it was put into its queue.
+    touched: bool,
+    /// In the protected queue.
+    protected: bool,
+}
+
+/// Two queues: blocks enter on probation; one that is read again before its turn to leave moves
+/// to the protected queue, which is a clock and may hold three quarters of the bytes.
+#[derive(Debug, Default)]
+struct Shard {
+    map: HashMap<Address, Slot, foldhash::fast::FixedState>,
+    probation: VecDeque<Address>,
+    protected: VecDeque<Address>,
+    bytes: usize,
+    protected_bytes: usize,
+}
+
+impl Shard {
+    fn evict_to(&mut self, capacity: usize) {
+        while self.bytes > capacity {
+            let from_protected =
+                self.probation.is_empty() || self.protected_bytes > capacity / 4 * 3;
+            let queue = if from_protected { &mut self.protected } else { &mut self.probation };
+            let Some(address) = queue.pop_front() else { break };
+            let Some(slot) = self.map.get_mut(&address) else { continue };
+            if slot.touched {
+                slot.touched = false;
+                if !slot.protected {
+                    slot.protected = true;
+                    self.protected_bytes += slot.bytes;
+                }
+                self.protected.push_back(address);
+            } else if let Some(slot) = self.map.remove(&address) {
+                self.bytes -= slot.bytes;
+                if slot.protected {
+                    self.protected_bytes -= slot.bytes;
+                }
+            }
+        }
+    }
+}
+
+/// Blocks of tables kept in memory, shared by all tables of a store.
+#[derive(Debug)]
+pub struct BlockCache {
+    shards: Box<[Mutex<Shard>]>,
+    capacity_bytes: AtomicU64,
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+impl BlockCache {
+    /// A cache that holds at most `capacity_bytes`; 0 keeps nothing.
+    #[must_use]
+    pub fn new(capacity_bytes: u64) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            capacity_bytes: AtomicU64::new(capacity_bytes),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+        }
+    }
+
+    fn shard(&self, (number, offset): Address) -> &Mutex<Shard> {
+        let mixed = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset)
+            .wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        &self.shards[(mixed >> 60) as usize % SHARDS]
+    }
+
+    fn shard_capacity(&self) -> usize {
+        let share = self.capacity_bytes.load(Ordering::Relaxed) / SHARDS as u64;
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+
+    /// The block at `offset` of table `number`, if it is held.
+    pub(super) fn get(&self, number: u64, offset: u64) -> Option<Arc<Block>> {
+        let address = (number, offset);
+        let mut shard = self.shard(address).lock();
+        let found = shard.map.get_mut(&address).map(|slot| {
+            slot.touched = true;
+            Arc::clone(&slot.block)
+        });
+        let counter = if found.is_some() { &self.hits } else { &self.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// Keeps a block, unless it alone would fill an eighth of its shard.
+    pub(super) fn insert(&self, number: u64, offset: u64, block: &Arc<Block>) {
+        let address = (number, offset);
+        let bytes = block.bytes() + ENTRY_OVERHEAD_BYTES;
+        let capacity = self.shard_capacity();
+        if bytes > capacity / 8 {
+            return;
+        }
+        let mut shard = self.shard(address).lock();
+        if shard.map.contains_key(&address) {
+            return;
+        }
+        let slot = Slot { block: Arc::clone(block), bytes, touched: false, protected: false };
+        shard.map.insert(address, slot);
+        shard.probation.push_back(address);
+        shard.bytes += bytes;
+        shard.evict_to(capacity);
+    }
+
+    /// Changes the bound; what is above it leaves at once.
+    pub fn set_capacity(&self, capacity_bytes: u64) {
+        self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
+        let capacity = self.shard_capacity();
+        for shard in &self.shards {
+            shard.lock().evict_to(capacity);
+        }
+    }
+
+    /// Bytes held, blocks and bookkeeping.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.lock().bytes as u64).sum()
+    }
+
+    /// Look-ups that found their block, and those that did not.
+    #[must_use]
+    pub fn hits_and_misses(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::block::BlockBuilder;
+    use super::*;
+    use crate::key::Meta;
+
+    fn block() -> Arc<Block> {
+        let mut builder = BlockBuilder::default();
+        builder.add(b"k", 0, 1, Meta::default(), &[7; 900]);
+        Arc::new(Block::new(builder.finish().to_vec()).unwrap_or_else(|_| unreachable!()))
+    }
+
+    #[test]
+    fn stays_below_its_bound_and_empties_when_told() {
+        let cache = BlockCache::new(1 << 20);
+        for i in 0..5_000 {
+            cache.insert(i, i * 7, &block());
+            assert!(cache.bytes() <= 1 << 20);
+        }
+        assert!(cache.bytes() > 900 << 10);
+        cache.set_capacity(0);
+        assert_eq!(cache.bytes(), 0);
+        cache.insert(1, 1, &block());
+        assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn a_long_scan_does_not_wash_out_what_is_read_again() {
+        let cache = BlockCache::new(1 << 20);
+        for i in 0..200 {
+            cache.insert(1, i, &block());
+            assert!(cache.get(1, i).is_some());
+        }
+        for i in 0..20_000 {
+            cache.insert(2, i, &block());
+        }
+        let kept = (0..200).filter(|&i| cache.get(1, i).is_some()).count();
+        assert!(kept >= 190, "{kept} of 200");
+    }
+}

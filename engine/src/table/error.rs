@@ -1,0 +1,95 @@
+//! What can go wrong with a table or a version edit.
+
+use crate::key::Seq;
+use sexton_persistence::device::StorageError;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Why a table or the list of tables cannot be read or written.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The medium failed.
+    Storage(StorageError),
+    /// Bytes that cannot be what was written.
+    Corrupt {
+        /// The damaged file.
+        file: PathBuf,
+        /// Where the damaged part starts, in bytes.
+        offset: u64,
+        /// Which check failed.
+        what: &'static str,
+        /// What the check wanted (a checksum, a length, a limit).
+        expected: u64,
+        /// What it found.
+        got: u64,
+    },
+    /// A file of another format version.
+    Version {
+        /// The file.
+        file: PathBuf,
+        /// Version in the file.
+        got: u32,
+        /// The version this build reads.
+        supported: u32,
+    },
+    /// Something larger than a file of this format can hold.
+    Limit {
+        /// Which limit.
+        what: &'static str,
+        /// The limit.
+        max: u64,
+        /// What was asked for.
+        got: u64,
+    },
+    /// A version that does not follow the one before it in the order of the tree.
+    Unordered {
+        /// Number of the table being written.
+        number: u64,
+        /// Sequence of the version.
+        seq: Seq,
+    },
+    /// A background job was told to stop.
+    Cancelled,
+}
+
+/// Result of an operation on tables.
+pub type TableResult<T> = Result<T, TableError>;
+
+impl From<StorageError> for TableError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error)
+    }
+}
+
+impl fmt::Display for TableError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(f),
+            Self::Corrupt { file, offset, what, expected, got } => write!(
+                f,
+                "{} is damaged at byte {offset}: {what}, expected {expected:#x}, got {got:#x}",
+                file.display()
+            ),
+            Self::Version { file, got, supported } => write!(
+                f,
+                "{} has format version {got}, this build reads {supported}",
+                file.display()
+            ),
+            Self::Limit { what, max, got } => write!(f, "{what}: {got} is above the limit {max}"),
+            Self::Unordered { number, seq } => {
+                write!(f, "table {number}: version {seq} is out of order")
+            }
+            Self::Cancelled => f.write_str("the job was told to stop"),
+        }
+    }
+}
+
+impl std::error::Error for TableError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Storage(error) => Some(error),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Constants of the table format and the framing of blocks (see `engine/FORMAT.md`).
+
+use super::error::{TableError, TableResult};
+use crate::key::Seq;
+use std::path::Path;
+
+/// Version of the table format this build writes and reads.
+pub const TABLE_VERSION: u32 = 1;
+/// Highest sequence an entry can carry: eight bits of its tag are taken.
+pub const SEQ_MAX: Seq = (1 << 56) - 1;
+
+pub(super) const TABLE_MAGIC: [u8; 8] = *b"SXTABLE1";
+pub(super) const FOOTER_BYTES: usize = 64;
+/// Type byte and checksum behind each payload.
+pub(super) const TRAILER_BYTES: usize = 5;
+/// Entries between two whole keys.
+pub(super) const RESTART_INTERVAL: u32 = 16;
+/// Longest key or value: 512 MiB and room for the engine's prefix.
+pub(super) const ENTRY_PART_BYTES_MAX: usize = (512 << 20) + 64;
+/// LZ4 cannot expand by more than this factor; a claim above it is a lie.
+const LZ4_RATIO_MAX: usize = 255;
+
+/// Type byte of a frame.
+pub(super) const FRAME_RAW: u8 = 0;
+/// Type byte of a compressed frame.
+pub(super) const FRAME_LZ4: u8 = 1;
+
+/// CRC-32C.
+pub(super) fn crc32c(bytes: &[u8]) -> u32 {
+    crc_fast::crc32_iscsi(bytes)
+}
+
+/// The namespace id inside an engine key, if the key is long enough to have one.
+#[must_use]
+pub fn namespace_of(key: &[u8]) -> Option<u64> {
+    let id = key.get(1..9)?;
+    Some(u64::from_be_bytes(id.try_into().ok()?))
+}
+
+pub(super) fn get_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
+}
+
+pub(super) fn get_u64(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?))
+}
+
+/// Builds the error for a failed check.
+#[cold]
+pub(super) fn corrupt(
+    file: &Path,
+    offset: u64,
+    what: &'static str,
+    expected: u64,
+    got: u64,
+) -> TableError {
+    TableError::Corrupt { file: file.to_path_buf(), offset, what, expected, got }
+}
+
+/// Appends type byte and checksum to the payload that starts at `start` of `out`.
+pub(super) fn close_frame(out: &mut Vec<u8>, start: usize, frame_type: u8) {
+    out.push(frame_type);
+    let crc = crc32c(&out[start..]);
+    out.extend_from_slice(&crc.to_le_bytes());
+}
+
+/// Checks a frame's checksum and splits it into payload and type.
+pub(super) fn open_frame<'a>(
+    frame: &'a [u8],
+    file: &Path,
+    offset: u64,
+) -> TableResult<(&'a [u8], u8)> {
+    let Some(payload_len) = frame.len().checked_sub(TRAILER_BYTES) else {
+        return Err(corrupt(file, offset, "frame too short", 5, frame.len() as u64));
+    };
+    let (body, stored) = frame.split_at(payload_len + 1);
+    let stored = get_u32(stored, 0).unwrap_or_default();
+    let computed = crc32c(body);
+    if stored != computed {
+        return Err(corrupt(file, offset, "block checksum", u64::from(stored), computed.into()));
+    }
+    Ok((&body[..payload_len], body[payload_len]))
+}
+
+/// Decompresses an LZ4 payload into `out`, whose old content goes.
+pub(super) fn decompress(
+    payload: &[u8],
+    out: &mut Vec<u8>,
+    file: &Path,
+    offset: u64,
+) -> TableResult<()> {
+    let Some(raw_len) = get_u32(payload, 0) else {
+        return Err(corrupt(file, offset, "LZ4 length", 4, payload.len() as u64));
+    };
+    let raw_len = raw_len as usize;
+    let packed = &payload[4..];
+    let max = packed.len().saturating_mul(LZ4_RATIO_MAX).saturating_add(64);
+    if raw_len > max {
+        return Err(corrupt(file, offset, "LZ4 length", max as u64, raw_len as u64));
+    }
+    out.clear();
+    out.resize(raw_len, 0);
+    match lz4_flex::block::decompress_into(packed, out) {
+        Ok(n) if n == raw_len => Ok(()),
+        Ok(n) => Err(corrupt(file, offset, "LZ4 block length", raw_len as u64, n as u64)),
+        Err(_) => Err(corrupt(file, offset, "LZ4 block", raw_len as u64, 0)),
+    }
+}

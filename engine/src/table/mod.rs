@@ -1,0 +1,30 @@
+//! Tables: immutable sorted files of versions, their blocks, filters and the block cache.
+//!
+//! The bytes are described in `engine/FORMAT.md`. A table is written once by a [`TableBuilder`], opened
+//! with [`Table::open`], and read by look-ups ([`Table::get`]) and iterators ([`TableIter`]).
+
+mod block;
+mod builder;
+mod cache;
+mod error;
+mod filter;
+mod format;
+mod index;
+mod iter;
+mod properties;
+mod reader;
+
+pub use block::{Block, PinnedValue};
+pub use builder::{BuilderBuffers, Compression, TableBuilder, TableOptions};
+pub use cache::BlockCache;
+pub use error::{TableError, TableResult};
+pub use filter::key_hash;
+pub use format::{SEQ_MAX, TABLE_VERSION, namespace_of};
+pub use iter::{ReadMode, TableIter};
+pub use properties::{Properties, TableMeta};
+pub use reader::{FoundVersion, Scratch, Table};
+
+#[cfg(test)]
+pub(crate) mod test_storage;
+#[cfg(test)]
+mod tests;

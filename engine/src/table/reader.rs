@@ -1,0 +1,288 @@
+//! An open table: footer, index and filter in memory, blocks read when asked for.
+
+use super::block::{Block, PinnedValue, entry_at, extend_key, seek};
+use super::cache::BlockCache;
+use super::error::{TableError, TableResult};
+use super::filter::Filter;
+use super::format::{
+    FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TRAILER_BYTES, corrupt, crc32c,
+    decompress, get_u32, get_u64, open_frame,
+};
+use super::index::Index;
+use super::iter::{ReadMode, TableIter};
+use super::properties::{Properties, TableMeta};
+use crate::key::{Meta, Seq};
+use parking_lot::Mutex;
+use sexton_persistence::device::{File, Storage};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Reusable memory of look-ups, one a thread.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    frame: Vec<u8>,
+    key: Vec<u8>,
+}
+
+/// A version found by a look-up.
+#[derive(Clone, Debug)]
+pub struct FoundVersion {
+    /// Its sequence.
+    pub seq: Seq,
+    /// Its flags and expiry.
+    pub meta: Meta,
+    /// Its value, which keeps the block it lies in.
+    pub value: PinnedValue,
+}
+
+/// An immutable table. The file goes when the last reference drops after
+/// [`Table::remove_when_unused`].
+#[derive(Debug)]
+pub struct Table {
+    file: Arc<dyn File>,
+    meta: TableMeta,
+    index: Index,
+    filter: Filter,
+    cache: Option<Arc<BlockCache>>,
+    obsolete: AtomicBool,
+    /// Where to remove the file from, once it is obsolete.
+    storage: Mutex<Option<Arc<dyn Storage>>>,
+}
+
+impl Table {
+    /// Opens table `number` and checks everything but the data blocks, which are checked when read.
+    ///
+    /// # Errors
+    /// A failed read; a file that is damaged, of another version, or another table.
+    pub fn open(
+        file: Arc<dyn File>,
+        number: u64,
+        cache: Option<Arc<BlockCache>>,
+    ) -> TableResult<Self> {
+        let path = file.path().to_path_buf();
+        let len = file.len()?;
+        let Some(footer_at) = len.checked_sub(FOOTER_BYTES as u64) else {
+            return Err(corrupt(&path, 0, "file too short", FOOTER_BYTES as u64, len));
+        };
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact_at(&mut footer, footer_at)?;
+        let field = |i: usize| get_u64(&footer, i * 8).unwrap_or_default();
+        let word = |at: usize| get_u32(&footer, at).unwrap_or_default();
+        if footer[56..] != TABLE_MAGIC {
+            let want = u64::from_le_bytes(TABLE_MAGIC);
+            return Err(corrupt(&path, footer_at + 56, "magic", want, field(7)));
+        }
+        let (stored, computed) = (word(52), crc32c(&footer[..52]));
+        if stored != computed {
+            let (stored, computed) = (stored.into(), computed.into());
+            return Err(corrupt(&path, footer_at, "footer checksum", stored, computed));
+        }
+        if word(48) != TABLE_VERSION {
+            return Err(TableError::Version {
+                file: path,
+                got: word(48),
+                supported: TABLE_VERSION,
+            });
+        }
+        let [filter_at, index_at, properties_at, footer_field, found, zero] =
+            [field(0), field(1), field(2), field(3), field(4), field(5)];
+        let in_order = filter_at < index_at && index_at < properties_at;
+        if !in_order || properties_at >= footer_at || footer_field != footer_at || zero != 0 {
+            return Err(corrupt(&path, footer_at, "footer offsets", footer_at, footer_field));
+        }
+        if found != number {
+            return Err(corrupt(&path, footer_at + 32, "table number", number, found));
+        }
+        // Bounded by the length of the file, which holds all of it.
+        let mut tail = vec![0; (footer_at - filter_at) as usize];
+        file.read_exact_at(&mut tail, filter_at)?;
+        let part = |from: u64, to: u64| {
+            let frame = &tail[(from - filter_at) as usize..(to - filter_at) as usize];
+            let (payload, frame_type) = open_frame(frame, &path, from)?;
+            if frame_type != FRAME_RAW {
+                return Err(corrupt(&path, from, "frame type", 0, frame_type.into()));
+            }
+            Ok(payload)
+        };
+        let filter = Filter::decode(part(filter_at, index_at)?, &path, filter_at)?;
+        let index = Index::decode(part(index_at, properties_at)?, filter_at, &path, index_at)?;
+        let encoded = part(properties_at, footer_at)?;
+        let properties = Properties::decode(encoded)
+            .ok_or_else(|| corrupt(&path, properties_at, "properties", 0, encoded.len() as u64))?;
+        let meta = TableMeta { number, file_bytes: len, properties: Arc::new(properties) };
+        Ok(Self {
+            file,
+            meta,
+            index,
+            filter,
+            cache,
+            obsolete: AtomicBool::new(false),
+            storage: Mutex::new(None),
+        })
+    }
+
+    /// Number, length and properties.
+    #[must_use]
+    pub fn meta(&self) -> &TableMeta {
+        &self.meta
+    }
+
+    /// File number.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.meta.number
+    }
+
+    /// Length of the file.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        self.meta.file_bytes
+    }
+
+    /// The table's properties.
+    #[must_use]
+    pub fn properties(&self) -> &Properties {
+        &self.meta.properties
+    }
+
+    /// Bytes of index and filter held in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.index.bytes() + self.filter.bytes() + size_of::<Self>()
+    }
+
+    /// False only when the table has no version of a key with this [`super::key_hash`]. No I/O.
+    #[must_use]
+    #[inline]
+    pub fn may_contain(&self, hash: u64) -> bool {
+        self.filter.may_contain(hash)
+    }
+
+    /// The newest version of `key` whose sequence is at most `bound`. Neither the filter nor the
+    /// key range is looked at: the caller did.
+    ///
+    /// # Errors
+    /// A failed read or a damaged block.
+    pub fn get(
+        &self,
+        key: &[u8],
+        bound: Seq,
+        scratch: &mut Scratch,
+    ) -> TableResult<Option<FoundVersion>> {
+        for i in self.index.find(key)..self.index.len() {
+            let block = self.block(i, &mut scratch.frame)?;
+            let malformed = |_| self.malformed(i);
+            let head = seek(block.data(), block.layout(), key, bound, &mut scratch.key)
+                .map_err(malformed)?;
+            if let Some(head) = head {
+                if scratch.key != key {
+                    return Ok(None);
+                }
+                let value = PinnedValue::new(block, head.value..head.end).map_err(malformed)?;
+                return Ok(Some(FoundVersion { seq: head.seq, meta: head.meta, value }));
+            }
+            // The versions of a key can straddle blocks.
+        }
+        Ok(None)
+    }
+
+    /// An iterator over all versions, not positioned yet: call `seek` first.
+    #[must_use]
+    pub fn iter(self: &Arc<Self>, mode: ReadMode) -> TableIter {
+        TableIter::new(Arc::clone(self), mode)
+    }
+
+    /// Reads every block and checks checksums, order and counts: for `sexton-check` and tests.
+    ///
+    /// # Errors
+    /// The first damage found, or a failed read.
+    pub fn verify(&self) -> TableResult<()> {
+        let mut frame = Vec::new();
+        let (mut key, mut last) = (Vec::new(), (Vec::new(), 0));
+        let mut entries = 0;
+        for i in 0..self.index.len() {
+            let block = self.read_block(i, &mut frame)?;
+            let malformed = |_| self.malformed(i);
+            let mut at = 0;
+            while let Some(head) = entry_at(block.data(), block.layout(), at).map_err(malformed)? {
+                extend_key(block.data(), &head, &mut key).map_err(malformed)?;
+                if entries > 0 && super::block::compare(&last.0, last.1, &key, head.seq).is_ge() {
+                    let offset = self.index.frame(i).map_or(0, |f| f.0);
+                    return Err(corrupt(self.file.path(), offset, "order", last.1, head.seq));
+                }
+                last.0.clone_from(&key);
+                last.1 = head.seq;
+                at = head.end;
+                entries += 1;
+            }
+        }
+        let expected = self.properties().entries;
+        if entries != expected {
+            return Err(corrupt(self.file.path(), 0, "number of versions", expected, entries));
+        }
+        Ok(())
+    }
+
+    /// Marks the file for removal from `storage` when the last reference drops. A failed removal
+    /// leaves a leftover, which the next start removes.
+    pub fn remove_when_unused(&self, storage: Arc<dyn Storage>) {
+        *self.storage.lock() = Some(storage);
+        self.obsolete.store(true, Ordering::Release);
+    }
+
+    pub(super) fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    pub(super) fn index(&self) -> &Index {
+        &self.index
+    }
+
+    #[cold]
+    pub(super) fn malformed(&self, i: usize) -> TableError {
+        let (offset, len) = self.index.frame(i).unwrap_or_default();
+        corrupt(self.file.path(), offset, "entries of a block", len as u64, i as u64)
+    }
+
+    /// Block `i` from the cache, or from the file and then into the cache.
+    pub(super) fn block(&self, i: usize, frame: &mut Vec<u8>) -> TableResult<Arc<Block>> {
+        let Some(cache) = &self.cache else { return self.read_block(i, frame) };
+        let offset = self.index.frame(i).map_or(0, |f| f.0);
+        if let Some(block) = cache.get(self.meta.number, offset) {
+            return Ok(block);
+        }
+        let block = self.read_block(i, frame)?;
+        cache.insert(self.meta.number, offset, &block);
+        Ok(block)
+    }
+
+    fn read_block(&self, i: usize, frame: &mut Vec<u8>) -> TableResult<Arc<Block>> {
+        let (offset, len) = self.index.frame(i).ok_or_else(|| self.malformed(i))?;
+        frame.clear();
+        frame.resize(len, 0);
+        self.file.read_exact_at(frame, offset)?;
+        let mut data = Vec::new();
+        let (payload, frame_type) = open_frame(frame, self.file.path(), offset)?;
+        match frame_type {
+            FRAME_RAW => data.extend_from_slice(payload),
+            FRAME_LZ4 => decompress(payload, &mut data, self.file.path(), offset)?,
+            other => {
+                let at = offset + (len - TRAILER_BYTES) as u64;
+                return Err(corrupt(self.file.path(), at, "frame type", 1, other.into()));
+            }
+        }
+        frame.shrink_to(1 << 20);
+        Block::new(data).map(Arc::new).map_err(|_| self.malformed(i))
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        if self.obsolete.load(Ordering::Acquire)
+            && let Some(storage) = self.storage.lock().take()
+        {
+            // Nothing depends on it: leftovers go at the next start.
+            let _ = storage.remove(self.file.path());
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Tables as a whole: what was written is found, and nothing else ever is.
+
+use super::test_storage::MemFile;
+use super::*;
+use crate::key::{Meta, Seq};
+use crate::tree::Source;
+use std::path::Path;
+use std::sync::Arc;
+
+type Entry = (Vec<u8>, Seq, Meta, Vec<u8>);
+
+const PATH: &str = "tables/000000000007.tbl";
+
+fn entries(n: u64) -> Vec<Entry> {
+    let mut out = Vec::new();
+    for i in 0..n {
+        let key = [&b"R\0\0\0\0\0\0\0\x05"[..], format!("key:{:06}", i * 2).as_bytes()].concat();
+        for version in 0..1 + i % 3 {
+            let meta =
+                Meta { flags: (i % 30) as u8, expire_at_ms: if i % 4 == 0 { i + 1 } else { 0 } };
+            let value = format!("value {i} {version} ").repeat((i % 9) as usize);
+            out.push((key.clone(), 1_000 * (10 - version) + i, meta, value.into_bytes()));
+        }
+    }
+    out
+}
+
+fn write(entries: &[Entry], options: TableOptions) -> (Vec<u8>, TableMeta) {
+    let file = MemFile::new(Path::new(PATH), Vec::new());
+    let mut builder = TableBuilder::new(file.clone(), 7, options, BuilderBuffers::default());
+    for (key, seq, meta, value) in entries {
+        builder.add(key, *seq, *meta, value).unwrap();
+    }
+    let (meta, _) = builder.finish().unwrap();
+    let bytes = file.bytes.lock().clone();
+    assert_eq!(meta.file_bytes, bytes.len() as u64);
+    (bytes, meta)
+}
+
+fn open(bytes: Vec<u8>, cache: Option<Arc<BlockCache>>) -> TableResult<Arc<Table>> {
+    Table::open(MemFile::new(Path::new(PATH), bytes), 7, cache).map(Arc::new)
+}
+
+fn read_all(table: &Arc<Table>, mode: ReadMode) -> TableResult<Vec<Entry>> {
+    let mut iter = table.iter(mode);
+    iter.seek(b"")?;
+    let mut out = Vec::new();
+    while iter.valid() {
+        out.push((iter.key().to_vec(), iter.seq(), iter.meta(), iter.value().to_vec()));
+        iter.next()?;
+    }
+    Ok(out)
+}
+
+fn all_options() -> Vec<TableOptions> {
+    let mut all = Vec::new();
+    for compression in [Compression::None, Compression::Lz4] {
+        for (block_bytes, chunk_bytes) in [(64, 1), (4096, 1 << 20), (1 << 20, 1 << 20)] {
+            let options = TableOptions { block_bytes, compression, chunk_bytes, buried_through: 9 };
+            all.push(options);
+        }
+    }
+    all
+}
+
+#[test]
+fn iterators_yield_what_was_added() {
+    let want = entries(700);
+    for options in all_options() {
+        let (bytes, meta) = write(&want, options);
+        let table = open(bytes, Some(Arc::new(BlockCache::new(1 << 20)))).unwrap();
+        assert_eq!(table.meta(), &meta);
+        table.verify().unwrap();
+        for mode in [ReadMode::Sequential, ReadMode::Cached, ReadMode::Cached] {
+            assert_eq!(read_all(&table, mode).unwrap(), want);
+        }
+    }
+}
+
+#[test]
+fn properties_tell_the_truth() {
+    let want = entries(100);
+    let (_, meta) = write(&want, TableOptions { buried_through: 42, ..TableOptions::default() });
+    let p = &meta.properties;
+    assert_eq!((p.entries, p.distinct_keys, p.buried_through), (want.len() as u64, 100, 42));
+    assert_eq!(p.min_seq, want.iter().map(|e| e.1).min().unwrap());
+    assert_eq!(p.max_seq, want.iter().map(|e| e.1).max().unwrap());
+    assert_eq!((&*p.min_key, &*p.max_key), (&want[0].0[..], &want.last().unwrap().0[..]));
+    assert_eq!((p.min_namespace, p.max_namespace), (5, 5));
+    let expiring = want.iter().filter(|e| e.2.expire_at_ms != 0).count() as u64;
+    assert_eq!((p.min_expire_ms, p.max_expire_ms, p.expiring), (1, 97, expiring));
+    assert_eq!(p.value_bytes, want.iter().map(|e| e.3.len() as u64).sum::<u64>());
+}
+
+#[test]
+fn get_agrees_with_a_walk_over_the_entries() {
+    let want = entries(300);
+    for options in all_options() {
+        let (bytes, _) = write(&want, options);
+        let table = open(bytes, Some(Arc::new(BlockCache::new(1 << 20)))).unwrap();
+        let mut scratch = Scratch::default();
+        for i in 0..600 {
+            let key = [&b"R\0\0\0\0\0\0\0\x05"[..], format!("key:{i:06}").as_bytes()].concat();
+            for bound in [0, 8_150, 9_000, 9_500, 10_000, 10_100, Seq::MAX] {
+                let expected = want.iter().find(|e| e.0 == key && e.1 <= bound);
+                let found = table.get(&key, bound, &mut scratch).unwrap();
+                let found = found.as_ref().map(|f| (f.seq, f.meta, f.value.to_vec()));
+                assert_eq!(found, expected.map(|e| (e.1, e.2, e.3.clone())), "{i} {bound}");
+                assert!(expected.is_none() || table.may_contain(key_hash(&key)));
+            }
+        }
+    }
+}
+
+#[test]
+fn seek_goes_to_the_first_key_at_or_above() {
+    let want = entries(200);
+    for options in all_options() {
+        let (bytes, _) = write(&want, options);
+        let table = open(bytes, None).unwrap();
+        for mode in [ReadMode::Sequential, ReadMode::Cached] {
+            let mut iter = table.iter(mode);
+            for i in (0..420).rev() {
+                let key = [&b"R\0\0\0\0\0\0\0\x05"[..], format!("key:{i:06}").as_bytes()].concat();
+                iter.seek(&key).unwrap();
+                let expected = want.iter().find(|e| e.0 >= key);
+                assert_eq!(iter.valid(), expected.is_some());
+                if let Some(expected) = expected {
+                    assert_eq!((iter.key(), iter.seq()), (&expected.0[..], expected.1));
+                }
+            }
+        }
+    }
+}
+
+/// Every byte of the file belongs to something checked: one flipped bit anywhere is an error that
+/// names the file, whatever is read, or at the very least never a wrong answer.
+#[test]
+fn any_flipped_bit_is_found() {
+    let want = entries(60);
+    for compression in [Compression::None, Compression::Lz4] {
+        let options = TableOptions { compression, block_bytes: 512, ..TableOptions::default() };
+        let (bytes, _) = write(&want, options);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            let outcome =
+                open(damaged, None).and_then(|t| read_all(&t, ReadMode::Sequential).map(|_| ()));
+            match outcome {
+                Err(TableError::Corrupt { file, offset, .. }) => {
+                    assert_eq!(file, Path::new(PATH));
+                    assert!(offset <= bytes.len() as u64);
+                }
+                other => panic!("byte {at}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn any_cut_is_found() {
+    let (bytes, _) = write(&entries(40), TableOptions::default());
+    for len in 0..bytes.len() {
+        assert!(open(bytes[..len].to_vec(), None).is_err(), "cut at {len}");
+    }
+}
+
+#[test]
+fn another_format_version_is_refused_by_its_number() {
+    let (mut bytes, _) = write(&entries(5), TableOptions::default());
+    let footer = bytes.len() - 64;
+    bytes[footer + 48] = 2;
+    let crc = crc_fast::crc32_iscsi(&bytes[footer..footer + 52]);
+    bytes[footer + 52..footer + 56].copy_from_slice(&crc.to_le_bytes());
+    let error = open(bytes, None).unwrap_err();
+    assert!(matches!(error, TableError::Version { got: 2, supported: 1, .. }), "{error}");
+}
+
+#[test]
+fn another_table_under_this_name_is_refused() {
+    let (bytes, _) = write(&entries(5), TableOptions::default());
+    let error = Table::open(MemFile::new(Path::new(PATH), bytes), 8, None).unwrap_err();
+    assert!(error.to_string().contains("table number"), "{error}");
+}
+
+#[test]
+fn entries_out_of_order_are_refused() {
+    for (second, seq) in [(&b"b"[..], 5), (b"b", 6), (b"a", 1)] {
+        let file = MemFile::new(Path::new(PATH), Vec::new());
+        let mut builder =
+            TableBuilder::new(file, 7, TableOptions::default(), BuilderBuffers::default());
+        builder.add(b"b", 5, Meta::default(), b"").unwrap();
+        let error = builder.add(second, seq, Meta::default(), b"").unwrap_err();
+        assert!(matches!(error, TableError::Unordered { number: 7, .. }), "{error}");
+    }
+}
+
+#[test]
+fn large_values_and_long_keys_have_blocks_of_their_own() {
+    let want: Vec<Entry> = vec![
+        (vec![], 3, Meta::default(), vec![1; 10]),
+        (vec![b'a'; 70_000], 2, Meta::default(), (0..=255).cycle().take(300_000).collect()),
+        (vec![b'a'; 70_001], 1, Meta::default(), vec![0; 3 << 20]),
+        (b"z".to_vec(), 9, Meta::default(), vec![]),
+    ];
+    for options in all_options() {
+        let (bytes, _) = write(&want, options);
+        let table = open(bytes, None).unwrap();
+        assert_eq!(read_all(&table, ReadMode::Sequential).unwrap(), want);
+        assert_eq!(read_all(&table, ReadMode::Cached).unwrap(), want);
+    }
+}

@@ -1,0 +1,55 @@
+//! Anything that yields versions in the order of the tree.
+
+use crate::key::{Meta, Seq};
+use crate::table::TableResult;
+
+/// A forward cursor over versions: keys ascending, the versions of one key newest first.
+///
+/// A new source is not positioned: `valid` is false until the first `seek`. `key`, `seq`, `meta`
+/// and `value` may be asked only while `valid`.
+pub trait Source {
+    /// True while it stands on a version.
+    fn valid(&self) -> bool;
+    /// The engine key.
+    fn key(&self) -> &[u8];
+    /// The sequence.
+    fn seq(&self) -> Seq;
+    /// Flags and expiry.
+    fn meta(&self) -> Meta;
+    /// The value.
+    fn value(&self) -> &[u8];
+    /// Steps to the following version.
+    ///
+    /// # Errors
+    /// A failed read or a damaged file; the source is not valid afterwards.
+    fn next(&mut self) -> TableResult<()>;
+    /// Goes to the newest version of the first key at or above `key`; the empty key is the start.
+    ///
+    /// # Errors
+    /// As for `next`.
+    fn seek(&mut self, key: &[u8]) -> TableResult<()>;
+}
+
+impl<S: Source + ?Sized> Source for Box<S> {
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+    fn key(&self) -> &[u8] {
+        (**self).key()
+    }
+    fn seq(&self) -> Seq {
+        (**self).seq()
+    }
+    fn meta(&self) -> Meta {
+        (**self).meta()
+    }
+    fn value(&self) -> &[u8] {
+        (**self).value()
+    }
+    fn next(&mut self) -> TableResult<()> {
+        (**self).next()
+    }
+    fn seek(&mut self, key: &[u8]) -> TableResult<()> {
+        (**self).seek(key)
+    }
+}
