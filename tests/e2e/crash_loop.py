@@ -1,0 +1,385 @@
+"""python3 -m crash_loop --policy always|everysec [--rounds 100] [--server sexton] [--option name=value]
+
+kill -9 under load, restart, compare with what was acknowledged, again and again on one data
+directory. Each connection owns its keys and its commands are deterministic, so the state a
+connection may be found in is a prefix of what it sent:
+
+* `always`: a prefix that holds every acknowledged command;
+* `everysec`: one that lacks at most the last seconds before the kill (printed; --max-loss-s).
+
+Transactions of all connections increment one key, `g:seq`; its recovered value G must be the number
+of transactions found, and exactly those that were answered with a number <= G must be there: the
+connections' prefixes belong to one prefix of the total order. Transactions also move amounts
+between shared accounts whose sum stays 0. DBSIZE must equal the number of keys SCAN returns, and keys
+whose time came must not return. Some restarts are killed too, in the middle of recovery.
+"""
+
+import argparse
+import random
+import sys
+import threading
+import time
+
+from harness.resp import Connection, ReplyError, encode
+from harness.server import Server
+
+FAR_MS = 4102444800000
+ACCOUNTS = 16
+
+
+class Model:
+    """Keys of one connection: key -> (value, expiry in ms or None)."""
+
+    def __init__(self, keys=None):
+        self.keys = dict(keys or {})
+
+    def apply(self, op):
+        """Applies one operation; returns the keys it touched."""
+        kind, key = op[0], op[1]
+        if kind == "tx":
+            touched = []
+            for inner in op[2]:
+                touched += self.apply(inner)
+            return touched
+        if kind == "throwaway":
+            return []
+        old = self.keys.get(key)
+        if kind == "set":
+            self.keys[key] = (op[2], None)
+        elif kind == "incr":
+            self.keys[key] = (b"%d" % (int(old[0]) + 1 if old else 1), old[1] if old else None)
+        elif kind == "append":
+            self.keys[key] = ((old[0] if old else b"") + op[2], old[1] if old else None)
+        elif kind == "del":
+            del self.keys[key]
+        elif kind == "expireat":
+            self.keys[key] = (old[0], op[2])
+        elif kind == "persist":
+            self.keys[key] = (old[0], None)
+        elif kind == "rename":
+            self.keys[op[2]] = self.keys.pop(key)
+            return [key, op[2]]
+        return [key]
+
+
+REQUESTS = {
+    "set": lambda op: [b"SET", op[1], op[2]],
+    "incr": lambda op: [b"INCR", op[1]],
+    "append": lambda op: [b"APPEND", op[1], op[2]],
+    "del": lambda op: [b"DEL", op[1]],
+    "expireat": lambda op: [b"PEXPIREAT", op[1], b"%d" % op[2]],
+    "persist": lambda op: [b"PERSIST", op[1]],
+    "rename": lambda op: [b"RENAME", op[1], op[2]],
+    "throwaway": lambda op: [b"SET", op[1], b"soon gone", b"PX", b"300"],
+}
+
+
+def requests_of(op):
+    """The requests of an operation: one, or MULTI ... EXEC."""
+    if op[0] != "tx":
+        return [REQUESTS[op[0]](op)]
+    inner = [REQUESTS[o[0]](o) for o in op[2]]
+    return [[b"MULTI"], [b"INCR", b"g:seq"], *inner, *op[3], [b"EXEC"]]
+
+
+class Writer(threading.Thread):
+    """One connection under load. `ops` holds what was sent in order, `acked` how many were
+    answered, `ack_times` when, `tx_seq` the answered number of each transaction by its index."""
+
+    def __init__(self, number, port, base, seed):
+        super().__init__(daemon=True)
+        self.number = number
+        self.port = port
+        self.base = base
+        self.head = Model(base)
+        self.rng = random.Random(seed)
+        self.ops, self.ack_times, self.tx_seq = [], [], {}
+        self.counter = 0
+        self.problem = None
+
+    @property
+    def acked(self):
+        return len(self.ack_times)
+
+    def name_of(self, kind, index):
+        return b"c%d:%s:%d" % (self.number, kind, index)
+
+    def simple_op(self):
+        rng, roll = self.rng, self.rng.random()
+        self.counter += 1
+        mark = b"%d-%d" % (self.counter, rng.randrange(1 << 30))
+        if roll < 0.25:
+            return ("set", self.name_of(b"s", rng.randrange(40)), mark)
+        if roll < 0.45:
+            size = rng.choice([100, 500, 1000, 4000])
+            return ("set", self.name_of(b"b", rng.randrange(400)), mark + rng.randbytes(size))
+        if roll < 0.65:
+            return ("incr", self.name_of(b"n", rng.randrange(8)))
+        if roll < 0.75:
+            key = self.name_of(b"a", rng.randrange(8))
+            if len(self.head.keys.get(key, (b"",))[0]) > 5000:
+                return ("set", key, mark)
+            return ("append", key, mark)
+        if roll < 0.78:
+            return ("throwaway", b"x:%d:%d" % (self.number, self.counter))
+        if not self.head.keys:
+            return ("set", self.name_of(b"s", 0), mark)
+        key = rng.choice(list(self.head.keys)) if rng.random() < 0.2 else self.name_of(b"s", rng.randrange(40))
+        if key not in self.head.keys:
+            return ("set", key, mark)
+        if roll < 0.86:
+            return ("del", key)
+        if roll < 0.92:
+            return ("expireat", key, FAR_MS + self.counter)
+        if roll < 0.94 and self.head.keys[key][1]:
+            return ("persist", key)
+        return ("rename", key, self.name_of(b"r", rng.randrange(30)))
+
+    def next_op(self):
+        if self.rng.random() < 0.85:
+            op = self.simple_op()
+            self.head.apply(op)
+            return op
+        inner = []
+        for _ in range(self.rng.randint(1, 5)):
+            op = self.simple_op()
+            self.head.apply(op)
+            inner.append(op)
+        counter = ("incr", self.name_of(b"tx", 0))
+        self.head.apply(counter)
+        amount = b"%d" % self.rng.randint(1, 1000)
+        one, two = self.rng.sample(range(ACCOUNTS), 2)
+        shared = [[b"DECRBY", b"bank:%d" % one, amount], [b"INCRBY", b"bank:%d" % two, amount]]
+        return ("tx", None, [*inner, counter], shared)
+
+    def run(self):
+        try:
+            connection = Connection(self.port)
+            while True:
+                batch = [self.next_op() for _ in range(self.rng.choice([1, 1, 4, 16, 64]))]
+                groups = [requests_of(op) for op in batch]
+                first = len(self.ops)
+                self.ops += batch
+                connection.send_raw(b"".join(encode(r) for g in groups for r in g))
+                for offset, (op, group) in enumerate(zip(batch, groups)):
+                    for _ in group:
+                        value = connection.read_node().python()
+                        if isinstance(value, ReplyError):
+                            self.problem = f"c{self.number}: {op!r:.200} answered {value}"
+                            return
+                    if op[0] == "tx":
+                        self.tx_seq[first + offset] = value[0]
+                    self.ack_times.append(time.monotonic())
+        except OSError:
+            return  # the kill
+
+
+def read_everything(server):
+    """All keys with values and expiry, as {key: (value, expiry or None)}."""
+    connection = server.connect()
+    names, cursor = set(), b"0"
+    while True:
+        cursor, page = connection.cmd("SCAN", cursor, "COUNT", 1000)
+        names.update(page)
+        if cursor == b"0":
+            break
+    state, names = {}, sorted(names)
+    for start in range(0, len(names), 500):
+        part = names[start : start + 500]
+        nodes = connection.pipeline([r for n in part for r in ([b"GET", n], [b"PEXPIRETIME", n])])
+        for i, name in enumerate(part):
+            value, expiry = nodes[2 * i].value, nodes[2 * i + 1].value
+            if value is not None:
+                state[name] = (value, expiry if expiry >= 0 else None)
+    connection.close()
+    return state
+
+
+def matching_prefixes(writer, found, lowest):
+    """All n >= lowest for which the connection's first n operations give the state `found`."""
+    model = Model(writer.base)
+    wrong = {k for k in model.keys.keys() | found.keys() if model.keys.get(k) != found.get(k)}
+    matches = []
+    for n in range(len(writer.ops) + 1):
+        if not wrong and n >= lowest:
+            matches.append(n)
+        if n < len(writer.ops):
+            for key in model.apply(writer.ops[n]):
+                (wrong.discard if model.keys.get(key) == found.get(key) else wrong.add)(key)
+    return matches
+
+
+def closest(writer, found):
+    """For the report: which keys differ at the prefix with the fewest differences."""
+    model, best = Model(writer.base), None
+    for n in range(len(writer.ops) + 1):
+        if n >= writer.acked - 200:
+            wrong = [k for k in model.keys.keys() | found.keys() if model.keys.get(k) != found.get(k)]
+            if best is None or len(wrong) <= len(best[1]):
+                best = (n, wrong)
+        if n < len(writer.ops):
+            model.apply(writer.ops[n])
+    return f"closest prefix {best[0]} (acked {writer.acked}, sent {len(writer.ops)}), differing {best[1][:5]}"
+
+
+class Round:
+    """One load, kill, restart, check."""
+
+    def __init__(self, args, server, state, rng):
+        self.args, self.server, self.state, self.rng = args, server, state, rng
+        self.problems = []
+        self.lost_s = 0.0
+
+    def own(self, state, number):
+        prefix = b"c%d:" % number
+        return {k: v for k, v in state.items() if k.startswith(prefix)}
+
+    def load_and_kill(self):
+        if self.args.policy == "always" and self.rng.random() < 0.05:
+            connection = self.server.connect()
+            connection.cmd("FLUSHALL")
+            connection.close()
+            self.state = {}
+        self.writers = [
+            Writer(i, self.server.port, self.own(self.state, i), self.rng.randrange(1 << 62))
+            for i in range(self.args.connections)
+        ]
+        for writer in self.writers:
+            writer.start()
+        time.sleep(self.rng.uniform(*self.args.load_s))
+        self.killed_at = time.monotonic()
+        died_before = not self.server.alive()
+        self.server.kill()
+        for writer in self.writers:
+            writer.join(10)
+            if writer.problem:
+                self.problems.append(writer.problem)
+        if died_before:
+            self.problems.append("the server ended by itself:\n" + self.server.log_tail())
+
+    def restart(self):
+        begun = time.monotonic()
+        if self.rng.random() < 0.15:
+            try:
+                threading.Timer(self.rng.uniform(0.002, 0.08), self.server.kill).start()
+                self.server.start()
+            except (RuntimeError, OSError, AttributeError):
+                pass
+            time.sleep(0.1)
+            self.server.kill()
+        self.server.start()
+        self.recovery_s = time.monotonic() - begun
+
+    def check(self):
+        found = read_everything(self.server)
+        sequence = int(found.get(b"g:seq", (b"0",))[0])
+        base_sequence = int(self.state.get(b"g:seq", (b"0",))[0])
+        applied = 0
+        for writer in self.writers:
+            lowest = writer.acked
+            if self.args.policy != "always":
+                limit = self.killed_at - self.args.max_loss_s
+                lowest = sum(1 for t in writer.ack_times if t <= limit)
+            mine = self.own(found, writer.number)
+            matches = matching_prefixes(writer, mine, lowest)
+            if not matches:
+                self.problems.append(f"c{writer.number}: no prefix fits; {closest(writer, mine)}")
+                continue
+            n = matches[-1]
+            if n < writer.acked:
+                self.lost_s = max(self.lost_s, self.killed_at - writer.ack_times[n])
+            applied += sum(1 for op in writer.ops[:n] if op[0] == "tx")
+            for index, number in writer.tx_seq.items():
+                if (index < n) != (number <= sequence):
+                    self.problems.append(
+                        f"c{writer.number}: transaction {number} is {'' if index < n else 'not '}there, g:seq is {sequence}"
+                    )
+                    break
+        if not self.problems and applied != sequence - base_sequence:
+            self.problems.append(f"{applied} transactions found, g:seq counts {sequence - base_sequence}")
+        bank = sum(int(v[0]) for k, v in found.items() if k.startswith(b"bank:"))
+        if bank:
+            self.problems.append(f"accounts sum to {bank}: a transaction is half there")
+        self.check_counts()
+        return found
+
+    def check_counts(self):
+        """DBSIZE equals SCAN, and short-lived keys are gone, at the latest after 5 s."""
+        connection = self.server.connect()
+        deadline = time.monotonic() + 5
+        while True:
+            names, cursor = set(), b"0"
+            while True:
+                cursor, page = connection.cmd("SCAN", cursor, "COUNT", 1000)
+                names.update(page)
+                if cursor == b"0":
+                    break
+            size = connection.cmd("DBSIZE")
+            late = sum(1 for n in names if n.startswith(b"x:"))
+            if size == len(names) and not late:
+                break
+            if time.monotonic() > deadline:
+                self.problems.append(f"DBSIZE {size}, SCAN {len(names)} keys, {late} of them should have expired")
+                break
+            time.sleep(0.05)
+        connection.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--policy", choices=["always", "everysec"], required=True)
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--server", default="sexton")
+    parser.add_argument("--connections", type=int, default=6)
+    parser.add_argument("--max-loss-s", type=float, default=2.5)
+    parser.add_argument("--load-s", type=float, nargs=2, help="shortest and longest load before the kill")
+    parser.add_argument("--option", action="append", default=[], help="directive for the server, name=value")
+    parser.add_argument("--memtable-bytes", default="1mb", help="small, so that flush and compaction are hit too")
+    parser.add_argument("--directory", help="keep the data here")
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
+    args = parser.parse_args()
+    args.load_s = args.load_s or ((0.2, 1.2) if args.policy == "always" else (0.3, 3.0))
+    options = {"appendonly": "yes", "appendfsync": args.policy}
+    if args.server == "sexton":
+        options["memtable-bytes"] = args.memtable_bytes
+    options.update(option.split("=", 1) for option in args.option)
+    print(f"crash loop: {args.server}, {options}, {args.rounds} rounds, seed {args.seed}", flush=True)
+    rng = random.Random(args.seed)
+    server = Server(args.server, options, directory=args.directory)
+    state, bad, acked_total, worst_loss, recoveries = {}, 0, 0, 0.0, []
+    server.start()
+    for number in range(1, args.rounds + 1):
+        this = Round(args, server, state, rng)
+        this.load_and_kill()
+        this.restart()
+        state = this.check()
+        acked = sum(w.acked for w in this.writers)
+        acked_total += acked
+        worst_loss = max(worst_loss, this.lost_s)
+        recoveries.append(this.recovery_s)
+        if this.problems or number % 10 == 0 or args.rounds <= 10:
+            print(f"round {number}: {acked} acknowledged, {len(state)} keys, lost {this.lost_s:.3f} s, "
+                  f"restart {this.recovery_s:.2f} s" + ("" if not this.problems else "  FAILED"), flush=True)
+        for problem in this.problems[:6]:
+            print("   ", problem, flush=True)
+        if this.problems:
+            bad += 1
+            if bad >= 3:
+                break
+            # What was found is the base of the next round; a half transaction would be found again.
+            state = {k: v for k, v in state.items() if not k.startswith(b"bank:")}
+            connection = server.connect()
+            connection.pipeline([[b"DEL", b"bank:%d" % i] for i in range(ACCOUNTS)])
+            connection.close()
+    if bad:
+        print(f"data kept in {server.directory}")
+        server.kill()
+    else:
+        server.close()
+    print(f"crash loop {args.policy}: {number} rounds, {acked_total} operations acknowledged, "
+          f"worst loss {worst_loss:.3f} s, longest restart {max(recoveries):.2f} s, {bad} rounds failed")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
