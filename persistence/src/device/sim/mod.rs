@@ -1,0 +1,197 @@
+//! A simulated file system in memory, for the crash and fault tests of all crates.
+//!
+//! It keeps apart what a program sees and what the medium holds: data becomes durable by
+//! `sync_data`, names (creations, renames, removals) by `sync_dir` of their directory. A
+//! [`crash`](SimStorage::crash) decides by seed which unsynced operations the medium had already
+//! taken. Directories themselves are durable at once.
+
+mod file;
+mod random;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use random::SimRandom;
+pub use world::{SimCounters, SimFaults};
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{File, Storage, StorageError, StorageResult};
+use file::SimFile;
+use world::{NameOperation, World};
+
+/// The unit that a medium writes as a whole.
+pub const SECTOR_BYTES: usize = 512;
+
+/// How a crash treats what was not synced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CrashOptions {
+    /// Unsynced operations that survive, in percent; each is decided on its own.
+    pub keep_percent: u64,
+    /// Surviving writes that are torn, in percent: each of their sectors is decided on its own.
+    pub tear_percent: u64,
+}
+
+impl Default for CrashOptions {
+    fn default() -> Self {
+        Self { keep_percent: 50, tear_percent: 30 }
+    }
+}
+
+impl CrashOptions {
+    /// The harshest honest medium: everything unsynced is gone.
+    pub const LOSE_ALL: Self = Self { keep_percent: 0, tear_percent: 0 };
+    /// `kill -9`: the operating system lives on and writes everything.
+    pub const KEEP_ALL: Self = Self { keep_percent: 100, tear_percent: 0 };
+}
+
+/// The simulated file system. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct SimStorage {
+    world: Arc<Mutex<World>>,
+}
+
+impl SimStorage {
+    /// An empty file system.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What a power failure at this instant leaves behind, as a new file system: everything
+    /// synced, and of the rest whatever `seed` and `options` say. This one stays as it is, so one
+    /// instant can be crashed in many ways.
+    #[must_use]
+    pub fn crash(&self, seed: u64, options: CrashOptions) -> Self {
+        let world = self.world.lock().crash(&mut SimRandom::new(seed), options);
+        Self { world: Arc::new(Mutex::new(world)) }
+    }
+
+    /// Sets what shall fail from now on, counted from now.
+    pub fn set_faults(&self, faults: SimFaults) {
+        self.world.lock().faults = faults;
+    }
+
+    /// Counts of operations since the file system was made.
+    #[must_use]
+    pub fn counters(&self) -> SimCounters {
+        self.world.lock().counters
+    }
+
+    /// Flips one bit of a file, both as seen and on the medium.
+    ///
+    /// # Errors
+    ///
+    /// The file does not exist or is not that long.
+    pub fn flip_bit(&self, path: &Path, bit: u64) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        let inode = world.find("flip", path)?;
+        world.flip_bit(inode, bit).map_err(|error| StorageError::new("flip", path, error))
+    }
+
+    /// The content of a file as a program sees it.
+    ///
+    /// # Errors
+    ///
+    /// The file does not exist.
+    pub fn read(&self, path: &Path) -> StorageResult<Vec<u8>> {
+        let world = self.world.lock();
+        let inode = world.find("read", path)?;
+        Ok(world.content(inode).to_vec())
+    }
+
+    fn handle(&self, inode: u64, path: &Path) -> Arc<dyn File> {
+        Arc::new(SimFile { world: Arc::clone(&self.world), inode, path: path.to_path_buf() })
+    }
+}
+
+/// Gives the directory's lock back.
+struct SimLock {
+    world: Arc<Mutex<World>>,
+    dir: PathBuf,
+}
+
+impl Drop for SimLock {
+    fn drop(&mut self) {
+        self.world.lock().locked_dirs.remove(&self.dir);
+    }
+}
+
+impl Storage for SimStorage {
+    fn create(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        let mut world = self.world.lock();
+        world.counters.creates += 1;
+        let inode = world.create(path)?;
+        Ok(self.handle(inode, path))
+    }
+
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        let inode = self.world.lock().find("open", path)?;
+        Ok(self.handle(inode, path))
+    }
+
+    fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {
+        self.world.lock().list(dir)
+    }
+
+    fn exists(&self, path: &Path) -> StorageResult<bool> {
+        let world = self.world.lock();
+        Ok(world.names.contains_key(path) || world.dirs.contains(path))
+    }
+
+    fn create_dir_all(&self, dir: &Path) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        world.dirs.extend(dir.ancestors().map(Path::to_path_buf));
+        Ok(())
+    }
+
+    fn remove(&self, path: &Path) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        world.counters.removes += 1;
+        world.find("unlink", path)?;
+        world.change_names(NameOperation { unlink: Some(path.to_path_buf()), link: None });
+        Ok(())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        world.counters.renames += 1;
+        world.check_parent("rename", to)?;
+        let inode = world.find("rename", from)?;
+        world.change_names(NameOperation {
+            unlink: Some(from.to_path_buf()),
+            link: Some((to.to_path_buf(), inode)),
+        });
+        Ok(())
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        world.check_parent("link", to)?;
+        if world.names.contains_key(to) {
+            let error = io::Error::from(io::ErrorKind::AlreadyExists);
+            return Err(StorageError::new("link", to, error));
+        }
+        let inode = world.find("link", from)?;
+        world.change_names(NameOperation { unlink: None, link: Some((to.to_path_buf(), inode)) });
+        Ok(())
+    }
+
+    fn sync_dir(&self, dir: &Path) -> StorageResult<()> {
+        self.world.lock().sync_dir(dir)
+    }
+
+    fn lock_dir(&self, dir: &Path) -> StorageResult<Box<dyn Send + Sync>> {
+        let mut world = self.world.lock();
+        if !world.locked_dirs.insert(dir.to_path_buf()) {
+            let error = io::Error::new(io::ErrorKind::WouldBlock, "in use by this process");
+            return Err(StorageError::new("lock", dir, error));
+        }
+        Ok(Box::new(SimLock { world: Arc::clone(&self.world), dir: dir.to_path_buf() }))
+    }
+}

@@ -1,0 +1,300 @@
+//! The state of the simulated file system.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{CrashOptions, SECTOR_BYTES, SimRandom};
+use crate::device::{StorageError, StorageResult};
+
+/// What shall fail. Counting starts when the faults are set; 1 is the next operation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SimFaults {
+    /// The n-th write fails with EIO.
+    pub fail_write: Option<u64>,
+    /// So many bytes of a failing write arrive all the same (a short write).
+    pub short_write_bytes: usize,
+    /// The n-th sync of a file fails with EIO. As on Linux, the data it should have made durable
+    /// is dropped: a later sync succeeds and saves nothing of it, although reads still show it.
+    pub fail_sync: Option<u64>,
+    /// The n-th sync of a directory fails with EIO.
+    pub fail_sync_dir: Option<u64>,
+    /// Files may grow by this many bytes in all; then ENOSPC.
+    pub space_left_bytes: Option<u64>,
+}
+
+/// Counts of operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SimCounters {
+    /// Writes, failed ones included.
+    pub writes: u64,
+    /// Bytes that arrived.
+    pub written_bytes: u64,
+    /// Syncs of files, failed ones included.
+    pub syncs: u64,
+    /// Syncs of directories, failed ones included.
+    pub dir_syncs: u64,
+    /// Files created or truncated by `create`.
+    pub creates: u64,
+    /// Renames.
+    pub renames: u64,
+    /// Removals.
+    pub removes: u64,
+}
+
+#[derive(Debug, Clone)]
+enum FileOperation {
+    Write { offset: usize, data: Vec<u8> },
+    SetLen(usize),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Inode {
+    /// What programs see.
+    content: Vec<u8>,
+    /// What the medium holds for certain.
+    durable: Vec<u8>,
+    /// What happened since the last sync.
+    pending: Vec<FileOperation>,
+}
+
+/// A change of names that a crash keeps or loses as a whole.
+#[derive(Debug, Clone)]
+pub(super) struct NameOperation {
+    pub(super) unlink: Option<PathBuf>,
+    pub(super) link: Option<(PathBuf, u64)>,
+}
+
+impl NameOperation {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        if let Some(path) = &self.unlink {
+            names.remove(path);
+        }
+        if let Some((path, inode)) = &self.link {
+            names.insert(path.clone(), *inode);
+        }
+    }
+
+    fn touches(&self, dir: &Path) -> bool {
+        let link = self.link.as_ref().map(|(path, _)| path);
+        self.unlink.iter().chain(link).any(|path| path.parent() == Some(dir))
+    }
+}
+
+#[derive(Debug, Default)]
+pub(super) struct World {
+    inodes: BTreeMap<u64, Inode>,
+    next_inode: u64,
+    pub(super) names: BTreeMap<PathBuf, u64>,
+    durable_names: BTreeMap<PathBuf, u64>,
+    pending_names: Vec<NameOperation>,
+    pub(super) dirs: BTreeSet<PathBuf>,
+    pub(super) locked_dirs: BTreeSet<PathBuf>,
+    pub(super) faults: SimFaults,
+    pub(super) counters: SimCounters,
+}
+
+impl World {
+    pub(super) fn find(&self, operation: &'static str, path: &Path) -> StorageResult<u64> {
+        self.names.get(path).copied().ok_or_else(|| {
+            StorageError::new(operation, path, io::Error::from(io::ErrorKind::NotFound))
+        })
+    }
+
+    pub(super) fn check_parent(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
+        match path.parent() {
+            Some(dir) if self.dirs.contains(dir) => Ok(()),
+            _ => {
+                let error = io::Error::from(io::ErrorKind::NotFound);
+                Err(StorageError::new(operation, path, error))
+            }
+        }
+    }
+
+    pub(super) fn create(&mut self, path: &Path) -> StorageResult<u64> {
+        self.check_parent("create", path)?;
+        if let Some(inode) = self.names.get(path).copied() {
+            self.set_len(inode, 0).map_err(|error| StorageError::new("create", path, error))?;
+            return Ok(inode);
+        }
+        self.next_inode += 1;
+        self.inodes.insert(self.next_inode, Inode::default());
+        let link = Some((path.to_path_buf(), self.next_inode));
+        self.change_names(NameOperation { unlink: None, link });
+        Ok(self.next_inode)
+    }
+
+    pub(super) fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {
+        if !self.dirs.contains(dir) {
+            let error = io::Error::from(io::ErrorKind::NotFound);
+            return Err(StorageError::new("readdir", dir, error));
+        }
+        let children =
+            self.names.keys().chain(&self.dirs).filter(|path| path.parent() == Some(dir));
+        let names = children.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        Ok(names.collect::<BTreeSet<_>>().into_iter().collect())
+    }
+
+    pub(super) fn change_names(&mut self, operation: NameOperation) {
+        operation.apply(&mut self.names);
+        self.pending_names.push(operation);
+    }
+
+    pub(super) fn sync_dir(&mut self, dir: &Path) -> StorageResult<()> {
+        self.counters.dir_syncs += 1;
+        if count_down(&mut self.faults.fail_sync_dir) {
+            return Err(StorageError::new("fsync directory", dir, input_output_error()));
+        }
+        if !self.dirs.contains(dir) {
+            let error = io::Error::from(io::ErrorKind::NotFound);
+            return Err(StorageError::new("fsync directory", dir, error));
+        }
+        let durable = &mut self.durable_names;
+        self.pending_names.retain(|operation| {
+            let synced = operation.touches(dir);
+            if synced {
+                operation.apply(durable);
+            }
+            !synced
+        });
+        Ok(())
+    }
+
+    /// The content of an inode; empty when it is unknown, which cannot happen by way of handles.
+    pub(super) fn content(&self, inode: u64) -> &[u8] {
+        self.inodes.get(&inode).map_or(&[], |inode| &inode.content)
+    }
+
+    pub(super) fn write(&mut self, inode: u64, buf: &[u8], offset: usize) -> io::Result<()> {
+        self.counters.writes += 1;
+        let (mut accepted, mut error) = (buf.len(), None);
+        if count_down(&mut self.faults.fail_write) {
+            accepted = accepted.min(self.faults.short_write_bytes);
+            error = Some(input_output_error());
+        }
+        let file = self.inodes.entry(inode).or_default();
+        if let Some(left) = &mut self.faults.space_left_bytes {
+            let room = file.content.len() as u64 + *left;
+            if (offset + accepted) as u64 > room {
+                accepted = (room as usize).saturating_sub(offset);
+                error = Some(io::Error::from_raw_os_error(libc::ENOSPC));
+            }
+            *left -= (offset + accepted).saturating_sub(file.content.len()) as u64;
+        }
+        if accepted > 0 {
+            self.counters.written_bytes += accepted as u64;
+            let write = FileOperation::Write { offset, data: buf[..accepted].to_vec() };
+            apply(&mut file.content, &write, None);
+            file.pending.push(write);
+        }
+        error.map_or(Ok(()), Err)
+    }
+
+    pub(super) fn set_len(&mut self, inode: u64, len: usize) -> io::Result<()> {
+        let file = self.inodes.entry(inode).or_default();
+        let operation = FileOperation::SetLen(len);
+        apply(&mut file.content, &operation, None);
+        file.pending.push(operation);
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, inode: u64) -> io::Result<()> {
+        self.counters.syncs += 1;
+        let fails = count_down(&mut self.faults.fail_sync);
+        let file = self.inodes.entry(inode).or_default();
+        let pending = std::mem::take(&mut file.pending);
+        if fails {
+            return Err(input_output_error());
+        }
+        for operation in &pending {
+            apply(&mut file.durable, operation, None);
+        }
+        Ok(())
+    }
+
+    pub(super) fn flip_bit(&mut self, inode: u64, bit: u64) -> io::Result<()> {
+        let file = self.inodes.entry(inode).or_default();
+        let (at, mask) = ((bit / 8) as usize, 1_u8 << (bit % 8));
+        let byte = file.content.get_mut(at).ok_or(io::ErrorKind::UnexpectedEof)?;
+        *byte ^= mask;
+        if let Some(byte) = file.durable.get_mut(at) {
+            *byte ^= mask;
+        }
+        Ok(())
+    }
+
+    pub(super) fn crash(&self, random: &mut SimRandom, options: CrashOptions) -> Self {
+        let mut inodes = BTreeMap::new();
+        for (number, inode) in &self.inodes {
+            let mut content = inode.durable.clone();
+            for operation in &inode.pending {
+                if random.percent(options.keep_percent) {
+                    let torn = random.percent(options.tear_percent);
+                    apply(&mut content, operation, torn.then_some(&mut *random));
+                }
+            }
+            let durable = content.clone();
+            inodes.insert(*number, Inode { content, durable, pending: Vec::new() });
+        }
+        let mut names = self.durable_names.clone();
+        for operation in &self.pending_names {
+            if random.percent(options.keep_percent) {
+                operation.apply(&mut names);
+            }
+        }
+        inodes.retain(|number, _| names.values().any(|inode| inode == number));
+        Self {
+            inodes,
+            next_inode: self.next_inode,
+            durable_names: names.clone(),
+            names,
+            dirs: self.dirs.clone(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Applies an operation; with `torn`, each sector of a write arrives or not.
+fn apply(content: &mut Vec<u8>, operation: &FileOperation, torn: Option<&mut SimRandom>) {
+    match operation {
+        FileOperation::SetLen(len) => content.resize(*len, 0),
+        FileOperation::Write { offset, data } => {
+            let Some(random) = torn else {
+                store(content, *offset, data);
+                return;
+            };
+            let mut at = 0;
+            while at < data.len() {
+                let to_boundary = SECTOR_BYTES - (offset + at) % SECTOR_BYTES;
+                let end = data.len().min(at + to_boundary);
+                if random.percent(50) {
+                    store(content, offset + at, &data[at..end]);
+                }
+                at = end;
+            }
+        }
+    }
+}
+
+fn store(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
+    let end = offset + data.len();
+    if content.len() < end {
+        content.resize(end, 0);
+    }
+    content[offset..end].copy_from_slice(data);
+}
+
+/// True for the operation a fault was set for.
+fn count_down(fault: &mut Option<u64>) -> bool {
+    let Some(left) = fault else { return false };
+    *left = left.saturating_sub(1);
+    if *left == 0 {
+        *fault = None;
+        return true;
+    }
+    false
+}
+
+fn input_output_error() -> io::Error {
+    io::Error::from_raw_os_error(libc::EIO)
+}
