@@ -7,7 +7,7 @@ use crate::checksum::crc32c;
 /// Groups, headers and filler lines start and end at multiples of this many bytes.
 pub const ALIGNMENT_BYTES: usize = 64;
 /// Shortest annotation; the padding of the group makes it up to 63 bytes longer.
-pub const ANNOTATION_MIN_BYTES: usize = 128;
+pub(super) const ANNOTATION_MIN_BYTES: usize = 128;
 /// Length of the header at the start of a segment.
 pub const HEADER_BYTES: usize = 128;
 /// What a prepared segment is filled with: a line that Redis skips.
@@ -56,8 +56,7 @@ pub struct SegmentHeader {
 }
 
 /// Length of the annotation of a group with so many bytes of commands.
-#[must_use]
-pub fn annotation_bytes(command_bytes: usize) -> usize {
+pub(super) fn annotation_bytes(command_bytes: usize) -> usize {
     ANNOTATION_MIN_BYTES + (ALIGNMENT_BYTES - command_bytes % ALIGNMENT_BYTES) % ALIGNMENT_BYTES
 }
 

@@ -43,6 +43,23 @@ impl Group {
         }
     }
 
+    /// An empty group of the usual size.
+    pub(crate) fn regular() -> Self {
+        Self::new(GROUP_TARGET_BYTES)
+    }
+
+    /// A group without sequences, which only carries an annotation.
+    pub(crate) fn closing(next_seq: u64) -> Self {
+        Self { first_seq: next_seq, last_seq: next_seq - 1, ..Self::new(0) }
+    }
+
+    /// A segment that starts after `mark` exists already.
+    pub(crate) fn forget_cut_at(&mut self, mark: u64) {
+        if self.starts_segment_after == Some(mark) {
+            self.starts_segment_after = None;
+        }
+    }
+
     fn reset(&mut self) {
         self.end = HEAD_BYTES;
         self.selected_db = None;

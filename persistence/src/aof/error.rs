@@ -43,8 +43,8 @@ pub enum LogError {
     StartsAboveMark {
         /// The oldest segment.
         file: PathBuf,
-        /// The sequence before the segment's first.
-        after_seq: u64,
+        /// The last sequence logged before that segment.
+        previous_seq: u64,
         /// The recovery mark.
         mark: u64,
     },
@@ -93,9 +93,9 @@ impl fmt::Display for LogError {
                  sexton-check",
                 file.display()
             ),
-            Self::StartsAboveMark { file, after_seq, mark } => write!(
+            Self::StartsAboveMark { file, previous_seq, mark } => write!(
                 f,
-                "the oldest log segment {} starts after sequence {after_seq}, but the tables end \
+                "the oldest log segment {} starts after sequence {previous_seq}, but the tables end \
                  at {mark}; run sexton-check",
                 file.display()
             ),

@@ -2,11 +2,16 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use super::{BufferGauge, LogError, LogLocation, LogSource, LogStats, LogTail, SealedBuffers};
+use super::core::{Helpers, LogCore};
+use super::{BufferGauge, GROUP_TARGET_BYTES, LogError, LogLocation, LogSource, LogStats, LogTail};
 use crate::device::Storage;
+
+/// Time between two syncs of `everysec`.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
 
 /// When the log is synced (`appendfsync`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,61 +62,105 @@ impl LogOptions {
 
 /// The log: owns its directory and its threads. Dropping it closes it.
 pub struct Log {
-    source: Arc<dyn LogSource>,
-    durable: AtomicU64,
+    core: Arc<LogCore>,
+    threads: Vec<Worker>,
 }
+
+/// A thread of the log and the way to wake it.
+struct Worker {
+    handle: JoinHandle<()>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn spawn(
+        name: &str,
+        core: &Arc<LogCore>,
+        body: fn(&LogCore, &AtomicBool),
+    ) -> Result<Self, LogError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (core, stopped) = (Arc::clone(core), Arc::clone(&stop));
+        let handle = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || body(&core, &stopped))
+            .map_err(|error| LogError::Failed { reason: format!("thread {name}: {error}") })?;
+        Ok(Self { handle, stop })
+    }
+
+    fn wake(&self) {
+        self.handle.thread().unpark();
+    }
+}
+
+const WRITER: usize = 0;
+const SYNCER: usize = 1;
+const PREPARER: usize = 2;
 
 impl Log {
     /// Continues the log from where recovery left it, on a fresh segment of a new epoch.
     ///
     /// `after_seq` is the sequence below the first one that will be appended, the same as given to
-    /// [`LogBuffer::new`](super::LogBuffer::new), and at least `tail.last_seq`. Everything in `tail` counts as durable.
+    /// [`LogBuffer::new`](super::LogBuffer::new), and at least `tail.last_seq`. Everything in
+    /// `tail` counts as durable.
     ///
     /// # Errors
     ///
     /// A failing device.
+    ///
+    /// # Panics
+    ///
+    /// When `after_seq` is below `tail.last_seq`.
     pub fn open(
-        _storage: Arc<dyn Storage>,
-        _options: LogOptions,
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
         tail: LogTail,
         after_seq: u64,
         source: Arc<dyn LogSource>,
-        _gauge: Arc<BufferGauge>,
+        gauge: Arc<BufferGauge>,
     ) -> Result<Self, LogError> {
-        Ok(Self { source, durable: AtomicU64::new(tail.last_seq.max(after_seq)) })
+        let core = Arc::new(LogCore::open(storage, options, &tail, after_seq, source, gauge)?);
+        let threads = vec![
+            Worker::spawn("aof-writer", &core, run_writer)?,
+            Worker::spawn("aof-sync", &core, run_syncer)?,
+            Worker::spawn("aof-prepare", &core, run_preparer)?,
+        ];
+        core.set_helpers(Helpers {
+            syncer: threads[SYNCER].handle.thread().clone(),
+            preparer: threads[PREPARER].handle.thread().clone(),
+        });
+        Ok(Self { core, threads })
     }
 
     /// Wakes the log thread. Call it when an append or a cut answered true. Cheap.
     pub fn kick(&self) {
-        if let Some(last) = self
-            .source
-            .take(SealedBuffers::default())
-            .and_then(|sealed| sealed.groups().last().map(super::Group::last_seq))
-        {
-            self.durable.fetch_max(last, Ordering::AcqRel);
-        }
+        self.threads[WRITER].wake();
     }
 
     /// Everything up to this sequence survives a crash.
     #[must_use]
     pub fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
+        self.core.durable()
     }
 
     /// Everything up to this sequence was handed to the operating system.
     #[must_use]
     pub fn written(&self) -> u64 {
-        self.durable()
+        self.core.written()
     }
 
     /// Calls `callback` with the new value whenever [`durable`](Self::durable) has moved. It runs
-    /// on a thread of the log, without locks held, and must not block.
-    pub fn on_durable(&self, _callback: Box<dyn Fn(u64) + Send + Sync>) {}
+    /// on a thread of the log, or of a caller of [`sync_through`](Self::sync_through), without
+    /// locks held, and must not block. The value may have been announced before.
+    pub fn on_durable(&self, callback: Box<dyn Fn(u64) + Send + Sync>) {
+        self.core.add_durable_callback(callback);
+    }
 
-    /// Calls `callback` with the reason once the log fails, and at every later failure. It runs on
-    /// a thread of the log (or on that of the caller of [`sync_through`](Self::sync_through)) and
-    /// must not call the log except for `kick`, `durable` and `failure`.
-    pub fn on_failure(&self, _callback: Box<dyn Fn(&str) + Send + Sync>) {}
+    /// Calls `callback` with the reason when the log fails. It runs on a thread of the log, or of
+    /// a caller of [`sync_through`](Self::sync_through), with the log's writer locked: it must
+    /// call nothing of the log but `kick`, `durable`, `written` and `failure`.
+    pub fn on_failure(&self, callback: Box<dyn Fn(&str) + Send + Sync>) {
+        self.core.add_failure_callback(callback);
+    }
 
     /// Blocks until everything up to `seq` is durable, whatever the policy (D1, N2).
     ///
@@ -119,35 +168,38 @@ impl Log {
     ///
     /// [`LogError::Failed`], or [`LogError::NeverAppended`] when the log does not reach `seq`.
     pub fn sync_through(&self, seq: u64) -> Result<(), LogError> {
-        self.kick();
-        let written_seq = self.written();
-        if written_seq < seq { Err(LogError::NeverAppended { seq, written_seq }) } else { Ok(()) }
+        self.core.sync_through(seq)
     }
 
     /// Changes `appendfsync`.
-    pub fn set_policy(&self, _policy: SyncPolicy) {}
+    pub fn set_policy(&self, policy: SyncPolicy) {
+        self.core.set_policy(policy);
+        self.threads.iter().for_each(Worker::wake);
+    }
 
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> SyncPolicy {
-        SyncPolicy::Always
+        self.core.policy()
     }
 
     /// Why the log has failed; `None` while it works (N2).
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        None
+        self.core.failure()
     }
 
     /// Ends a failure: a self-contained flush at `mark` is installed, so everything up to it is
-    /// durable without the log, which goes on behind it in a fresh segment (N2). Also allowed when
-    /// the log has not failed.
+    /// durable without the log, which goes on behind it in a fresh segment (N2). The freeze at
+    /// `mark` must have come after the failure, and have [cut](super::LogBuffer::cut) the buffer.
+    /// Does nothing when the log has not failed.
     ///
     /// # Errors
     ///
     /// The device still refuses; the log stays failed.
     pub fn resume_on_fresh_segment(&self, mark: u64) -> Result<(), LogError> {
-        self.durable.fetch_max(mark, Ordering::AcqRel);
+        self.core.resume(mark)?;
+        self.threads.iter().for_each(Worker::wake);
         Ok(())
     }
 
@@ -157,8 +209,10 @@ impl Log {
     /// # Errors
     ///
     /// A failing device. The segments then stay, which does no harm.
-    pub fn retire_through(&self, _mark: u64) -> Result<(), LogError> {
-        Ok(())
+    pub fn retire_through(&self, mark: u64) -> Result<(), LogError> {
+        let result = self.core.segments.retire_through(mark);
+        self.threads[PREPARER].wake();
+        result
     }
 
     /// Writers must pause: too much waits in memory, or (with `everysec`) unsynced data is too old
@@ -166,33 +220,37 @@ impl Log {
     /// then writes are refused instead.
     #[must_use]
     pub fn must_wait(&self) -> bool {
-        false
+        self.core.must_wait()
     }
 
     /// Blocks until writers need not wait or `timeout` is over; answers whether they may go on.
-    pub fn wait_for_room(&self, _timeout: Duration) -> bool {
-        true
+    #[must_use]
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        self.core.wait_for_room(timeout)
     }
 
     /// Age of the oldest byte that is not durable; 0 when everything is.
     #[must_use]
     pub fn oldest_unsynced_age_ms(&self) -> u64 {
-        0
+        self.core.oldest_age_us() / 1000
     }
 
-    /// The largest age unsynced data has reached since [`reset_largest_age`](Self::reset_largest_age).
+    /// The largest age unsynced data has reached since
+    /// [`reset_largest_age`](Self::reset_largest_age).
     #[must_use]
     pub fn largest_unsynced_age_ms(&self) -> u64 {
-        0
+        self.core.largest_age_us() / 1000
     }
 
     /// Starts a new measurement of [`largest_unsynced_age_ms`](Self::largest_unsynced_age_ms).
-    pub fn reset_largest_age(&self) {}
+    pub fn reset_largest_age(&self) {
+        self.core.reset_largest_age();
+    }
 
     /// Counters.
     #[must_use]
     pub fn stats(&self) -> LogStats {
-        LogStats::default()
+        self.core.stats()
     }
 
     /// Writes and syncs everything and stops the threads.
@@ -200,14 +258,102 @@ impl Log {
     /// # Errors
     ///
     /// The last write or sync failed, or the log had failed before.
-    pub fn close(self) -> Result<(), LogError> {
-        self.kick();
-        Ok(())
+    pub fn close(mut self) -> Result<(), LogError> {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Result<(), LogError> {
+        if self.threads.is_empty() {
+            return Ok(());
+        }
+        for worker in &self.threads {
+            worker.stop.store(true, Ordering::Release);
+            worker.wake();
+        }
+        let mut panicked = false;
+        for worker in self.threads.drain(..) {
+            panicked |= worker.handle.join().is_err();
+        }
+        if panicked {
+            return Err(LogError::Failed { reason: "a thread of the log panicked".to_owned() });
+        }
+        self.core.finish()
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `close`; a failure was reported by callback besides.
+        let _ = self.stop();
     }
 }
 
 impl fmt::Debug for Log {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log").field("durable", &self.durable()).finish_non_exhaustive()
+        f.debug_struct("Log")
+            .field("durable", &self.durable())
+            .field("written", &self.written())
+            .field("failure", &self.failure())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Writes what has gathered; with `always` also syncs, again and again while there is more, so
+/// that commits which arrive during a sync share the next one.
+fn run_writer(core: &LogCore, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        let always = core.policy() == SyncPolicy::Always;
+        if !always {
+            gather(core, stop);
+        }
+        // A failure is recorded and announced by the core; until the engine resumes there is
+        // nothing to write to.
+        match core.write_batch() {
+            Ok(true) if always => drop(core.sync()),
+            Ok(true) => {}
+            Ok(false) | Err(_) => thread::park(),
+        }
+    }
+}
+
+/// Lets commits gather for a few milliseconds, or until a whole group is full.
+fn gather(core: &LogCore, stop: &AtomicBool) {
+    let deadline = Instant::now() + Duration::from_millis(core.options().gather_ms);
+    loop {
+        let now = Instant::now();
+        let enough = core.pending_bytes() >= GROUP_TARGET_BYTES as u64;
+        if enough || now >= deadline || stop.load(Ordering::Acquire) {
+            return;
+        }
+        thread::park_timeout(deadline - now);
+    }
+}
+
+/// With `everysec`: syncs once a second while there is something to sync. Writing goes on.
+fn run_syncer(core: &LogCore, stop: &AtomicBool) {
+    let mut last_sync: Option<Instant> = None;
+    while !stop.load(Ordering::Acquire) {
+        if core.policy() != SyncPolicy::EverySec || !core.is_dirty() {
+            thread::park();
+            continue;
+        }
+        let elapsed = last_sync.map_or(SYNC_INTERVAL, |last| last.elapsed());
+        if elapsed < SYNC_INTERVAL {
+            thread::park_timeout(SYNC_INTERVAL - elapsed);
+            continue;
+        }
+        last_sync = Some(Instant::now());
+        // Recorded and announced by the core.
+        let _ = core.sync();
+    }
+}
+
+/// Has the next segment ready before it is needed, and overwrites retired ones.
+fn run_preparer(core: &LogCore, stop: &AtomicBool) {
+    while !stop.load(Ordering::Acquire) {
+        // What fails here is tried again, and reported, when the segment is needed.
+        let _ = core.segments.clean_spares();
+        let _ = core.segments.prepare(core.policy());
+        thread::park();
     }
 }

@@ -7,16 +7,25 @@
 
 mod annotation;
 mod buffer;
+mod core;
 mod error;
 mod gauge;
+mod listing;
+mod location;
 mod log;
 mod recover;
+mod segments;
 mod stats;
+mod window;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
 pub use buffer::{GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers};
 pub use error::LogError;
 pub use gauge::BufferGauge;
+pub use location::LogLocation;
 pub use log::{Log, LogOptions, SyncPolicy};
-pub use recover::{LogLocation, LogTail, RecoveredGroup, Recovery, TailCut, recover};
+pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover};
 pub use stats::LogStats;
+
+#[cfg(test)]
+mod tests;

@@ -3,31 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::LogError;
-use crate::device::Storage;
-
-/// Where a log lives.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogLocation {
-    /// The directory (`appenddirname` below the data directory).
-    pub dir: PathBuf,
-    /// Prefix of all file names (`appendfilename`).
-    pub file_name: String,
-}
-
-impl LogLocation {
-    /// Path of a segment.
-    #[must_use]
-    pub fn segment_path(&self, number: u64) -> PathBuf {
-        self.dir.join(format!("{}.{number}.incr.aof", self.file_name))
-    }
-
-    /// Path of the AOF manifest.
-    #[must_use]
-    pub fn manifest_path(&self) -> PathBuf {
-        self.dir.join(format!("{}.manifest", self.file_name))
-    }
-}
+use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, annotation_bytes};
+use super::listing::Listing;
+use super::window::Window;
+use super::{FILLER, HEADER_BYTES, LogError, LogLocation, SegmentHeader};
+use crate::device::{File, Storage};
 
 /// One group, as recovery hands it to the engine.
 #[derive(Debug, Clone, Copy)]
@@ -46,14 +26,14 @@ pub struct RecoveredGroup<'a> {
     pub offset: u64,
 }
 
-/// A torn tail that was cut off. Nothing in it had been acknowledged as durable.
+/// A torn tail that was cut off. Nothing in it was known to be durable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TailCut {
     /// The segment.
     pub file: PathBuf,
     /// Its new length.
     pub offset: u64,
-    /// Bytes behind it that were no filler.
+    /// Bytes behind it that were no filler, later segments included.
     pub lost_bytes: u64,
 }
 
@@ -64,12 +44,49 @@ pub struct LogTail {
     pub last_seq: u64,
     /// What was cut off, if anything.
     pub cut: Option<TailCut>,
+    /// The last sequence of the last group in the files.
+    pub(super) logged_seq: u64,
+    pub(super) segments: Vec<TailSegment>,
+    pub(super) incomplete: bool,
+    /// Above every number ever used.
+    pub(super) next_number: u64,
+}
+
+/// A segment that recovery leaves in place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TailSegment {
+    pub(super) number: u64,
+    /// The last sequence logged before it; `None` when its header is unreadable.
+    pub(super) previous_seq: Option<u64>,
+    pub(super) bytes: u64,
+}
+
+#[derive(Debug)]
+struct Segment {
+    number: u64,
+    file: Arc<dyn File>,
+    bytes: u64,
+    header: Option<SegmentHeader>,
 }
 
 /// A log being read.
 #[derive(Debug)]
 pub struct Recovery {
+    location: LogLocation,
+    listing: Listing,
+    segments: Vec<Segment>,
     mark: u64,
+    synced_hint: u64,
+    /// First segment that may hold sequences above the mark.
+    first: usize,
+    at: usize,
+    offset: u64,
+    expected_seq: u64,
+    logged_seq: u64,
+    window: Option<Window>,
+    done_bytes: u64,
+    lost_bytes: u64,
+    ended: bool,
 }
 
 /// Opens the log for reading. `mark` is the recovery mark: groups up to it are skipped (N1).
@@ -80,37 +97,278 @@ pub struct Recovery {
 ///
 /// Everything in [`LogError`] but `Failed` and `NeverAppended`.
 pub fn recover(
-    _storage: &Arc<dyn Storage>,
-    _location: &LogLocation,
+    storage: &Arc<dyn Storage>,
+    location: &LogLocation,
     mark: u64,
-    _synced_hint: u64,
+    synced_hint: u64,
 ) -> Result<Recovery, LogError> {
-    Ok(Recovery { mark })
+    let listing = Listing::load(&**storage, location)?;
+    if listing.is_none() && synced_hint > mark {
+        return Err(LogError::MissingSegment { file: location.manifest_path() });
+    }
+    let listing = listing.unwrap_or_default();
+    let mut segments = Vec::with_capacity(listing.segments.len());
+    for number in &listing.segments {
+        segments.push(Segment::open(&**storage, location, *number)?);
+    }
+    let mut recovery = Recovery {
+        location: location.clone(),
+        listing,
+        segments,
+        mark,
+        synced_hint,
+        first: 0,
+        at: 0,
+        offset: 0,
+        expected_seq: mark + 1,
+        logged_seq: mark,
+        window: None,
+        done_bytes: 0,
+        lost_bytes: 0,
+        ended: false,
+    };
+    recovery.find_start()?;
+    Ok(recovery)
+}
+
+impl Segment {
+    fn open(storage: &dyn Storage, location: &LogLocation, number: u64) -> Result<Self, LogError> {
+        let path = location.segment_path(number);
+        if !storage.exists(&path)? {
+            return Err(LogError::MissingSegment { file: path });
+        }
+        let file = storage.open(&path)?;
+        let bytes = file.len()?;
+        let mut line = [0; HEADER_BYTES];
+        let known = bytes.min(HEADER_BYTES as u64) as usize;
+        file.read_exact_at(&mut line[..known], 0)?;
+        if line.starts_with(b"*") || line.starts_with(b"REDIS") {
+            return Err(LogError::Foreign { file: path });
+        }
+        let header = SegmentHeader::decode(&line).filter(|header| header.number == number);
+        Ok(Self { number, file, bytes, header })
+    }
 }
 
 impl Recovery {
+    /// Skips the segments that end at or below the mark: the next header says where they end.
+    fn find_start(&mut self) -> Result<(), LogError> {
+        let mark = self.mark;
+        let starts_low_enough =
+            |segment: &Segment| segment.header.is_some_and(|header| header.previous_seq <= mark);
+        if let Some(first) = self.segments.iter().rposition(starts_low_enough) {
+            self.first = first;
+            self.enter(first);
+            return Ok(());
+        }
+        let oldest = self.segments.iter().find_map(|segment| Some((segment, segment.header?)));
+        if let Some((segment, header)) = oldest {
+            let file = segment.file.path().to_path_buf();
+            return Err(LogError::StartsAboveMark {
+                file,
+                previous_seq: header.previous_seq,
+                mark,
+            });
+        }
+        // No header at all: a crash while the very first segment was made, or nothing ever.
+        self.check_evidence(0)?;
+        self.ended = true;
+        Ok(())
+    }
+
+    fn enter(&mut self, index: usize) {
+        let segment = &self.segments[index];
+        self.at = index;
+        self.offset = HEADER_BYTES as u64;
+        self.window = Some(Window::new(Arc::clone(&segment.file), segment.bytes));
+        if let Some(header) = segment.header {
+            if index == self.first {
+                self.logged_seq = header.previous_seq;
+            }
+            self.expected_seq = header.after_seq + 1;
+        }
+    }
+
     /// The next group above the mark, `None` at the end of the log. Holds one group in memory.
     ///
     /// # Errors
     ///
     /// Damage, a hole in the sequences, or a failing device. Not an error: a torn tail.
     pub fn next_group(&mut self) -> Result<Option<RecoveredGroup<'_>>, LogError> {
+        while !self.ended {
+            let offset = self.offset;
+            let epoch = self.epoch();
+            let found = match &mut self.window {
+                Some(window) => window.group(offset, epoch)?,
+                None => None,
+            };
+            let Some((annotation, length)) = found else {
+                self.end_segment()?;
+                continue;
+            };
+            if annotation.first_seq != self.expected_seq {
+                return Err(self.gap(annotation.first_seq));
+            }
+            self.offset += length;
+            self.done_bytes += length;
+            if annotation.count == 0 {
+                continue;
+            }
+            self.logged_seq = annotation.last_seq();
+            self.expected_seq = self.logged_seq + 1;
+            if self.logged_seq <= self.mark {
+                continue;
+            }
+            if annotation.first_seq <= self.mark {
+                // A group never straddles a memtable, so it cannot straddle the mark (N1).
+                self.offset = offset;
+                self.expected_seq = self.mark + 1;
+                return Err(self.gap(annotation.first_seq));
+            }
+            let file = self.segments[self.at].file.path();
+            let head = annotation_bytes(annotation.command_bytes as usize);
+            let Some(window) = &mut self.window else { break };
+            let commands = &window.get(offset, length)?[head..];
+            return Ok(Some(RecoveredGroup {
+                epoch,
+                first_seq: annotation.first_seq,
+                count: annotation.count,
+                commands,
+                file,
+                offset,
+            }));
+        }
         Ok(None)
     }
 
-    /// Bytes read so far and bytes to read in all, for progress lines.
-    #[must_use]
-    pub fn progress(&self) -> (u64, u64) {
-        (0, 0)
+    fn epoch(&self) -> u32 {
+        self.segments.get(self.at).and_then(|segment| segment.header).map_or(0, |h| h.epoch)
     }
 
-    /// Cuts off a torn tail, durably. Call it when `next_group` has answered `None` and before
-    /// the log is opened for writing.
+    fn gap(&self, got_seq: u64) -> LogError {
+        LogError::SequenceGap {
+            file: self.segments[self.at].file.path().to_path_buf(),
+            offset: self.offset,
+            expected_seq: self.expected_seq,
+            got_seq,
+        }
+    }
+
+    /// No valid group at the current offset: the segment's end, the log's end, or damage.
+    fn end_segment(&mut self) -> Result<(), LogError> {
+        let next = self.at + 1;
+        if let Some(header) = self.segments.get(next).and_then(|segment| segment.header) {
+            let follows = header.previous_seq == self.logged_seq && header.epoch >= self.epoch();
+            if follows && header.after_seq >= self.logged_seq {
+                self.enter(next);
+                return Ok(());
+            }
+        }
+        self.check_evidence(self.at)?;
+        self.ended = true;
+        Ok(())
+    }
+
+    /// Cut or refuse (N8): looks through everything behind the current offset for a word that
+    /// what is missing here had been synced.
+    fn check_evidence(&mut self, at: usize) -> Result<(), LogError> {
+        let mut synced_seq = self.synced_hint;
+        self.lost_bytes = 0;
+        for (index, segment) in self.segments.iter().enumerate().skip(at) {
+            let mut from = if index == self.at { self.offset } else { 0 };
+            let Some(header) = segment.header else {
+                self.lost_bytes +=
+                    behind(&mut Window::new(segment.file.clone(), segment.bytes), from)?;
+                continue;
+            };
+            if index != self.at {
+                synced_seq = synced_seq.max(header.synced_seq);
+            }
+            let mut window = Window::new(Arc::clone(&segment.file), segment.bytes);
+            self.lost_bytes += behind(&mut window, from)?;
+            from = from.next_multiple_of(ALIGNMENT_BYTES as u64);
+            while from + ANNOTATION_MIN_BYTES as u64 <= segment.bytes {
+                match window.group(from, header.epoch)? {
+                    Some((annotation, length)) => {
+                        synced_seq = synced_seq.max(annotation.synced_seq);
+                        from += length;
+                    }
+                    None => from += ALIGNMENT_BYTES as u64,
+                }
+            }
+        }
+        // What lies up to the mark is in the tables; its loss here is no loss.
+        if synced_seq < self.expected_seq.max(self.mark + 1) {
+            return Ok(());
+        }
+        let file = match self.segments.get(at) {
+            Some(segment) => segment.file.path().to_path_buf(),
+            None => self.location.manifest_path(),
+        };
+        let (offset, expected_seq) = (self.offset, self.expected_seq);
+        Err(LogError::Damaged { file, offset, expected_seq, synced_seq })
+    }
+
+    /// Bytes read so far and bytes to read in all, for progress lines. The second is an upper
+    /// bound: it counts what a segment has left over.
+    #[must_use]
+    pub fn progress(&self) -> (u64, u64) {
+        (self.done_bytes, self.segments.iter().skip(self.first).map(|segment| segment.bytes).sum())
+    }
+
+    /// Reads what is left, cuts off a torn tail, and makes everything recovered durable: after a
+    /// mere end of the process it may be in the page cache only.
     ///
     /// # Errors
     ///
     /// A failing device, or damage in what was not read yet.
-    pub fn finish(self) -> Result<LogTail, LogError> {
-        Ok(LogTail { last_seq: self.mark, cut: None })
+    pub fn finish(mut self) -> Result<LogTail, LogError> {
+        while self.next_group()?.is_some() {}
+        let kept = if self.segments.is_empty() || self.window.is_none() { 0 } else { self.at + 1 };
+        let mut cut = None;
+        if let Some(segment) = kept.checked_sub(1).map(|last| &mut self.segments[last]) {
+            if segment.bytes > self.offset {
+                segment.file.set_len(self.offset)?;
+                segment.bytes = self.offset;
+            }
+            let file = segment.file.path().to_path_buf();
+            let (offset, lost_bytes) = (self.offset, self.lost_bytes);
+            cut = (lost_bytes > 0).then_some(TailCut { file, offset, lost_bytes });
+        }
+        for segment in &self.segments[self.first..kept.max(self.first)] {
+            segment.file.sync_data()?;
+        }
+        let next_number = self.segments.last().map_or(1, |segment| segment.number + 1);
+        if kept < self.segments.len() {
+            // The last number stays listed until a higher one is, so that none is used twice.
+            self.segments.truncate(kept);
+        }
+        let describe = |segment: &Segment| TailSegment {
+            number: segment.number,
+            previous_seq: segment.header.map(|header| header.previous_seq),
+            bytes: segment.bytes,
+        };
+        Ok(LogTail {
+            last_seq: self.logged_seq.max(self.mark),
+            cut,
+            logged_seq: self.logged_seq,
+            segments: self.segments.iter().map(describe).collect(),
+            incomplete: self.listing.incomplete,
+            next_number,
+        })
     }
+}
+
+/// Bytes from `from` on that are no filler.
+fn behind(window: &mut Window, from: u64) -> Result<u64, LogError> {
+    let mut lost_bytes = 0;
+    let mut at = from;
+    while at < window.file_bytes() {
+        let line = window.get(at, ALIGNMENT_BYTES as u64)?;
+        if *line != FILLER {
+            lost_bytes += line.len() as u64;
+        }
+        at += line.len() as u64;
+    }
+    Ok(lost_bytes)
 }

@@ -1,0 +1,530 @@
+//! The log without its threads: what is written when, what is durable, what a failure means.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, RwLock};
+
+use super::buffer::{Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers};
+use super::gauge::{BufferGauge, monotonic_us};
+use super::segments::{Segment, Segments};
+use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
+use crate::device::{File, Storage};
+
+type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
+type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// Everything only one thread at a time may do: taking groups and writing them.
+struct Writer {
+    segment: Segment,
+    /// Last sequence of the last group written.
+    logged_seq: u64,
+    /// Taken from the source, not yet written; not empty between calls only after a failure.
+    held: VecDeque<Group>,
+    spare: SealedBuffers,
+}
+
+/// What writing and syncing tell each other.
+#[derive(Default)]
+struct State {
+    failure: Option<String>,
+    /// Files with writes that no sync has covered, oldest first.
+    dirty: Vec<Arc<dyn File>>,
+    /// When the oldest byte was appended that is taken, written, or being synced; 0 for none.
+    taken_us: u64,
+    unsynced_us: u64,
+    syncing_us: u64,
+    largest_age_us: u64,
+}
+
+#[derive(Default)]
+struct Counters {
+    written_bytes: AtomicU64,
+    groups: AtomicU64,
+    syncs: AtomicU64,
+    sync_time_us: AtomicU64,
+    sync_time_max_us: AtomicU64,
+    delayed: AtomicU64,
+    segments_started: AtomicU64,
+}
+
+/// Threads that wait for something the core notices.
+pub(super) struct Helpers {
+    pub(super) syncer: Thread,
+    pub(super) preparer: Thread,
+}
+
+/// The log without its threads. Locks are taken in the order writer, sync turn, state.
+pub(super) struct LogCore {
+    options: LogOptions,
+    policy: RwLock<SyncPolicy>,
+    epoch: u32,
+    source: Arc<dyn LogSource>,
+    gauge: Arc<BufferGauge>,
+    pub(super) segments: Segments,
+    writer: Mutex<Writer>,
+    sync_turn: Mutex<()>,
+    state: Mutex<State>,
+    progress: Condvar,
+    durable: AtomicU64,
+    written: AtomicU64,
+    counters: Counters,
+    durable_callbacks: RwLock<Vec<DurableCallback>>,
+    failure_callbacks: RwLock<Vec<FailureCallback>>,
+    helpers: OnceLock<Helpers>,
+    /// Bytes in the active segment.
+    active_bytes: AtomicU64,
+    /// The last answer of [`must_wait`](Self::must_wait).
+    delayed: AtomicBool,
+}
+
+impl LogCore {
+    pub(super) fn open(
+        storage: Arc<dyn Storage>,
+        options: LogOptions,
+        tail: &LogTail,
+        after_seq: u64,
+        source: Arc<dyn LogSource>,
+        gauge: Arc<BufferGauge>,
+    ) -> Result<Self, LogError> {
+        assert!(after_seq >= tail.last_seq, "new sequences lie above everything recovered (D6)");
+        let segments = Segments::open(
+            storage,
+            options.location.clone(),
+            options.segment_bytes,
+            options.recycled_segments_max,
+            options.policy,
+            tail,
+        )?;
+        let mut segment = segments.next()?;
+        // The number of a segment is never used again, so that of the first one names the
+        // incarnation.
+        let epoch = u32::try_from(segment.number).unwrap_or(u32::MAX);
+        let durable = tail.last_seq.max(after_seq);
+        let header = SegmentHeader {
+            epoch,
+            number: segment.number,
+            previous_seq: tail.logged_seq,
+            after_seq,
+            synced_seq: tail.last_seq,
+        };
+        segment.file.write_all_at(&header.encode(), 0)?;
+        segment.file.sync_data()?;
+        segment.end = HEADER_BYTES as u64;
+        segments.started(&header);
+        Ok(Self {
+            policy: RwLock::new(options.policy),
+            options,
+            epoch,
+            source,
+            gauge,
+            segments,
+            writer: Mutex::new(Writer {
+                segment,
+                logged_seq: tail.logged_seq,
+                held: VecDeque::new(),
+                spare: SealedBuffers::default(),
+            }),
+            sync_turn: Mutex::new(()),
+            state: Mutex::default(),
+            progress: Condvar::new(),
+            durable: AtomicU64::new(durable),
+            written: AtomicU64::new(after_seq),
+            counters: Counters::default(),
+            durable_callbacks: RwLock::default(),
+            failure_callbacks: RwLock::default(),
+            helpers: OnceLock::new(),
+            active_bytes: AtomicU64::new(HEADER_BYTES as u64),
+            delayed: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(super) fn policy(&self) -> SyncPolicy {
+        *self.policy.read()
+    }
+
+    pub(super) fn set_policy(&self, policy: SyncPolicy) {
+        *self.policy.write() = policy;
+        self.progress.notify_all();
+    }
+
+    pub(super) fn set_helpers(&self, helpers: Helpers) {
+        // Wakes once, for what happened before they were known.
+        helpers.syncer.unpark();
+        helpers.preparer.unpark();
+        let _ = self.helpers.set(helpers);
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.state.lock().dirty.is_empty()
+    }
+
+    pub(super) fn pending_bytes(&self) -> u64 {
+        self.gauge.pending_bytes()
+    }
+
+    pub(super) fn options(&self) -> &LogOptions {
+        &self.options
+    }
+
+    pub(super) fn add_durable_callback(&self, callback: Box<dyn Fn(u64) + Send + Sync>) {
+        self.durable_callbacks.write().push(callback.into());
+    }
+
+    pub(super) fn add_failure_callback(&self, callback: Box<dyn Fn(&str) + Send + Sync>) {
+        self.failure_callbacks.write().push(callback.into());
+    }
+
+    pub(super) fn failure(&self) -> Option<String> {
+        self.state.lock().failure.clone()
+    }
+
+    fn check_failure(state: &State) -> Result<(), LogError> {
+        match &state.failure {
+            Some(reason) => Err(LogError::Failed { reason: reason.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes what has gathered and writes it. False: there was nothing.
+    pub(super) fn write_batch(&self) -> Result<bool, LogError> {
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        Self::check_failure(&self.state.lock())?;
+        if writer.held.is_empty() {
+            let Some(sealed) = self.source.take(std::mem::take(&mut writer.spare)) else {
+                return Ok(false);
+            };
+            self.state.lock().taken_us = sealed.oldest_us;
+            let mut groups = sealed.groups;
+            let room = SPARE_CHUNKS_MAX.saturating_sub(sealed.spare_count);
+            writer.held.extend(groups.drain(..));
+            // What the buffer has too little of is made here, outside the commit mutex.
+            writer.spare.groups = groups;
+            if sealed.spare_count == 0 {
+                let wanted = writer.held.len().min(room);
+                writer.spare.groups.extend((0..wanted).map(|_| Group::regular()));
+            }
+        }
+        let result = self.write_held(writer);
+        if let Err(error) = &result {
+            self.fail(error);
+        } else {
+            self.state.lock().taken_us = 0;
+        }
+        drop(guard);
+        self.progress.notify_all();
+        result.map(|()| true)
+    }
+
+    fn write_held(&self, writer: &mut Writer) -> Result<(), LogError> {
+        while let Some(group) = writer.held.front_mut() {
+            if let Some(after_seq) = group.starts_segment_after() {
+                self.switch(&mut writer.segment, writer.logged_seq, after_seq)?;
+            }
+            if !group.is_empty() {
+                let bytes = group.sealed_bytes() as u64;
+                let full = writer.segment.end + bytes > self.options.segment_bytes;
+                if full && writer.segment.end > HEADER_BYTES as u64 {
+                    self.switch(&mut writer.segment, writer.logged_seq, group.first_seq() - 1)?;
+                }
+                let segment = &mut writer.segment;
+                let sealed = group.seal(self.epoch, self.durable());
+                segment.file.write_all_at(sealed, segment.end)?;
+                self.wrote(segment, bytes, group.last_seq())?;
+                writer.logged_seq = group.last_seq();
+                self.counters.groups.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Some(group) = writer.held.pop_front() {
+                self.gauge.drained(group.command_bytes());
+                if group.is_regular() && writer.spare.groups.len() < SPARE_CHUNKS_MAX {
+                    writer.spare.groups.push(group);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Books a finished write. It counts only if the log has not failed meanwhile: the failed
+    /// segment is never synced again.
+    fn wrote(&self, segment: &mut Segment, bytes: u64, last_seq: u64) -> Result<(), LogError> {
+        segment.end += bytes;
+        self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.active_bytes.store(segment.end, Ordering::Relaxed);
+        let mut state = self.state.lock();
+        Self::check_failure(&state)?;
+        let was_clean = state.dirty.is_empty();
+        if !state.dirty.last().is_some_and(|file| Arc::ptr_eq(file, &segment.file)) {
+            state.dirty.push(Arc::clone(&segment.file));
+        }
+        state.unsynced_us = older(state.unsynced_us, state.taken_us);
+        // Under the lock: a sync must never see this sequence without the file being dirty.
+        self.written.fetch_max(last_seq, Ordering::AcqRel);
+        drop(state);
+        if let Some(helpers) = self.helpers.get().filter(|_| was_clean)
+            && self.policy() == SyncPolicy::EverySec
+        {
+            helpers.syncer.unpark();
+        }
+        Ok(())
+    }
+
+    /// Starts the next segment, for sequences above `after_seq`.
+    fn switch(
+        &self,
+        active: &mut Segment,
+        previous_seq: u64,
+        after_seq: u64,
+    ) -> Result<(), LogError> {
+        let mut segment = self.segments.next()?;
+        let header = SegmentHeader {
+            epoch: self.epoch,
+            number: segment.number,
+            previous_seq: previous_seq.min(after_seq),
+            after_seq,
+            synced_seq: self.durable(),
+        };
+        segment.file.write_all_at(&header.encode(), 0)?;
+        self.wrote(&mut segment, HEADER_BYTES as u64, 0)?;
+        self.note_start(active, &header);
+        *active = segment;
+        Ok(())
+    }
+
+    /// Books the change from `old` to the segment of `header`.
+    fn note_start(&self, old: &Segment, header: &SegmentHeader) {
+        self.segments.used(old.number, old.end);
+        self.segments.started(header);
+        self.counters.segments_started.fetch_add(1, Ordering::Relaxed);
+        if let Some(helpers) = self.helpers.get() {
+            helpers.preparer.unpark();
+        }
+    }
+
+    /// Syncs everything written so far and moves `durable` there.
+    pub(super) fn sync(&self) -> Result<(), LogError> {
+        let turn = self.sync_turn.lock();
+        let (files, target) = {
+            let mut state = self.state.lock();
+            Self::check_failure(&state)?;
+            if state.dirty.is_empty() {
+                return Ok(());
+            }
+            state.syncing_us = std::mem::take(&mut state.unsynced_us);
+            (std::mem::take(&mut state.dirty), self.written())
+        };
+        let start = Instant::now();
+        for file in &files {
+            if let Err(error) = file.sync_data() {
+                let error = error.into();
+                self.fail(&error);
+                return Err(error);
+            }
+        }
+        let took_us = start.elapsed().as_micros() as u64;
+        self.counters.syncs.fetch_add(1, Ordering::Relaxed);
+        self.counters.sync_time_us.fetch_add(took_us, Ordering::Relaxed);
+        self.counters.sync_time_max_us.fetch_max(took_us, Ordering::Relaxed);
+        {
+            let mut state = self.state.lock();
+            Self::check_failure(&state)?;
+            let since_us = std::mem::take(&mut state.syncing_us);
+            state.largest_age_us = state.largest_age_us.max(age_us(since_us));
+            self.durable.fetch_max(target, Ordering::AcqRel);
+        }
+        drop(turn);
+        self.announce();
+        Ok(())
+    }
+
+    fn announce(&self) {
+        self.progress.notify_all();
+        let durable = self.durable();
+        // Cloned, so that a callback may register another one.
+        let callbacks = self.durable_callbacks.read().clone();
+        callbacks.iter().for_each(|callback| callback(durable));
+    }
+
+    /// The first failure is final for the segment (N2): nothing more becomes durable until
+    /// [`resume`](Self::resume).
+    fn fail(&self, error: &LogError) {
+        let reason = error.to_string();
+        {
+            let mut state = self.state.lock();
+            if state.failure.is_some() {
+                return;
+            }
+            state.failure = Some(reason.clone());
+        }
+        self.progress.notify_all();
+        let callbacks = self.failure_callbacks.read().clone();
+        callbacks.iter().for_each(|callback| callback(&reason));
+    }
+
+    pub(super) fn resume(&self, mark: u64) -> Result<(), LogError> {
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        let turn = self.sync_turn.lock();
+        if self.failure().is_none() {
+            return Ok(());
+        }
+        let mut segment = self.segments.next()?;
+        let header = SegmentHeader {
+            epoch: self.epoch,
+            number: segment.number,
+            previous_seq: writer.logged_seq.min(mark),
+            after_seq: mark,
+            synced_seq: mark,
+        };
+        segment.file.write_all_at(&header.encode(), 0)?;
+        segment.file.sync_data()?;
+        segment.end = HEADER_BYTES as u64;
+        self.note_start(&writer.segment, &header);
+        self.active_bytes.store(segment.end, Ordering::Relaxed);
+        writer.segment = segment;
+        writer.logged_seq = header.previous_seq;
+        while let Some(group) = writer.held.pop_front_if(|group| group.last_seq() <= mark) {
+            // Its content is in the tables by now.
+            self.gauge.drained(group.command_bytes());
+        }
+        if let Some(group) = writer.held.front_mut() {
+            group.forget_cut_at(mark);
+        }
+        {
+            let mut state = self.state.lock();
+            // Files of before the failure are never synced again: the kernel may report success
+            // for data it has thrown away.
+            state.dirty.clear();
+            state.failure = None;
+            state.unsynced_us = 0;
+            state.syncing_us = 0;
+            state.taken_us = if writer.held.is_empty() { 0 } else { state.taken_us };
+            self.written.store(mark, Ordering::Release);
+            self.durable.fetch_max(mark, Ordering::AcqRel);
+        }
+        drop(turn);
+        drop(guard);
+        self.announce();
+        Ok(())
+    }
+
+    pub(super) fn sync_through(&self, seq: u64) -> Result<(), LogError> {
+        while self.durable() < seq {
+            let wrote = self.written() < seq && self.write_batch()?;
+            if !wrote && self.written() < seq {
+                return Err(LogError::NeverAppended { seq, written_seq: self.written() });
+            }
+            if self.written() >= seq {
+                self.sync()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes and syncs everything, then leaves an empty group that says so: damage to what lies
+    /// before it can be told from a torn tail (N8).
+    pub(super) fn finish(&self) -> Result<(), LogError> {
+        while self.write_batch()? {}
+        self.sync()?;
+        let mut guard = self.writer.lock();
+        let writer = &mut *guard;
+        let durable = self.durable();
+        if writer.segment.end == HEADER_BYTES as u64 || durable != self.written() {
+            return Ok(());
+        }
+        let mut closing = Group::closing(writer.logged_seq + 1);
+        let sealed = closing.seal(self.epoch, durable);
+        let bytes = sealed.len() as u64;
+        if let Err(error) = writer.segment.file.write_all_at(sealed, writer.segment.end) {
+            let error = error.into();
+            self.fail(&error);
+            return Err(error);
+        }
+        self.wrote(&mut writer.segment, bytes, 0)?;
+        drop(guard);
+        self.sync()
+    }
+
+    pub(super) fn oldest_age_us(&self) -> u64 {
+        let (taken_us, unsynced_us, syncing_us) = {
+            let state = self.state.lock();
+            (state.taken_us, state.unsynced_us, state.syncing_us)
+        };
+        age_us(older(older(taken_us, unsynced_us), older(syncing_us, self.gauge.oldest_us())))
+    }
+
+    pub(super) fn largest_age_us(&self) -> u64 {
+        let oldest_us = self.oldest_age_us();
+        self.state.lock().largest_age_us.max(oldest_us)
+    }
+
+    pub(super) fn reset_largest_age(&self) {
+        self.state.lock().largest_age_us = 0;
+    }
+
+    pub(super) fn must_wait(&self) -> bool {
+        let too_much = self.gauge.pending_bytes() > self.options.buffer_limit_bytes;
+        let too_old = || {
+            self.policy() == SyncPolicy::EverySec
+                && self.oldest_age_us() > self.options.unsynced_age_max_ms * 1000
+        };
+        let wait = (too_much || too_old()) && self.failure().is_none();
+        if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
+            self.counters.delayed.fetch_add(1, Ordering::Relaxed);
+        }
+        wait
+    }
+
+    pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while self.must_wait() {
+            let mut state = self.state.lock();
+            // Progress between the question and this lock costs one timeout at most, so it is
+            // kept short: the condition also changes with time alone.
+            let now = Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            let pause = (deadline - now).min(Duration::from_millis(5));
+            self.progress.wait_for(&mut state, pause);
+        }
+        true
+    }
+
+    pub(super) fn stats(&self) -> LogStats {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        let (listed_bytes, segments_retired) = self.segments.figures();
+        LogStats {
+            written_bytes: read(&counters.written_bytes),
+            groups: read(&counters.groups),
+            syncs: read(&counters.syncs),
+            sync_time_us: read(&counters.sync_time_us),
+            sync_time_max_us: read(&counters.sync_time_max_us),
+            delayed: read(&counters.delayed),
+            segments_started: read(&counters.segments_started),
+            segments_retired,
+            live_bytes: listed_bytes + read(&self.active_bytes),
+        }
+    }
+}
+
+/// The earlier of two instants, of which 0 means none.
+fn older(a: u64, b: u64) -> u64 {
+    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
+}
+
+fn age_us(since_us: u64) -> u64 {
+    if since_us == 0 { 0 } else { monotonic_us().saturating_sub(since_us) }
+}

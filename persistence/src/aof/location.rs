@@ -1,0 +1,45 @@
+//! Names of the log's files.
+
+use std::path::PathBuf;
+
+/// Where a log lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogLocation {
+    /// The directory (`appenddirname` below the data directory).
+    pub dir: PathBuf,
+    /// Prefix of all file names (`appendfilename`).
+    pub file_name: String,
+}
+
+impl LogLocation {
+    /// File name of a segment.
+    pub(super) fn segment_name(&self, number: u64) -> String {
+        format!("{}.{number}.incr.aof", self.file_name)
+    }
+
+    /// Path of a segment.
+    #[must_use]
+    pub fn segment_path(&self, number: u64) -> PathBuf {
+        self.dir.join(self.segment_name(number))
+    }
+
+    /// Path of a retired segment that waits for reuse.
+    pub(super) fn spare_path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{}.{number}.spare", self.file_name))
+    }
+
+    /// True for names of segments and spares, of whatever number.
+    pub(super) fn is_ours(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.file_name).and_then(|rest| rest.strip_prefix('.'));
+        let number = rest.and_then(|rest| {
+            rest.strip_suffix(".incr.aof").or_else(|| rest.strip_suffix(".spare"))
+        });
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+    }
+
+    /// Path of the AOF manifest.
+    #[must_use]
+    pub fn manifest_path(&self) -> PathBuf {
+        self.dir.join(format!("{}.manifest", self.file_name))
+    }
+}

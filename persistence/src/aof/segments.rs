@@ -1,0 +1,268 @@
+//! The files of the log: which are listed, which one is ready next, which wait for reuse.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::listing::Listing;
+use super::{FILLER, LogError, LogLocation, LogTail, SegmentHeader, SyncPolicy};
+use crate::device::{File, Storage};
+
+/// Filler is written in pieces of this size.
+const FILL_BYTES: usize = 1 << 20;
+
+/// A segment that may be written.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) number: u64,
+    pub(super) file: Arc<dyn File>,
+    /// Where the next group goes.
+    pub(super) end: u64,
+}
+
+#[derive(Debug)]
+struct Listed {
+    number: u64,
+    /// The last sequence logged before it; `None` until its header was written.
+    previous_seq: Option<u64>,
+    used_bytes: u64,
+}
+
+/// A retired segment.
+#[derive(Debug)]
+struct Spare {
+    number: u64,
+    /// Bytes that may still hold old groups; the rest of the file is filler.
+    dirty_bytes: u64,
+}
+
+#[derive(Debug, Default)]
+struct Catalog {
+    listed: Vec<Listed>,
+    incomplete: bool,
+    next_number: u64,
+    prepared: Option<Segment>,
+    spares: Vec<Spare>,
+    retired: u64,
+}
+
+/// All files of a log. Two locks, always in this order: `preparing` for as long as a file is made,
+/// `catalog` for the lists.
+#[derive(Debug)]
+pub(super) struct Segments {
+    storage: Arc<dyn Storage>,
+    location: LogLocation,
+    segment_bytes: u64,
+    spares_max: usize,
+    preparing: Mutex<()>,
+    catalog: Mutex<Catalog>,
+}
+
+impl Segments {
+    /// Takes over what recovery left, and clears away what nothing lists.
+    pub(super) fn open(
+        storage: Arc<dyn Storage>,
+        location: LogLocation,
+        segment_bytes: u64,
+        spares_max: usize,
+        policy: SyncPolicy,
+        tail: &LogTail,
+    ) -> Result<Self, LogError> {
+        storage.create_dir_all(&location.dir)?;
+        if let Some(parent) = location.dir.parent() {
+            storage.sync_dir(parent)?;
+        }
+        let on_disk = Listing::load(&*storage, &location)?.unwrap_or_default();
+        for name in storage.list(&location.dir)? {
+            let listed = on_disk.segments.iter().any(|n| location.segment_name(*n) == name);
+            if location.is_ours(&name) && !listed {
+                storage.remove(&location.dir.join(name))?;
+            }
+        }
+        let listed = tail.segments.iter().map(|segment| Listed {
+            number: segment.number,
+            previous_seq: segment.previous_seq,
+            used_bytes: segment.bytes,
+        });
+        let catalog = Catalog {
+            listed: listed.collect(),
+            incomplete: tail.incomplete,
+            next_number: tail.next_number,
+            ..Catalog::default()
+        };
+        let segments = Self {
+            storage,
+            location,
+            segment_bytes,
+            spares_max,
+            preparing: Mutex::new(()),
+            catalog: Mutex::new(catalog),
+        };
+        // The listing now drops what recovery gave up; only then may those files go.
+        segments.prepare(policy)?;
+        let kept: Vec<u64> = tail.segments.iter().map(|segment| segment.number).collect();
+        for number in on_disk.segments.iter().filter(|number| !kept.contains(number)) {
+            segments.storage.remove(&segments.location.segment_path(*number))?;
+        }
+        Ok(segments)
+    }
+
+    /// Makes the next segment ready, so that a switch costs a header: the file exists, is listed,
+    /// and both are durable. An empty last segment is nothing special to any reader.
+    ///
+    /// For `always` it is filled with filler lines, so that a sync later finds the length
+    /// unchanged and the space allocated. A retired segment is taken before a new one is made.
+    pub(super) fn prepare(&self, policy: SyncPolicy) -> Result<(), LogError> {
+        let _turn = self.preparing.lock();
+        self.prepare_locked(policy)
+    }
+
+    fn prepare_locked(&self, policy: SyncPolicy) -> Result<(), LogError> {
+        let (number, spare) = {
+            let mut catalog = self.catalog.lock();
+            if catalog.prepared.is_some() {
+                return Ok(());
+            }
+            catalog.next_number += 1;
+            (catalog.next_number - 1, catalog.spares.pop())
+        };
+        let path = self.location.segment_path(number);
+        let file = match spare {
+            Some(spare) => {
+                let old = self.location.spare_path(spare.number);
+                let file = self.storage.open(&old)?;
+                fill(&*file, 0, spare.dirty_bytes)?;
+                // Filler must be on the medium before the new name can be: otherwise old groups
+                // could be found behind the end of the new segment (N4).
+                file.sync_data()?;
+                self.storage.rename(&old, &path)?;
+                self.storage.open(&path)?
+            }
+            None => self.storage.create(&path)?,
+        };
+        let length = file.len()?;
+        if policy == SyncPolicy::Always {
+            fill(&*file, length, self.segment_bytes)?;
+        } else {
+            file.allocate(0, self.segment_bytes)?;
+        }
+        file.sync_data()?;
+        let mut catalog = self.catalog.lock();
+        catalog.listed.push(Listed { number, previous_seq: None, used_bytes: 0 });
+        if let Err(error) = self.store_listing(&catalog) {
+            catalog.listed.pop();
+            return Err(error);
+        }
+        catalog.prepared = Some(Segment { number, file, end: 0 });
+        Ok(())
+    }
+
+    /// The next segment, for writing: the prepared one, or one made on the spot.
+    pub(super) fn next(&self) -> Result<Segment, LogError> {
+        // Waits for a preparation that is under way rather than making a second file.
+        let _turn = self.preparing.lock();
+        loop {
+            if let Some(segment) = self.catalog.lock().prepared.take() {
+                return Ok(segment);
+            }
+            self.prepare_locked(SyncPolicy::No)?;
+        }
+    }
+
+    /// The segment's header is written: from here on it counts.
+    pub(super) fn started(&self, header: &SegmentHeader) {
+        let mut catalog = self.catalog.lock();
+        let listed = catalog.listed.iter_mut().find(|listed| listed.number == header.number);
+        if let Some(listed) = listed {
+            listed.previous_seq = Some(header.previous_seq);
+        }
+    }
+
+    /// The segment is used up to `end`.
+    pub(super) fn used(&self, number: u64, end: u64) {
+        let mut catalog = self.catalog.lock();
+        if let Some(listed) = catalog.listed.iter_mut().rev().find(|listed| listed.number == number)
+        {
+            listed.used_bytes = end;
+        }
+    }
+
+    /// Gives up the segments with nothing above `mark`.
+    pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
+        let mut catalog = self.catalog.lock();
+        let low = |listed: &Listed| listed.previous_seq.is_some_and(|previous| previous <= mark);
+        let keep_from = catalog.listed.iter().rposition(low).unwrap_or(0);
+        if keep_from == 0 {
+            return Ok(());
+        }
+        let kept = catalog.listed.split_off(keep_from);
+        let retired = std::mem::replace(&mut catalog.listed, kept);
+        let was_incomplete = std::mem::replace(&mut catalog.incomplete, true);
+        if let Err(error) = self.store_listing(&catalog) {
+            let kept = std::mem::replace(&mut catalog.listed, retired);
+            catalog.listed.extend(kept);
+            catalog.incomplete = was_incomplete;
+            return Err(error);
+        }
+        catalog.retired += retired.len() as u64;
+        for Listed { number, used_bytes, .. } in retired {
+            let path = self.location.segment_path(number);
+            if catalog.spares.len() < self.spares_max {
+                self.storage.rename(&path, &self.location.spare_path(number))?;
+                catalog.spares.push(Spare { number, dirty_bytes: used_bytes });
+            } else {
+                self.storage.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Overwrites what retired segments still hold, so that deleted data is gone from the medium
+    /// and the next preparation is quick.
+    pub(super) fn clean_spares(&self) -> Result<(), LogError> {
+        let _turn = self.preparing.lock();
+        loop {
+            // Nobody takes a spare while `preparing` is held.
+            let dirty = self.catalog.lock().spares.iter().find_map(|spare| {
+                (spare.dirty_bytes > 0).then_some((spare.number, spare.dirty_bytes))
+            });
+            let Some((number, dirty_bytes)) = dirty else { return Ok(()) };
+            let file = self.storage.open(&self.location.spare_path(number))?;
+            fill(&*file, 0, dirty_bytes)?;
+            file.sync_data()?;
+            let mut catalog = self.catalog.lock();
+            if let Some(spare) = catalog.spares.iter_mut().find(|spare| spare.number == number) {
+                spare.dirty_bytes = 0;
+            }
+        }
+    }
+
+    /// Bytes in all listed segments, and how many segments were retired.
+    pub(super) fn figures(&self) -> (u64, u64) {
+        let catalog = self.catalog.lock();
+        (catalog.listed.iter().map(|listed| listed.used_bytes).sum(), catalog.retired)
+    }
+
+    fn store_listing(&self, catalog: &Catalog) -> Result<(), LogError> {
+        let segments = catalog.listed.iter().map(|listed| listed.number).collect();
+        let listing = Listing { segments, incomplete: catalog.incomplete };
+        listing.store(&*self.storage, &self.location)
+    }
+}
+
+/// Overwrites `from..to` with filler lines; both are multiples of a line, or `from` is rounded
+/// down and `to` up.
+fn fill(file: &dyn File, from: u64, to: u64) -> Result<(), LogError> {
+    let line = FILLER.len() as u64;
+    let (mut at, to) = (from - from % line, to.next_multiple_of(line));
+    if at >= to {
+        return Ok(());
+    }
+    let filler = FILLER.repeat(FILL_BYTES.min((to - at) as usize) / FILLER.len());
+    while at < to {
+        let piece = filler.len().min((to - at) as usize);
+        file.write_all_at(&filler[..piece], at)?;
+        at += piece as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! Random histories, crashed anywhere: what is recovered is a prefix that holds everything durable.
+
+use super::*;
+use crate::device::sim::{CrashOptions, SimRandom};
+
+/// What survives of the model besides the log: the engine's manifest.
+struct Model {
+    commits: Vec<Commit>,
+    mark: u64,
+}
+
+fn run_history(seed: u64) {
+    let mut random = SimRandom::new(seed);
+    let mut storage = storage();
+    let mut model = Model { commits: Vec::new(), mark: 0 };
+    let mut durable = 0;
+    for _ in 0..1 + random.below(4) {
+        let (commands, tail) = read_all(&storage, model.mark, durable)
+            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(tail.last_seq >= durable, "seed {seed}: {} < durable {durable}", tail.last_seq);
+        model.commits.retain(|commit| commit.last_seq() <= tail.last_seq);
+        let last_seq = model.commits.last().map_or(0, Commit::last_seq);
+        assert!(tail.last_seq == last_seq.max(model.mark), "seed {seed}: torn inside a commit");
+        let above = model.commits.iter().filter(|commit| commit.first_seq > model.mark);
+        let above: Vec<_> = above.cloned().collect();
+        assert!(commands == commands_of(&above), "seed {seed}: not what was committed");
+
+        let after_seq = tail.last_seq + random.below(2) * random.below(1000);
+        let policy = [SyncPolicy::No, SyncPolicy::EverySec, SyncPolicy::Always];
+        let options = options(policy[random.below(3) as usize]);
+        let rig = Rig::open(&storage, options, &tail, after_seq);
+        durable = run_steps(&rig, &mut model, &mut random, after_seq);
+        if random.percent(20) {
+            rig.core.finish().expect("no faults here");
+            durable = model.commits.last().map_or(0, Commit::last_seq);
+        }
+        let keep_percent = random.below(101);
+        let options = CrashOptions { keep_percent, tear_percent: random.below(101) };
+        storage = storage.crash(random.next_u64(), options);
+    }
+}
+
+/// Answers what was durable at the end: the log's word, without sequences that were only skipped.
+fn run_steps(rig: &Rig, model: &mut Model, random: &mut SimRandom, after_seq: u64) -> u64 {
+    let mut next_seq = after_seq + 1;
+    for _ in 0..random.below(60) {
+        match random.below(20) {
+            0..=8 => {
+                let count = 1 + random.below(3) as u32;
+                let value_bytes_max = if random.percent(5) { 20_000 } else { 400 };
+                let value_bytes = random.below(value_bytes_max);
+                let db = random.below(3) as u32 * 7;
+                let commit = Commit::new(next_seq, count, db, value_bytes as usize);
+                next_seq += u64::from(count);
+                rig.append(&commit);
+                model.commits.push(commit);
+            }
+            9..=13 => drop(rig.core.write_batch().expect("no faults here")),
+            14..=15 => rig.core.sync().expect("no faults here"),
+            16 => drop(rig.cut()),
+            17 => {
+                // A flush: freeze, wait for D1, install the mark, retire.
+                let mark = rig.cut();
+                rig.core.sync_through(mark).expect("everything is appended");
+                model.mark = mark;
+                rig.core.segments.retire_through(mark).expect("no faults here");
+            }
+            18 => rig.core.segments.prepare(rig.core.policy()).expect("no faults here"),
+            _ => rig.core.segments.clean_spares().expect("no faults here"),
+        }
+    }
+    let durable = rig.core.durable();
+    model.commits.iter().map(Commit::last_seq).filter(|last| *last <= durable).max().unwrap_or(0)
+}
+
+#[test]
+fn every_crash_recovers_to_a_prefix_with_all_that_was_durable() {
+    for seed in 0..3000 {
+        run_history(seed);
+    }
+}
