@@ -35,18 +35,11 @@ pub struct TableOptions {
     pub compression: Compression,
     /// Bytes collected before a write to the device.
     pub chunk_bytes: usize,
-    /// The table's claim (rule C3): min(S) as collected when its merge started.
-    pub buried_through: Seq,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self {
-            block_bytes: 4 << 10,
-            compression: Compression::Lz4,
-            chunk_bytes: 1 << 20,
-            buried_through: 0,
-        }
+        Self { block_bytes: 4 << 10, compression: Compression::Lz4, chunk_bytes: 1 << 20 }
     }
 }
 
@@ -104,8 +97,7 @@ impl TableBuilder {
         mut buffers: BuilderBuffers,
     ) -> Self {
         buffers.clear();
-        let properties =
-            Properties { buried_through: options.buried_through, ..Properties::default() };
+        let properties = Properties::default();
         Self { file, number, options, buffers, properties, last_seq: 0, written: 0 }
     }
 
@@ -218,16 +210,23 @@ impl TableBuilder {
         Ok(())
     }
 
-    /// Writes what is left and syncs the file; its name is durable after a sync of the directory.
+    /// Writes what is left and, with `sync`, makes the file durable; its name is durable after a sync
+    /// of the directory. `buried_through` is the claim of rule C3: min(S) as collected when the
+    /// merge started.
     ///
     /// # Errors
     /// A failed write or sync, or a table without versions.
-    pub fn finish(mut self) -> TableResult<(TableMeta, BuilderBuffers)> {
+    pub fn finish(
+        mut self,
+        buried_through: Seq,
+        sync: bool,
+    ) -> TableResult<(TableMeta, BuilderBuffers)> {
         if self.properties.entries == 0 {
             return Err(TableError::Limit { what: "versions of an empty table", max: 0, got: 0 });
         }
         self.close_block(None)?;
         let data_end = self.written + self.buffers.out.len() as u64;
+        self.properties.buried_through = buried_through;
         self.properties.data_bytes = data_end;
         self.properties.distinct_keys = self.buffers.hashes.len() as u64;
         self.properties.max_key = self.buffers.last_key.as_slice().into();
@@ -257,7 +256,9 @@ impl TableBuilder {
         debug_assert_eq!(out.len() - footer_start, FOOTER_BYTES);
         debug_assert!(index_start - start >= TRAILER_BYTES);
         self.write_out()?;
-        self.file.sync_data()?;
+        if sync {
+            self.file.sync_data()?;
+        }
         let meta = TableMeta {
             number: self.number,
             file_bytes: self.written,

@@ -1,7 +1,9 @@
 //! What can go wrong with a table or a version edit.
 
 use crate::key::Seq;
+use crate::store::EngineError;
 use sexton_persistence::device::StorageError;
+use sexton_persistence::manifest::ManifestError;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -11,6 +13,13 @@ use std::path::PathBuf;
 pub enum TableError {
     /// The medium failed.
     Storage(StorageError),
+    /// The manifest failed or is damaged.
+    Manifest(ManifestError),
+    /// An edit that does not fit the tables it is applied to.
+    Edit {
+        /// The rule it breaks.
+        reason: &'static str,
+    },
     /// Bytes that cannot be what was written.
     Corrupt {
         /// The damaged file.
@@ -62,10 +71,32 @@ impl From<StorageError> for TableError {
     }
 }
 
+impl From<ManifestError> for TableError {
+    fn from(error: ManifestError) -> Self {
+        Self::Manifest(error)
+    }
+}
+
+impl From<TableError> for EngineError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Corrupt { .. }
+            | TableError::Version { .. }
+            | TableError::Edit { .. }
+            | TableError::Manifest(ManifestError::Damaged { .. }) => {
+                Self::Corrupt(error.to_string())
+            }
+            _ => Self::Storage(error.to_string()),
+        }
+    }
+}
+
 impl fmt::Display for TableError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Storage(error) => error.fmt(f),
+            Self::Manifest(error) => error.fmt(f),
+            Self::Edit { reason } => f.write_str(reason),
             Self::Corrupt { file, offset, what, expected, got } => write!(
                 f,
                 "{} is damaged at byte {offset}: {what}, expected {expected:#x}, got {got:#x}",
@@ -89,6 +120,7 @@ impl std::error::Error for TableError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Storage(error) => Some(error),
+            Self::Manifest(error) => Some(error),
             _ => None,
         }
     }

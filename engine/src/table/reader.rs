@@ -230,6 +230,11 @@ impl Table {
         self.obsolete.store(true, Ordering::Release);
     }
 
+    /// Takes [`Table::remove_when_unused`] back: the table is part of the tree now.
+    pub(crate) fn keep(&self) {
+        self.obsolete.store(false, Ordering::Release);
+    }
+
     pub(super) fn file(&self) -> &dyn File {
         &*self.file
     }

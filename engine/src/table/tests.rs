@@ -31,7 +31,7 @@ fn write(entries: &[Entry], options: TableOptions) -> (Vec<u8>, TableMeta) {
     for (key, seq, meta, value) in entries {
         builder.add(key, *seq, *meta, value).unwrap();
     }
-    let (meta, _) = builder.finish().unwrap();
+    let (meta, _) = builder.finish(42, true).unwrap();
     let bytes = file.bytes.lock().clone();
     assert_eq!(meta.file_bytes, bytes.len() as u64);
     (bytes, meta)
@@ -56,7 +56,7 @@ fn all_options() -> Vec<TableOptions> {
     let mut all = Vec::new();
     for compression in [Compression::None, Compression::Lz4] {
         for (block_bytes, chunk_bytes) in [(64, 1), (4096, 1 << 20), (1 << 20, 1 << 20)] {
-            let options = TableOptions { block_bytes, compression, chunk_bytes, buried_through: 9 };
+            let options = TableOptions { block_bytes, compression, chunk_bytes };
             all.push(options);
         }
     }
@@ -80,7 +80,7 @@ fn iterators_yield_what_was_added() {
 #[test]
 fn properties_tell_the_truth() {
     let want = entries(100);
-    let (_, meta) = write(&want, TableOptions { buried_through: 42, ..TableOptions::default() });
+    let (_, meta) = write(&want, TableOptions::default());
     let p = &meta.properties;
     assert_eq!((p.entries, p.distinct_keys, p.buried_through), (want.len() as u64, 100, 42));
     assert_eq!(p.min_seq, want.iter().map(|e| e.1).min().unwrap());

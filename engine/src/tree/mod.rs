@@ -1,5 +1,26 @@
 //! The tree: levels of tables, how they change, and how versions are looked up and merged.
 
+mod compaction;
+mod drop_rule;
+mod edit;
+mod get;
+mod level_iter;
+mod merge;
+mod pick;
 mod source;
+mod version;
+mod version_set;
 
+pub use compaction::{CompactionContext, Outcome, compact};
+pub use drop_rule::{Graves, KeepRule, NoGraves};
+pub use edit::{MarkEdit, VersionEdit};
+pub use get::{files_that_may_hold, get, may_exist};
+pub use level_iter::{LevelIter, ScanSource, add_sources};
+pub use merge::MergeIter;
+pub use pick::{CompactionOptions, Job, debt, pick_compaction};
 pub use source::Source;
+pub use version::{LEVELS, Version};
+pub use version_set::{TableWriter, TreeOptions, VersionSet};
+
+#[cfg(test)]
+mod tests;

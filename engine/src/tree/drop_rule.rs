@@ -1,0 +1,258 @@
+//! Rule C2: which versions a flush or compaction keeps.
+
+use crate::key::Seq;
+use crate::table::namespace_of;
+
+/// The graves a merge consults: D(k, s) of the rules.
+pub trait Graves {
+    /// True when there is no grave at all; then nothing else is asked.
+    fn is_empty(&self) -> bool;
+    /// D(`key`, `s`): the largest sequence d <= `s` of a grave of `key`, open or closed.
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq>;
+}
+
+/// No graves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoGraves;
+
+impl Graves for NoGraves {
+    fn is_empty(&self) -> bool {
+        true
+    }
+    fn newest_at(&self, _: &[u8], _: Seq) -> Option<Seq> {
+        None
+    }
+}
+
+/// Decides version by version, in the order of the merge (keys ascending, newest first).
+///
+/// C2: a version q is kept exactly if some s in S has q as its newest input version <= s and
+/// q > D(k, s), or if q > now. Of the members of S in [q, next newer version) only the
+/// smallest needs to be asked: D(k, s) grows with s, so if q is dead there it is dead at
+/// all of them. Graves younger than `now` are never seen, because no s is above `now` (C2).
+/// Expiry is not looked at (C6, X3).
+pub struct KeepRule<'a> {
+    snapshots: &'a [Seq],
+    graves: &'a dyn Graves,
+    has_graves: bool,
+    dead_ids: &'a [(u64, Seq)],
+    last_key: Vec<u8>,
+    /// Sequence of the next newer input version of `last_key`; `Seq::MAX` before the newest.
+    newer: Seq,
+    any: bool,
+    max_grave_used: Seq,
+}
+
+impl std::fmt::Debug for KeepRule<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeepRule").field("snapshots", &self.snapshots).finish_non_exhaustive()
+    }
+}
+
+impl<'a> KeepRule<'a> {
+    /// `snapshots` is S as collected at the start of the merge (C1), ascending, its last member being
+    /// `now`. An empty S keeps everything.
+    #[must_use]
+    pub fn new(snapshots: &'a [Seq], graves: &'a dyn Graves) -> Self {
+        debug_assert!(snapshots.is_sorted());
+        let has_graves = !graves.is_empty();
+        Self {
+            snapshots,
+            graves,
+            has_graves,
+            dead_ids: &[],
+            last_key: Vec::new(),
+            newer: Seq::MAX,
+            any: false,
+            max_grave_used: 0,
+        }
+    }
+
+    /// Also drops versions of dead namespaces: `dead_ids` are (id, d). An id is used only when no s
+    /// in S is below d (N7); d counts as a used grave, so that D1 waits for it.
+    #[must_use]
+    pub fn with_dead_ids(mut self, dead_ids: &'a [(u64, Seq)]) -> Self {
+        self.dead_ids = dead_ids;
+        self
+    }
+
+    /// min(S): the claim of the output (C3). Zero when S is empty.
+    #[must_use]
+    pub fn buried_through(&self) -> Seq {
+        self.snapshots.first().copied().unwrap_or(0)
+    }
+
+    /// Largest grave (or death of an id) that made a version go; the result may be installed when
+    /// `durable` is at or above it (D1).
+    #[must_use]
+    pub fn max_grave_used(&self) -> Seq {
+        self.max_grave_used
+    }
+
+    /// True when the version must be written.
+    #[inline]
+    pub fn keeps(&mut self, key: &[u8], seq: Seq) -> bool {
+        let newer = if self.any && key == self.last_key { self.newer } else { Seq::MAX };
+        if newer == Seq::MAX {
+            self.last_key.clear();
+            self.last_key.extend_from_slice(key);
+            self.any = true;
+        }
+        self.newer = seq;
+        debug_assert!(seq < newer);
+        if !self.dead_ids.is_empty() && self.is_of_dead_id(key, seq) {
+            return false;
+        }
+        let s = match self.snapshots {
+            // The common case: no reader but those to come.
+            [now] if *now >= seq => *now,
+            [] | [_] => return true,
+            all => match all.get(all.partition_point(|&s| s < seq)) {
+                Some(&s) => s,
+                None => return true,
+            },
+        };
+        if s >= newer {
+            return false;
+        }
+        if self.has_graves
+            && let Some(d) = self.graves.newest_at(key, s)
+            && d >= seq
+        {
+            debug_assert!(d <= s);
+            self.max_grave_used = self.max_grave_used.max(d);
+            return false;
+        }
+        true
+    }
+
+    #[cold]
+    fn is_of_dead_id(&mut self, key: &[u8], seq: Seq) -> bool {
+        let Some(id) = namespace_of(key) else { return false };
+        let min = self.buried_through();
+        let dead = self.dead_ids.iter().find(|(dead, d)| *dead == id && seq <= *d && *d <= min);
+        if let Some(&(_, d)) = dead {
+            self.max_grave_used = self.max_grave_used.max(d);
+        }
+        dead.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Graves of the single key `k`.
+    struct OfK(Vec<Seq>);
+
+    impl Graves for OfK {
+        fn is_empty(&self) -> bool {
+            self.0.is_empty()
+        }
+        fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+            assert_eq!(key, b"k");
+            self.0.iter().copied().filter(|&d| d <= s).max()
+        }
+    }
+
+    fn kept(versions: &[Seq], snapshots: &[Seq], graves: &[Seq]) -> Vec<Seq> {
+        let graves = OfK(graves.to_vec());
+        let mut rule = KeepRule::new(snapshots, &graves);
+        versions.iter().copied().filter(|&q| rule.keeps(b"k", q)).collect()
+    }
+
+    #[test]
+    fn a_reader_below_the_grave_keeps_its_version() {
+        // Counter-example 1: put k@1, snapshot 1, del k@2.
+        assert_eq!(kept(&[1], &[1, 2], &[2]), [1]);
+        assert_eq!(kept(&[1], &[2], &[2]), []);
+    }
+
+    #[test]
+    fn a_closed_grave_still_kills_for_a_reader_between() {
+        // Counter-example 2: put k@1, del k@2, snapshot 2, put k@3: nothing keeps version 1, but
+        // without the grave the reader at 2 would.
+        assert_eq!(kept(&[3, 1], &[2, 3], &[2]), [3]);
+        assert_eq!(kept(&[3, 1], &[2, 3], &[]), [3, 1]);
+    }
+
+    #[test]
+    fn a_grave_counts_wherever_its_versions_lie() {
+        // Counter-example 4: the rule knows no level; a merge of upper files alone drops too.
+        assert_eq!(kept(&[5, 4], &[9], &[6]), []);
+    }
+
+    #[test]
+    fn an_old_grave_does_not_kill_a_newer_version() {
+        // Counter-example 8: version 20 and a remembered closed grave 10; written as 0 it would die.
+        assert_eq!(kept(&[20, 5], &[30], &[10]), [20]);
+    }
+
+    #[test]
+    fn the_newest_goes_only_with_all_it_covers() {
+        // Counter-example 10: with 7 dropped alone, 3 would come back.
+        assert_eq!(kept(&[7, 3], &[8], &[8]), []);
+        assert_eq!(kept(&[7, 3], &[8], &[]), [7]);
+    }
+
+    #[test]
+    fn what_is_younger_than_now_stays_and_its_graves_are_ignored() {
+        assert_eq!(kept(&[12, 11, 4], &[10], &[11, 13]), [12, 11, 4]);
+        assert_eq!(kept(&[12, 11, 4, 3], &[10], &[4]), [12, 11]);
+    }
+
+    #[test]
+    fn keys_do_not_shadow_each_other() {
+        let mut rule = KeepRule::new(&[10], &NoGraves);
+        let got = [(&b"a"[..], 5), (b"a", 4), (b"b", 3), (b"b", 2)].map(|(k, q)| rule.keeps(k, q));
+        assert_eq!(got, [true, false, true, false]);
+    }
+
+    #[test]
+    fn dead_ids_need_every_reader_above_their_death() {
+        let key = [&b"R"[..], &5u64.to_be_bytes(), b"user"].concat();
+        let dead = [(5, 8)];
+        for (snapshots, seq, want) in
+            [(&[7, 9][..], 3, true), (&[8, 9], 3, false), (&[9], 9, true), (&[9], 8, false)]
+        {
+            let mut rule = KeepRule::new(snapshots, &NoGraves).with_dead_ids(&dead);
+            assert_eq!(rule.keeps(&key, seq), want, "{snapshots:?} {seq}");
+            assert_eq!(rule.max_grave_used(), if want { 0 } else { 8 });
+        }
+    }
+
+    #[test]
+    fn the_largest_grave_used_is_reported() {
+        let graves = OfK(vec![2, 6]);
+        let mut rule = KeepRule::new(&[3, 9], &graves);
+        assert!(!rule.keeps(b"k", 5));
+        assert_eq!(rule.max_grave_used(), 6);
+        assert!(!rule.keeps(b"k", 1));
+        assert_eq!((rule.max_grave_used(), rule.buried_through()), (6, 3));
+    }
+
+    /// Every choice of versions, members of S and graves among sequences 1 to 5, against the words
+    /// of C2.
+    #[test]
+    fn agrees_with_the_definition_on_all_small_histories() {
+        let subset = |mask: u32| -> Vec<Seq> {
+            (0..5).filter(|i| mask >> i & 1 == 1).map(|i| i + 1).collect()
+        };
+        for versions in 0..32u32 {
+            for graves in (0..32u32).filter(|graves| graves & versions == 0) {
+                for snapshots in 1..32 {
+                    let (q, d, s) = (subset(versions), subset(graves), subset(snapshots));
+                    let now = *s.last().unwrap();
+                    let newest = |s: Seq| q.iter().copied().filter(|&q| q <= s).max();
+                    let grave = |s: Seq| d.iter().copied().filter(|&d| d <= s).max().unwrap_or(0);
+                    let mut want: BTreeSet<Seq> = q.iter().copied().filter(|&q| q > now).collect();
+                    want.extend(s.iter().filter_map(|&s| newest(s).filter(|&q| q > grave(s))));
+                    let newest_first: Vec<Seq> = q.iter().rev().copied().collect();
+                    let want: Vec<Seq> = want.into_iter().rev().collect();
+                    assert_eq!(kept(&newest_first, &s, &d), want, "{q:?} {s:?} {d:?}");
+                }
+            }
+        }
+    }
+}

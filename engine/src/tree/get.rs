@@ -1,0 +1,66 @@
+//! Looking up one key over all levels.
+
+use super::version::{LEVELS, Version};
+use crate::key::Seq;
+use crate::table::{FoundVersion, Scratch, Table, TableResult, key_hash};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
+}
+
+/// Tables that may hold `key` by range and filter, newest first. No I/O.
+pub fn files_that_may_hold<'a>(
+    version: &'a Version,
+    key: &'a [u8],
+) -> impl Iterator<Item = &'a Arc<Table>> {
+    let hash = key_hash(key);
+    let top = version.level(0).iter().filter(move |table| table.properties().covers(key));
+    let deeper = (1..LEVELS).filter_map(move |level| version.table_for(level, key));
+    top.chain(deeper).filter(move |table| table.may_contain(hash))
+}
+
+/// False only when no table holds a version of `key`. Looks at ranges and filters in memory.
+#[must_use]
+pub fn may_exist(version: &Version, key: &[u8]) -> bool {
+    files_that_may_hold(version, key).next().is_some()
+}
+
+/// The newest version of `key` with a sequence at most `bound`. Graves lie outside the tree: the
+/// caller applies D(key, bound).
+///
+/// The first table that answers has the newest one: see the order of levels at [`Version`], which
+/// debug builds check here.
+///
+/// # Errors
+/// A failed read or a damaged table.
+pub fn get(version: &Version, key: &[u8], bound: Seq) -> TableResult<Option<FoundVersion>> {
+    SCRATCH.with_borrow_mut(|scratch| {
+        let mut tables = files_that_may_hold(version, key);
+        while let Some(table) = tables.next() {
+            if table.properties().min_seq > bound {
+                continue;
+            }
+            if let Some(found) = table.get(key, bound, scratch)? {
+                debug_assert!(is_newest(&found, tables, key, bound), "levels out of order");
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    })
+}
+
+/// True when no table of `rest` has a newer version; one that cannot be read proves nothing.
+fn is_newest<'a>(
+    found: &FoundVersion,
+    mut rest: impl Iterator<Item = &'a Arc<Table>>,
+    key: &[u8],
+    bound: Seq,
+) -> bool {
+    let mut scratch = Scratch::default();
+    rest.all(|table| match table.get(key, bound, &mut scratch) {
+        Ok(Some(other)) => other.seq < found.seq,
+        Ok(None) | Err(_) => true,
+    })
+}

@@ -1,0 +1,1 @@
+//! The tree as a whole: edits, recovery, and compactions against a model.

@@ -1,0 +1,143 @@
+//! A version of the tree: which table lies in which level.
+
+use super::edit::VersionEdit;
+use crate::key::Seq;
+use crate::table::Table;
+use std::sync::Arc;
+
+/// Levels of the tree, L0 included.
+pub const LEVELS: usize = 7;
+
+/// An immutable list of tables. Level 0 holds tables that may overlap, newest first; the deeper
+/// levels are sorted by key and do not overlap.
+///
+/// For every key, all its versions in a table of level 0 are newer than those in the tables
+/// behind it, and all its versions in a level are newer than those in deeper levels. Flushes
+/// install in order, merges take whole keys, and a merge out of level 0 takes every table of it,
+/// so look-ups may stop at the first level that answers.
+#[derive(Clone, Debug)]
+pub struct Version {
+    levels: Vec<Arc<[Arc<Table>]>>,
+}
+
+impl Default for Version {
+    fn default() -> Self {
+        Self { levels: (0..LEVELS).map(|_| Arc::from([])).collect() }
+    }
+}
+
+impl Version {
+    /// The version after `edit`; the text says which rule the edit would break.
+    pub(super) fn after(&self, edit: &VersionEdit) -> Result<Self, &'static str> {
+        let mut next = self.clone();
+        for level in 0..LEVELS {
+            let gone = edit.deleted.iter().filter(|(l, _)| *l == level).count();
+            let new = edit.added.iter().filter(|(l, _)| *l == level);
+            if gone == 0 && new.clone().next().is_none() {
+                continue;
+            }
+            let old = &self.levels[level];
+            let is_gone = |number| edit.deleted.contains(&(level, number));
+            let mut tables: Vec<Arc<Table>> =
+                old.iter().filter(|table| !is_gone(table.number())).cloned().collect();
+            if old.len() - tables.len() != gone {
+                return Err("an edit deletes a table that is not there");
+            }
+            tables.extend(new.map(|(_, table)| Arc::clone(table)));
+            if level == 0 {
+                tables.sort_by_key(|table| {
+                    std::cmp::Reverse((table.properties().max_seq, table.number()))
+                });
+            } else {
+                tables.sort_by(|a, b| a.properties().min_key.cmp(&b.properties().min_key));
+                let overlap = |pair: &[Arc<Table>]| {
+                    pair[0].properties().max_key >= pair[1].properties().min_key
+                };
+                if tables.windows(2).any(overlap) {
+                    return Err("an edit makes tables of a level overlap");
+                }
+            }
+            next.levels[level] = tables.into();
+        }
+        Ok(next)
+    }
+
+    /// The tables of a level; none for a level that does not exist.
+    #[must_use]
+    pub fn level(&self, level: usize) -> &[Arc<Table>] {
+        self.levels.get(level).map_or(&[], |tables| tables)
+    }
+
+    /// Levels 1 and deeper, top down.
+    pub(super) fn deeper_levels(&self) -> impl Iterator<Item = &Arc<[Arc<Table>]>> {
+        self.levels.iter().skip(1)
+    }
+
+    /// All tables with their levels, top down.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.levels.iter().enumerate().flat_map(|(i, tables)| tables.iter().map(move |t| (i, t)))
+    }
+
+    /// The table of `level`, at 1 or deeper, whose key range holds `key`.
+    #[must_use]
+    pub fn table_for(&self, level: usize, key: &[u8]) -> Option<&Arc<Table>> {
+        let tables = self.level(level);
+        let at = tables.partition_point(|table| *table.properties().max_key < *key);
+        tables.get(at).filter(|table| *table.properties().min_key <= *key)
+    }
+
+    /// The tables of `level`, at 1 or deeper, that may hold keys of the closed range.
+    #[must_use]
+    pub fn overlapping(&self, level: usize, min_key: &[u8], max_key: &[u8]) -> &[Arc<Table>] {
+        let tables = self.level(level);
+        let from = tables.partition_point(|table| *table.properties().max_key < *min_key);
+        let to = tables.partition_point(|table| *table.properties().min_key <= *max_key);
+        tables.get(from..to).unwrap_or_default()
+    }
+
+    /// True when there is no table.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.levels.iter().all(|tables| tables.is_empty())
+    }
+
+    /// Smallest `buried_through` of all tables; `Seq::MAX` when there is none. Graves at or below
+    /// pass F2(b) without a look at the single tables.
+    #[must_use]
+    pub fn min_buried_through(&self) -> Seq {
+        let claims = self.tables().map(|(_, table)| table.properties().buried_through);
+        claims.min().unwrap_or(Seq::MAX)
+    }
+
+    /// True when some table may hold a key in the half-open range.
+    #[must_use]
+    pub fn overlaps(&self, from: &[u8], to: &[u8]) -> bool {
+        self.tables().any(|(_, table)| {
+            let p = table.properties();
+            *p.min_key < *to && *from <= *p.max_key
+        })
+    }
+
+    /// True when some table has a version of a namespace, as far as its id range tells, and was
+    /// written without burying everything up to `d`: the test of N7 before a dead id is forgotten.
+    #[must_use]
+    pub fn may_hold_namespace(&self, id: u64, d: Seq) -> bool {
+        self.tables().any(|(_, table)| {
+            let p = table.properties();
+            p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
+        })
+    }
+
+    /// Bytes of indexes and filters in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.tables().map(|(_, table)| table.memory_bytes() as u64).sum()
+    }
+
+    /// Number of tables and bytes of each level, L0 first.
+    #[must_use]
+    pub fn level_sizes(&self) -> Vec<(u64, u64)> {
+        let size = |tables: &[Arc<Table>]| tables.iter().map(|table| table.file_bytes()).sum();
+        self.levels.iter().map(|tables| (tables.len() as u64, size(tables))).collect()
+    }
+}

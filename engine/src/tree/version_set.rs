@@ -1,0 +1,366 @@
+//! The current version of the tree, and the steps from one version to the next.
+
+use super::edit::{MarkEdit, Record, RecordError, VersionEdit};
+use super::version::{LEVELS, Version};
+use crate::key::{Meta, Seq};
+use crate::table::{
+    BlockCache, BuilderBuffers, Compression, Table, TableBuilder, TableError, TableMeta,
+    TableOptions, TableResult,
+};
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use sexton_persistence::device::Storage;
+use sexton_persistence::manifest::Manifest;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A manifest longer than this is rewritten once most of it is history.
+const REWRITE_BYTES_MIN: u64 = 1 << 20;
+/// Rewritten when it is this many times as long as right after the last rewrite.
+const REWRITE_GROWTH: u64 = 8;
+/// Sets of builder memory kept for the next table.
+const SPARE_BUFFERS: usize = 2;
+const TABLE_SUFFIX: &str = ".tbl";
+const CHECKPOINT_SUFFIX: &str = ".graves";
+
+/// How a tree stores its tables.
+#[derive(Clone, Copy, Debug)]
+pub struct TreeOptions {
+    /// Block size, compression and write size of tables.
+    pub table: TableOptions,
+    /// Levels from the top whose tables are not compressed: they are rewritten soon.
+    pub uncompressed_levels: usize,
+    /// Bound of the block cache, in bytes.
+    pub cache_bytes: u64,
+}
+
+impl Default for TreeOptions {
+    fn default() -> Self {
+        Self { table: TableOptions::default(), uncompressed_levels: 1, cache_bytes: 32 << 20 }
+    }
+}
+
+#[derive(Debug)]
+struct Shared {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
+    options: TreeOptions,
+    cache: Arc<BlockCache>,
+    next_file: AtomicU64,
+    spare: Mutex<Vec<BuilderBuffers>>,
+}
+
+impl Shared {
+    fn table_path(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{number:012}{TABLE_SUFFIX}"))
+    }
+
+    fn open_table(&self, number: u64) -> TableResult<Table> {
+        let file = self.storage.open(&self.table_path(number))?;
+        Table::open(file, number, Some(Arc::clone(&self.cache)))
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    manifest: Manifest,
+    mark: Option<MarkEdit>,
+    reserved_seq: Option<Seq>,
+    /// Length of the manifest after its last rewrite.
+    compact_bytes: u64,
+}
+
+/// The list of tables of a store, changed by edits that are durable before they are seen.
+#[derive(Debug)]
+pub struct VersionSet {
+    shared: Arc<Shared>,
+    current: ArcSwap<Version>,
+    state: Mutex<State>,
+}
+
+impl VersionSet {
+    /// Opens the tree in `dir`, or makes an empty one. Every table is opened and compared with what
+    /// the manifest says of it; files that no edit names are removed.
+    ///
+    /// # Errors
+    /// A failing medium, a damaged manifest or table, a table that is missing or is not the one
+    /// the manifest names.
+    pub fn open(storage: Arc<dyn Storage>, dir: &Path, options: TreeOptions) -> TableResult<Self> {
+        storage.create_dir_all(dir)?;
+        let manifest = if Manifest::exists(&*storage, dir)? {
+            Manifest::open(Arc::clone(&storage), dir)?
+        } else {
+            Manifest::create(Arc::clone(&storage), dir)?
+        };
+        let recovered = Recovered::replay(&manifest, dir)?;
+        let shared = Arc::new(Shared {
+            cache: Arc::new(BlockCache::new(options.cache_bytes)),
+            next_file: AtomicU64::new(1),
+            spare: Mutex::default(),
+            dir: dir.to_path_buf(),
+            options,
+            storage,
+        });
+        let mut edit = VersionEdit::new();
+        for (&number, (level, meta)) in &recovered.files {
+            let table = shared.open_table(number)?;
+            if table.meta() != meta {
+                return Err(TableError::Corrupt {
+                    file: shared.table_path(number),
+                    offset: 0,
+                    what: "not the table that the manifest describes (lengths)",
+                    expected: meta.file_bytes,
+                    got: table.file_bytes(),
+                });
+            }
+            edit.add(*level, Arc::new(table));
+        }
+        let version =
+            Version::default().after(&edit).map_err(|reason| TableError::Edit { reason })?;
+        let highest = remove_leftovers(&shared, &recovered)?;
+        shared.next_file.store(highest.max(recovered.next_file), Ordering::Release);
+        let state = State {
+            compact_bytes: manifest.size_bytes(),
+            manifest,
+            mark: recovered.mark,
+            reserved_seq: recovered.reserved_seq,
+        };
+        Ok(Self { shared, current: ArcSwap::from_pointee(version), state: Mutex::new(state) })
+    }
+
+    /// The tables as of the last edit.
+    #[must_use]
+    pub fn current(&self) -> Arc<Version> {
+        self.current.load_full()
+    }
+
+    /// The state of the last recovery mark; `None` in a tree that never had one.
+    #[must_use]
+    pub fn recovered_mark(&self) -> Option<MarkEdit> {
+        self.state.lock().mark.clone()
+    }
+
+    /// The last reservation of sequences (D6), if there was one.
+    #[must_use]
+    pub fn reserved_seq(&self) -> Option<Seq> {
+        self.state.lock().reserved_seq
+    }
+
+    /// A number for a new file, never given out before.
+    #[must_use]
+    pub fn new_file_number(&self) -> u64 {
+        self.shared.next_file.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Starts a table meant for `level`.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn new_table(&self, level: usize) -> TableResult<TableWriter> {
+        let number = self.new_file_number();
+        let path = self.shared.table_path(number);
+        let file = self.shared.storage.create(&path)?;
+        let mut options = self.shared.options.table;
+        if level < self.shared.options.uncompressed_levels {
+            options.compression = Compression::None;
+        }
+        let buffers = self.shared.spare.lock().pop().unwrap_or_default();
+        let builder = Some(TableBuilder::new(file, number, options, buffers));
+        Ok(TableWriter { builder, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Makes `edit` durable, then current. Tables it takes out are removed from the device when
+    /// the last reader lets go of them. On an error the current version has not changed, but the next
+    /// start may find either state if the manifest could not be written.
+    ///
+    /// # Errors
+    /// A failing medium, or an edit that does not fit the current version.
+    pub fn apply(&self, edit: &VersionEdit) -> TableResult<Arc<Version>> {
+        let mut state = self.state.lock();
+        let old = self.current.load_full();
+        let next = old.after(edit).map_err(|reason| TableError::Edit { reason })?;
+        if !edit.added.is_empty() {
+            self.shared.storage.sync_dir(&self.shared.dir)?;
+        }
+        let next_file = self.shared.next_file.load(Ordering::Acquire);
+        let mark = edit.mark.clone().or_else(|| state.mark.clone());
+        let reserved_seq = edit.reserved_seq.max(state.reserved_seq);
+        let size = state.manifest.size_bytes();
+        let is_long = size > REWRITE_BYTES_MIN && size > state.compact_bytes * REWRITE_GROWTH;
+        // After a failed append the end of the manifest is unknown: a whole new one decides.
+        if is_long || state.manifest.append(&edit.encode(next_file)).is_err() {
+            let whole = VersionEdit {
+                added: next.tables().map(|(level, table)| (level, Arc::clone(table))).collect(),
+                deleted: Vec::new(),
+                mark: mark.clone(),
+                reserved_seq,
+            };
+            if let Err(error) = state.manifest.rewrite(&[&whole.encode(next_file)]) {
+                // The next start may find the edit or not: its tables must be there then. If it
+                // does not name them, it removes them.
+                edit.added.iter().for_each(|(_, table)| table.keep());
+                return Err(error.into());
+            }
+            state.compact_bytes = state.manifest.size_bytes();
+        }
+        state.mark = mark;
+        state.reserved_seq = reserved_seq;
+        let next = Arc::new(next);
+        for (_, table) in &edit.added {
+            table.keep();
+        }
+        for (level, number) in &edit.deleted {
+            let stays = edit.added.iter().any(|(_, table)| table.number() == *number);
+            let table = old.level(*level).iter().find(|table| table.number() == *number);
+            if let Some(table) = table.filter(|_| !stays) {
+                table.remove_when_unused(Arc::clone(&self.shared.storage));
+            }
+        }
+        self.current.store(Arc::clone(&next));
+        Ok(next)
+    }
+
+    /// Bytes held by the block cache.
+    #[must_use]
+    pub fn cache_bytes(&self) -> u64 {
+        self.shared.cache.bytes()
+    }
+
+    /// The block cache shared by all tables.
+    #[must_use]
+    pub fn cache(&self) -> &BlockCache {
+        &self.shared.cache
+    }
+}
+
+/// A table being written for the tree. Dropped unfinished, it removes its file.
+#[derive(Debug)]
+pub struct TableWriter {
+    builder: Option<TableBuilder>,
+    shared: Arc<Shared>,
+}
+
+impl TableWriter {
+    /// Adds a version: see [`TableBuilder::add`].
+    ///
+    /// # Errors
+    /// As for [`TableBuilder::add`].
+    #[inline]
+    pub fn add(&mut self, key: &[u8], seq: Seq, meta: Meta, value: &[u8]) -> TableResult<()> {
+        match &mut self.builder {
+            Some(builder) => builder.add(key, seq, meta, value),
+            None => Err(TableError::Cancelled),
+        }
+    }
+
+    /// Bytes of data so far.
+    #[must_use]
+    #[inline]
+    pub fn data_bytes(&self) -> u64 {
+        self.builder.as_ref().map_or(0, TableBuilder::data_bytes)
+    }
+
+    /// Ends the table, with the claim of rule C3, and opens it. Its file goes with the last reference
+    /// unless an edit makes it part of the tree.
+    ///
+    /// # Errors
+    /// A failing medium, or a table without versions.
+    pub fn finish(mut self, buried_through: Seq, sync: bool) -> TableResult<Arc<Table>> {
+        let Some(builder) = self.builder.take() else { return Err(TableError::Cancelled) };
+        let number = builder.number();
+        let finished = builder.finish(buried_through, sync).and_then(|(_, buffers)| {
+            let mut spare = self.shared.spare.lock();
+            if spare.len() < SPARE_BUFFERS {
+                spare.push(buffers);
+            }
+            self.shared.open_table(number)
+        });
+        if finished.is_err() {
+            let _ = self.shared.storage.remove(&self.shared.table_path(number));
+        }
+        let table = Arc::new(finished?);
+        table.remove_when_unused(Arc::clone(&self.shared.storage));
+        Ok(table)
+    }
+}
+
+impl Drop for TableWriter {
+    fn drop(&mut self) {
+        if let Some(builder) = &self.builder {
+            // Nothing names it; the next start would remove it too.
+            let _ = self.shared.storage.remove(&self.shared.table_path(builder.number()));
+        }
+    }
+}
+
+/// What the manifest says.
+#[derive(Default)]
+struct Recovered {
+    files: BTreeMap<u64, (usize, TableMeta)>,
+    mark: Option<MarkEdit>,
+    reserved_seq: Option<Seq>,
+    next_file: u64,
+}
+
+impl Recovered {
+    fn replay(manifest: &Manifest, dir: &Path) -> TableResult<Self> {
+        let mut recovered = Self { next_file: 1, ..Self::default() };
+        for (index, bytes) in manifest.replay()?.iter().enumerate() {
+            let bad = |what, got: usize| TableError::Corrupt {
+                file: dir.join("MANIFEST"),
+                offset: got as u64,
+                what,
+                expected: 0,
+                got: index as u64,
+            };
+            let record = Record::decode(bytes).map_err(|error| match error {
+                RecordError::Version(got) => TableError::Version {
+                    file: dir.join("MANIFEST"),
+                    got: got.into(),
+                    supported: 1,
+                },
+                RecordError::Malformed(at) => bad("fields of a version edit (record number)", at),
+            })?;
+            for (level, number) in record.deleted {
+                match recovered.files.remove(&number) {
+                    Some((found, _)) if found == level => {}
+                    _ => return Err(bad("edit deletes a table that is not there", level)),
+                }
+            }
+            for (level, meta) in record.added {
+                debug_assert!(level < LEVELS);
+                if recovered.files.insert(meta.number, (level, meta)).is_some() {
+                    return Err(bad("edit adds a table twice", level));
+                }
+            }
+            recovered.mark = record.mark.or(recovered.mark);
+            recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
+            recovered.next_file = recovered.next_file.max(record.next_file.unwrap_or(0));
+        }
+        Ok(recovered)
+    }
+}
+
+/// Removes tables and checkpoints that nothing names; answers a number above every file's.
+fn remove_leftovers(shared: &Shared, recovered: &Recovered) -> TableResult<u64> {
+    let checkpoint = recovered.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
+    let mut highest = 0;
+    for name in shared.storage.list(&shared.dir)? {
+        let stem = |suffix| name.strip_suffix(suffix).and_then(|stem| stem.parse::<u64>().ok());
+        let used = if let Some(number) = stem(TABLE_SUFFIX) {
+            highest = highest.max(number + 1);
+            recovered.files.contains_key(&number)
+        } else if let Some(number) = stem(CHECKPOINT_SUFFIX) {
+            highest = highest.max(number + 1);
+            Some(name.as_str()) == checkpoint
+        } else {
+            true
+        };
+        if !used {
+            shared.storage.remove(&shared.dir.join(&name))?;
+        }
+    }
+    Ok(highest)
+}
