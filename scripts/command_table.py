@@ -27,6 +27,7 @@ HEADER = """\
 # arity N | flags F.. | keys FIRST LAST STEP | acl C.. | tip T (repeated)
 # spec FLAGS.. ; begin KIND ARGS.. ; find KIND ARGS.. [; note TEXT]   (repeated)
 # summary | since | group | complexity | docflags | deprecated | replaced | history VERSION TEXT
+# help LINE of the HELP subcommand, without the first line and HELP itself (repeated)
 # arg NAME TYPE [key=N] [token=T] [since=V] [deprecated=V] [flags=F,..]   nested by leading blanks
 """
 
@@ -52,6 +53,8 @@ class Connection:
         kind, rest = line[:1], line[1:-2]
         if kind == b"+":
             return rest.decode()
+        if kind == b"-":
+            return None
         if kind == b":":
             return int(rest)
         if kind == b"_":
@@ -97,7 +100,17 @@ def arguments(args, depth, lines):
         arguments(arg.get("arguments", []), depth + 1, lines)
 
 
-def block(info, docs):
+def help_lines(connection, name):
+    """Help of a container, as (subcommand, lines) in Redis' order."""
+    parts = []
+    for line in (connection.ask(name, "HELP") or [])[1:]:
+        if not line.startswith(" "):
+            parts.append((line.split()[0].lower(), []))
+        parts[-1][1].append(line)
+    return [part for part in parts if part[0] != "help"]
+
+
+def block(info, docs, help_parts):
     name, arity, flags, first, last, step, acl, tips, specs = info[:9]
     lines = [f"@{name}", f"arity {arity}"]
     if flags:
@@ -117,10 +130,23 @@ def block(info, docs):
             lines.append(f"{label} {docs[field]}")
     lines += [f"history {version} {text}" for version, text in docs.get("history", [])]
     arguments(docs.get("arguments", []), 0, lines)
+    lines += [f"help {line}" for _, part in help_parts for line in part]
     return "\n".join(lines) + "\n"
 
 
-def collect(connection, wanted, blocks):
+def all_help(redis, valkey):
+    """Help of every container of `redis`, with the subcommands that 7.2 added."""
+    texts = {}
+    containers = {info[0] for info in redis.ask("COMMAND") if info[9]} | {"debug"}
+    for name in sorted(containers):
+        parts = help_lines(redis, name)
+        added = {sub.split("|")[1] for sub in ADDED_BY_7_2 if sub.startswith(f"{name}|")}
+        parts += [part for part in help_lines(valkey, name) if part[0] in added]
+        texts[name] = parts
+    return texts
+
+
+def collect(connection, wanted, texts, blocks):
     docs = connection.ask("COMMAND", "DOCS")
     for info in connection.ask("COMMAND"):
         doc = docs[info[0]]
@@ -128,7 +154,8 @@ def collect(connection, wanted, blocks):
         entries += [(sub, doc["subcommands"][sub[0]]) for sub in info[9]]
         for entry, entry_docs in entries:
             if wanted is None or entry[0] in wanted:
-                blocks.setdefault(entry[0], block(entry, entry_docs))
+                help_parts = texts.get(entry[0], [])
+                blocks.setdefault(entry[0], block(entry, entry_docs, help_parts))
 
 
 def main():
@@ -137,8 +164,10 @@ def main():
     parser.add_argument("--valkey", required=True, help="host:port of a Valkey server")
     options = parser.parse_args()
     blocks = {}
-    collect(Connection(options.redis), None, blocks)
-    collect(Connection(options.valkey), set(ADDED_BY_7_2), blocks)
+    redis, valkey = Connection(options.redis), Connection(options.valkey)
+    texts = all_help(redis, valkey)
+    collect(redis, None, texts, blocks)
+    collect(valkey, set(ADDED_BY_7_2), texts, blocks)
     # "|" sorts behind every letter: turn it into a blank so that subcommands follow their container.
     ordered = sorted(blocks, key=lambda name: name.replace("|", " "))
     sys.stdout.write(HEADER + "\n" + "\n".join(blocks[name] for name in ordered))
