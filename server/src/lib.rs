@@ -1,11 +1,15 @@
 //! Sexton's server: network, commands, and everything Redis clients see.
 #![deny(unsafe_code)]
 
+pub mod auth;
 pub mod client;
 pub mod command;
 pub mod glob;
 pub mod notify;
 pub mod number;
+pub mod observe;
 pub mod resp;
 pub mod server;
+pub mod sha1;
+pub mod sha256;
 pub mod value;

@@ -1,6 +1,8 @@
 //! State shared by all workers.
 
+use crate::auth::Auth;
 use crate::command::CursorTable;
+use crate::observe::Observe;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,6 +15,10 @@ pub struct Server {
     pub databases: usize,
     /// Counters of INFO.
     pub stats: Counters,
+    /// Users and passwords.
+    pub auth: Auth,
+    /// What the server remembers for its operators.
+    pub observe: Observe,
     /// Open SCAN cursors.
     pub cursors: Mutex<CursorTable>,
 }

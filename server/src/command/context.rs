@@ -9,8 +9,8 @@ use sexton_engine::{Entry, Found, Key, Meta, Tx};
 /// The arguments of one request: ranges of the read buffer, or a queued copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Args<'a> {
-    buf: &'a [u8],
-    ranges: &'a [(u32, u32)],
+    pub(super) buf: &'a [u8],
+    pub(super) ranges: &'a [(u32, u32)],
 }
 
 impl<'a> Args<'a> {

@@ -5,12 +5,21 @@
 //! all its keys, loading of cold ones.
 
 mod access;
+mod acl;
+mod clock;
 mod connection;
 mod context;
+mod debug;
 mod error;
 mod expire;
+mod introspect;
 mod keys;
+mod latency;
+mod memory;
+mod replication;
 mod scan;
+mod script;
+mod slowlog;
 mod string;
 pub mod table;
 
@@ -50,5 +59,19 @@ pub struct KeyRange {
 pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
 
 /// The command groups; each file exports its bindings.
-static GROUPS: &[&[Binding]] =
-    &[connection::COMMANDS, expire::COMMANDS, keys::COMMANDS, scan::COMMANDS, string::COMMANDS];
+static GROUPS: &[&[Binding]] = &[
+    acl::COMMANDS,
+    clock::COMMANDS,
+    connection::COMMANDS,
+    debug::COMMANDS,
+    expire::COMMANDS,
+    introspect::COMMANDS,
+    keys::COMMANDS,
+    latency::COMMANDS,
+    memory::COMMANDS,
+    replication::COMMANDS,
+    scan::COMMANDS,
+    script::COMMANDS,
+    slowlog::COMMANDS,
+    string::COMMANDS,
+];

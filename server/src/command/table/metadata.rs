@@ -19,7 +19,7 @@ pub struct Metadata {
 
 impl Metadata {
     /// All blocks, in the file's order: a container stands before its subcommands.
-    pub(super) fn all() -> impl Iterator<Item = Self> {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
         FILE.split("\n@").skip(1).map(|block| {
             let (name, lines) = block.split_once('\n').unwrap_or((block, ""));
             Self { name, lines }

@@ -1,0 +1,66 @@
+//! Memory of the process, from the allocator and from the kernel.
+
+use tikv_jemalloc_ctl::{epoch, stats};
+
+/// Figures at one moment, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Given out by the allocator.
+    pub allocated_bytes: u64,
+    /// In pages that hold allocations.
+    pub active_bytes: u64,
+    /// In pages the allocator keeps mapped and touched.
+    pub resident_bytes: u64,
+    /// Resident set of the process, as the kernel counts it.
+    pub rss_bytes: u64,
+}
+
+impl Memory {
+    /// Asks the allocator and the kernel; what they do not answer is 0.
+    #[must_use]
+    pub fn now() -> Self {
+        // Statistics stand still until the epoch is advanced; without that they are only older.
+        let _ = epoch::advance();
+        let read = |figure: Result<usize, tikv_jemalloc_ctl::Error>| figure.unwrap_or(0) as u64;
+        let mut memory = Self {
+            allocated_bytes: read(stats::allocated::read()),
+            active_bytes: read(stats::active::read()),
+            resident_bytes: read(stats::resident::read()),
+            rss_bytes: rss_bytes().unwrap_or(0),
+        };
+        if memory.rss_bytes == 0 {
+            memory.rss_bytes = memory.resident_bytes;
+        }
+        memory
+    }
+}
+
+/// `VmRSS` of the process.
+fn rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
+}
+
+/// Physical memory of the machine in bytes, 0 when it cannot be told.
+#[must_use]
+pub fn total_system_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    text.lines()
+        .find_map(|line| line.strip_prefix("MemTotal:"))
+        .and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
+        .unwrap_or(0)
+        * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_process_has_memory() {
+        let memory = Memory::now();
+        assert!(memory.rss_bytes > 0);
+        assert!(total_system_bytes() > memory.rss_bytes);
+    }
+}

@@ -1,0 +1,96 @@
+//! What the server remembers about itself for its operators: slow requests, latency events, memory.
+
+mod latency;
+mod memory;
+mod slowlog;
+
+pub use latency::{LatencyMonitor, Sample, Series};
+pub use memory::{Memory, total_system_bytes};
+pub use slowlog::{SlowEntry, SlowLog};
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// State behind SLOWLOG, LATENCY, MEMORY and parts of INFO and DEBUG.
+#[derive(Debug)]
+pub struct Observe {
+    /// Requests that took long.
+    pub slowlog: SlowLog,
+    /// Events that took long.
+    pub latency: LatencyMonitor,
+    /// When the process started.
+    pub started: Instant,
+    /// The same in seconds since the epoch: LASTSAVE before any save.
+    pub started_s: u64,
+    /// 40 hexadecimal digits, new with every start.
+    pub run_id: String,
+    /// Allocated bytes right after start.
+    pub startup_bytes: u64,
+    peak_bytes: AtomicU64,
+    peak_time_s: AtomicU64,
+    passive_expire_only: AtomicBool,
+}
+
+impl Default for Observe {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Observe {
+    /// Starts the clocks.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            slowlog: SlowLog::default(),
+            latency: LatencyMonitor::default(),
+            started: Instant::now(),
+            started_s: now_s(),
+            run_id: random_id(),
+            startup_bytes: Memory::now().allocated_bytes,
+            peak_bytes: AtomicU64::new(0),
+            peak_time_s: AtomicU64::new(0),
+            passive_expire_only: AtomicBool::new(false),
+        }
+    }
+
+    /// Notes the highest allocation seen and returns it, in bytes.
+    pub fn note_peak(&self, allocated_bytes: u64) -> u64 {
+        if allocated_bytes > self.peak_bytes.fetch_max(allocated_bytes, Ordering::Relaxed) {
+            self.peak_time_s.store(now_s(), Ordering::Relaxed);
+        }
+        self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// When the highest allocation was seen, in seconds since the epoch.
+    #[must_use]
+    pub fn peak_time_s(&self) -> u64 {
+        self.peak_time_s.load(Ordering::Relaxed)
+    }
+
+    /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that nobody asks for.
+    pub fn set_active_expire(&self, on: bool) {
+        self.passive_expire_only.store(!on, Ordering::Relaxed);
+    }
+
+    /// False while the expiry cycle must rest.
+    #[must_use]
+    pub fn active_expire(&self) -> bool {
+        !self.passive_expire_only.load(Ordering::Relaxed)
+    }
+}
+
+/// Seconds since the epoch.
+#[must_use]
+pub fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_secs())
+}
+
+/// 40 random hexadecimal digits, as Redis names a run.
+fn random_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    // RandomState is seeded by the operating system; an id needs no more than that.
+    let word = |nth: u32| RandomState::new().hash_one((nth, std::process::id(), now_s()));
+    let digits: String = (0..3).map(|nth| format!("{:016x}", word(nth))).collect();
+    digits[..40].to_owned()
+}
