@@ -1,1 +1,491 @@
 //! The tree as a whole: edits, recovery, and compactions against a model.
+
+use super::*;
+use crate::key::{Meta, Seq};
+use crate::table::test_storage::MemStorage;
+use crate::table::{Table, TableError, TableOptions};
+use sexton_persistence::device::Storage;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+const DIR: &str = "store/tree";
+
+fn open(storage: &Arc<MemStorage>) -> Result<VersionSet, TableError> {
+    let table = TableOptions { block_bytes: 256, ..TableOptions::default() };
+    let options = TreeOptions { table, uncompressed_levels: 1, cache_bytes: 64 << 10 };
+    VersionSet::open(Arc::clone(storage) as Arc<dyn Storage>, Path::new(DIR), options)
+}
+
+fn table_of(set: &VersionSet, level: usize, versions: &[(&str, Seq)]) -> Arc<Table> {
+    let mut writer = set.new_table(level).unwrap();
+    for (key, seq) in versions {
+        writer.add(key.as_bytes(), *seq, Meta::default(), b"value").unwrap();
+    }
+    writer.finish(3, true).unwrap()
+}
+
+fn names(storage: &MemStorage) -> Vec<String> {
+    let all = storage.list(Path::new(DIR)).unwrap();
+    all.into_iter().filter(|name| name.ends_with(".tbl") || name.ends_with(".graves")).collect()
+}
+
+/// Levels as text: `L0[4 3] L2[1]`.
+fn shape(version: &Version) -> String {
+    let mut out = String::new();
+    for level in 0..LEVELS {
+        let numbers: Vec<String> =
+            version.level(level).iter().map(|table| table.number().to_string()).collect();
+        if !numbers.is_empty() {
+            out += &format!("L{level}[{}] ", numbers.join(" "));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+#[test]
+fn edits_are_found_again_and_leftovers_are_removed() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    assert!(set.current().is_empty() && set.recovered_mark().is_none());
+    let mark = MarkEdit {
+        m: 40,
+        checkpoint: Some("000000000009.graves".into()),
+        namespaces: vec![0, 1],
+        counts: vec![(3, 1)],
+        dead: vec![(7, 8)],
+    };
+    let mut edit = VersionEdit::mark(mark.clone());
+    edit.add(0, table_of(&set, 0, &[("a", 10), ("c", 11)]));
+    edit.reserve(1 << 20);
+    set.apply(&edit).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(0, table_of(&set, 0, &[("b", 20)]));
+    edit.add(2, table_of(&set, 2, &[("x", 1)]));
+    edit.add(2, table_of(&set, 2, &[("d", 2), ("e", 3)]));
+    set.apply(&edit).unwrap();
+    assert_eq!(shape(&set.current()), "L0[2 1] L2[4 3]");
+    for name in ["000000000008.graves", "000000000009.graves", "000000000077.tbl", "other"] {
+        storage.create(&Path::new(DIR).join(name)).unwrap();
+    }
+    drop(set);
+    let set = open(&storage).unwrap();
+    assert_eq!(shape(&set.current()), "L0[2 1] L2[4 3]");
+    assert_eq!(set.recovered_mark(), Some(mark));
+    assert_eq!(set.reserved_seq(), Some(1 << 20));
+    assert_eq!(set.new_file_number(), 78);
+    let left = names(&storage);
+    assert_eq!(left.len(), 5, "{left:?}");
+    assert!(left.contains(&"000000000009.graves".to_owned()));
+    assert!(storage.exists(&Path::new(DIR).join("other")).unwrap());
+}
+
+#[test]
+fn files_go_with_their_last_reader_and_never_while_listed() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(0, table_of(&set, 0, &[("a", 1)]));
+    edit.add(1, table_of(&set, 1, &[("b", 2)]));
+    let before = set.apply(&edit).unwrap();
+    drop(edit);
+    let mut edit = VersionEdit::new();
+    edit.delete(0, 1);
+    // A move: deleted from one level and added to another.
+    edit.delete(1, 2);
+    edit.add(2, Arc::clone(&before.level(1)[0]));
+    set.apply(&edit).unwrap();
+    drop(edit);
+    assert_eq!(names(&storage).len(), 2, "a reader still holds the old version");
+    assert!(get(&before, b"a", 9).unwrap().is_some());
+    drop(before);
+    assert_eq!(names(&storage), ["000000000002.tbl"]);
+    assert_eq!(shape(&set.current()), "L2[2]");
+    // Tables that no edit adds go too, finished or not.
+    drop(table_of(&set, 0, &[("z", 5)]));
+    drop(set.new_table(0).unwrap());
+    assert_eq!(names(&storage), ["000000000002.tbl"]);
+}
+
+#[test]
+fn edits_that_break_a_level_change_nothing() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(1, table_of(&set, 1, &[("a", 1), ("m", 2)]));
+    set.apply(&edit).unwrap();
+    let mut overlap = VersionEdit::new();
+    overlap.add(1, table_of(&set, 1, &[("m", 1), ("z", 2)]));
+    let mut missing = VersionEdit::new();
+    missing.delete(1, 99);
+    for bad in [overlap, missing] {
+        assert!(matches!(set.apply(&bad), Err(TableError::Edit { .. })));
+        assert_eq!(shape(&set.current()), "L1[1]");
+    }
+    drop(set);
+    assert_eq!(shape(&open(&storage).unwrap().current()), "L1[1]");
+}
+
+#[test]
+fn a_missing_or_exchanged_table_refuses_to_open() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(0, table_of(&set, 0, &[("a", 1)]));
+    edit.add(0, table_of(&set, 0, &[("b", 2)]));
+    set.apply(&edit).unwrap();
+    drop(set);
+    let path = |number: u64| Path::new(DIR).join(format!("{number:012}.tbl"));
+    storage.hard_link(&path(2), &path(1)).unwrap();
+    let error = open(&storage).unwrap_err();
+    assert!(error.to_string().contains("000000000002.tbl"), "{error}");
+    storage.remove(&path(1)).unwrap();
+    let error = open(&storage).unwrap_err();
+    assert!(error.to_string().contains("000000000001.tbl"), "{error}");
+}
+
+#[test]
+fn a_long_manifest_is_rewritten_and_says_the_same() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(3, table_of(&set, 3, &[("a", 1)]));
+    set.apply(&edit).unwrap();
+    let mut largest = 0;
+    for m in 1..400u64 {
+        let mark = MarkEdit { m, counts: vec![(m, 0); 1000], ..MarkEdit::default() };
+        set.apply(&VersionEdit::mark(mark)).unwrap();
+        let files = storage.files.lock();
+        let sizes = files.values().map(|file| file.bytes.lock().len());
+        largest = largest.max(sizes.max().unwrap());
+    }
+    assert!(largest < 3 << 20, "{largest}");
+    drop(set);
+    let set = open(&storage).unwrap();
+    assert_eq!(shape(&set.current()), "L3[1]");
+    assert_eq!(set.recovered_mark().map(|mark| (mark.m, mark.counts.len())), Some((399, 1000)));
+}
+
+#[test]
+fn disjoint_tables_move_and_keep_their_claims() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    for (key, seq) in [("a", 1), ("c", 2), ("b", 3), ("d", 4)] {
+        edit.add(0, table_of(&set, 0, &[(key, seq)]));
+    }
+    set.apply(&edit).unwrap();
+    let options = CompactionOptions::default();
+    let job = pick_compaction(&set.current(), &options).unwrap();
+    assert!(job.is_move);
+    let stop = AtomicBool::new(false);
+    let context = CompactionContext {
+        versions: &set,
+        snapshots: &[9],
+        graves: &NoGraves,
+        dead_ids: &[],
+        stop: &stop,
+        sync: true,
+    };
+    let outcome = compact(&job, &context).unwrap();
+    assert_eq!(outcome.needs_durable(), 0);
+    let version = set.apply(&outcome.edit).unwrap();
+    assert_eq!(shape(&version), "L6[1 3 2 4]");
+    assert_eq!(version.min_buried_through(), 3);
+    assert!(pick_compaction(&version, &options).is_none());
+}
+
+#[test]
+fn a_stopped_compaction_leaves_nothing() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut writer = set.new_table(0).unwrap();
+    for i in 0..20_000u32 {
+        writer.add(&i.to_be_bytes(), 1, Meta::default(), b"v").unwrap();
+    }
+    let table = writer.finish(0, true).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(1, Arc::clone(&table));
+    set.apply(&edit).unwrap();
+    let stop = AtomicBool::new(true);
+    let context = CompactionContext {
+        versions: &set,
+        snapshots: &[9],
+        graves: &NoGraves,
+        dead_ids: &[],
+        stop: &stop,
+        sync: true,
+    };
+    let job = Job::burial(1, table, &CompactionOptions::default());
+    assert!(matches!(compact(&job, &context), Err(TableError::Cancelled)));
+    assert_eq!(names(&storage).len(), 1);
+}
+
+// ---------------------------------------------------------------------------------------------
+// Random histories against a model (rules C1 to C5, F1, F2; invariants I3 and I4).
+
+/// Which rule a history breaks on purpose, to see that the check notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mutation {
+    None,
+    /// C3: a claim of `now` instead of min(S).
+    ClaimNow,
+    /// C1: the oldest snapshot is forgotten.
+    ForgetSnapshot,
+    /// F2: graves go without a look at the claims of the files.
+    ForgetClaims,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+struct Cemetery(Vec<(Vec<u8>, Seq, Option<Seq>)>);
+
+impl Graves for Cemetery {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        self.0.iter().filter(|g| g.0 == key && g.1 <= s).map(|g| g.1).max()
+    }
+}
+
+struct History {
+    storage: Arc<MemStorage>,
+    set: VersionSet,
+    memtable: BTreeMap<(Vec<u8>, std::cmp::Reverse<Seq>), Vec<u8>>,
+    graves: Cemetery,
+    /// Operations: key, sequence, value or delete.
+    record: Vec<(Vec<u8>, Seq, Option<Vec<u8>>)>,
+    snapshots: BTreeSet<Seq>,
+    seq: Seq,
+    mutation: Mutation,
+}
+
+impl History {
+    fn new(mutation: Mutation) -> Self {
+        let storage = Arc::new(MemStorage::default());
+        let set = open(&storage).unwrap();
+        Self {
+            storage,
+            set,
+            memtable: BTreeMap::new(),
+            graves: Cemetery(Vec::new()),
+            record: Vec::new(),
+            snapshots: BTreeSet::new(),
+            seq: 0,
+            mutation,
+        }
+    }
+
+    fn expected(&self, key: &[u8], s: Seq) -> Option<&[u8]> {
+        self.record.iter().rev().find(|r| r.0 == key && r.1 <= s)?.2.as_deref()
+    }
+
+    fn found(&self, key: &[u8], s: Seq) -> Option<Vec<u8>> {
+        let version = self.set.current();
+        let in_memory = self
+            .memtable
+            .range((key.to_vec(), std::cmp::Reverse(s))..)
+            .next()
+            .filter(|((k, _), _)| k == key)
+            .map(|((_, q), value)| (q.0, value.clone()));
+        let newest = in_memory.or_else(|| {
+            let found = get(&version, key, s).unwrap()?;
+            Some((found.seq, found.value.to_vec()))
+        });
+        newest.filter(|(q, _)| Some(*q) > self.graves.newest_at(key, s)).map(|(_, value)| value)
+    }
+
+    fn put(&mut self, key: Vec<u8>, random: &mut Random) {
+        self.seq += 1;
+        let value = format!("{}:", self.seq).repeat(1 + random.below(12) as usize).into_bytes();
+        self.memtable.insert((key.clone(), std::cmp::Reverse(self.seq)), value.clone());
+        let open = self.graves.0.iter_mut().find(|g| g.0 == key && g.2.is_none());
+        if let Some(grave) = open {
+            grave.2 = Some(self.seq);
+        }
+        self.record.push((key, self.seq, Some(value)));
+    }
+
+    fn delete(&mut self, key: Vec<u8>) {
+        // X1: nothing is written for a key that is not alive.
+        if self.found(&key, Seq::MAX).is_some() {
+            self.seq += 1;
+            self.graves.0.push((key.clone(), self.seq, None));
+            self.record.push((key, self.seq, None));
+        }
+    }
+
+    /// S with `now` (C1).
+    fn readers(&self) -> Vec<Seq> {
+        let mut all = self.snapshots.clone();
+        if self.mutation == Mutation::ForgetSnapshot {
+            all.pop_first();
+        }
+        all.insert(self.seq);
+        all.into_iter().collect()
+    }
+
+    fn flush(&mut self) {
+        let readers = self.readers();
+        let mut rule = KeepRule::new(&readers, &self.graves);
+        let mut writer = None;
+        for ((key, q), value) in &self.memtable {
+            if rule.keeps(key, q.0) {
+                let writer = writer.get_or_insert_with(|| self.set.new_table(0).unwrap());
+                writer.add(key, q.0, Meta::default(), value).unwrap();
+            }
+        }
+        let claim =
+            if self.mutation == Mutation::ClaimNow { self.seq } else { rule.buried_through() };
+        let mut edit = VersionEdit::mark(MarkEdit { m: self.seq, ..MarkEdit::default() });
+        if let Some(writer) = writer {
+            edit.add(0, writer.finish(claim, true).unwrap());
+        }
+        self.set.apply(&edit).unwrap();
+        self.memtable.clear();
+    }
+
+    fn compact(&mut self, random: &mut Random) {
+        let options =
+            CompactionOptions { l0_tables: 2, base_bytes: 300, ratio: 2, output_bytes: 500 };
+        let version = self.set.current();
+        let deep: Vec<_> = version.tables().filter(|(level, _)| *level > 0).collect();
+        let job = match random.below(8) {
+            0 if !deep.is_empty() => {
+                let (level, table) = deep[random.below(deep.len() as u64) as usize];
+                Some(Job::burial(level, Arc::clone(table), &options))
+            }
+            1 => Job::full(&version, &options),
+            _ => pick_compaction(&version, &options),
+        };
+        let Some(job) = job else { return };
+        let readers = self.readers();
+        let stop = AtomicBool::new(false);
+        let context = CompactionContext {
+            versions: &self.set,
+            snapshots: &readers,
+            graves: &self.graves,
+            dead_ids: &[],
+            stop: &stop,
+            sync: true,
+        };
+        let outcome = compact(&job, &context).unwrap();
+        assert!(outcome.needs_durable() <= self.seq);
+        // Operations and a flush may come between the merge and its installation.
+        for _ in 0..random.below(4) {
+            let key = random_key(random);
+            if random.below(2) == 0 { self.put(key, random) } else { self.delete(key) }
+        }
+        if random.below(3) == 0 {
+            self.flush();
+        }
+        self.set.apply(&outcome.edit).unwrap();
+    }
+
+    /// F1 and F2; F3 has nothing to wait for, no reader is running here.
+    fn forget_graves(&mut self) {
+        let version = self.set.current();
+        let (memtable, snapshots, mutation) = (&self.memtable, &self.snapshots, self.mutation);
+        let seq = self.seq;
+        self.graves.0.retain(|(key, d, e)| {
+            let seen = |e: &Seq| snapshots.range(*d..*e).next().is_some() || *e > seq;
+            if e.as_ref().is_some_and(|e| !seen(e)) {
+                return false;
+            }
+            let in_memory = memtable.keys().any(|(k, q)| k == key && q.0 < *d);
+            let buried = files_that_may_hold(&version, key).all(|table| {
+                let p = table.properties();
+                p.min_seq > *d || p.buried_through >= *d || mutation == Mutation::ForgetClaims
+            });
+            in_memory || !buried
+        });
+    }
+
+    /// Checks every key at every reader; the text says what is wrong.
+    fn check(&self) -> Result<(), String> {
+        for s in self.snapshots.iter().copied().chain([self.seq]) {
+            for i in 0..KEYS {
+                let key = key_of(i);
+                let (found, expected) = (self.found(&key, s), self.expected(&key, s));
+                if found.as_deref() != expected {
+                    return Err(format!("key {i} at {s}: {found:?}, expected {expected:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(mut self, seed: u64) -> Result<BTreeSet<usize>, String> {
+        let mut random = Random(seed);
+        let mut levels = BTreeSet::new();
+        for step in 0..150 {
+            match random.below(20) {
+                0..8 => {
+                    let key = random_key(&mut random);
+                    self.put(key, &mut random);
+                }
+                8..12 => self.delete(random_key(&mut random)),
+                12 => {
+                    self.snapshots.insert(self.seq);
+                }
+                13 => {
+                    let all: Vec<Seq> = self.snapshots.iter().copied().collect();
+                    if !all.is_empty() {
+                        self.snapshots.remove(&all[random.below(all.len() as u64) as usize]);
+                    }
+                }
+                14..16 => self.flush(),
+                16..18 => self.compact(&mut random),
+                18 => self.forget_graves(),
+                _ => {
+                    let before = shape(&self.set.current());
+                    self.set = open(&self.storage).unwrap();
+                    assert_eq!(shape(&self.set.current()), before);
+                }
+            }
+            levels.extend(self.set.current().tables().map(|(level, _)| level));
+            self.check().map_err(|text| format!("seed {seed}, step {step}: {text}"))?;
+        }
+        for (_, table) in self.set.current().tables() {
+            table.verify().map_err(|error| error.to_string())?;
+        }
+        Ok(levels)
+    }
+}
+
+const KEYS: u64 = 16;
+
+fn key_of(i: u64) -> Vec<u8> {
+    [&b"R\0\0\0\0\0\0\0\0"[..], format!("key{i:02}").as_bytes()].concat()
+}
+
+fn random_key(random: &mut Random) -> Vec<u8> {
+    key_of(random.below(KEYS))
+}
+
+#[test]
+fn random_histories_keep_the_living_and_cover_the_dead() {
+    let mut levels = BTreeSet::new();
+    for seed in 0..150 {
+        levels.extend(History::new(Mutation::None).run(seed).unwrap());
+    }
+    assert!(levels.len() >= 4, "histories reach only levels {levels:?}");
+}
+
+#[test]
+fn histories_with_a_broken_rule_are_caught() {
+    for mutation in [Mutation::ClaimNow, Mutation::ForgetSnapshot, Mutation::ForgetClaims] {
+        let caught = (0..400).any(|seed| History::new(mutation).run(seed).is_err());
+        assert!(caught, "{mutation:?} was not noticed");
+    }
+}
