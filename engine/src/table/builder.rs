@@ -10,7 +10,7 @@ use super::format::{
 use super::index::{INDEX_KEY_BYTES_MAX, IndexBuilder, separator};
 use super::properties::{Properties, TableMeta};
 use crate::key::{Meta, Seq};
-use lz4_flex::block::get_maximum_output_size;
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use sexton_persistence::device::File;
 use std::cmp::Ordering;
 use std::fmt;
@@ -48,6 +48,7 @@ impl Default for TableOptions {
 pub struct BuilderBuffers {
     out: Vec<u8>,
     packed: Vec<u8>,
+    lz4: CompressTable,
     hashes: Vec<u64>,
     block: BlockBuilder,
     index: IndexBuilder,
@@ -164,7 +165,8 @@ impl TableBuilder {
     }
 
     fn close_block(&mut self, next_key: Option<&[u8]>) -> TableResult<()> {
-        let BuilderBuffers { out, packed, block, index, last_key, room, .. } = &mut self.buffers;
+        let BuilderBuffers { out, packed, lz4, block, index, last_key, room, .. } =
+            &mut self.buffers;
         let offset = self.written + out.len() as u64;
         let key = match next_key {
             Some(next) => separator(last_key, next, room),
@@ -184,7 +186,7 @@ impl TableBuilder {
             if packed.len() < room {
                 packed.resize(room, 0);
             }
-            if let Ok(n) = lz4_flex::block::compress_into(raw, packed)
+            if let Ok(n) = compress_into_with_table(raw, packed, lz4)
                 && n + 4 <= raw.len() - raw.len() / 8
             {
                 out.extend_from_slice(&(raw.len() as u32).to_le_bytes());

@@ -84,7 +84,8 @@ pub(super) fn open_frame<'a>(
     Ok((&body[..payload_len], body[payload_len]))
 }
 
-/// Decompresses an LZ4 payload into `out`, whose old content goes.
+/// Decompresses an LZ4 payload into `out`, whose old content goes. What it held is not cleared first:
+/// the decoder writes every byte or fails.
 pub(super) fn decompress(
     payload: &[u8],
     out: &mut Vec<u8>,
@@ -100,7 +101,6 @@ pub(super) fn decompress(
     if raw_len > max {
         return Err(corrupt(file, offset, "LZ4 length", max as u64, raw_len as u64));
     }
-    out.clear();
     out.resize(raw_len, 0);
     match lz4_flex::block::decompress_into(packed, out) {
         Ok(n) if n == raw_len => Ok(()),

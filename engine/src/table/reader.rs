@@ -263,7 +263,6 @@ impl Table {
 
     fn read_block(&self, i: usize, frame: &mut Vec<u8>) -> TableResult<Arc<Block>> {
         let (offset, len) = self.index.frame(i).ok_or_else(|| self.malformed(i))?;
-        frame.clear();
         frame.resize(len, 0);
         self.file.read_exact_at(frame, offset)?;
         let mut data = Vec::new();
