@@ -10,6 +10,7 @@ pub mod number;
 pub mod observe;
 pub mod resp;
 pub mod server;
+pub mod session;
 pub mod sha1;
 pub mod sha256;
 pub mod value;

@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::observe::Observe;
+use crate::session::Sessions;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +18,8 @@ pub struct Server {
     pub stats: Counters,
     /// Users and passwords.
     pub auth: Auth,
+    /// All connections.
+    pub sessions: Sessions,
     /// What the server remembers for its operators.
     pub observe: Observe,
     /// Open SCAN cursors.

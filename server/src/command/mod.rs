@@ -6,6 +6,7 @@
 
 mod access;
 mod acl;
+mod client_cmd;
 mod clock;
 mod connection;
 mod context;
@@ -61,6 +62,7 @@ pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
 /// The command groups; each file exports its bindings.
 static GROUPS: &[&[Binding]] = &[
     acl::COMMANDS,
+    client_cmd::COMMANDS,
     clock::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,

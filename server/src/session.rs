@@ -1,0 +1,330 @@
+//! What others may see and do of a connection: CLIENT LIST, CLIENT KILL, CLIENT PAUSE.
+//!
+//! A [`Session`] is shared between the connection, which keeps it up to date, and the list of all
+//! of them. Nothing in it is touched more than once a batch of requests.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// What CLIENT REPLY asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReplyMode {
+    /// Replies are sent.
+    #[default]
+    On,
+    /// Replies are dropped.
+    Off,
+    /// The reply to the next request is dropped.
+    SkipNext,
+}
+
+/// Words that describe a connection to people.
+#[derive(Clone, Debug, Default)]
+pub struct Labels {
+    /// `CLIENT SETNAME`.
+    pub name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-NAME`.
+    pub lib_name: Vec<u8>,
+    /// `CLIENT SETINFO LIB-VER`.
+    pub lib_ver: Vec<u8>,
+}
+
+/// One connection, as the others see it.
+#[derive(Debug)]
+pub struct Session {
+    /// Unique number, rising with each connection.
+    pub id: u64,
+    /// The client's address (`ip:port`, or `path:0` for a unix socket).
+    pub addr: String,
+    /// Our own address of this connection.
+    pub local_addr: String,
+    /// File descriptor, for CLIENT LIST.
+    pub fd: i32,
+    /// When it was accepted.
+    pub created: Instant,
+    /// Name, library and version.
+    pub labels: Mutex<Labels>,
+    /// Selected database.
+    pub db: AtomicUsize,
+    /// 2 or 3.
+    pub protocol: AtomicU8,
+    /// Queued commands of MULTI plus one; 0 outside of MULTI.
+    pub queued: AtomicUsize,
+    /// Number of watched keys.
+    pub watching: AtomicUsize,
+    /// `CLIENT NO-EVICT`.
+    pub no_evict: AtomicBool,
+    /// `CLIENT NO-TOUCH`.
+    pub no_touch: AtomicBool,
+    /// True for a connection that runs MONITOR.
+    pub monitor: AtomicBool,
+    /// Bytes waiting in the read buffer, and its free room.
+    pub query_bytes: AtomicUsize,
+    /// Free room of the read buffer, in bytes.
+    pub query_free_bytes: AtomicUsize,
+    /// Bytes of replies not sent yet.
+    pub output_bytes: AtomicUsize,
+    /// Bytes received since the connection was made.
+    pub input_total_bytes: AtomicU64,
+    /// Bytes sent since the connection was made.
+    pub output_total_bytes: AtomicU64,
+    /// Requests executed since the connection was made.
+    pub commands_total: AtomicU64,
+    last_command: Mutex<&'static str>,
+    last_active_ms: AtomicU64,
+    killed: AtomicBool,
+    wake: Notify,
+}
+
+impl Default for Session {
+    /// A session of nobody, for tests of commands.
+    fn default() -> Self {
+        Self::new(0, String::new(), String::new(), -1)
+    }
+}
+
+impl Session {
+    /// A session as it is right after accepting.
+    #[must_use]
+    pub fn new(id: u64, addr: String, local_addr: String, fd: i32) -> Self {
+        Self {
+            id,
+            addr,
+            local_addr,
+            fd,
+            created: Instant::now(),
+            labels: Mutex::default(),
+            db: AtomicUsize::new(0),
+            protocol: AtomicU8::new(2),
+            queued: AtomicUsize::new(0),
+            watching: AtomicUsize::new(0),
+            no_evict: AtomicBool::new(false),
+            no_touch: AtomicBool::new(false),
+            monitor: AtomicBool::new(false),
+            query_bytes: AtomicUsize::new(0),
+            query_free_bytes: AtomicUsize::new(0),
+            output_bytes: AtomicUsize::new(0),
+            input_total_bytes: AtomicU64::new(0),
+            output_total_bytes: AtomicU64::new(0),
+            commands_total: AtomicU64::new(0),
+            last_command: Mutex::new("NULL"),
+            last_active_ms: AtomicU64::new(0),
+            killed: AtomicBool::new(false),
+            wake: Notify::new(),
+        }
+    }
+
+    /// The connection just executed requests, `command` last.
+    pub fn touch(&self, command: &'static str) {
+        *self.last_command.lock() = command;
+        self.last_active_ms.store(self.created.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// Seconds since the last request.
+    #[must_use]
+    pub fn idle_s(&self) -> u64 {
+        let age_ms = self.created.elapsed().as_millis() as u64;
+        age_ms.saturating_sub(self.last_active_ms.load(Ordering::Relaxed)) / 1000
+    }
+
+    /// Asks the connection to close; it does so at its next await.
+    pub fn kill(&self) {
+        self.killed.store(true, Ordering::Release);
+        self.wake.notify_one();
+    }
+
+    /// True once the connection must close.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.killed.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the connection must close.
+    pub async fn killed(&self) {
+        while !self.is_killed() {
+            self.wake.notified().await;
+        }
+    }
+
+    /// One line of CLIENT LIST, without its end of line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let load = |figure: &AtomicUsize| figure.load(Ordering::Relaxed);
+        let labels = self.labels.lock().clone();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let queued = load(&self.queued) as i64 - 1;
+        let mut flags = String::new();
+        if self.monitor.load(Ordering::Relaxed) {
+            flags.push('O');
+        }
+        if queued >= 0 {
+            flags.push('x');
+        }
+        if self.no_evict.load(Ordering::Relaxed) {
+            flags.push('e');
+        }
+        if self.no_touch.load(Ordering::Relaxed) {
+            flags.push('T');
+        }
+        if flags.is_empty() {
+            flags.push('N');
+        }
+        let (query, free, output) =
+            (load(&self.query_bytes), load(&self.query_free_bytes), load(&self.output_bytes));
+        let mut line = format!(
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
+             ssub=0 multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 multi-mem=0",
+            self.id,
+            self.addr,
+            self.local_addr,
+            self.fd,
+            text(&labels.name),
+            self.created.elapsed().as_secs(),
+            self.idle_s(),
+            load(&self.db),
+        );
+        // Writing to a string cannot fail.
+        let _ = write!(
+            line,
+            " rbs=0 rbp=0 obl={output} oll=0 omem={output} tot-mem={} events=r cmd={} \
+             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+            query + free + output + std::mem::size_of::<Self>(),
+            self.last_command.lock(),
+            self.protocol.load(Ordering::Relaxed),
+            text(&labels.lib_name),
+            text(&labels.lib_ver),
+        );
+        line
+    }
+}
+
+/// Which requests CLIENT PAUSE holds back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Writes only.
+    Write,
+    /// Everything.
+    All,
+}
+
+/// All connections.
+#[derive(Debug, Default)]
+pub struct Sessions {
+    next_id: AtomicU64,
+    open: Mutex<BTreeMap<u64, Arc<Session>>>,
+    pause: Mutex<Option<(Pause, Instant)>>,
+    resumed: Notify,
+}
+
+impl Sessions {
+    /// Makes a session with the next number and lists it.
+    pub fn open(&self, addr: String, local_addr: String, fd: i32) -> Arc<Session> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let session = Arc::new(Session::new(id, addr, local_addr, fd));
+        self.open.lock().insert(id, Arc::clone(&session));
+        session
+    }
+
+    /// The connection is gone.
+    pub fn close(&self, id: u64) {
+        self.open.lock().remove(&id);
+    }
+
+    /// Number of open connections.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// True when nobody is connected.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All open connections by number.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Session>> {
+        self.open.lock().values().cloned().collect()
+    }
+
+    /// One open connection.
+    #[must_use]
+    pub fn get(&self, id: u64) -> Option<Arc<Session>> {
+        self.open.lock().get(&id).cloned()
+    }
+
+    /// CLIENT PAUSE: a longer pause and a stricter mode win over what is in force.
+    pub fn pause(&self, mode: Pause, until: Instant) {
+        let mut pause = self.pause.lock();
+        let (old_mode, old_until) =
+            pause.filter(|(_, end)| *end > Instant::now()).unwrap_or((Pause::Write, until));
+        let mode = if old_mode == Pause::All { Pause::All } else { mode };
+        *pause = Some((mode, until.max(old_until)));
+    }
+
+    /// CLIENT UNPAUSE.
+    pub fn unpause(&self) {
+        *self.pause.lock() = None;
+        self.resumed.notify_waiters();
+    }
+
+    /// Until when a request must wait, if it must.
+    #[must_use]
+    pub fn paused_until(&self, writes: bool) -> Option<Instant> {
+        let (mode, until) = (*self.pause.lock())?;
+        (until > Instant::now() && (writes || mode == Pause::All)).then_some(until)
+    }
+
+    /// Resolves at the next CLIENT UNPAUSE.
+    pub async fn resumed(&self) {
+        self.resumed.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn sessions_are_numbered_and_listed() {
+        let sessions = Sessions::default();
+        let first = sessions.open("1.2.3.4:5".into(), "127.0.0.1:6379".into(), 8);
+        let second = sessions.open("1.2.3.4:6".into(), "127.0.0.1:6379".into(), 9);
+        assert_eq!((first.id, second.id), (1, 2));
+        second.labels.lock().name = b"worker".to_vec();
+        second.touch("client|list");
+        let line = second.line();
+        assert!(
+            line.starts_with("id=2 addr=1.2.3.4:6 laddr=127.0.0.1:6379 fd=9 name=worker age=0")
+        );
+        assert!(line.contains(" flags=N db=0 "));
+        assert!(line.contains(" multi=-1 "));
+        assert!(line.ends_with(" cmd=client|list user=default redir=-1 resp=2 lib-name= lib-ver="));
+        sessions.close(1);
+        assert_eq!(sessions.len(), 1);
+        assert!(sessions.get(1).is_none());
+    }
+
+    #[test]
+    fn the_longer_and_stricter_pause_wins() {
+        let sessions = Sessions::default();
+        assert!(sessions.paused_until(true).is_none());
+        let later = Instant::now() + Duration::from_secs(60);
+        let latest = later + Duration::from_secs(60);
+        sessions.pause(Pause::Write, later);
+        assert_eq!(sessions.paused_until(true), Some(later));
+        assert!(sessions.paused_until(false).is_none());
+        sessions.pause(Pause::All, latest);
+        sessions.pause(Pause::Write, later);
+        assert_eq!(sessions.paused_until(false), Some(latest));
+        sessions.unpause();
+        assert!(sessions.paused_until(true).is_none());
+    }
+}
