@@ -1,0 +1,76 @@
+"""make bench-memory: bytes of resident memory per key beside redis-server 7.0 and valkey-server 9.1.
+
+The first million keys pay for fixed buffers; the figure is the slope above it:
+(RSS at N - RSS at 1 M) / (N - 1 M), N = 10 M for values of 8 and 64 bytes, 3 M for 1024. Keys have 16
+bytes, values are random, persistence and memory bound are off. RSS is read when it has stopped
+moving (flush and compaction done).
+"""
+
+import argparse
+import time
+
+from bench_common import Report, load_keys
+from harness.server import Server, process_rss_bytes
+
+#: value bytes -> (keys at the end, wanted bytes per key at most)
+CASES = {8: (10_000_000, 58), 64: (10_000_000, 114), 1024: (3_000_000, 1338)}
+FIRST = 1_000_000
+SHARE_AT_1024 = 0.85
+
+
+def quiet_rss(server, limit_s=60):
+    """RSS once three readings 0.5 s apart differ by less than 0.5 %."""
+    readings, deadline = [], time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        readings.append(process_rss_bytes(server.pid))
+        if len(readings) >= 3 and max(readings[-3:]) - min(readings[-3:]) < 0.005 * readings[-1]:
+            break
+        time.sleep(0.5)
+    return readings[-1]
+
+
+def bytes_per_key(kind, value_bytes, first, last, extra):
+    made = {"appendonly": "no", "maxmemory": "0"}
+    if kind == "sexton":
+        made.update(option.split("=", 1) for option in extra)
+    with Server(kind, made) as server:
+        load_keys(server.port, 0, first, value_bytes, random_values=True)
+        low = quiet_rss(server)
+        load_keys(server.port, first, last, value_bytes, random_values=True)
+        high = quiet_rss(server)
+        connection = server.connect(timeout_s=300)
+        assert connection.cmd("DBSIZE") == last, "not all keys are there"
+        connection.close()
+    return low, high, (high - low) / (last - first)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", default="sexton,redis,valkey")
+    parser.add_argument("--values", default="8,64,1024", help="value sizes in bytes")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the keys")
+    parser.add_argument("--option", action="append", default=[], help="directive for sexton, name=value")
+    args = parser.parse_args()
+    report = Report("bench-memory", ["value_bytes", "server", "keys_first", "keys_last", "rss_first", "rss_last", "bytes_per_key"])
+    for size in (int(v) for v in args.values.split(",")):
+        last, wanted = CASES[size]
+        first = FIRST
+        if args.quick:
+            first, last = first // 10, last // 10
+        figures = {}
+        for kind in args.servers.split(","):
+            low, high, each = bytes_per_key(kind, size, first, last, args.option)
+            figures[kind] = each
+            report.add({"value_bytes": size, "server": kind, "keys_first": first, "keys_last": last, "rss_first": low,
+                        "rss_last": high, "bytes_per_key": round(each, 1)})
+            print(f"{size:5} bytes  {kind:8} {each:8.1f} bytes per key (payload {16 + size})", flush=True)
+        if "sexton" in figures and "valkey" in figures:
+            share = figures["sexton"] / figures["valkey"]
+            limit = min(1.0, SHARE_AT_1024) if size == 1024 else 1.0
+            met = share <= limit and figures["sexton"] <= wanted
+            print(f"{size:5} bytes  share of valkey {share:.2f}, wanted <= {limit} and at most {wanted} bytes: {'met' if met else 'NOT met'}")
+    print(f"every figure: {report.path}")
+
+
+if __name__ == "__main__":
+    main()
