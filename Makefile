@@ -55,6 +55,7 @@ hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
 mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
+	cargo build --release -p sexton-tests --bin mixed_load
 	$(PY) -m mixed_latency
 
 bench-redis: setup build ## interleaved comparison with redis-server 7.0 and valkey-server 9.1 (about 2 h; ARGS=--quick)
