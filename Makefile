@@ -6,8 +6,8 @@ ROUNDS ?= 100
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-memory differential crash smoke tools \
-	larger-than-memory scan hostile mixed model fuzz
+.PHONY: help run build test check setup bench-redis bench-memory profile differential crash smoke tools \
+	larger-than-memory scan hostile mixed fuzz
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -64,8 +64,8 @@ bench-redis: setup build ## interleaved comparison with redis-server 7.0 and val
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
+profile: setup build ## page faults and hottest symbols of a SET-only run
+	$(PY) scripts/profile_sets.py $(ARGS)
+
 fuzz: ## request scanner and configuration parser, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
-
-model: ## long run of the engine against its model
-	scripts/model.sh
