@@ -5,6 +5,7 @@ pub mod auth;
 pub mod client;
 pub mod command;
 pub mod glob;
+pub mod long_double;
 pub mod notify;
 pub mod number;
 pub mod observe;

@@ -2,6 +2,7 @@
 
 use crate::command::access::Purpose;
 use crate::command::{CommandError, CommandResult, Ctx};
+use crate::long_double::LongDouble;
 use crate::notify::NotifyClass;
 use crate::number::parse_i64;
 use crate::value::PLAIN_STRING;
@@ -46,5 +47,27 @@ fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
     ctx.log_request();
     ctx.notify(NotifyClass::String, "incrby", key);
     ctx.out.int(new);
+    Ok(())
+}
+
+/// INCRBYFLOAT key increment. One operation, which keeps the expiry; logged as the SET of its
+/// outcome.
+pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let (old, expire_at_ms) = ctx.inspect_string(Purpose::Write, key, |entry, _| {
+        let expire_at_ms = entry.map_or(0, |entry| entry.meta().expire_at_ms);
+        let number = LongDouble::parse(entry.map_or(b"0", |entry| entry.value()));
+        number.map(|number| (number, expire_at_ms)).ok_or(CommandError::NotFloat)
+    })??;
+    let increment = LongDouble::parse(ctx.args.get(2)).ok_or(CommandError::NotFloat)?;
+    let text = old
+        .checked_add(increment)
+        .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?
+        .to_text();
+    let flags = PLAIN_STRING;
+    ctx.put(db, key, Meta { flags, expire_at_ms }, text.as_bytes());
+    ctx.log(db, &[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
+    ctx.notify(NotifyClass::String, "incrbyfloat", key);
+    ctx.out.bulk(text.as_bytes());
     Ok(())
 }

@@ -5,6 +5,7 @@
 
 mod counter;
 mod expiry_options;
+mod lcs;
 mod range;
 mod set;
 mod several;
@@ -25,6 +26,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("decr", counter::decr),
     Binding::keyed("incrby", counter::incrby),
     Binding::keyed("decrby", counter::decrby),
+    Binding::keyed("incrbyfloat", counter::incrbyfloat),
+    Binding::keyed("lcs", lcs::lcs),
     Binding::keyed("append", range::append),
     Binding::keyed("strlen", range::strlen),
     Binding::keyed("getrange", range::getrange),
