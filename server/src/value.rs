@@ -1,6 +1,6 @@
 //! How a typed value is told apart on the engine: the five bits of `Meta::flags`.
 //!
-//! Bits 0 to 3 hold the type, bit 4 says that a string was edited in place. This is the only place
+//! Bits 0 to 3 hold the type (strings have two numbers), bit 4 says that a string was edited in place. This is the only place
 //! that knows these bits.
 
 /// Longest string that Redis keeps in one allocation with its object (`embstr`), in bytes.
@@ -14,6 +14,10 @@ pub const RAW_STRING: u8 = 0b1_0000;
 
 /// Flags of a plain string.
 pub const PLAIN_STRING: u8 = ValueType::String as u8;
+
+/// Flags of a string that INCRBYFLOAT wrote: Redis keeps it as text (`embstr`) even where it looks like
+/// an integer, until the next write.
+pub const FLOAT_STRING: u8 = 0b0_1111;
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,7 @@ impl ValueType {
     #[must_use]
     pub fn of(flags: u8) -> Option<Self> {
         Some(match flags & TYPE_MASK {
-            0 => Self::String,
+            0 | FLOAT_STRING => Self::String,
             1 => Self::List,
             2 => Self::Set,
             3 => Self::SortedSet,
@@ -65,7 +69,7 @@ impl ValueType {
 /// True when the flags are those of a string.
 #[must_use]
 pub fn is_string(flags: u8) -> bool {
-    flags & TYPE_MASK == PLAIN_STRING
+    matches!(flags & TYPE_MASK, PLAIN_STRING | FLOAT_STRING)
 }
 
 /// What OBJECT ENCODING answers for a string.
@@ -73,7 +77,7 @@ pub fn is_string(flags: u8) -> bool {
 pub fn string_encoding(flags: u8, value: &[u8]) -> &'static str {
     if flags & RAW_STRING != 0 {
         "raw"
-    } else if crate::number::parse_i64(value).is_some() {
+    } else if flags != FLOAT_STRING && crate::number::parse_i64(value).is_some() {
         "int"
     } else if value.len() <= EMBSTR_MAX_BYTES {
         "embstr"
@@ -93,6 +97,7 @@ mod tests {
         assert_eq!(string_encoding(PLAIN_STRING, &[b'x'; 44]), "embstr");
         assert_eq!(string_encoding(PLAIN_STRING, &[b'x'; 45]), "raw");
         assert_eq!(string_encoding(RAW_STRING, b"12"), "raw");
+        assert_eq!(string_encoding(FLOAT_STRING, b"12"), "embstr");
     }
 
     #[test]

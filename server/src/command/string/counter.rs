@@ -5,7 +5,7 @@ use crate::command::{CommandError, CommandResult, Ctx};
 use crate::long_double::LongDouble;
 use crate::notify::NotifyClass;
 use crate::number::parse_i64;
-use crate::value::PLAIN_STRING;
+use crate::value::{FLOAT_STRING, PLAIN_STRING};
 use sexton_engine::Meta;
 
 /// INCR key.
@@ -64,8 +64,7 @@ pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .checked_add(increment)
         .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?
         .to_text();
-    let flags = PLAIN_STRING;
-    ctx.put(db, key, Meta { flags, expire_at_ms }, text.as_bytes());
+    ctx.put(db, key, Meta { flags: FLOAT_STRING, expire_at_ms }, text.as_bytes());
     ctx.log(db, &[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     ctx.notify(NotifyClass::String, "incrbyfloat", key);
     ctx.out.bulk(text.as_bytes());
