@@ -1,5 +1,6 @@
 //! Writing a table.
 
+use super::aligned::{AlignedBuf, align_down};
 use super::block::{BlockBuilder, fits, shared_prefix};
 use super::error::{TableError, TableResult};
 use super::filter::{self, key_hash};
@@ -47,6 +48,8 @@ impl Default for TableOptions {
 #[derive(Default)]
 pub struct BuilderBuffers {
     out: Vec<u8>,
+    /// What is given to the file passes through here, to be aligned.
+    staging: AlignedBuf,
     packed: Vec<u8>,
     lz4: CompressTable,
     hashes: Vec<u64>,
@@ -205,10 +208,18 @@ impl TableBuilder {
         Ok(())
     }
 
+    /// Writes the whole aligned pages of what was collected; the rest waits for the next chunk.
     fn write_out(&mut self) -> TableResult<()> {
-        self.file.write_all_at(&self.buffers.out, self.written)?;
-        self.written += self.buffers.out.len() as u64;
-        self.buffers.out.clear();
+        let BuilderBuffers { out, staging, .. } = &mut self.buffers;
+        let whole = align_down(out.len() as u64) as usize;
+        for chunk in out[..whole].chunks(self.options.chunk_bytes.next_multiple_of(4096)) {
+            staging.resize(chunk.len());
+            staging.bytes_mut().copy_from_slice(chunk);
+            self.file.write_all_at(staging.bytes(), self.written)?;
+            self.written += chunk.len() as u64;
+        }
+        out.copy_within(whole.., 0);
+        out.truncate(out.len() - whole);
         Ok(())
     }
 
@@ -258,6 +269,8 @@ impl TableBuilder {
         debug_assert_eq!(out.len() - footer_start, FOOTER_BYTES);
         debug_assert!(index_start - start >= TRAILER_BYTES);
         self.write_out()?;
+        self.file.write_all_at(&self.buffers.out, self.written)?;
+        self.written += self.buffers.out.len() as u64;
         if sync {
             self.file.sync_data()?;
         }

@@ -1,11 +1,13 @@
 //! Walking a table forward.
 
+use super::aligned::{AlignedBuf, align_down};
 use super::block::{Block, EntryHead, Layout, entry_at, extend_key, seek};
 use super::error::TableResult;
 use super::format::{FRAME_LZ4, FRAME_RAW, corrupt, decompress, open_frame};
 use super::reader::Table;
 use crate::key::{Meta, Seq};
 use crate::tree::Source;
+use sexton_persistence::device::UNBUFFERED_ALIGNMENT;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,8 +46,10 @@ pub struct TableIter {
     head: EntryHead,
     valid: bool,
     key: Vec<u8>,
+    /// A frame read in cached mode.
+    frame: Vec<u8>,
     /// Frames of consecutive blocks, from file offset `ahead_at` on.
-    ahead: Vec<u8>,
+    ahead: AlignedBuf,
     ahead_at: u64,
     unpacked: Vec<u8>,
 }
@@ -61,7 +65,8 @@ impl TableIter {
             head: EntryHead::default(),
             valid: false,
             key: Vec::new(),
-            ahead: Vec::new(),
+            frame: Vec::new(),
+            ahead: AlignedBuf::default(),
             ahead_at: 0,
             unpacked: Vec::new(),
         }
@@ -72,7 +77,7 @@ impl TableIter {
         self.table = table;
         self.valid = false;
         self.current = Current::None;
-        self.ahead.clear();
+        self.ahead.resize(0);
     }
 
     /// The table walked.
@@ -85,7 +90,7 @@ impl TableIter {
     fn data(&self) -> &[u8] {
         match &self.current {
             Current::Shared(block) => block.data(),
-            Current::Ahead(range) => &self.ahead[range.clone()],
+            Current::Ahead(range) => &self.ahead.bytes()[range.clone()],
             Current::Unpacked => &self.unpacked,
             Current::None => &[],
         }
@@ -95,7 +100,7 @@ impl TableIter {
         self.current = Current::None;
         self.next_block = i + 1;
         if self.mode == ReadMode::Cached {
-            let block = self.table.block(i, &mut self.ahead)?;
+            let block = self.table.block(i, &mut self.frame)?;
             self.layout = block.layout();
             self.current = Current::Shared(block);
             return Ok(());
@@ -113,16 +118,20 @@ impl TableIter {
                 end = next_at + next_len as u64;
                 next += 1;
             }
-            self.ahead.resize((end - offset) as usize, 0);
-            self.ahead_at = offset;
-            if let Err(error) = table.file().read_exact_at(&mut self.ahead, offset) {
-                self.ahead.clear();
+            // Whole pages around the frames, as far as the file goes.
+            let from = align_down(offset);
+            let to = end.next_multiple_of(UNBUFFERED_ALIGNMENT as u64).min(table.file_bytes());
+            self.ahead.resize((to - from) as usize);
+            self.ahead_at = from;
+            if let Err(error) = table.file().read_exact_at(self.ahead.bytes_mut(), from) {
+                self.ahead.resize(0);
                 return Err(error.into());
             }
         }
         let start = (offset - self.ahead_at) as usize;
         let path = table.file().path();
-        let (payload, frame_type) = open_frame(&self.ahead[start..start + len], path, offset)?;
+        let (payload, frame_type) =
+            open_frame(&self.ahead.bytes()[start..start + len], path, offset)?;
         match frame_type {
             FRAME_RAW => self.current = Current::Ahead(start..start + payload.len()),
             FRAME_LZ4 => {

@@ -3,6 +3,7 @@
 //! The bytes are described in `engine/FORMAT.md`. A table is written once by a [`TableBuilder`], opened
 //! with [`Table::open`], and read by look-ups ([`Table::get`]) and iterators ([`TableIter`]).
 
+mod aligned;
 mod block;
 mod builder;
 mod cache;

@@ -222,6 +222,49 @@ fn a_stopped_compaction_leaves_nothing() {
     assert_eq!(names(&storage).len(), 1);
 }
 
+/// Aligned transfers past the page cache and ordinary ones, of the same file.
+#[test]
+fn tables_survive_a_real_file_system() {
+    let dir = std::env::temp_dir().join(format!("sexton-tree-test-{}", std::process::id()));
+    let storage = sexton_persistence::device::DiskStorage::shared();
+    let open = || VersionSet::open(Arc::clone(&storage), &dir, TreeOptions::default()).unwrap();
+    let set = open();
+    let mut edit = VersionEdit::new();
+    let key = |i: u32, round: u32| [&b"key"[..], &(i * 2 + round % 2).to_be_bytes()].concat();
+    for round in 0..4 {
+        let mut writer = set.new_table(0).unwrap();
+        for i in 0..20_000u32 {
+            let value = (i ^ round).to_le_bytes().repeat(25);
+            writer.add(&key(i, round), u64::from(round + 1), Meta::default(), &value).unwrap();
+        }
+        edit.add(0, writer.finish(0, true).unwrap());
+    }
+    let version = set.apply(&edit).unwrap();
+    let stop = AtomicBool::new(false);
+    let context = CompactionContext {
+        versions: &set,
+        snapshots: &[9],
+        graves: &NoGraves,
+        dead_ids: &[],
+        stop: &stop,
+        sync: true,
+    };
+    let options = CompactionOptions { output_bytes: 1 << 20, ..CompactionOptions::default() };
+    let outcome = compact(&pick_compaction(&version, &options).unwrap(), &context).unwrap();
+    assert_eq!(outcome.entries_in_out, (80_000, 40_000));
+    set.apply(&outcome.edit).unwrap();
+    drop((outcome, version, edit, set));
+    let version = open().current();
+    assert!(version.level(6).len() >= 4);
+    version.tables().for_each(|(_, table)| table.verify().unwrap());
+    for i in (0..20_000).step_by(997) {
+        let found = get(&version, &key(i, 3), 9).unwrap().unwrap();
+        assert_eq!((found.seq, &*found.value), (4, &*(i ^ 3).to_le_bytes().repeat(25)));
+    }
+    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), version.level(6).len() + 2);
+    std::fs::remove_dir_all(&dir).unwrap();
+}
+
 // ---------------------------------------------------------------------------------------------
 // Random histories against a model (rules C1 to C5, F1, F2; invariants I3 and I4).
 

@@ -58,7 +58,7 @@ impl Shared {
     }
 
     fn open_table(&self, number: u64) -> TableResult<Table> {
-        let file = self.storage.open(&self.table_path(number))?;
+        let file = self.storage.open_unbuffered(&self.table_path(number))?;
         Table::open(file, number, Some(Arc::clone(&self.cache)))
     }
 }
@@ -161,7 +161,7 @@ impl VersionSet {
     pub fn new_table(&self, level: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
         let path = self.shared.table_path(number);
-        let file = self.shared.storage.create(&path)?;
+        let file = self.shared.storage.create_unbuffered(&path)?;
         let mut options = self.shared.options.table;
         if level < self.shared.options.uncompressed_levels {
             options.compression = Compression::None;

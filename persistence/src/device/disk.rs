@@ -2,11 +2,11 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{File, Storage, StorageError, StorageResult, system};
+use super::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT, system};
 
 /// Name of the lock file in a data directory.
 const LOCK_FILE: &str = "LOCK";
@@ -26,6 +26,8 @@ impl DiskStorage {
 #[derive(Debug)]
 struct DiskFile {
     file: fs::File,
+    /// The same file with `O_DIRECT`, if it was asked for and the file system has it.
+    direct: Option<fs::File>,
     path: PathBuf,
 }
 
@@ -37,9 +39,26 @@ impl DiskFile {
         options: &OpenOptions,
     ) -> StorageResult<Arc<dyn File>> {
         match options.open(path) {
-            Ok(file) => Ok(Arc::new(Self { file, path: path.to_path_buf() })),
+            Ok(file) => Ok(Arc::new(Self { file, direct: None, path: path.to_path_buf() })),
             Err(error) => Err(StorageError::new(operation, path, error)),
         }
+    }
+
+    /// Opens a second descriptor beside `file`, for aligned transfers.
+    fn with_direct(file: io::Result<fs::File>, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = file?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(libc::O_DIRECT);
+        Ok(Arc::new(Self { file, direct: options.open(path).ok(), path: path.to_path_buf() }))
+    }
+
+    /// The descriptor for a transfer past the page cache, if this one qualifies.
+    fn direct_for(&self, buf: &[u8], offset: u64) -> Option<&fs::File> {
+        let align = UNBUFFERED_ALIGNMENT;
+        let aligned = buf.as_ptr().addr().is_multiple_of(align)
+            && buf.len().is_multiple_of(align)
+            && offset.is_multiple_of(align as u64);
+        self.direct.as_ref().filter(|_| aligned && !buf.is_empty())
     }
 
     fn error(&self, operation: &'static str, source: io::Error) -> StorageError {
@@ -49,11 +68,24 @@ impl DiskFile {
 
 impl File for DiskFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> StorageResult<()> {
+        if let Some(direct) = self.direct_for(buf, offset)
+            && direct.read_exact_at(buf, offset).is_ok()
+        {
+            return Ok(());
+        }
+        // Also after a refused direct transfer (a device with larger sectors): same bytes.
         self.file.read_exact_at(buf, offset).map_err(|error| self.error("read", error).at(offset))
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> StorageResult<()> {
-        self.file.write_all_at(buf, offset).map_err(|error| self.error("write", error).at(offset))
+        let direct = self.direct_for(buf, offset);
+        let written = match direct.map(|direct| direct.write_all_at(buf, offset)) {
+            Some(Ok(())) => Ok(()),
+            // Refused for its alignment (a device with larger sectors), not failed.
+            Some(Err(error)) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+            _ => self.file.write_all_at(buf, offset),
+        };
+        written.map_err(|error| self.error("write", error).at(offset))
     }
 
     fn sync_data(&self) -> StorageResult<()> {
@@ -96,6 +128,18 @@ impl Storage for DiskStorage {
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         DiskFile::open("open", path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn create_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(true);
+        DiskFile::with_direct(options.open(path), path)
+            .map_err(|error| StorageError::new("create", path, error))
+    }
+
+    fn open_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        DiskFile::with_direct(OpenOptions::new().read(true).write(true).open(path), path)
+            .map_err(|error| StorageError::new("open", path, error))
     }
 
     fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {

@@ -9,4 +9,4 @@ mod storage;
 mod system;
 
 pub use disk::DiskStorage;
-pub use storage::{File, Storage, StorageError, StorageResult};
+pub use storage::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};

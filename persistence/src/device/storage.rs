@@ -57,6 +57,9 @@ impl std::error::Error for StorageError {
     }
 }
 
+/// Memory, offset and length of a transfer past the page cache are multiples of this, in bytes.
+pub const UNBUFFERED_ALIGNMENT: usize = 4096;
+
 /// An open file. Positions are explicit, so that readers and one writer share it without locks.
 pub trait File: Send + Sync + fmt::Debug {
     /// Reads exactly `buf.len()` bytes at `offset`; a shorter file is an `UnexpectedEof` error.
@@ -85,6 +88,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn File>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>>;
+    /// As `create`, for large files: transfers whose memory, offset and length are all multiples of
+    /// [`UNBUFFERED_ALIGNMENT`] go past the page cache where the medium can; all others as usual.
+    fn create_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        self.create(path)
+    }
+    /// As `open`, with transfers as in `create_unbuffered`.
+    fn open_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        self.open(path)
+    }
     /// Names (not paths) of the entries of a directory, sorted.
     fn list(&self, dir: &Path) -> StorageResult<Vec<String>>;
     /// True when a file or directory is there.
