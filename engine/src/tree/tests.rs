@@ -249,7 +249,7 @@ fn tables_survive_a_real_file_system() {
         stop: &stop,
         sync: true,
     };
-    let options = CompactionOptions { output_bytes: 1 << 20, ..CompactionOptions::default() };
+    let options = CompactionOptions { output_bytes: 64 << 10, ..CompactionOptions::default() };
     let outcome = compact(&pick_compaction(&version, &options).unwrap(), &context).unwrap();
     assert_eq!(outcome.entries_in_out, (80_000, 40_000));
     set.apply(&outcome.edit).unwrap();
