@@ -34,13 +34,21 @@ pub struct TableOptions {
     pub block_bytes: usize,
     /// Compression of data blocks.
     pub compression: Compression,
+    /// Bits of the filter for each distinct key; 10 give about one percent of false positives,
+    /// 0 switches filters off.
+    pub filter_bits_per_key: u8,
     /// Bytes collected before a write to the device.
     pub chunk_bytes: usize,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { block_bytes: 4 << 10, compression: Compression::Lz4, chunk_bytes: 1 << 20 }
+        Self {
+            block_bytes: 4 << 10,
+            compression: Compression::Lz4,
+            filter_bits_per_key: 10,
+            chunk_bytes: 1 << 20,
+        }
     }
 }
 
@@ -247,7 +255,7 @@ impl TableBuilder {
         let BuilderBuffers { out, hashes, index, .. } = &mut self.buffers;
         let base = self.written;
         let start = out.len();
-        filter::build(hashes, out);
+        filter::build(hashes, self.options.filter_bits_per_key, out);
         close_frame(out, start, FRAME_RAW);
         let index_start = out.len();
         index.encode(data_end, out);

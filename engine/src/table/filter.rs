@@ -5,8 +5,6 @@ use super::format::{corrupt, get_u32};
 use std::path::Path;
 
 const LINE_BYTES: usize = 64;
-const BITS_PER_KEY: usize = 10;
-const PROBES: u8 = 6;
 const HEADER_BYTES: usize = 8;
 const STEP: u32 = 0x9E37_79B9;
 
@@ -22,19 +20,22 @@ fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
-/// Appends the encoded filter of `hashes` (one for each distinct key) to `out`.
-pub(super) fn build(hashes: &[u64], out: &mut Vec<u8>) {
-    let lines = (hashes.len() * BITS_PER_KEY).div_ceil(LINE_BYTES * 8);
+/// Appends the encoded filter of `hashes` (one for each distinct key) to `out`. With
+/// `bits_per_key` 0 it has no lines and excludes nothing.
+pub(super) fn build(hashes: &[u64], bits_per_key: u8, out: &mut Vec<u8>) {
+    // Fewer probes than the classic 0.69 a bit: those in one line get in each other's way.
+    let probes = (bits_per_key / 5 * 3 + bits_per_key % 5 * 3 / 5).clamp(1, 16);
+    let lines = (hashes.len() * usize::from(bits_per_key)).div_ceil(LINE_BYTES * 8);
     out.extend_from_slice(&(lines as u32).to_le_bytes());
-    out.extend_from_slice(&[PROBES, 0, 0, 0]);
+    out.extend_from_slice(&[probes, 0, 0, 0]);
     let start = out.len();
     out.resize(start + lines * LINE_BYTES, 0);
     let bytes = &mut out[start..];
-    for &hash in hashes {
+    for &hash in hashes.iter().filter(|_| lines > 0) {
         let first = line_of(hash, lines) * LINE_BYTES;
         let line = &mut bytes[first..first + LINE_BYTES];
         let mut state = hash as u32;
-        for _ in 0..PROBES {
+        for _ in 0..probes {
             let bit = (state >> 23) as usize;
             line[bit / 8] |= 1 << (bit % 8);
             state = state.wrapping_mul(STEP);
@@ -62,7 +63,7 @@ impl Filter {
             return Err(corrupt(file, offset, "filter length", want, payload.len() as u64));
         }
         if options == 0 || options > 32 {
-            return Err(corrupt(file, offset, "filter probes", PROBES.into(), options.into()));
+            return Err(corrupt(file, offset, "filter probes", 32, options.into()));
         }
         Ok(Self { bytes: payload[HEADER_BYTES..].into(), lines, probes: options as u8 })
     }
@@ -71,7 +72,7 @@ impl Filter {
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         if self.lines == 0 {
-            return false;
+            return true;
         }
         let first = line_of(hash, self.lines) * LINE_BYTES;
         let Some(line) = self.bytes.get(first..first + LINE_BYTES) else {
@@ -101,7 +102,7 @@ mod tests {
     fn filter_of(n: u64) -> Filter {
         let hashes: Vec<u64> = (0..n).map(|i| key_hash(&i.to_be_bytes())).collect();
         let mut out = Vec::new();
-        build(&hashes, &mut out);
+        build(&hashes, 10, &mut out);
         Filter::decode(&out, Path::new("f"), 0).unwrap()
     }
 
@@ -124,9 +125,17 @@ mod tests {
     }
 
     #[test]
+    fn a_filter_of_no_bits_excludes_nothing() {
+        let mut out = Vec::new();
+        build(&[1, 2, 3], 0, &mut out);
+        let filter = Filter::decode(&out, Path::new("f"), 0).unwrap();
+        assert!((0..100).all(|i| filter.may_contain(key_hash(&[i]))));
+    }
+
+    #[test]
     fn lengths_that_do_not_fit_are_refused() {
         let mut out = Vec::new();
-        build(&[1, 2, 3], &mut out);
+        build(&[1, 2, 3], 10, &mut out);
         for bad in [&out[..7], &out[..out.len() - 1]] {
             assert!(Filter::decode(bad, Path::new("f"), 9).is_err());
         }

@@ -1,5 +1,6 @@
 //! The tree: levels of tables, how they change, and how versions are looked up and merged.
 
+mod burial;
 mod compaction;
 mod drop_rule;
 mod edit;
@@ -11,6 +12,7 @@ mod source;
 mod version;
 mod version_set;
 
+pub use burial::BurialTally;
 pub use compaction::{CompactionContext, Outcome, compact};
 pub use drop_rule::{Graves, KeepRule, NoGraves};
 pub use edit::{MarkEdit, VersionEdit};

@@ -117,7 +117,7 @@ fn targets(version: &Version, options: &CompactionOptions) -> ([u64; LEVELS], us
 /// The most urgent compaction, if one is due.
 #[must_use]
 pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option<Job> {
-    let (targets, base) = targets(version, options);
+    let (targets, _) = targets(version, options);
     let l0_score = version.level(0).len() as f64 / options.l0_tables.max(1) as f64;
     let mut best = (l0_score, 0);
     for (level, target) in targets.iter().enumerate().take(LEVELS - 1).skip(1) {
@@ -130,20 +130,27 @@ pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option
     }
     match best {
         (score, _) if score < 1.0 => None,
-        (_, 0) => Some(job_of_level_0(version, base, options)),
+        (_, 0) => Some(job_of_level_0(version, options, true)),
         (_, level) => job_of_level(version, level, options),
     }
 }
 
-/// All of level 0, so that no older version stays above a newer one.
-fn job_of_level_0(version: &Version, base: usize, options: &CompactionOptions) -> Job {
+/// All of level 0, so that no older version stays above a newer one. A move, which buries
+/// nothing, is chosen only if `may_move`.
+pub(super) fn job_of_level_0(
+    version: &Version,
+    options: &CompactionOptions,
+    may_move: bool,
+) -> Job {
+    let (_, base) = targets(version, options);
     let tables = version.level(0).to_vec();
     let (min, max) = range_of(tables.iter()).unwrap_or_default();
     let below = version.overlapping(base, min, max).to_vec();
     let mut by_key: Vec<_> = tables.iter().map(|table| table.properties()).collect();
     by_key.sort_by(|a, b| a.min_key.cmp(&b.min_key));
     let disjoint = by_key.windows(2).all(|pair| pair[0].max_key < pair[1].min_key);
-    let is_move = disjoint
+    let is_move = may_move
+        && disjoint
         && tables.iter().all(|table| {
             let p = table.properties();
             version.overlapping(base, &p.min_key, &p.max_key).is_empty()

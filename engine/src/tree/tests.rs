@@ -222,6 +222,84 @@ fn a_stopped_compaction_leaves_nothing() {
     assert_eq!(names(&storage).len(), 1);
 }
 
+#[test]
+fn burial_takes_the_overdue_first_and_then_the_dense() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    edit.add(5, table_of(&set, 5, &[("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5)]));
+    edit.add(6, table_of(&set, 6, &[("c", 1), ("p", 1), ("q", 2)]));
+    let version = set.apply(&edit).unwrap();
+    let options = CompactionOptions::default();
+    let graves = Cemetery(vec![(b"a".to_vec(), 20, None), (b"q".to_vec(), 30, None)]);
+    let mut tally = BurialTally::new(&version, 40);
+    assert!(graves.0.iter().all(|(key, d, _)| !tally.note(key, *d)));
+    let victim = |job: &Job| job.tables().map(|(_, table)| table.number()).collect::<Vec<_>>();
+    assert_eq!(victim(&tally.pick(0, &options).unwrap()), [2], "a third dead, against a fifth");
+    let job = tally.pick(25, &options).unwrap();
+    assert_eq!(victim(&job), [1], "the grave of a is overdue");
+    // A reader between: nothing can be buried, nothing is worth a rewrite.
+    let mut early = BurialTally::new(&version, 19);
+    assert!(!early.note(b"a", 20) && early.pick(25, &options).is_none());
+    let stop = AtomicBool::new(false);
+    let context = CompactionContext {
+        versions: &set,
+        snapshots: &[40],
+        graves: &graves,
+        dead_ids: &[],
+        stop: &stop,
+        sync: true,
+    };
+    let outcome = compact(&job, &context).unwrap();
+    assert_eq!((outcome.entries_in_out, outcome.max_grave_used), ((5, 4), 20));
+    assert_eq!(outcome.needs_durable(), 40);
+    let version = set.apply(&outcome.edit).unwrap();
+    assert_eq!(shape(&version), "L5[3] L6[2]");
+    let mut tally = BurialTally::new(&version, 40);
+    assert!(tally.note(b"a", 20) && !tally.note(b"q", 30));
+}
+
+#[test]
+fn compactions_work_off_the_debt() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let options =
+        CompactionOptions { l0_tables: 2, base_bytes: 4_000, ratio: 3, output_bytes: 2_000 };
+    let mut random = Random(5);
+    let (mut seq, mut jobs) = (0, 0);
+    for _ in 0..30 {
+        let mut keys = BTreeSet::new();
+        keys.extend((0..60).map(|_| random.below(5_000)));
+        let mut writer = set.new_table(0).unwrap();
+        for key in keys {
+            seq += 1;
+            writer.add(&key.to_be_bytes(), seq, Meta::default(), &[7; 60]).unwrap();
+        }
+        let mut edit = VersionEdit::new();
+        edit.add(0, writer.finish(0, true).unwrap());
+        let before = set.current();
+        let version = set.apply(&edit).unwrap();
+        assert!(debt(&version, &options) >= debt(&before, &options));
+        while let Some(job) = pick_compaction(&set.current(), &options) {
+            let stop = AtomicBool::new(false);
+            let context = CompactionContext {
+                versions: &set,
+                snapshots: &[seq],
+                graves: &NoGraves,
+                dead_ids: &[],
+                stop: &stop,
+                sync: true,
+            };
+            set.apply(&compact(&job, &context).unwrap().edit).unwrap();
+            jobs += 1;
+            assert!(jobs < 1_000, "compactions do not come to an end: {}", shape(&set.current()));
+        }
+        assert_eq!(debt(&set.current(), &options), 0);
+    }
+    let sizes = set.current().level_sizes();
+    assert!(sizes[6].1 > sizes[5].1 && sizes[5].1 > 0, "{sizes:?}");
+}
+
 /// Aligned transfers past the page cache and ordinary ones, of the same file.
 #[test]
 fn tables_survive_a_real_file_system() {
@@ -403,7 +481,13 @@ impl History {
             CompactionOptions { l0_tables: 2, base_bytes: 300, ratio: 2, output_bytes: 500 };
         let version = self.set.current();
         let deep: Vec<_> = version.tables().filter(|(level, _)| *level > 0).collect();
+        let min_reader = self.snapshots.first().copied().unwrap_or(self.seq);
+        let mut tally = BurialTally::new(&version, min_reader);
+        for (key, d, _) in &self.graves.0 {
+            tally.note(key, *d);
+        }
         let job = match random.below(8) {
+            2..4 => tally.pick(random.below(self.seq + 1), &options),
             0 if !deep.is_empty() => {
                 let (level, table) = deep[random.below(deep.len() as u64) as usize];
                 Some(Job::burial(level, Arc::clone(table), &options))
@@ -440,16 +524,14 @@ impl History {
         let version = self.set.current();
         let (memtable, snapshots, mutation) = (&self.memtable, &self.snapshots, self.mutation);
         let seq = self.seq;
+        let mut tally = BurialTally::new(&version, Seq::MAX);
         self.graves.0.retain(|(key, d, e)| {
             let seen = |e: &Seq| snapshots.range(*d..*e).next().is_some() || *e > seq;
             if e.as_ref().is_some_and(|e| !seen(e)) {
                 return false;
             }
             let in_memory = memtable.keys().any(|(k, q)| k == key && q.0 < *d);
-            let buried = files_that_may_hold(&version, key).all(|table| {
-                let p = table.properties();
-                p.min_seq > *d || p.buried_through >= *d || mutation == Mutation::ForgetClaims
-            });
+            let buried = tally.note(key, *d) || mutation == Mutation::ForgetClaims;
             in_memory || !buried
         });
     }

@@ -1,0 +1,75 @@
+//! Burial: choosing a table to rewrite without its dead, so that their graves can go.
+
+use super::get::files_that_may_hold;
+use super::pick::{CompactionOptions, Job, job_of_level_0};
+use super::version::Version;
+use crate::key::Seq;
+use hashbrown::HashMap;
+
+/// Share of dead keys in a table from which its rewrite pays, in percent.
+const DENSITY_PERCENT_MIN: u64 = 25;
+
+#[derive(Clone, Copy, Debug)]
+struct Dead {
+    keys: u64,
+    oldest: Seq,
+}
+
+/// Counts which tables keep graves from being forgotten (F2(b)).
+///
+/// A sweep over the cemetery notes every open grave; filters may lie, so the counts are
+/// estimates: they choose what to rewrite and justify nothing else (N5).
+#[derive(Debug)]
+pub struct BurialTally<'a> {
+    version: &'a Version,
+    min_reader: Seq,
+    tables: HashMap<u64, Dead, foldhash::fast::FixedState>,
+}
+
+impl<'a> BurialTally<'a> {
+    /// A tally over the tables of `version`. `min_reader` is min(S): graves above it cannot be
+    /// buried yet and are not counted.
+    #[must_use]
+    pub fn new(version: &'a Version, min_reader: Seq) -> Self {
+        Self { version, min_reader, tables: HashMap::default() }
+    }
+
+    /// True when F2(b) holds for the grave (`key`, `d`): every table that may hold the key has
+    /// min_seq > d or buried_through >= d. Otherwise the tables that stand against it are noted.
+    pub fn note(&mut self, key: &[u8], d: Seq) -> bool {
+        let mut buried = true;
+        for table in files_that_may_hold(self.version, key) {
+            let p = table.properties();
+            if p.min_seq > d || p.buried_through >= d {
+                continue;
+            }
+            buried = false;
+            if d <= self.min_reader {
+                let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
+                dead.keys += 1;
+                dead.oldest = dead.oldest.min(d);
+            }
+        }
+        buried
+    }
+
+    /// The rewrite to do next: a table with a grave at or below `overdue` (a delete whose deadline
+    /// nears, or the oldest ones when the cemetery is too large), oldest first; else the table
+    /// with the largest share of dead keys, from a quarter on. In level 0 all its tables are
+    /// merged, since their order is that of the flushes.
+    #[must_use]
+    pub fn pick(&self, overdue: Seq, options: &CompactionOptions) -> Option<Job> {
+        let noted = self.version.tables().filter_map(|(level, table)| {
+            let dead = self.tables.get(&table.number())?;
+            let percent = dead.keys * 100 / table.properties().distinct_keys.max(1);
+            let age = if dead.oldest <= overdue { Seq::MAX - dead.oldest } else { 0 };
+            let pays = age > 0 || percent >= DENSITY_PERCENT_MIN;
+            pays.then_some(((age, percent), level, table))
+        });
+        let (_, level, table) = noted.max_by_key(|(urgency, _, _)| *urgency)?;
+        if level == 0 {
+            return Some(job_of_level_0(self.version, options, false));
+        }
+        Some(Job::burial(level, std::sync::Arc::clone(table), options))
+    }
+}
