@@ -55,13 +55,7 @@ fn cat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 .map(|spec| spec.name)
                 .collect()
         }
-        _ => {
-            let sub = String::from_utf8_lossy(ctx.args.get(1));
-            return Err(format!(
-                "ERR unknown subcommand or wrong number of arguments for '{sub}'. Try ACL HELP."
-            )
-            .into());
-        }
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
     };
     ctx.out.array(names.len());
     for name in names {

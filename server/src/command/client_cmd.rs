@@ -220,7 +220,7 @@ fn pause(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         4 if ctx.args.get(3).eq_ignore_ascii_case(b"all") => Pause::All,
         4 if ctx.args.get(3).eq_ignore_ascii_case(b"write") => Pause::Write,
         4 => return Err(CommandError::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
-        _ => return Err(ctx.spec.arity_error()),
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
     };
     let timeout_ms = ctx
         .int_arg(2)
@@ -280,9 +280,24 @@ fn tracking(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             ctx.out.ok();
             Ok(())
         }
-        b"on" => Err(CommandError::text("ERR client tracking is not supported by this version")),
+        b"on" if is_tracking_request(ctx.args) => {
+            Err(CommandError::text("ERR client tracking is not supported by this version"))
+        }
         _ => Err(CommandError::Syntax),
     }
+}
+
+/// True when the options behind `CLIENT TRACKING ON` are such as Redis knows.
+fn is_tracking_request(args: Args<'_>) -> bool {
+    let mut options = args.from(3);
+    while let Some(option) = options.next() {
+        match option.to_ascii_lowercase().as_slice() {
+            b"bcast" | b"optin" | b"optout" | b"noloop" => {}
+            b"redirect" | b"prefix" if options.next().is_some() => {}
+            _ => return false,
+        }
+    }
+    true
 }
 
 fn caching(_ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -322,7 +337,7 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 ));
             }
         }
-        _ => return Err(ctx.spec.arity_error()),
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
     }
     ctx.int_arg(2)?;
     ctx.out.int(0);

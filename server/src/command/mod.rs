@@ -13,6 +13,7 @@ mod context;
 mod debug;
 mod error;
 mod expire;
+mod info;
 mod introspect;
 mod keys;
 mod latency;
@@ -25,6 +26,7 @@ mod string;
 pub mod table;
 
 pub use access::Purpose;
+pub use connection::REDIS_VERSION;
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
 pub use scan::CursorTable;
@@ -67,6 +69,7 @@ static GROUPS: &[&[Binding]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     expire::COMMANDS,
+    info::COMMANDS,
     introspect::COMMANDS,
     keys::COMMANDS,
     latency::COMMANDS,

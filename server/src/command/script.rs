@@ -46,7 +46,7 @@ fn script_flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn function_flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len() > 3 {
-        return Err(ctx.spec.arity_error());
+        return Err(ctx.spec.subcommand_error(ctx.args.get(1)));
     }
     if !is_flush_mode(ctx) {
         return Err(CommandError::text("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));

@@ -24,7 +24,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 return Err(CommandError::text("ERR count should be greater than or equal to -1"));
             }
         },
-        _ => return Err(ctx.spec.arity_error()),
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
     };
     let entries = ctx.server.observe.slowlog.newest(count);
     ctx.out.array(entries.len());

@@ -1,12 +1,16 @@
 //! What the server remembers about itself for its operators: slow requests, latency events, memory.
 
+mod cpu;
 mod latency;
 mod memory;
 mod slowlog;
+mod traffic;
 
+pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use memory::{Memory, total_system_bytes};
 pub use slowlog::{SlowEntry, SlowLog};
+pub use traffic::{Rate, Traffic};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -18,12 +22,16 @@ pub struct Observe {
     pub slowlog: SlowLog,
     /// Events that took long.
     pub latency: LatencyMonitor,
+    /// What went through the server.
+    pub traffic: Traffic,
     /// When the process started.
     pub started: Instant,
     /// The same in seconds since the epoch: LASTSAVE before any save.
     pub started_s: u64,
     /// 40 hexadecimal digits, new with every start.
     pub run_id: String,
+    /// The same for the replication history.
+    pub replication_id: String,
     /// Allocated bytes right after start.
     pub startup_bytes: u64,
     peak_bytes: AtomicU64,
@@ -44,9 +52,11 @@ impl Observe {
         Self {
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
+            traffic: Traffic::default(),
             started: Instant::now(),
             started_s: now_s(),
             run_id: random_id(),
+            replication_id: random_id(),
             startup_bytes: Memory::now().allocated_bytes,
             peak_bytes: AtomicU64::new(0),
             peak_time_s: AtomicU64::new(0),

@@ -43,7 +43,7 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (b"help", 2) => help(ctx),
         (b"sleep", 3) => sleep(ctx),
         (b"digest", 2) => digest::digest(ctx),
-        (b"digest-value", 3..) => digest::digest_value(ctx),
+        (b"digest-value", 2..) => digest::digest_value(ctx),
         (b"object", 3) => object(ctx),
         (b"sdslen", 3) => sds_len(ctx),
         (b"populate", 3..=5) => populate::populate(ctx),
@@ -67,11 +67,7 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             ctx.out.ok();
             Ok(())
         }
-        _ => Err(format!(
-            "ERR unknown subcommand or wrong number of arguments for '{}'. Try DEBUG HELP.",
-            String::from_utf8_lossy(args.get(1))
-        )
-        .into()),
+        _ => Err(ctx.spec.subcommand_error(args.get(1))),
     }
 }
 

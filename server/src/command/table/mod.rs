@@ -124,6 +124,18 @@ impl CommandSpec {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
+    /// What a subcommand answers to more arguments than it takes, where the table's arity lets them
+    /// pass; `sub` is the subcommand as it was written.
+    #[must_use]
+    pub fn subcommand_error(&self, sub: &[u8]) -> CommandError {
+        let container = self.name.split('|').next().unwrap_or_default().to_ascii_uppercase();
+        format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
+            c_text(sub, 128)
+        )
+        .into()
+    }
+
     /// `ERR wrong number of arguments for 'NAME' command`.
     #[must_use]
     pub fn arity_error(&self) -> CommandError {

@@ -1,0 +1,122 @@
+//! Per-command, per-error and per-database figures, and the sections of our own.
+
+use super::Text;
+use crate::command::{Ctx, table};
+
+/// Percentiles of INFO latencystats unless `latency-tracking-info-percentiles` says otherwise.
+const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
+
+pub(super) fn modules(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Modules");
+}
+
+pub(super) fn command_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Commandstats");
+    for spec in table::all_with_subcommands() {
+        let totals = spec.stats.totals();
+        if totals.calls == 0 && totals.rejected == 0 && totals.failed == 0 {
+            continue;
+        }
+        let mean = match totals.calls {
+            0 => 0.0,
+            calls => totals.time_us as f64 / calls as f64,
+        };
+        text.field(
+            &format!("cmdstat_{}", spec.name),
+            format_args!(
+                "calls={},usec={},usec_per_call={mean:.2},rejected_calls={},failed_calls={}",
+                totals.calls, totals.time_us, totals.rejected, totals.failed
+            ),
+        );
+    }
+}
+
+pub(super) fn error_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
+    text.title("Errorstats");
+    for (prefix, count) in ctx.server.observe.traffic.errors() {
+        text.field(&format!("errorstat_{prefix}"), format_args!("count={count}"));
+    }
+}
+
+pub(super) fn latency_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Latencystats");
+    for spec in table::all_with_subcommands() {
+        let histogram = spec.stats.histogram();
+        if histogram.is_empty() {
+            continue;
+        }
+        let values: Vec<String> = PERCENTILES
+            .iter()
+            .map(|percent| format!("p{percent}={}.000", percentile(&histogram, *percent)))
+            .collect();
+        text.field(&format!("latency_percentiles_usec_{}", spec.name), values.join(","));
+    }
+}
+
+/// Upper bound, in microseconds, of the bucket that holds the given percentile.
+fn percentile(histogram: &[(u64, u64)], percent: f64) -> u64 {
+    let total: u64 = histogram.iter().map(|(_, count)| count).sum();
+    let wanted = (total as f64 * percent / 100.0).ceil().max(1.0) as u64;
+    let mut sum = 0;
+    for (bound, count) in histogram {
+        sum += count;
+        if sum >= wanted {
+            return *bound;
+        }
+    }
+    histogram.last().map_or(0, |(bound, _)| *bound)
+}
+
+pub(super) fn cluster(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Cluster");
+    text.field("cluster_enabled", 0);
+}
+
+pub(super) fn keyspace(text: &mut Text, ctx: &Ctx<'_, '_>) {
+    text.title("Keyspace");
+    for db in 0..ctx.server.databases {
+        let (keys, expires, unresolved) = ctx.server.engine.count_provisional(db);
+        if keys == 0 {
+            continue;
+        }
+        // The engine keeps no sum of expiry times: the average is not known.
+        let mut value = format!("keys={keys},expires={expires},avg_ttl=0");
+        if unresolved > 0 {
+            value.push_str(&format!(",unresolved={unresolved}"));
+        }
+        text.field(&format!("db{db}"), value);
+    }
+}
+
+pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
+    let stats = ctx.server.engine.stats();
+    text.title("Flsm");
+    text.field("flsm_last_sequence", stats.last_seq);
+    text.field("flsm_durable_sequence", stats.durable_seq);
+    text.field("flsm_dram_bytes", stats.dram_bytes);
+    text.field("flsm_dram_entries", stats.dram_entries);
+    text.field("flsm_writers_must_wait", u8::from(ctx.server.engine.must_wait()));
+}
+
+pub(super) fn devices(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Devices");
+}
+
+pub(super) fn wbl(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+    text.title("Wbl");
+    text.field("wbl_enabled", 0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percentile;
+
+    #[test]
+    fn percentiles_are_bucket_bounds() {
+        let histogram = [(1, 50), (2, 49), (1000, 1)];
+        assert_eq!(percentile(&histogram, 50.0), 1);
+        assert_eq!(percentile(&histogram, 99.0), 2);
+        assert_eq!(percentile(&histogram, 99.9), 1000);
+        assert_eq!(percentile(&[], 50.0), 0);
+    }
+}
