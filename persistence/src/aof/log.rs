@@ -311,6 +311,10 @@ fn run_writer(core: &LogCore, stop: &AtomicBool) {
         match core.write_batch() {
             Ok(true) if always => drop(core.sync()),
             Ok(true) => {}
+            // Left over from a policy that syncs elsewhere.
+            Ok(false) if always && core.is_dirty() && core.sync().is_ok() => {}
+            // Gathering may have swallowed the wake-up that came with `stop`.
+            Ok(false) | Err(_) if stop.load(Ordering::Acquire) => {}
             Ok(false) | Err(_) => thread::park(),
         }
     }

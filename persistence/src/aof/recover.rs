@@ -199,7 +199,7 @@ impl Recovery {
             let offset = self.offset;
             let epoch = self.epoch();
             let found = match &mut self.window {
-                Some(window) => window.group(offset, epoch)?,
+                Some(window) => window.group(offset, epoch..=epoch)?,
                 None => None,
             };
             let Some((annotation, length)) = found else {
@@ -276,19 +276,21 @@ impl Recovery {
         self.lost_bytes = 0;
         for (index, segment) in self.segments.iter().enumerate().skip(at) {
             let mut from = if index == self.at { self.offset } else { 0 };
-            let Some(header) = segment.header else {
-                self.lost_bytes +=
-                    behind(&mut Window::new(segment.file.clone(), segment.bytes), from)?;
-                continue;
+            // Where the header is unreadable, any group not older than what was read is a witness.
+            let epochs = match segment.header {
+                Some(header) => {
+                    if index != self.at || self.window.is_none() {
+                        synced_seq = synced_seq.max(header.synced_seq);
+                    }
+                    header.epoch..=header.epoch
+                }
+                None => self.epoch()..=u32::MAX,
             };
-            if index != self.at {
-                synced_seq = synced_seq.max(header.synced_seq);
-            }
             let mut window = Window::new(Arc::clone(&segment.file), segment.bytes);
             self.lost_bytes += behind(&mut window, from)?;
             from = from.next_multiple_of(ALIGNMENT_BYTES as u64);
             while from + ANNOTATION_MIN_BYTES as u64 <= segment.bytes {
-                match window.group(from, header.epoch)? {
+                match window.group(from, epochs.clone())? {
                     Some((annotation, length)) => {
                         synced_seq = synced_seq.max(annotation.synced_seq);
                         from += length;

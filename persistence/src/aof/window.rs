@@ -1,5 +1,6 @@
 //! Buffered reading of a segment.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::annotation::{ANNOTATION_MIN_BYTES, Annotation};
@@ -43,14 +44,16 @@ impl Window {
     }
 
     /// The annotation and length of the group at `offset`, if it is whole, its checksum holds, and
-    /// it belongs to `epoch`. Its bytes are then in the window.
+    /// its epoch is one of `epochs`. Its bytes are then in the window.
     pub(super) fn group(
         &mut self,
         offset: u64,
-        epoch: u32,
+        epochs: RangeInclusive<u32>,
     ) -> StorageResult<Option<(Annotation, u64)>> {
         let line = self.get(offset, ANNOTATION_MIN_BYTES as u64)?;
-        let Some(annotation) = Annotation::parse(line).filter(|found| found.epoch == epoch) else {
+        let Some(annotation) =
+            Annotation::parse(line).filter(|found| epochs.contains(&found.epoch))
+        else {
             return Ok(None);
         };
         let Some(length) = annotation

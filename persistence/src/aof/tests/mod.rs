@@ -1,6 +1,9 @@
 //! Tests of the log as a whole, on simulated storage and without threads.
 
 mod crashes;
+mod damage;
+mod failures;
+mod threads;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,12 +93,15 @@ impl Rig {
     }
 }
 
-/// Recovers the log: all commands above the mark as (database, bytes), per sequence, and the tail.
+/// Sequence, database, and bytes of a command.
+type Command = (u64, u32, Vec<u8>);
+
+/// Recovers the log: all commands above the mark, and the tail.
 fn read_all(
     storage: &SimStorage,
     mark: u64,
     hint: u64,
-) -> Result<(Vec<(u64, u32, Vec<u8>)>, LogTail), LogError> {
+) -> Result<(Vec<Command>, LogTail), LogError> {
     let shared: Arc<dyn Storage> = Arc::new(storage.clone());
     let mut recovery = recover(&shared, &location(), mark, hint)?;
     let mut commands = Vec::new();
@@ -116,7 +122,7 @@ fn read_all(
 }
 
 /// What `read_all` should answer for these commits.
-fn commands_of(commits: &[Commit]) -> Vec<(u64, u32, Vec<u8>)> {
+fn commands_of(commits: &[Commit]) -> Vec<Command> {
     let mut commands = Vec::new();
     for commit in commits {
         let seqs = commit.first_seq..;
