@@ -14,4 +14,5 @@ pub mod server;
 pub mod session;
 pub mod sha1;
 pub mod sha256;
+pub mod shutdown;
 pub mod value;

@@ -4,6 +4,7 @@ use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::observe::Observe;
 use crate::session::Sessions;
+use crate::shutdown::Shutdown;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,6 +23,8 @@ pub struct Server {
     pub sessions: Sessions,
     /// What the server remembers for its operators.
     pub observe: Observe,
+    /// The request to stop.
+    pub shutdown: Shutdown,
     /// Open SCAN cursors.
     pub cursors: Mutex<CursorTable>,
 }

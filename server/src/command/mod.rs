@@ -21,6 +21,7 @@ mod memory;
 mod replication;
 mod scan;
 mod script;
+mod shutdown_cmd;
 mod slowlog;
 mod string;
 pub mod table;
@@ -77,6 +78,7 @@ static GROUPS: &[&[Binding]] = &[
     replication::COMMANDS,
     scan::COMMANDS,
     script::COMMANDS,
+    shutdown_cmd::COMMANDS,
     slowlog::COMMANDS,
     string::COMMANDS,
 ];
