@@ -26,8 +26,9 @@ from bench_common import (
 from harness.resp import ReplyError
 from harness.server import Server, process_tasks_cpu_ns, redis_tool
 
-#: INFO fields of the subject that N14 and N16 ask for.
-FLUSHES, DEBT, UNSYNCED_AGE_MS = "memtable_flushes", "compaction_debt_bytes", "aof_unsynced_age_max_ms"
+#: INFO fields of the subject, with or without a prefix, that show whether a row may be cited.
+FLUSHES, DEBT, FROZEN = "flushes", "compaction_debt_bytes", "memtables_frozen"
+UNSYNCED_AGE_MS = "largest_unsynced_age_ms"
 
 KEYS = 1_000_000
 FOREIGN_MAX = 0.08
@@ -102,15 +103,21 @@ class Candidate:
         self.label = f"{kind}/{policy}"
 
     def field(self, name):
-        value = self.server.info().get(name)
-        return None if value is None else float(value)
+        """An INFO field as a number; None when the server has no such field."""
+        for field, value in self.server.info().items():
+            if field == name or field.endswith("_" + name):
+                return float(value)
+        return None
 
     def settle(self, debt_start, limit_s=120):
-        """Waits until compaction debt is not above what it was; returns the debt."""
+        """Waits until no memtable waits for its flush and compaction debt is not above what it was;
+        returns the debt."""
         deadline = time.monotonic() + limit_s
         while True:
-            debt = self.field(DEBT)
-            if debt is None or debt_start is None or debt <= debt_start or time.monotonic() > deadline:
+            debt, frozen = self.field(DEBT), self.field(FROZEN)
+            if debt is None or debt_start is None or time.monotonic() > deadline:
+                return debt
+            if debt <= debt_start and not frozen:
                 return debt
             time.sleep(0.1)
 

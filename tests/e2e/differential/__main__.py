@@ -125,4 +125,5 @@ def excerpt(reply, other):
     return f"{'...' if start else ''}{reply[start : start + 400]!r}"
 
 
-main()
+if __name__ == "__main__":
+    main()

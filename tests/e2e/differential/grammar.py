@@ -304,22 +304,29 @@ class Grammar:
         if self.in_multi[self.conn]:
             return []
         key, life = self.key(), b"%d" % self.rng.randint(1, 20)
-        first = self.rng.choice([
+        first = self.pick_known([
             [Step([b"SET", key, self.value(), b"PX", life])],
             [Step([b"PSETEX", key, life, self.value()])],
             [Step([b"SET", key, self.value()]), Step([b"PEXPIRE", key, life])],
             [Step([b"SET", key, self.value()]), Step([b"GETEX", key, b"PX", life])],
         ])
+        if not first:
+            return []
         steps = first + [Step([45], kind="wait")]
         # The first command to meet the dead key differs from case to case.
-        meet = self.rng.choice([
+        meet = self.pick_known([[Step(words)] for words in [
             [b"GET", key], [b"TTL", key], [b"APPEND", key, b"x"], [b"INCR", key], [b"SETNX", key, b"1"],
             [b"RENAME", key, self.key()], [b"RENAMENX", self.key(), key], [b"DEL", key], [b"TYPE", key],
             [b"SET", key, b"v", b"XX"], [b"SET", key, b"v", b"KEEPTTL"], [b"EXPIRE", key, b"500"],
             [b"PERSIST", key], [b"GETDEL", key], [b"COPY", key, self.key()], [b"STRLEN", key],
             [b"MSETNX", key, b"1", self.key(), b"2"], [b"SETRANGE", key, b"2", b"ab"], [b"GETRANGE", key, b"0", b"-1"],
-        ])
-        return steps + [Step(meet)]
+        ]])
+        return steps + meet
+
+    def pick_known(self, candidates):
+        """One of the lists of steps whose commands the server has, or none of them."""
+        known = [steps for steps in candidates if all(self.known(step.name()) for step in steps)]
+        return self.rng.choice(known) if known else []
 
     def restore(self):
         ttl = self.rng.choice([b"0", b"0", b"500000", b"-1", b"abc"])
