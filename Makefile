@@ -7,7 +7,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-memory profile differential crash smoke tools \
-	larger-than-memory scan hostile mixed fuzz
+	larger-than-memory scan hostile faults mixed fuzz
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -53,6 +53,9 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
+
+faults: setup build ## failing writes, syncs and renames, injected by strace
+	$(PY) -m faults
 
 mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
 	cargo build --release -p sexton-tests --bin mixed_load

@@ -1,0 +1,105 @@
+"""python3 -m faults [--server sexton]: system calls on the log and the tables that fail (strace injects).
+
+Under `appendfsync always` a failed write or sync may cost availability for a moment, never an
+acknowledged write: reads go on, writes are refused or unanswered, service comes back once the fault is
+over, and after kill -9 and restart everything acknowledged is there.
+"""
+
+import argparse
+import shutil
+import time
+
+from harness.resp import ProtocolError, ReplyError
+from harness.server import Server
+from harness.steps import Steps
+
+#: name -> (system calls, error, which calls fail). Writes to sockets are `sendto` or `write`: the log's
+#: own `pwrite64`, `writev` and syncs are what is named here.
+CASES = {
+    "one sync fails": ("fdatasync,fsync,sync_file_range", "EIO", "20"),
+    "ten syncs in a row fail": ("fdatasync,fsync,sync_file_range", "EIO", "20..30"),
+    "one write fails": ("pwrite64,pwritev,pwritev2", "EIO", "20"),
+    "the disk is full for a while": ("pwrite64,pwritev,pwritev2,fallocate", "ENOSPC", "20..60"),
+    "renames fail": ("rename,renameat,renameat2", "EIO", "3..6"),
+}
+
+
+class Writer:
+    """Counts upwards: SET key:i i, one at a time, remembering what was acknowledged."""
+
+    def __init__(self, server):
+        self.server = server
+        self.connection = None
+        self.acknowledged, self.refused, self.unanswered = set(), 0, 0
+        self.last_success = None
+        self.next = 0
+
+    def step(self):
+        self.next += 1
+        try:
+            if self.connection is None:
+                self.connection = self.server.connect(timeout_s=5)
+            if self.connection.cmd("SET", f"key:{self.next}", "x" * 200) == b"OK":
+                self.acknowledged.add(self.next)
+                self.last_success = time.monotonic()
+        except ReplyError:
+            self.refused += 1
+        except (OSError, ProtocolError):
+            self.unanswered += 1
+            self.connection = None
+            time.sleep(0.005)
+
+
+def run_case(steps, args, name):
+    calls, error, when = CASES[name]
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:error={error}:when={when}"]
+    options = {"appendonly": "yes", "appendfsync": "always"}
+    if args.server == "sexton":
+        options["memtable-bytes"] = "1mb"
+    server = Server(args.server, options, prefix=inject)
+    try:
+        try:
+            server.start(timeout_s=30)
+        except RuntimeError as failure:
+            # A fault that hits the start may end it; then nothing was acknowledged.
+            print(f"      {name}: no start: {str(failure).splitlines()[0]}")
+            server.prefix = []
+            server.start()
+        writer = Writer(server)
+        ended = time.monotonic() + args.seconds
+        while time.monotonic() < ended:
+            writer.step()
+        recovered = writer.last_success is not None and time.monotonic() - writer.last_success < 2
+        died = not server.alive()
+        print(f"      {name}: {len(writer.acknowledged)} acknowledged, {writer.refused} refused, {writer.unanswered} unanswered"
+              + (", the server ended by itself" if died else ""))
+        steps.check(f"{name}: the fault was met or the server went on", recovered or writer.refused + writer.unanswered > 0)
+        steps.check(f"{name}: writes are taken again", recovered or (died and args.server != "sexton"))
+        server.kill()
+        server.prefix = []
+        server.start()
+        connection = server.connect()
+        missing = [i for i in sorted(writer.acknowledged) if connection.cmd("GET", f"key:{i}") is None]
+        steps.check(f"{name}: every acknowledged write is there", not missing, f"{len(missing)} missing, first {missing[:3]}" if missing else "")
+        connection.close()
+    finally:
+        server.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default="sexton")
+    parser.add_argument("--seconds", type=float, default=6)
+    parser.add_argument("--case", help="only cases whose name contains this")
+    args = parser.parse_args()
+    if not shutil.which("strace"):
+        raise SystemExit("strace is missing: run scripts/setup.sh")
+    steps = Steps("failing system calls")
+    for name in CASES:
+        if not args.case or args.case in name:
+            run_case(steps, args, name)
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
