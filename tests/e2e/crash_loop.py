@@ -260,12 +260,13 @@ class Round:
     def restart(self):
         begun = time.monotonic()
         if self.rng.random() < 0.15:
+            killer = threading.Timer(self.rng.uniform(0.002, 0.08), self.server.kill)
+            killer.start()
             try:
-                threading.Timer(self.rng.uniform(0.002, 0.08), self.server.kill).start()
                 self.server.start()
-            except (RuntimeError, OSError, AttributeError):
-                pass
-            time.sleep(0.1)
+            except (RuntimeError, OSError):
+                pass  # killed before it answered, as intended
+            killer.join()
             self.server.kill()
         self.server.start()
         self.recovery_s = time.monotonic() - begun
