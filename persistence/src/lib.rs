@@ -8,3 +8,4 @@ pub mod aof;
 pub mod checksum;
 pub mod device;
 pub mod manifest;
+pub mod rdb;

@@ -11,6 +11,7 @@ mod clock;
 mod connection;
 mod context;
 mod debug;
+mod dump;
 mod error;
 mod expire;
 mod info;
@@ -23,8 +24,10 @@ mod scan;
 mod script;
 mod shutdown_cmd;
 mod slowlog;
+mod sort;
 mod string;
 pub mod table;
+mod wait;
 
 pub use access::Purpose;
 pub use connection::REDIS_VERSION;
@@ -69,6 +72,7 @@ static GROUPS: &[&[Binding]] = &[
     clock::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
+    dump::COMMANDS,
     expire::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,
@@ -80,5 +84,7 @@ static GROUPS: &[&[Binding]] = &[
     script::COMMANDS,
     shutdown_cmd::COMMANDS,
     slowlog::COMMANDS,
+    sort::COMMANDS,
     string::COMMANDS,
+    wait::COMMANDS,
 ];

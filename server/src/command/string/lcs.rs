@@ -4,8 +4,8 @@ use crate::command::access::Purpose;
 use crate::command::{Args, CommandError, CommandResult, Ctx};
 use crate::value;
 
-/// Largest table of partial lengths, in bytes; 16 K by 16 K bytes need this much.
-const TABLE_MAX_BYTES: usize = 1 << 30;
+/// Largest table of partial lengths, in bytes: the default of `proto-max-bulk-len`.
+const TABLE_MAX_BYTES: usize = 512 << 20;
 
 struct Options {
     length_only: bool,
@@ -59,7 +59,7 @@ struct Table {
 impl Table {
     fn build(a: &[u8], b: &[u8]) -> Result<Self, CommandError> {
         const NO_MEMORY: CommandError = CommandError::text(
-            "ERR Insufficient memory, failed allocating transient memory for LCS",
+            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         );
         let width = b.len() + 1;
         let cells = (a.len() + 1)
