@@ -25,4 +25,6 @@ pub use version::{LEVELS, Version};
 pub use version_set::{TableWriter, TreeOptions, VersionSet};
 
 #[cfg(test)]
+mod crash_tests;
+#[cfg(test)]
 mod tests;
