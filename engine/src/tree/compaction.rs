@@ -72,6 +72,19 @@ impl Outcome {
 /// # Errors
 /// A failing medium, a damaged input, or the stop flag. Tables written so far are removed.
 pub fn compact(job: &Job, context: &CompactionContext<'_>) -> TableResult<Outcome> {
+    compact_with_expiry_mark(job, context, 0)
+}
+
+/// As [`compact`], dropping expiry index records due at or before the durable mark
+/// `expiry_mark_ms` (N11); 0 drops none.
+///
+/// # Errors
+/// As for [`compact`].
+pub fn compact_with_expiry_mark(
+    job: &Job,
+    context: &CompactionContext<'_>,
+    expiry_mark_ms: u64,
+) -> TableResult<Outcome> {
     let now = context.snapshots.last().copied().unwrap_or(0);
     let mut outcome = Outcome {
         edit: VersionEdit::new(),
@@ -93,11 +106,16 @@ pub fn compact(job: &Job, context: &CompactionContext<'_>) -> TableResult<Outcom
         return Ok(outcome);
     }
     outcome.bytes_in_out.0 = job.input_bytes();
-    merge(job, context, &mut outcome)?;
+    merge(job, context, expiry_mark_ms, &mut outcome)?;
     Ok(outcome)
 }
 
-fn merge(job: &Job, context: &CompactionContext<'_>, outcome: &mut Outcome) -> TableResult<()> {
+fn merge(
+    job: &Job,
+    context: &CompactionContext<'_>,
+    expiry_mark_ms: u64,
+    outcome: &mut Outcome,
+) -> TableResult<()> {
     let Some((min, max)) = job.key_range() else { return Ok(()) };
     let common = min.iter().zip(max).take_while(|(a, b)| a == b).count();
     let mut sources = Vec::new();
@@ -110,7 +128,9 @@ fn merge(job: &Job, context: &CompactionContext<'_>, outcome: &mut Outcome) -> T
         }
     }
     let mut input = MergeIter::with_common_prefix(sources, common);
-    let mut rule = KeepRule::new(context.snapshots, context.graves).with_dead_ids(context.dead_ids);
+    let mut rule = KeepRule::new(context.snapshots, context.graves)
+        .with_dead_ids(context.dead_ids)
+        .with_expiry_mark(expiry_mark_ms);
     let mut writer: Option<TableWriter> = None;
     let mut last_key = Vec::new();
     let (mut read, mut written) = (0u64, 0u64);

@@ -3,6 +3,9 @@
 use crate::key::Seq;
 use crate::table::namespace_of;
 
+/// First byte of the keys of expiry index records.
+const KIND_EXPIRY: u8 = b'T';
+
 /// The graves a merge consults: D(k, s) of the rules.
 pub trait Graves {
     /// True when there is no grave at all; then nothing else is asked.
@@ -36,6 +39,7 @@ pub struct KeepRule<'a> {
     graves: &'a dyn Graves,
     has_graves: bool,
     dead_ids: &'a [(u64, Seq)],
+    expiry_mark_ms: u64,
     last_key: Vec<u8>,
     /// Sequence of the next newer input version of `last_key`; `Seq::MAX` before the newest.
     newer: Seq,
@@ -61,6 +65,7 @@ impl<'a> KeepRule<'a> {
             graves,
             has_graves,
             dead_ids: &[],
+            expiry_mark_ms: 0,
             last_key: Vec::new(),
             newer: Seq::MAX,
             any: false,
@@ -73,6 +78,14 @@ impl<'a> KeepRule<'a> {
     #[must_use]
     pub fn with_dead_ids(mut self, dead_ids: &'a [(u64, Seq)]) -> Self {
         self.dead_ids = dead_ids;
+        self
+    }
+
+    /// Also drops expiry index records (`T | time | root key`) due at or before `mark_ms`, the durable
+    /// mark up to which all due keys were processed (N11). Snapshots never read them.
+    #[must_use]
+    pub fn with_expiry_mark(mut self, mark_ms: u64) -> Self {
+        self.expiry_mark_ms = mark_ms;
         self
     }
 
@@ -101,6 +114,12 @@ impl<'a> KeepRule<'a> {
         self.newer = seq;
         debug_assert!(seq < newer);
         if !self.dead_ids.is_empty() && self.is_of_dead_id(key, seq) {
+            return false;
+        }
+        if self.expiry_mark_ms != 0
+            && let Some((&[KIND_EXPIRY, ref due_ms @ ..], _)) = key.split_first_chunk::<9>()
+            && u64::from_be_bytes(*due_ms) <= self.expiry_mark_ms
+        {
             return false;
         }
         let s = match self.snapshots {
@@ -220,6 +239,17 @@ mod tests {
             assert_eq!(rule.keeps(&key, seq), want, "{snapshots:?} {seq}");
             assert_eq!(rule.max_grave_used(), if want { 0 } else { 8 });
         }
+    }
+
+    #[test]
+    fn expiry_records_go_with_the_mark_and_nothing_else_does() {
+        let due = |kind: u8, ms: u64| [&[kind][..], &ms.to_be_bytes(), b"Rkey"].concat();
+        let mut rule = KeepRule::new(&[9], &NoGraves).with_expiry_mark(500);
+        let kept = [due(b'R', 3), due(b'T', 499), due(b'T', 500), due(b'T', 501), b"T".to_vec()]
+            .map(|key| rule.keeps(&key, 5));
+        assert_eq!(kept, [true, false, false, true, true]);
+        let mut without = KeepRule::new(&[9], &NoGraves);
+        assert!(without.keeps(&due(b'T', 0), 5));
     }
 
     #[test]

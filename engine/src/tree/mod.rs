@@ -13,7 +13,7 @@ mod version;
 mod version_set;
 
 pub use burial::BurialTally;
-pub use compaction::{CompactionContext, Outcome, compact};
+pub use compaction::{CompactionContext, Outcome, compact, compact_with_expiry_mark};
 pub use drop_rule::{Graves, KeepRule, NoGraves};
 pub use edit::{MarkEdit, VersionEdit};
 pub use get::{files_that_may_hold, get, may_exist};
