@@ -9,7 +9,8 @@ use std::sync::Arc;
 pub struct CompactionOptions {
     /// Tables in level 0 that make a merge due.
     pub l0_tables: usize,
-    /// Size of the first level below level 0 that is not worth splitting further, in bytes.
+    /// About what one merge of level 0 brings, in bytes: the first level below it has a target between
+    /// half of this and `ratio` halves.
     pub base_bytes: u64,
     /// Size of a level relative to the one above.
     pub ratio: u64,
@@ -95,8 +96,9 @@ fn bytes_of(tables: &[Arc<Table>]) -> u64 {
 
 /// Target size of each level, and the level that level 0 is merged into.
 ///
-/// The last level's target is its size; each level above may have a `ratio`th of the one below,
-/// until that is less than `base_bytes`. Levels above the base stay empty.
+/// The last level's target is its size; each level above may have a `ratio`th of the one below, as
+/// long as that is at least half of `base_bytes`: a level much smaller than what one merge of level 0
+/// brings would only be written once more. Levels above the base stay empty.
 fn targets(version: &Version, options: &CompactionOptions) -> ([u64; LEVELS], usize) {
     let mut targets = [0; LEVELS];
     let last = LEVELS - 1;
@@ -104,10 +106,11 @@ fn targets(version: &Version, options: &CompactionOptions) -> ([u64; LEVELS], us
     let mut size = largest.max(options.base_bytes);
     let mut base = last;
     targets[last] = size;
-    while base > 1 && size > options.base_bytes {
+    let ratio = options.ratio.max(2);
+    while base > 1 && size / ratio > options.base_bytes / 2 {
         base -= 1;
-        size = (size / options.ratio.max(2)).max(1);
-        targets[base] = size.max(options.base_bytes / options.ratio.max(2));
+        size /= ratio;
+        targets[base] = size;
     }
     // Level 0 must not pass a level that has older versions.
     let filled = (1..LEVELS).find(|&level| !version.level(level).is_empty()).unwrap_or(last);
