@@ -169,6 +169,7 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], CommandError> {
 /// `RESET`: the connection is as it was after accepting, library name and version apart.
 fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     set_protocol(ctx, false);
+    ctx.server.observe.monitors.stop(ctx.client.id);
     let Client { session, .. } = &*ctx.client;
     session.db.store(0, Ordering::Relaxed);
     session.no_evict.store(false, Ordering::Relaxed);

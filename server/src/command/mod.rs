@@ -19,6 +19,7 @@ mod introspect;
 mod keys;
 mod latency;
 mod memory;
+mod monitor;
 mod replication;
 mod scan;
 mod script;
@@ -79,6 +80,7 @@ static GROUPS: &[&[Binding]] = &[
     keys::COMMANDS,
     latency::COMMANDS,
     memory::COMMANDS,
+    monitor::COMMANDS,
     replication::COMMANDS,
     scan::COMMANDS,
     script::COMMANDS,

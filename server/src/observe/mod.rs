@@ -3,12 +3,14 @@
 mod cpu;
 mod latency;
 mod memory;
+mod monitor;
 mod slowlog;
 mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use memory::{Memory, total_system_bytes};
+pub use monitor::Monitors;
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, Traffic};
 
@@ -22,6 +24,8 @@ pub struct Observe {
     pub slowlog: SlowLog,
     /// Events that took long.
     pub latency: LatencyMonitor,
+    /// Connections that run MONITOR.
+    pub monitors: Monitors,
     /// What went through the server.
     pub traffic: Traffic,
     /// When the process started.
@@ -52,6 +56,7 @@ impl Observe {
         Self {
             slowlog: SlowLog::default(),
             latency: LatencyMonitor::default(),
+            monitors: Monitors::default(),
             traffic: Traffic::default(),
             started: Instant::now(),
             started_s: now_s(),

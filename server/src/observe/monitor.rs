@@ -1,0 +1,180 @@
+//! MONITOR: every executed request, as text, for the connections that asked to see them.
+
+use crate::command::{Args, CommandSpec, Flags};
+use crate::session::Session;
+use parking_lot::Mutex;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Bytes kept for a monitor that does not read; beyond, it is disconnected, as Redis does with a
+/// client that is over its output limit.
+const PENDING_MAX_BYTES: usize = 8 << 20;
+
+struct Monitor {
+    session: Arc<Session>,
+    pending: Vec<u8>,
+}
+
+/// All connections that run MONITOR.
+#[derive(Default)]
+pub struct Monitors {
+    active: AtomicBool,
+    list: Mutex<Vec<Monitor>>,
+}
+
+impl std::fmt::Debug for Monitors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitors").field("count", &self.list.lock().len()).finish()
+    }
+}
+
+impl Monitors {
+    /// True while somebody watches: one load, to be asked before [`Monitors::feed`].
+    #[must_use]
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// The connection sees all requests from now on.
+    pub fn start(&self, session: &Arc<Session>) {
+        let mut list = self.list.lock();
+        if list.iter().all(|monitor| monitor.session.id != session.id) {
+            list.push(Monitor { session: Arc::clone(session), pending: Vec::new() });
+        }
+        session.monitor.store(true, Ordering::Relaxed);
+        self.active.store(true, Ordering::Relaxed);
+    }
+
+    /// The connection is gone, or was reset.
+    pub fn stop(&self, id: u64) {
+        let mut list = self.list.lock();
+        list.retain(|monitor| monitor.session.id != id);
+        self.active.store(!list.is_empty(), Ordering::Relaxed);
+    }
+
+    /// A request was executed: shown to all monitors, unless it is for operators only.
+    pub fn feed(&self, spec: &CommandSpec, args: Args<'_>, db: usize, addr: &str, now_us: u64) {
+        if spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN)) {
+            return;
+        }
+        let line = line(spec, args, db, addr, now_us);
+        for monitor in self.list.lock().iter_mut() {
+            if monitor.pending.len() + line.len() > PENDING_MAX_BYTES {
+                monitor.session.kill();
+                continue;
+            }
+            monitor.pending.extend_from_slice(&line);
+        }
+    }
+
+    /// What a monitoring connection has to send.
+    #[must_use]
+    pub fn take(&self, id: u64) -> Vec<u8> {
+        let mut list = self.list.lock();
+        let found = list.iter_mut().find(|monitor| monitor.session.id == id);
+        found.map(|monitor| std::mem::take(&mut monitor.pending)).unwrap_or_default()
+    }
+}
+
+/// `+SECONDS.MICROS [DB ADDR] "ARG" ...`
+fn line(spec: &CommandSpec, args: Args<'_>, db: usize, addr: &str, now_us: u64) -> Vec<u8> {
+    let mut text = format!("+{}.{:06} [{db} {addr}]", now_us / 1_000_000, now_us % 1_000_000);
+    for (index, arg) in args.from(0).enumerate() {
+        // Passwords must not be shown.
+        let secret = index > 0 && matches!(spec.name, "auth" | "hello");
+        if secret && (spec.name == "auth" || index > 1) {
+            text.push_str(" \"(redacted)\"");
+        } else {
+            text.push(' ');
+            quote(&mut text, arg);
+        }
+    }
+    text.push_str("\r\n");
+    text.into_bytes()
+}
+
+/// A string as Redis shows it to people: printable ASCII in double quotes, the rest escaped.
+fn quote(text: &mut String, bytes: &[u8]) {
+    text.push('"');
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => {
+                text.push('\\');
+                text.push(char::from(*byte));
+            }
+            b'\n' => text.push_str("\\n"),
+            b'\r' => text.push_str("\\r"),
+            b'\t' => text.push_str("\\t"),
+            0x07 => text.push_str("\\a"),
+            0x08 => text.push_str("\\b"),
+            b' '..=b'~' => text.push(char::from(*byte)),
+            // Writing to a string cannot fail.
+            _ => drop(write!(text, "\\x{byte:02x}")),
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command::table;
+
+    fn args<T>(words: &[&[u8]], run: impl FnOnce(Args<'_>) -> T) -> T {
+        let buf = words.concat();
+        let mut at = 0;
+        let ranges: Vec<(u32, u32)> = words
+            .iter()
+            .map(|word| {
+                let start = at;
+                at += word.len() as u32;
+                (start, at)
+            })
+            .collect();
+        run(Args::new(&buf, &ranges))
+    }
+
+    #[test]
+    fn requests_are_shown_as_redis_shows_them() {
+        let monitors = Monitors::default();
+        let session = Arc::new(Session::default());
+        monitors.start(&session);
+        monitors.start(&session);
+        let set = table::find(b"set").unwrap();
+        args(&[b"SET", b"k", b"a\"\n\x01\xff"], |args| {
+            monitors.feed(set, args, 3, "127.0.0.1:5", 1_500_000);
+        });
+        let expected = b"+1.500000 [3 127.0.0.1:5] \"SET\" \"k\" \"a\\\"\\n\\x01\\xff\"\r\n";
+        assert_eq!(monitors.take(session.id), expected);
+        assert!(monitors.take(session.id).is_empty());
+        monitors.stop(session.id);
+        assert!(!monitors.is_active());
+    }
+
+    #[test]
+    fn passwords_and_operators_are_not_shown() {
+        let monitors = Monitors::default();
+        let session = Arc::new(Session::default());
+        monitors.start(&session);
+        let auth = table::find(b"auth").unwrap();
+        args(&[b"auth", b"secret"], |args| monitors.feed(auth, args, 0, "a", 0));
+        let shutdown = table::find(b"shutdown").unwrap();
+        args(&[b"shutdown"], |args| monitors.feed(shutdown, args, 0, "a", 0));
+        assert_eq!(monitors.take(0), b"+0.000000 [0 a] \"auth\" \"(redacted)\"\r\n");
+    }
+
+    #[test]
+    fn a_monitor_that_does_not_read_is_disconnected() {
+        let monitors = Monitors::default();
+        let session = Arc::new(Session::default());
+        monitors.start(&session);
+        let set = table::find(b"set").unwrap();
+        let value = vec![b'x'; 1 << 20];
+        for _ in 0..20 {
+            args(&[b"set", b"k", &value], |args| monitors.feed(set, args, 0, "a", 0));
+        }
+        assert!(session.is_killed());
+        assert!(monitors.take(0).len() <= PENDING_MAX_BYTES);
+    }
+}
