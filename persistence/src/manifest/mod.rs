@@ -204,3 +204,6 @@ fn read_current(storage: &dyn Storage, dir: &Path) -> Result<u64, ManifestError>
         .and_then(|text| parse_name(text.strip_suffix('\n')?))
         .ok_or(ManifestError::Damaged { file: path, offset: 0, reason: "names no manifest" })
 }
+
+#[cfg(test)]
+mod tests;

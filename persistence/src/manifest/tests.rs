@@ -1,0 +1,96 @@
+use std::path::Path;
+
+use super::*;
+use crate::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
+
+fn dir() -> &'static Path {
+    Path::new("/data")
+}
+
+fn shared(storage: &SimStorage) -> Arc<dyn Storage> {
+    Arc::new(storage.clone())
+}
+
+fn created() -> (SimStorage, Manifest) {
+    let storage = SimStorage::new();
+    storage.create_dir_all(dir()).expect("mkdir");
+    let manifest = Manifest::create(shared(&storage), dir()).expect("creates");
+    (storage, manifest)
+}
+
+fn replayed(storage: &SimStorage) -> Result<Vec<Vec<u8>>, ManifestError> {
+    Manifest::open(shared(storage), dir())?.replay()
+}
+
+#[test]
+fn every_crash_leaves_all_confirmed_records_and_at_most_the_one_under_way() {
+    for seed in 0..500 {
+        let mut random = SimRandom::new(seed);
+        let (mut storage, mut manifest) = created();
+        let mut records: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..random.below(20) {
+            match random.below(10) {
+                0 => {
+                    records = records.split_off(records.len() / 2);
+                    let kept: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+                    manifest.rewrite(&kept).expect("rewrites");
+                }
+                1 => {
+                    // A crash inside an append: its sync fails, so it may or may not be there.
+                    let record = vec![9; random.below(3000) as usize];
+                    let before = storage.crash(0, CrashOptions::KEEP_ALL);
+                    let file = before.open(manifest.file.path()).expect("opens");
+                    let bytes = frame::encode(manifest.records, &record).expect("fits");
+                    file.write_all_at(&bytes, manifest.end).expect("writes");
+                    storage = before.crash(random.next_u64(), CrashOptions::default());
+                    manifest = Manifest::open(shared(&storage), dir()).expect("opens");
+                    if manifest.record_count() > records.len() as u64 {
+                        records.push(record);
+                    }
+                }
+                _ => {
+                    let record = vec![random.below(256) as u8; random.below(2000) as usize];
+                    manifest.append(&record).expect("appends");
+                    records.push(record);
+                }
+            }
+            let crashed = storage.crash(random.next_u64(), CrashOptions::default());
+            let found = replayed(&crashed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+            assert!(found == records, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_before_the_last_record_is_refused() {
+    let (storage, mut manifest) = created();
+    for record in [&b"first"[..], b"second record", b"third"] {
+        manifest.append(record).expect("appends");
+    }
+    let path = manifest.file.path().to_path_buf();
+    let last_start = manifest.size_bytes() - 24;
+    for bit in 0..last_start * 8 {
+        let damaged = storage.crash(0, CrashOptions::KEEP_ALL);
+        damaged.flip_bit(&path, bit).expect("flips");
+        match replayed(&damaged) {
+            Err(ManifestError::Damaged { .. }) => {}
+            // Padding belongs to no record.
+            Ok(records) => assert!(records.len() == 3, "bit {bit}: {records:?}"),
+            Err(error) => panic!("bit {bit}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_failed_append_blocks_until_a_rewrite() {
+    let (storage, mut manifest) = created();
+    manifest.append(b"kept").expect("appends");
+    storage.set_faults(SimFaults { fail_sync: Some(1), ..SimFaults::default() });
+    assert!(manifest.append(b"unknown").is_err());
+    assert!(matches!(manifest.append(b"next"), Err(ManifestError::Failed { .. })));
+    manifest.rewrite(&[b"kept", b"next"]).expect("rewrites");
+    manifest.append(b"last").expect("appends again");
+    let found = replayed(&storage.crash(3, CrashOptions::LOSE_ALL)).expect("opens");
+    assert_eq!(found, [&b"kept"[..], b"next", b"last"]);
+    assert_eq!(storage.list(dir()).expect("lists"), ["CURRENT", "MANIFEST-00000002"]);
+}
