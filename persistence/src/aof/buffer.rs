@@ -358,3 +358,79 @@ fn write_select(out: &mut [u8], db: u32) -> usize {
     }
     end
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commands(group: &Group) -> &[u8] {
+        &group.chunk[HEAD_BYTES..group.end]
+    }
+
+    #[test]
+    fn select_is_written_per_group_and_where_the_database_changes() {
+        let mut buffer = LogBuffer::new(10);
+        assert!(buffer.append(11, 1, 0, &[b"A"]), "the first append wakes the log thread");
+        assert!(!buffer.append(12, 2, 0, &[b"B", b"C"]));
+        assert!(!buffer.append(14, 1, u32::MAX, &[b"D"]));
+        let sealed = buffer.take(SealedBuffers::default()).expect("three appends");
+        let [group] = sealed.groups() else { panic!("one group, got {sealed:?}") };
+        assert_eq!((group.first_seq(), group.last_seq()), (11, 14));
+        let expected =
+            "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\nABC*2\r\n$6\r\nSELECT\r\n$10\r\n4294967295\r\nD";
+        assert_eq!(String::from_utf8_lossy(commands(group)), expected);
+        assert!(buffer.take(SealedBuffers::default()).is_none());
+        assert!(buffer.append(15, 1, u32::MAX, &[b"E"]));
+        let sealed = buffer.take(SealedBuffers::default()).expect("one append");
+        assert!(commands(&sealed.groups()[0]).starts_with(b"*2\r\n$6\r\nSELECT"));
+    }
+
+    #[test]
+    fn large_appends_stay_whole_and_full_groups_wake_again() {
+        let mut buffer = LogBuffer::new(0);
+        let (small, huge) = (vec![b's'; 100_000], vec![b'h'; 3 * GROUP_TARGET_BYTES]);
+        let woken: Vec<bool> = (1..=3).map(|seq| buffer.append(seq, 1, 0, &[&small])).collect();
+        assert_eq!(woken, [true, false, true], "the third one closes a group");
+        assert!(buffer.append(4, 1, 0, &[&huge]));
+        assert!(buffer.append(5, 1, 0, &[&small]));
+        assert_eq!(buffer.len(), 400_000 + 3 * GROUP_TARGET_BYTES + 4 * 23);
+        let sealed = buffer.take(SealedBuffers::default()).expect("groups");
+        let ranges: Vec<_> =
+            sealed.groups().iter().map(|g| (g.first_seq(), g.last_seq())).collect();
+        assert_eq!(ranges, [(1, 2), (3, 3), (4, 4), (5, 5)]);
+        assert!(!sealed.groups()[2].is_regular());
+    }
+
+    #[test]
+    fn a_cut_starts_a_segment_even_without_anything_behind_it() {
+        let mut buffer = LogBuffer::new(0);
+        let _ = buffer.append(1, 1, 0, &[b"A"]);
+        let _ = buffer.cut(5);
+        let _ = buffer.append(6, 1, 0, &[b"B"]);
+        let _ = buffer.cut(6);
+        let sealed = buffer.take(SealedBuffers::default()).expect("groups");
+        let cuts: Vec<_> = sealed.groups().iter().map(Group::starts_segment_after).collect();
+        assert_eq!(cuts, [None, Some(5), Some(6)]);
+        assert!(sealed.groups()[2].is_empty());
+    }
+
+    #[test]
+    fn written_buffers_are_used_again() {
+        let mut buffer = LogBuffer::new(0);
+        let mut spare = SealedBuffers::default();
+        let mut chunks = std::collections::BTreeSet::new();
+        for seq in 1..100 {
+            let _ = buffer.append(seq, 1, 0, &[b"A"]);
+            let sealed = buffer.take(std::mem::take(&mut spare)).expect("one group");
+            chunks.extend(sealed.groups().iter().map(|group| group.chunk.as_ptr() as usize));
+            spare.groups = sealed.groups;
+        }
+        assert!(chunks.len() <= CHUNKS_AT_START, "{} chunks for one at a time", chunks.len());
+    }
+
+    #[test]
+    #[should_panic(expected = "without holes")]
+    fn a_hole_in_the_sequences_is_a_bug_of_the_caller() {
+        let _ = LogBuffer::new(0).append(2, 1, 0, &[b"A"]);
+    }
+}
