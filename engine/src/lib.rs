@@ -2,13 +2,16 @@
 //! tombstones in the tree. See `engine/DESIGN.md` for the parts and their rules.
 #![deny(unsafe_code)]
 
+mod cemetery;
+mod dram;
 mod key;
+mod memtable;
 mod store;
 pub mod table;
 pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot};
 pub use store::{
-    Commit, Engine, EngineError, Entry, Found, Latched, LoadPin, OwnedKey, ScanItem, ScanRange,
-    Stats, SyncPolicy, Tx, TxBuf,
+    Commit, Engine, EngineError, EngineOptions, Entry, Found, Latched, LoadPin, OpenReport,
+    OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Stats, SyncPolicy, Tx, TxBuf,
 };

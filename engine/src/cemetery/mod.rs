@@ -1,0 +1,198 @@
+//! The cemetery: deleted keys with the sequences of their deletion, apart from the tree.
+//!
+//! One [`Graves`] a shard, under the shard's latch. A grave is (key, d, e): d the sequence of the
+//! delete, e that of the first later put of the key, [`OPEN`] while there is none. For a reader at
+//! s a key is alive exactly if its newest version q <= s has q > D(k, s), the largest d <= s.
+
+mod checkpoint;
+
+pub use checkpoint::{Checkpoint, CheckpointError};
+
+use crate::key::Seq;
+use hashbrown::HashTable;
+
+/// The e of a grave that no put has closed.
+pub const OPEN: Seq = Seq::MAX;
+
+/// One grave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grave {
+    /// Engine key: kind, namespace id, user key.
+    pub key: Box<[u8]>,
+    /// Sequence of the delete.
+    pub d: Seq,
+    /// Sequence of the put that closed it, or [`OPEN`].
+    pub e: Seq,
+    /// Number of the superversion in which every file was past it (F2); 0 while not buried. It
+    /// stays readable until older superversions are gone (F3).
+    pub buried_in: u64,
+}
+
+/// Graves of one shard.
+#[derive(Default)]
+pub struct Graves {
+    table: HashTable<(u64, Grave)>,
+    key_bytes: usize,
+}
+
+impl Graves {
+    /// True when nothing is buried here: the look-up costs nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Number of graves, closed ones included.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Memory held, estimated from the table's capacity and the keys.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.table.capacity() * 8 / 7 * (size_of::<(u64, Grave)>() + 1) + self.key_bytes
+    }
+
+    /// True when `key` has an open grave: it is dead in its newest state.
+    #[must_use]
+    pub fn is_open(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
+        !self.table.is_empty()
+            && self.table.iter_hash(hash).any(|(h, g)| *h == hash && g.e == OPEN && g.is(key))
+    }
+
+    /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive.
+    pub fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) {
+        self.key_bytes += key.len();
+        let grave = Grave { key, d, e: OPEN, buried_in: 0 };
+        self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
+    }
+
+    /// Closes the key's open grave by the put at `q` (P1). Looks at sequences, never only at the
+    /// grave's being there (P3); marks, and does not remove (P2).
+    pub fn close(&mut self, hash: u64, key: (&[u8], &[u8]), q: Seq) {
+        if self.table.is_empty() {
+            return;
+        }
+        let open = self.table.iter_hash_mut(hash);
+        for (h, grave) in open {
+            if *h == hash && grave.e == OPEN && grave.d < q && grave.is(key) {
+                grave.e = q;
+            }
+        }
+    }
+
+    /// D(k, s): the largest d <= s among the key's graves.
+    #[must_use]
+    pub fn newest_at(&self, hash: u64, key: &[u8], s: Seq) -> Option<Seq> {
+        if self.table.is_empty() {
+            return None;
+        }
+        let graves = self.table.iter_hash(hash);
+        graves
+            .filter(|(h, g)| *h == hash && g.d <= s && *g.key == *key)
+            .map(|(_, g)| g.d)
+            .max()
+    }
+
+    /// Walks all graves; `keep` may mark them and answers whether they stay.
+    pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut Grave) -> bool) {
+        let mut freed = 0;
+        self.table.retain(|(hash, grave)| {
+            let stays = keep(*hash, grave);
+            if !stays {
+                freed += grave.key.len();
+            }
+            stays
+        });
+        self.key_bytes -= freed;
+        if self.table.is_empty() {
+            self.table = HashTable::new();
+        }
+    }
+
+    /// Graves open as of `c`: d <= c and not closed by then (D2).
+    pub fn open_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
+        self.table.iter().map(|(_, g)| g).filter(move |g| g.d <= c && g.e > c)
+    }
+}
+
+impl Grave {
+    fn is(&self, key: (&[u8], &[u8])) -> bool {
+        self.key.len() == key.0.len() + key.1.len()
+            && self.key.starts_with(key.0)
+            && self.key[key.0.len()..] == *key.1
+    }
+
+    /// Rule F1: a closed grave may go when its closing put is visible and durable and no member of
+    /// S (`snapshots`, sorted) lies in [d, e).
+    #[must_use]
+    pub fn may_go_closed(&self, visible: Seq, durable: Seq, snapshots: &[Seq]) -> bool {
+        let after_d = snapshots.partition_point(|&s| s < self.d);
+        let in_between = snapshots.get(after_d).is_some_and(|&s| s < self.e);
+        self.e <= visible.min(durable) && !in_between
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn graves_with(key: &[u8], d: Seq) -> Graves {
+        let mut graves = Graves::default();
+        graves.open(7, key.into(), d);
+        graves
+    }
+
+    #[test]
+    fn open_grave_covers_from_d_on() {
+        let graves = graves_with(b"Rk", 5);
+        assert_eq!(graves.newest_at(7, b"Rk", 4), None);
+        assert_eq!(graves.newest_at(7, b"Rk", 5), Some(5));
+        assert!(graves.is_open(7, (b"R", b"k")));
+        assert!(!graves.is_open(7, (b"R", b"other")));
+    }
+
+    #[test]
+    fn late_writers_do_not_close_a_younger_grave() {
+        let mut graves = graves_with(b"Rk", 5);
+        graves.close(7, (b"R", b"k"), 4);
+        assert!(graves.is_open(7, (b"R", b"k")), "P3: q = 4 is older than d = 5");
+        graves.close(7, (b"R", b"k"), 6);
+        assert!(!graves.is_open(7, (b"R", b"k")));
+        assert_eq!(graves.newest_at(7, b"Rk", 5), Some(5), "P2: closing does not remove");
+    }
+
+    #[test]
+    fn closed_graves_wait_for_readers_between_and_for_durability() {
+        let grave = Grave { key: b"Rk".as_slice().into(), d: 5, e: 9, buried_in: 0 };
+        assert!(grave.may_go_closed(9, 9, &[9]));
+        assert!(grave.may_go_closed(9, 9, &[4, 9]));
+        assert!(!grave.may_go_closed(9, 9, &[5, 9]), "a reader at 5 sees the delete");
+        assert!(!grave.may_go_closed(9, 9, &[8, 9]));
+        assert!(!grave.may_go_closed(9, 8, &[9]), "the closing put could be lost");
+        assert!(!grave.may_go_closed(8, 9, &[8]), "the closing put is not visible");
+    }
+
+    #[test]
+    fn checkpoint_holds_what_was_open_then() {
+        let mut graves = graves_with(b"Ra", 5);
+        graves.open(8, b"Rb".as_slice().into(), 6);
+        graves.open(9, b"Rc".as_slice().into(), 12);
+        graves.close(7, (b"R", b"a"), 11);
+        graves.close(8, (b"R", b"b"), 9);
+        let open: Vec<Seq> = graves.open_as_of(10).map(|g| g.d).collect();
+        assert_eq!(open, [5], "b was closed at 9, c is younger; a was closed only later (D2)");
+    }
+
+    #[test]
+    fn emptied_table_gives_its_memory_back() {
+        let mut graves = Graves::default();
+        for i in 0..1000_u64 {
+            graves.open(i, i.to_be_bytes().as_slice().into(), i);
+        }
+        assert!(graves.bytes() > 8000);
+        graves.retain(|_, _| false);
+        assert_eq!((graves.len(), graves.bytes()), (0, 0));
+    }
+}

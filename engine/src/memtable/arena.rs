@@ -1,0 +1,252 @@
+//! The arena of a memtable: chunks filled front to back, recycled through a pool because fresh
+//! pages cost many times what reused ones do.
+//!
+//! Room is reserved under the commit mutex and filled outside it, under the latch of the key. So
+//! bytes of a chunk are written by several threads at once, each in its own reservation, and read
+//! only once a barrier (all latches) has shown that every reservation below a length is filled.
+#![allow(unsafe_code)]
+
+use parking_lot::Mutex;
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Size of an ordinary chunk; a record that does not fit gets a chunk of its own.
+pub const CHUNK_BYTES: usize = 1 << 20;
+
+/// Memory of one chunk.
+struct Chunk {
+    bytes: Box<[UnsafeCell<u8>]>,
+}
+
+// SAFETY: a chunk is plain memory; the protocol of the module comment keeps every byte either with
+// the one thread that reserved it or shared read-only after a barrier.
+unsafe impl Send for Chunk {}
+// SAFETY: as above.
+unsafe impl Sync for Chunk {}
+
+impl Chunk {
+    fn new(len: usize) -> Self {
+        let bytes: Box<[u8]> = vec![0; len].into_boxed_slice();
+        let raw = Box::into_raw(bytes) as *mut [UnsafeCell<u8>];
+        // SAFETY: UnsafeCell<u8> has the layout of u8, and the box was just given up by into_raw.
+        Self { bytes: unsafe { Box::from_raw(raw) } }
+    }
+}
+
+/// Chunks waiting to be used again, shared by the memtables of a store.
+pub struct ChunkPool {
+    free: Mutex<Vec<Chunk>>,
+    held_bytes: AtomicU64,
+    keep_chunks: usize,
+}
+
+impl ChunkPool {
+    /// A pool that keeps at most `keep_bytes` of unused chunks.
+    #[must_use]
+    pub fn new(keep_bytes: usize) -> Arc<Self> {
+        let keep_chunks = keep_bytes.div_ceil(CHUNK_BYTES);
+        Arc::new(Self { free: Mutex::new(Vec::new()), held_bytes: AtomicU64::new(0), keep_chunks })
+    }
+
+    /// Bytes of all chunks, in use or waiting.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, len: usize) -> Chunk {
+        if len <= CHUNK_BYTES
+            && let Some(chunk) = self.free.lock().pop()
+        {
+            return chunk;
+        }
+        let len = len.max(CHUNK_BYTES);
+        self.held_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        Chunk::new(len)
+    }
+
+    fn give(&self, chunk: Chunk) {
+        let len = chunk.bytes.len();
+        if len == CHUNK_BYTES {
+            let mut free = self.free.lock();
+            if free.len() < self.keep_chunks {
+                free.push(chunk);
+                return;
+            }
+        }
+        self.held_bytes.fetch_sub(len as u64, Ordering::Relaxed);
+    }
+}
+
+struct Used {
+    chunk: Chunk,
+    len: usize,
+}
+
+/// Chunks of one memtable with their fill marks.
+pub struct Arena {
+    pool: Arc<ChunkPool>,
+    chunks: Mutex<Vec<Used>>,
+    used_bytes: AtomicU64,
+}
+
+/// A reservation: memory that only the holder may touch until the next barrier.
+pub struct Room {
+    at: *mut u8,
+    len: usize,
+}
+
+/// The last chunk of an arena, kept under the commit mutex.
+#[derive(Default)]
+pub struct Cursor {
+    at: usize,
+    end: usize,
+    base: Option<*mut u8>,
+}
+
+// SAFETY: the pointer is into a chunk of the arena that the cursor belongs to; the cursor lives
+// under the commit mutex beside that arena and is reset whenever the arena is replaced.
+unsafe impl Send for Cursor {}
+
+/// Position of a record: its first byte. Valid while the arena lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Position(*const u8);
+
+// SAFETY: a position is read only through `Arena::record_bytes`, under the module's protocol.
+unsafe impl Send for Position {}
+// SAFETY: as above.
+unsafe impl Sync for Position {}
+
+impl Arena {
+    /// An empty arena on a pool.
+    #[must_use]
+    pub fn new(pool: Arc<ChunkPool>) -> Self {
+        Self { pool, chunks: Mutex::new(Vec::new()), used_bytes: AtomicU64::new(0) }
+    }
+
+    /// Bytes reserved so far.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Reserves `len` bytes (a multiple of 8). Callers hold the commit mutex, which owns `cursor`.
+    pub fn reserve(&self, cursor: &mut Cursor, len: usize) -> Room {
+        debug_assert_eq!(len % 8, 0);
+        if cursor.base.is_none() || cursor.end - cursor.at < len {
+            self.next_chunk(cursor, len);
+        }
+        let base = cursor.base.expect("a chunk was just put there");
+        // SAFETY: at + len <= end, the length of the chunk behind base.
+        let at = unsafe { base.add(cursor.at) };
+        cursor.at += len;
+        self.used_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        Room { at, len }
+    }
+
+    fn next_chunk(&self, cursor: &mut Cursor, len: usize) {
+        let chunk = self.pool.take(len);
+        let mut chunks = self.chunks.lock();
+        if let Some(last) = chunks.last_mut() {
+            last.len = cursor.at;
+        }
+        cursor.base = Some(chunk.bytes.as_ptr() as *mut u8);
+        cursor.at = 0;
+        cursor.end = chunk.bytes.len();
+        chunks.push(Used { chunk, len: 0 });
+    }
+
+    /// Calls `f` with the filled bytes of each chunk from `from` on, where `from` and the answer are
+    /// (chunk, offset) marks. Callers have passed a barrier at which `cursor_at` was the offset of the
+    /// cursor, so that all of this is written and will not change.
+    pub fn for_each_filled(
+        &self,
+        from: Mark,
+        to: Mark,
+        mut f: impl FnMut(&[u8], Position),
+    ) {
+        let views: Vec<(*const u8, usize)> = {
+            let chunks = self.chunks.lock();
+            chunks
+                .iter()
+                .enumerate()
+                .take(to.chunk + 1)
+                .skip(from.chunk)
+                .map(|(i, used)| {
+                    let len = if i == to.chunk { to.offset } else { used.len };
+                    (used.chunk.bytes.as_ptr() as *const u8, len)
+                })
+                .collect()
+        };
+        for (i, (base, len)) in views.into_iter().enumerate() {
+            let start = if i == 0 { from.offset } else { 0 };
+            if start >= len {
+                continue;
+            }
+            // SAFETY: the chunk lives as long as self, and bytes below `len` are filled and
+            // unchanging since the barrier the caller passed.
+            let bytes = unsafe { std::slice::from_raw_parts(base.add(start), len - start) };
+            // SAFETY: start < len, inside the chunk.
+            f(bytes, Position(unsafe { base.add(start) }));
+        }
+    }
+
+    /// The end of what is reserved, as a mark. Callers hold the commit mutex.
+    #[must_use]
+    pub fn mark(&self, cursor: &Cursor) -> Mark {
+        let chunks = self.chunks.lock().len();
+        if chunks == 0 { Mark::default() } else { Mark { chunk: chunks - 1, offset: cursor.at } }
+    }
+
+    /// The bytes from a record's position to (at most) `len` further.
+    #[must_use]
+    pub fn record_bytes(&self, position: Position, len: usize) -> &[u8] {
+        // SAFETY: positions come from `for_each_filled` of this arena, and `len` from the header of
+        // the record that starts there.
+        unsafe { std::slice::from_raw_parts(position.0, len) }
+    }
+}
+
+impl Position {
+    /// The position `bytes` further on.
+    #[must_use]
+    pub fn advance(self, bytes: usize) -> Self {
+        Self(self.0.wrapping_add(bytes))
+    }
+}
+
+/// A place between two records of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    chunk: usize,
+    offset: usize,
+}
+
+impl Room {
+    /// The reserved bytes.
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: a Room is the only reference to its reservation, which is inside a live chunk: it
+        // is filled and dropped under a latch, and arenas are only replaced at a barrier.
+        unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
+    }
+
+    /// Splits off the first `len` bytes.
+    #[must_use]
+    pub fn split_to(&mut self, len: usize) -> Self {
+        assert!(len <= self.len, "room of {} bytes split at {len}", self.len);
+        let head = Self { at: self.at, len };
+        // SAFETY: len <= self.len was just checked.
+        self.at = unsafe { self.at.add(len) };
+        self.len -= len;
+        head
+    }
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        for used in self.chunks.get_mut().drain(..) {
+            self.pool.give(used.chunk);
+        }
+    }
+}

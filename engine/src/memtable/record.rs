@@ -1,0 +1,69 @@
+//! One put record, as it lies in a memtable's arena.
+//!
+//! ```text
+//! offset  0  seq            u64
+//!         8  expire_at_ms   u64   0 = none
+//!        16  key length     u32   engine key: kind, namespace id, user key
+//!        20  value length   u32
+//!        24  flags          u8    then 7 bytes of zero
+//!        32  key, value, padding to a multiple of 8
+//! ```
+//! Native byte order: an arena in DRAM never leaves the process.
+
+use crate::key::{Meta, Seq};
+
+/// Bytes before the key.
+pub const HEADER_BYTES: usize = 32;
+
+/// Fields of a record, borrowed from its arena.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// Sequence of the put.
+    pub seq: Seq,
+    /// Flags and expiry.
+    pub meta: Meta,
+    /// Engine key.
+    pub key: &'a [u8],
+    /// Value.
+    pub value: &'a [u8],
+}
+
+/// Room a record takes, padding included.
+#[must_use]
+pub fn encoded_len(key_len: usize, value_len: usize) -> usize {
+    (HEADER_BYTES + key_len + value_len).next_multiple_of(8)
+}
+
+/// Writes a record whose key is given in two parts (kind and namespace id, then the user's bytes)
+/// into `out`, which is exactly `encoded_len` bytes.
+pub fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) {
+    let key_len = key.0.len() + key.1.len();
+    debug_assert_eq!(out.len(), encoded_len(key_len, value.len()));
+    out[0..8].copy_from_slice(&seq.to_ne_bytes());
+    out[8..16].copy_from_slice(&meta.expire_at_ms.to_ne_bytes());
+    out[16..20].copy_from_slice(&(key_len as u32).to_ne_bytes());
+    out[20..24].copy_from_slice(&(value.len() as u32).to_ne_bytes());
+    out[24..32].copy_from_slice(&u64::from(meta.flags).to_le_bytes());
+    let (head, rest) = out[HEADER_BYTES..].split_at_mut(key.0.len());
+    head.copy_from_slice(key.0);
+    let (tail, rest) = rest.split_at_mut(key.1.len());
+    tail.copy_from_slice(key.1);
+    rest[..value.len()].copy_from_slice(value);
+}
+
+/// Stamps the sequence into a record encoded before its sequence was known.
+pub fn stamp(encoded: &mut [u8], seq: Seq) {
+    encoded[0..8].copy_from_slice(&seq.to_ne_bytes());
+}
+
+/// Reads the record at the start of `bytes`; returns it and its encoded length.
+#[must_use]
+pub fn decode(bytes: &[u8]) -> (Record<'_>, usize) {
+    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
+    let (key_len, value_len) = (u32_at(16) as usize, u32_at(20) as usize);
+    let body = &bytes[HEADER_BYTES..HEADER_BYTES + key_len + value_len];
+    let (key, value) = body.split_at(key_len);
+    let meta = Meta { flags: bytes[24], expire_at_ms: u64_at(8) };
+    (Record { seq: u64_at(0), meta, key, value }, encoded_len(key_len, value_len))
+}

@@ -1,0 +1,131 @@
+//! Tests of arena, records and runs together.
+
+use super::*;
+use crate::key::Meta;
+
+struct Writer {
+    memtable: Arc<Memtable>,
+    cursor: Cursor,
+    seq: Seq,
+}
+
+impl Writer {
+    fn new(pool: &Arc<ChunkPool>) -> Self {
+        let memtable = Memtable::new(Arc::clone(pool), 1, 1);
+        Self { memtable, cursor: Cursor::default(), seq: 0 }
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) {
+        self.seq += 1;
+        let len = encoded_len(key.len(), value.len());
+        let mut room = self.memtable.arena().reserve(&mut self.cursor, len);
+        let meta = Meta { flags: 3, expire_at_ms: self.seq };
+        encode(room.bytes(), self.seq, meta, (key, b""), value);
+    }
+
+    fn mark(&self) -> Mark {
+        self.memtable.arena().mark(&self.cursor)
+    }
+
+    fn sorted(&self) -> Run {
+        Run::sort(Arc::clone(&self.memtable), Mark::default(), self.mark())
+    }
+}
+
+fn random(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+#[test]
+fn run_is_in_key_order_with_the_newest_first() {
+    let pool = ChunkPool::new(8 << 20);
+    let mut writer = Writer::new(&pool);
+    let mut model = Vec::new();
+    let mut state = 0x1234_5678_9abc_def1;
+    for i in 0..20_000_u64 {
+        let len = random(&mut state) % 12;
+        let mut key = b"shared/".to_vec();
+        key.extend((0..len).map(|_| (random(&mut state) % 3) as u8));
+        let value = vec![i as u8; (random(&mut state) % 300) as usize];
+        writer.put(&key, &value);
+        model.push((key, i + 1, value));
+    }
+    model.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    let run = writer.sorted();
+    assert_eq!(run.len(), model.len());
+    for (i, (key, seq, value)) in model.iter().enumerate() {
+        let record = run.record(i);
+        assert_eq!((record.key, record.seq, record.value), (&key[..], *seq, &value[..]));
+        assert_eq!(record.meta, Meta { flags: 3, expire_at_ms: *seq });
+    }
+    let (key, newest, _) = &model[0];
+    assert_eq!(run.get(key, Seq::MAX).map(|r| r.seq), Some(*newest));
+    let oldest = model.iter().filter(|v| v.0 == *key).map(|v| v.1).min().expect("at least one");
+    assert_eq!(run.get(key, oldest).map(|r| r.seq), Some(oldest));
+    assert!(run.get(key, oldest - 1).is_none());
+    assert!(run.get(b"shared", Seq::MAX).is_none());
+}
+
+#[test]
+fn keys_that_differ_by_trailing_zeros_are_told_apart() {
+    let pool = ChunkPool::new(1 << 20);
+    let mut writer = Writer::new(&pool);
+    for key in [b"a\0\0".as_slice(), b"a", b"a\0", b""] {
+        writer.put(key, key);
+    }
+    let run = writer.sorted();
+    let keys: Vec<&[u8]> = (0..run.len()).map(|i| run.record(i).key).collect();
+    assert_eq!(keys, [b"".as_slice(), b"a", b"a\0", b"a\0\0"]);
+}
+
+#[test]
+fn large_records_get_a_chunk_of_their_own_and_order_still_holds() {
+    let pool = ChunkPool::new(1 << 20);
+    let mut writer = Writer::new(&pool);
+    let large = vec![7; 3 << 20];
+    writer.put(b"b", &large);
+    writer.put(b"a", b"small");
+    writer.put(b"c", &large);
+    let run = writer.sorted();
+    assert_eq!(run.record(0).key, b"a");
+    assert_eq!(run.record(2).value.len(), large.len());
+    assert!(pool.held_bytes() >= 7 << 20);
+}
+
+#[test]
+fn dropped_arena_gives_its_chunks_to_the_next() {
+    let pool = ChunkPool::new(4 << 20);
+    let mut writer = Writer::new(&pool);
+    for _ in 0..3000 {
+        writer.put(b"key", &[1; 1000]);
+    }
+    let held = pool.held_bytes();
+    drop(writer);
+    let mut writer = Writer::new(&pool);
+    for _ in 0..3000 {
+        writer.put(b"key", &[2; 1000]);
+    }
+    assert_eq!(pool.held_bytes(), held, "no fresh memory was taken");
+    assert_eq!(writer.sorted().record(0).value, [2; 1000]);
+}
+
+#[test]
+fn ordered_through_sorts_only_what_is_new_and_misses_nothing() {
+    let pool = ChunkPool::new(4 << 20);
+    let mut writer = Writer::new(&pool);
+    for round in 0..30_u8 {
+        for i in 0..100_u8 {
+            writer.put(&[i, round], &[round; 500]);
+        }
+        let runs = writer.memtable.ordered_through(writer.mark());
+        let records: usize = runs.iter().map(|run| run.len()).sum();
+        assert_eq!(records, 100 * (usize::from(round) + 1));
+        assert!(runs.len() <= ORDERED_RUNS_MAX + 1);
+    }
+    let again = writer.memtable.ordered_through(writer.mark());
+    let before = again.len();
+    assert_eq!(writer.memtable.ordered_through(writer.mark()).len(), before);
+}

@@ -1,0 +1,248 @@
+//! The background threads: flush, compaction, cold reads.
+
+use super::engine::{Engine, EngineError};
+use super::flush::EngineGraves;
+use super::freeze::FlushJob;
+use super::options::SyncPolicy;
+use crate::tree::{self, CompactionContext};
+use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long an idle background thread sleeps before it looks by itself.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Pause after a failed flush or compaction before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Signals {
+    flush: bool,
+    freeze: bool,
+    compact: bool,
+}
+
+/// Signals to the background threads, and their handles.
+#[derive(Default)]
+pub(super) struct Background {
+    signals: Mutex<Signals>,
+    changed: Condvar,
+    stop: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Flush attempts finished, for those who wait for one.
+    rounds: AtomicU64,
+    round_done: Condvar,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Background {
+    pub(super) fn wake_flush(&self) {
+        self.signals.lock().flush = true;
+        self.changed.notify_all();
+    }
+
+    /// The memtable pins more than the DRAM table can spare: freeze before it is full (N10).
+    pub(super) fn freeze_early(&self) {
+        let mut signals = self.signals.lock();
+        if !signals.freeze {
+            signals.freeze = true;
+            signals.flush = true;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn wake_compaction(&self) {
+        self.signals.lock().compact = true;
+        self.changed.notify_all();
+    }
+
+    /// The last error of a flush or compaction, while it lasts.
+    pub(super) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().clone()
+    }
+
+    fn wait(&self, ready: impl Fn(&mut Signals) -> bool) {
+        let mut signals = self.signals.lock();
+        if !ready(&mut signals) && !self.stop.load(Ordering::Acquire) {
+            self.changed.wait_for(&mut signals, IDLE);
+            ready(&mut signals);
+        }
+    }
+}
+
+impl Engine {
+    /// Starts the threads that read cold keys; replay needs them already.
+    pub(super) fn start_cold_reads(&self) {
+        for number in 0..self.inner().cold.threads {
+            self.spawn(&format!("cold-read-{number}"), |engine| engine.run_cold_reads());
+        }
+    }
+
+    /// Starts flush and compaction.
+    pub(super) fn start_background(&self) {
+        self.spawn("flush", Self::run_flush);
+        self.spawn("compaction", Self::run_compaction);
+    }
+
+    /// A panic in a worker poisons the store: writes stop, reads go on, INFO says why.
+    fn spawn(&self, name: &str, work: fn(&Self)) {
+        let engine = self.clone();
+        let label = name.to_owned();
+        let body = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&engine))) {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+                engine.inner().poison(&format!("thread {label} panicked: {text}"));
+            }
+        };
+        match std::thread::Builder::new().name(name.to_owned()).spawn(body) {
+            Ok(handle) => self.inner().background.threads.lock().push(handle),
+            Err(error) => self.inner().poison(&format!("cannot start thread {name}: {error}")),
+        }
+    }
+
+    fn run_flush(&self) {
+        let inner = self.inner();
+        let background = &inner.background;
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.flush));
+            let early = std::mem::take(&mut background.signals.lock().freeze);
+            let used = inner.superversion.load().active.arena().used_bytes();
+            let full = used >= inner.options.memtable_bytes || (early && used > 0);
+            if full || self.log_has_failed() {
+                self.flush_now_or_report();
+            }
+            self.sweep_dead_namespaces();
+            self.adjust_memory_bound();
+        }
+    }
+
+    fn flush_now_or_report(&self) {
+        let background = &self.inner().background;
+        match self.flush_now() {
+            Ok(()) => *background.last_error.lock() = None,
+            Err(error) => {
+                *background.last_error.lock() = Some(error.to_string());
+                let mut signals = background.signals.lock();
+                background.round_done.wait_for(&mut signals, RETRY);
+            }
+        }
+    }
+
+    /// Freezes and flushes the active memtable, and installs the result. One at a time.
+    pub(super) fn flush_now(&self) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let mut pending = inner.pending_flush.lock();
+        self.flush_pending(&mut pending)?;
+        let failed = self.log_has_failed();
+        *pending = self.freeze()?;
+        self.flush_pending(&mut pending)?;
+        if failed {
+            self.heal_log()?;
+        }
+        inner.background.rounds.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+        if let Some(job) = pending.as_ref() {
+            self.flush(job)?;
+            *pending = None;
+            self.sweep_graves();
+        }
+        Ok(())
+    }
+
+    fn run_compaction(&self) {
+        let inner = self.inner();
+        let background = &inner.background;
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.compact));
+            loop {
+                if background.stop.load(Ordering::Acquire) {
+                    return;
+                }
+                match self.compact_once() {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        *background.last_error.lock() = Some(error.to_string());
+                        let mut signals = background.signals.lock();
+                        background.round_done.wait_for(&mut signals, RETRY);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs the most urgent compaction; false when none is due.
+    fn compact_once(&self) -> Result<bool, EngineError> {
+        let inner = self.inner();
+        // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
+        // every grave that a merge may use is durable too.
+        let now = inner.mark.load(Ordering::Acquire);
+        let version = inner.versions.current();
+        let Some(job) = tree::pick_compaction(&version, &inner.compaction_options()) else {
+            return Ok(false);
+        };
+        let snapshots = self.snapshots_through(now);
+        let dead = self.droppable_ids(now);
+        let graves = EngineGraves::new(self);
+        let context = CompactionContext {
+            versions: &inner.versions,
+            snapshots: &snapshots,
+            graves: &graves,
+            dead_ids: &dead,
+            stop: &inner.background.stop,
+            sync: inner.policy() != SyncPolicy::Off,
+        };
+        let outcome = tree::compact(&job, &context)?;
+        debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
+        let version = inner.versions.apply(&outcome.edit)?;
+        self.change_superversion(|superversion| superversion.version = version);
+        inner.compactions.fetch_add(1, Ordering::Relaxed);
+        self.forget_dead_ids();
+        Ok(true)
+    }
+
+    /// Flushes memtables, syncs log and manifest, stops the background threads.
+    pub fn close(&self) -> Result<(), EngineError> {
+        let inner = self.inner();
+        if inner.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let flushed = self.flush_now();
+        let background = &inner.background;
+        background.stop.store(true, Ordering::Release);
+        inner.cold.stop();
+        background.wake_compaction();
+        background.round_done.notify_all();
+        for thread in std::mem::take(&mut *background.threads.lock()) {
+            // A thread that panicked has poisoned the store already.
+            let _ = thread.join();
+        }
+        if let Some(log) = inner.log.swap(None).and_then(std::sync::Arc::into_inner) {
+            log.close()?;
+        }
+        flushed
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Stops without a last flush, as a killed process would; what the log has synced stays.
+    pub(super) fn abandon(&self) {
+        let inner = self.inner();
+        inner.closed.store(true, Ordering::Release);
+        inner.background.stop.store(true, Ordering::Release);
+        inner.cold.stop();
+        inner.background.wake_compaction();
+        for thread in std::mem::take(&mut *inner.background.threads.lock()) {
+            thread.join().expect("background threads do not panic");
+        }
+        inner.log.store(None);
+    }
+}

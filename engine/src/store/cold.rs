@@ -1,0 +1,390 @@
+//! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
+
+use super::engine::{Engine, EngineError};
+use super::load::{Load, LoadState};
+use super::namespace;
+use super::shard::{ShardState, Unresolved, shard_of};
+use super::tx::OwnedKey;
+use crate::key::{Key, Meta, Seq};
+use crate::tree;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// What is known about a key that is not in the DRAM table, without I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// It was found in a sorted memtable and is in the DRAM table now.
+    Filled,
+    /// It has no value.
+    Absent,
+    /// A device must be asked.
+    Cold,
+}
+
+/// The same for a blind overwrite, which wants to know only whether there was something to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Existence {
+    No,
+    Yes(Meta),
+    Maybe,
+}
+
+/// The generation of entries that came from files or sorted memtables: never pinned.
+pub(super) const CLEAN_GENERATION: u8 = 0;
+
+type Done = Box<dyn FnOnce(Result<LoadPin, EngineError>) + Send>;
+
+/// One call of [`Engine::load`].
+pub(super) struct Waiting {
+    engine: Engine,
+    keys: Vec<OwnedKey>,
+    missing: AtomicUsize,
+    failed: Mutex<Option<EngineError>>,
+    done: Mutex<Option<Done>>,
+}
+
+/// A reference to a call that waits.
+pub(super) type Waiter = Arc<Waiting>;
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    fn one_done(&self, error: Option<EngineError>) {
+        if let Some(error) = error {
+            self.failed.lock().get_or_insert(error);
+        }
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(done) = self.done.lock().take()
+        {
+            let pin = LoadPin { engine: self.engine.clone(), keys: self.keys.clone() };
+            match self.failed.lock().take() {
+                // The pin goes here, so that what was loaded beside the failed key is let go.
+                Some(error) => done(Err(error)),
+                None => done(Ok(pin)),
+            }
+        }
+    }
+}
+
+/// Keeps loaded entries in memory until dropped.
+pub struct LoadPin {
+    engine: Engine,
+    keys: Vec<OwnedKey>,
+}
+
+impl std::fmt::Debug for LoadPin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadPin").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for LoadPin {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            let mut shard = self.engine.inner().shards[shard_of(key.hash)].state.lock();
+            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+                load.pins -= 1;
+                if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
+                    shard.loads.remove(key.slot, &key.bytes);
+                }
+            }
+        }
+    }
+}
+
+struct Job {
+    key: OwnedKey,
+    ticket: u64,
+}
+
+/// Queue and figures of the cold-read threads.
+pub(super) struct ColdReads {
+    queue: Mutex<VecDeque<Job>>,
+    arrived: Condvar,
+    stop: AtomicBool,
+    tickets: AtomicU64,
+    pub(super) threads: usize,
+    pub(super) reads: AtomicU64,
+    pub(super) found: AtomicU64,
+}
+
+impl ColdReads {
+    pub(super) fn new(threads: usize) -> Self {
+        Self {
+            queue: Mutex::new(VecDeque::new()),
+            arrived: Condvar::new(),
+            stop: AtomicBool::new(false),
+            tickets: AtomicU64::new(1),
+            threads: threads.max(1),
+            reads: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let _queue = self.queue.lock();
+        self.arrived.notify_all();
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                return None;
+            }
+            if let Some(job) = queue.pop_front() {
+                return Some(job);
+            }
+            self.arrived.wait(&mut queue);
+        }
+    }
+
+    fn push(&self, jobs: impl Iterator<Item = Job>) {
+        let mut queue = self.queue.lock();
+        queue.extend(jobs);
+        self.arrived.notify_all();
+    }
+}
+
+impl Engine {
+    /// Looks beyond the DRAM table without I/O. The latch of `key` is held.
+    pub(super) fn look_beyond_table(&self, shard: &mut ShardState, key: Key<'_>) -> Beyond {
+        if shard.complete {
+            return Beyond::Absent;
+        }
+        if let Some(load) = shard.loads.get(key.slot, key.bytes)
+            && load.state == LoadState::Absent
+        {
+            return Beyond::Absent;
+        }
+        let head = namespace::head(self.inner().namespaces.id_of(key.slot));
+        if shard.graves.is_open(key.hash, (&head, key.bytes)) {
+            return Beyond::Absent;
+        }
+        let engine_key = [&head, key.bytes].concat();
+        let superversion = self.inner().superversion.load();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                self.fill(shard, key, record.meta, record.value);
+                return Beyond::Filled;
+            }
+        }
+        if tree::may_exist(&superversion.version, &engine_key) {
+            return Beyond::Cold;
+        }
+        Beyond::Absent
+    }
+
+    /// Whether a key that is not in the DRAM table has a value, without I/O. The latch is held.
+    pub(super) fn existence_beyond_table(&self, shard: &ShardState, key: Key<'_>) -> Existence {
+        if shard.complete {
+            return Existence::No;
+        }
+        let head = namespace::head(self.inner().namespaces.id_of(key.slot));
+        if shard.graves.is_open(key.hash, (&head, key.bytes)) {
+            return Existence::No;
+        }
+        let engine_key = [&head, key.bytes].concat();
+        let superversion = self.inner().superversion.load();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                return Existence::Yes(record.meta);
+            }
+        }
+        if tree::may_exist(&superversion.version, &engine_key) {
+            return Existence::Maybe;
+        }
+        Existence::No
+    }
+
+    fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
+        // Room is made first: the entry itself is clean and would be a candidate.
+        self.keep_within_bound(shard);
+        let access = self.inner().access_now();
+        shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
+        if meta.expire_at_ms != 0 {
+            shard.expiry.add(meta.expire_at_ms, key.hash);
+        }
+    }
+
+    /// Evicts entries of the shard that files or sorted memtables hold, while it is above its share
+    /// of the memory bound.
+    pub(super) fn keep_within_bound(&self, shard: &mut ShardState) {
+        let inner = self.inner();
+        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
+        let held = shard.table.bytes();
+        if held <= bound {
+            return;
+        }
+        let loads = &shard.loads;
+        let freed = shard.table.evict(held - bound, &mut |entry| {
+            !inner.is_pinned(entry.generation())
+                && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
+        });
+        if freed > 0 {
+            shard.complete = false;
+        } else {
+            inner.background.freeze_early();
+        }
+    }
+
+    /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
+    /// `done` runs once, on another thread or at once on this one, when every key is in memory (or
+    /// known absent) or a read failed. Loaded entries stay pinned until the [`LoadPin`] is dropped.
+    /// No latch may be held.
+    pub fn load(
+        &self,
+        mut keys: Vec<OwnedKey>,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) {
+        keys.sort_unstable_by(|a, b| (a.slot, &a.bytes).cmp(&(b.slot, &b.bytes)));
+        keys.dedup();
+        let waiting = Arc::new(Waiting {
+            engine: self.clone(),
+            missing: AtomicUsize::new(keys.len() + 1),
+            failed: Mutex::new(None),
+            done: Mutex::new(Some(Box::new(done))),
+            keys,
+        });
+        let inner = self.inner();
+        let mut jobs = Vec::new();
+        for key in &waiting.keys {
+            let mut shard = inner.shards[shard_of(key.hash)].state.lock();
+            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+                load.pins += 1;
+                if matches!(load.state, LoadState::Reading { .. }) {
+                    load.waiters.push(Arc::clone(&waiting));
+                    continue;
+                }
+                if load.state != LoadState::Overtaken {
+                    drop(shard);
+                    waiting.one_done(None);
+                    continue;
+                }
+            }
+            let state = if shard.table.find(key.as_key()).is_some() {
+                LoadState::Filled
+            } else {
+                match self.look_beyond_table(&mut shard, key.as_key()) {
+                    Beyond::Filled => LoadState::Filled,
+                    Beyond::Absent => LoadState::Absent,
+                    Beyond::Cold => {
+                        let ticket = inner.cold.tickets.fetch_add(1, Ordering::Relaxed);
+                        LoadState::Reading { ticket }
+                    }
+                }
+            };
+            let reading = match state {
+                LoadState::Reading { ticket } => {
+                    jobs.push(Job { key: key.clone(), ticket });
+                    true
+                }
+                _ => false,
+            };
+            match shard.loads.get_mut(key.slot, &key.bytes) {
+                Some(load) => {
+                    load.state = state;
+                    if reading {
+                        load.waiters.push(Arc::clone(&waiting));
+                    }
+                }
+                None => {
+                    let waiters = if reading { vec![Arc::clone(&waiting)] } else { Vec::new() };
+                    shard.loads.insert(key, Load { state, pins: 1, waiters });
+                }
+            }
+            drop(shard);
+            if !reading {
+                waiting.one_done(None);
+            }
+        }
+        inner.cold.push(jobs.into_iter());
+        waiting.one_done(None);
+    }
+
+    /// Loop of one cold-read thread.
+    pub(super) fn run_cold_reads(&self) {
+        while let Some(job) = self.inner().cold.next() {
+            let error = self.read_cold(&job).err();
+            let mut shard = self.inner().shards[shard_of(job.key.hash)].state.lock();
+            let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { continue };
+            let waiters = std::mem::take(&mut load.waiters);
+            if error.is_some() && load.state == (LoadState::Reading { ticket: job.ticket }) {
+                load.state = LoadState::Overtaken;
+            }
+            drop(shard);
+            for waiter in waiters {
+                waiter.one_done(error.clone());
+            }
+        }
+    }
+
+    fn read_cold(&self, job: &Job) -> Result<(), EngineError> {
+        let inner = self.inner();
+        inner.cold.reads.fetch_add(1, Ordering::Relaxed);
+        let head = namespace::head(inner.namespaces.id_of(job.key.slot));
+        let engine_key = [&head, job.key.bytes.as_slice()].concat();
+        let found = self.read_newest(&engine_key, Seq::MAX)?;
+        let mut guard = inner.shards[shard_of(job.key.hash)].state.lock();
+        let shard = &mut *guard;
+        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
+        if load.state != (LoadState::Reading { ticket: job.ticket }) {
+            return Ok(());
+        }
+        match found {
+            Some((_, meta, value)) => {
+                load.state = LoadState::Filled;
+                inner.cold.found.fetch_add(1, Ordering::Relaxed);
+                self.fill(shard, job.key.as_key(), meta, &value);
+            }
+            None => load.state = LoadState::Absent,
+        }
+        Ok(())
+    }
+
+    /// Newest version with a sequence of at most `bound` in sorted memtables and tables. Looks at no
+    /// grave: callers know that the key has none they would have to see.
+    pub(super) fn read_newest(
+        &self,
+        engine_key: &[u8],
+        bound: Seq,
+    ) -> Result<Option<(Seq, Meta, Vec<u8>)>, EngineError> {
+        let superversion = self.inner().superversion.load_full();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(engine_key, bound) {
+                return Ok(Some((record.seq, record.meta, record.value.to_vec())));
+            }
+        }
+        let found = tree::get(&superversion.version, engine_key, bound)?;
+        Ok(found.map(|version| (version.seq, version.meta, version.value.to_vec())))
+    }
+
+    /// Settles the unresolved overwrites of one shard whose latch is held (blocks on I/O).
+    pub(super) fn resolve_latched(&self, shard: &mut ShardState) -> Result<(), EngineError> {
+        let items = std::mem::take(&mut shard.unresolved);
+        self.inner().unresolved.fetch_sub(items.len() as u64, Ordering::Relaxed);
+        for item in items {
+            if let Some(meta) = self.lived_before(&item)? {
+                let count = shard.count_mut(item.slot);
+                count.keys -= 1;
+                count.expires -= i64::from(meta.expire_at_ms != 0);
+            }
+        }
+        Ok(())
+    }
+
+    /// The value that an unresolved put replaced, if there was one. No open grave was there at the
+    /// put, so its newest older version was alive.
+    pub(super) fn lived_before(&self, item: &Unresolved) -> Result<Option<Meta>, EngineError> {
+        let head = namespace::head(item.namespace);
+        let engine_key = [head.as_slice(), &item.key].concat();
+        Ok(self.read_newest(&engine_key, item.seq - 1)?.map(|(_, meta, _)| meta))
+    }
+}

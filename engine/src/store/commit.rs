@@ -1,0 +1,61 @@
+//! What the commit mutex guards: sequences, the log buffer, the active arena's end.
+
+use crate::key::Seq;
+use crate::memtable::{Cursor, Mark, Memtable, Room};
+use sexton_persistence::aof::LogBuffer;
+use std::sync::Arc;
+
+/// The state of the one short critical section of a write.
+pub(super) struct CommitState {
+    /// The next sequence to hand out.
+    pub(super) next_seq: Seq,
+    /// Where log bytes go.
+    pub(super) log: LogBuffer,
+    /// False with `appendonly no`, and during replay.
+    pub(super) log_on: bool,
+    memtable: Arc<Memtable>,
+    cursor: Cursor,
+    full_at_bytes: u64,
+    full_told: bool,
+}
+
+impl CommitState {
+    pub(super) fn new(
+        next_seq: Seq,
+        log: LogBuffer,
+        memtable: Arc<Memtable>,
+        full_at_bytes: u64,
+    ) -> Self {
+        let cursor = Cursor::default();
+        Self { next_seq, log, log_on: false, memtable, cursor, full_at_bytes, full_told: false }
+    }
+
+    /// Room for records in the active arena.
+    pub(super) fn reserve(&mut self, bytes: usize) -> Room {
+        self.memtable.arena().reserve(&mut self.cursor, bytes)
+    }
+
+    /// True once a memtable, when it has reached the size at which it is frozen.
+    pub(super) fn just_filled(&mut self) -> bool {
+        let full = self.memtable.arena().used_bytes() >= self.full_at_bytes;
+        full && !std::mem::replace(&mut self.full_told, full)
+    }
+
+    /// End of the active arena. Right for readers when all latches are held.
+    pub(super) fn mark(&self) -> Mark {
+        self.memtable.arena().mark(&self.cursor)
+    }
+
+    /// Makes `next` the active memtable and cuts the log at the last sequence, which is the answer
+    /// (N1). All latches are held.
+    pub(super) fn rotate(&mut self, next: Arc<Memtable>) -> Seq {
+        let m = self.next_seq - 1;
+        self.memtable = next;
+        self.cursor = Cursor::default();
+        self.full_told = false;
+        if self.log_on {
+            self.log.cut(m);
+        }
+        m
+    }
+}

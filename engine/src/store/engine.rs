@@ -1,0 +1,379 @@
+//! The engine handle, what it shares, and the small operations on it.
+
+use super::background::Background;
+use super::cold::ColdReads;
+use super::commit::CommitState;
+use super::freeze::FlushJob;
+use super::namespace::{Namespaces, SLOTS};
+use super::options::{EngineOptions, SyncPolicy};
+use super::pins::Pins;
+use super::shard::{SHARDS, Shard, ShardState, shard_of};
+use super::superversion::SuperVersion;
+use super::tx::{Latched, Tx, TxBuf};
+use crate::dram::PagePool;
+use crate::key::{Seq, Slot};
+use crate::memtable::ChunkPool;
+use crate::tree::VersionSet;
+use arc_swap::{ArcSwap, ArcSwapOption};
+use parking_lot::{Mutex, MutexGuard};
+use sexton_persistence::aof::Log;
+use std::fmt;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Why the engine cannot do what was asked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A medium failed; the text names operation, file and offset.
+    Storage(String),
+    /// A file is damaged; the text names file, offset, expected and found.
+    Corrupt(String),
+    /// A background worker panicked: writes are refused, reads go on.
+    Poisoned(String),
+    /// The log could not be replayed.
+    Replay(String),
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(text) | Self::Corrupt(text) => f.write_str(text),
+            Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
+            Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<sexton_persistence::device::StorageError> for EngineError {
+    fn from(error: sexton_persistence::device::StorageError) -> Self {
+        Self::Storage(error.to_string())
+    }
+}
+
+/// Words of the table that says which write a reply must wait for (N13).
+const WRITE_WORDS: usize = 4096;
+
+/// A namespace that died and whose entries are still in memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeadSlot {
+    pub(super) slot: Slot,
+    pub(super) id: u64,
+    pub(super) d: Seq,
+}
+
+pub(super) struct Inner {
+    pub(super) options: EngineOptions,
+    hasher: foldhash::fast::FixedState,
+    pub(super) shards: Box<[Shard]>,
+    pub(super) commit: Mutex<CommitState>,
+    pub(super) namespaces: Namespaces,
+    pub(super) superversion: ArcSwap<SuperVersion>,
+    /// Serialises changes of `superversion`.
+    pub(super) superversion_change: Mutex<()>,
+    pub(super) versions: VersionSet,
+    pub(super) pool: Arc<ChunkPool>,
+    pub(super) log: ArcSwapOption<Log>,
+    policy: AtomicU8,
+    last_write: Box<[AtomicU64]>,
+    generation: AtomicU8,
+    /// One bit a generation: entries changed in it may not be evicted (N10).
+    pinned_generations: [AtomicU64; 4],
+    pub(super) pins: Pins,
+    /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
+    pub(super) resolver: Mutex<()>,
+    pub(super) unresolved: AtomicU64,
+    pub(super) cold: ColdReads,
+    pub(super) background: Background,
+    /// Bytes one shard of the DRAM table may hold; `usize::MAX` without `maxmemory`.
+    pub(super) shard_bound_bytes: AtomicUsize,
+    pub(super) dead_slots: Mutex<Vec<DeadSlot>>,
+    /// Namespace ids that died and that files may still hold, each with its sequence (N7).
+    pub(super) dead: Mutex<Vec<(u64, Seq)>>,
+    /// The last installed recovery mark (N1).
+    pub(super) mark: AtomicU64,
+    /// What was frozen and could not be flushed yet.
+    pub(super) pending_flush: Mutex<Option<FlushJob>>,
+    pub(super) checkpoint_file: Mutex<Option<String>>,
+    pub(super) flushes: AtomicU64,
+    pub(super) compactions: AtomicU64,
+    pub(super) memory_bound_bytes: AtomicU64,
+    pub(super) due_shard: AtomicU32,
+    kick_wanted: AtomicBool,
+    pub(super) pages: Arc<PagePool>,
+    access_now: AtomicU32,
+    pub(super) poison: OnceLock<String>,
+    pub(super) closed: AtomicBool,
+    pub(super) durable_callbacks: Mutex<Vec<Box<dyn Fn(Seq) + Send + Sync>>>,
+}
+
+/// A handle to one open store; clones share it.
+#[derive(Clone)]
+pub struct Engine(pub(super) Arc<Inner>);
+
+pub(super) struct Parts {
+    pub(super) options: EngineOptions,
+    pub(super) shards: Box<[Shard]>,
+    pub(super) commit: CommitState,
+    pub(super) namespaces: Namespaces,
+    pub(super) superversion: SuperVersion,
+    pub(super) versions: VersionSet,
+    pub(super) pool: Arc<ChunkPool>,
+}
+
+impl Inner {
+    pub(super) fn new(parts: Parts, pages: Arc<PagePool>) -> Self {
+        let generation = parts.superversion.active.generation;
+        let cold = ColdReads::new(parts.options.cold_read_threads);
+        let inner = Self {
+            hasher: foldhash::fast::FixedState::with_seed(0x5e87_0a11),
+            shards: parts.shards,
+            commit: Mutex::new(parts.commit),
+            namespaces: parts.namespaces,
+            superversion: ArcSwap::from_pointee(parts.superversion),
+            superversion_change: Mutex::new(()),
+            versions: parts.versions,
+            pool: parts.pool,
+            log: ArcSwapOption::empty(),
+            policy: AtomicU8::new(parts.options.sync_policy as u8),
+            last_write: (0..WRITE_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            generation: AtomicU8::new(generation),
+            pinned_generations: Default::default(),
+            pins: Pins::default(),
+            resolver: Mutex::new(()),
+            unresolved: AtomicU64::new(0),
+            cold,
+            background: Background::default(),
+            shard_bound_bytes: AtomicUsize::new(usize::MAX),
+            dead_slots: Mutex::new(Vec::new()),
+            dead: Mutex::new(Vec::new()),
+            mark: AtomicU64::new(0),
+            pending_flush: Mutex::new(None),
+            checkpoint_file: Mutex::new(None),
+            flushes: AtomicU64::new(0),
+            compactions: AtomicU64::new(0),
+            memory_bound_bytes: AtomicU64::new(parts.options.memory_bound_bytes),
+            due_shard: AtomicU32::new(0),
+            kick_wanted: AtomicBool::new(false),
+            pages,
+            access_now: AtomicU32::new(0),
+            poison: OnceLock::new(),
+            closed: AtomicBool::new(false),
+            durable_callbacks: Mutex::new(Vec::new()),
+            options: parts.options,
+        };
+        inner.pin_generation(generation);
+        inner
+    }
+
+    pub(super) fn active_generation(&self) -> u8 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Makes `generation` the active one. All latches are held.
+    pub(super) fn set_generation(&self, generation: u8) {
+        self.pin_generation(generation);
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    fn pin_generation(&self, generation: u8) {
+        let word = &self.pinned_generations[usize::from(generation >> 6)];
+        word.fetch_or(1 << (generation & 63), Ordering::AcqRel);
+    }
+
+    /// The memtable of this generation is sorted: its entries may be evicted.
+    pub(super) fn unpin_generation(&self, generation: u8) {
+        let word = &self.pinned_generations[usize::from(generation >> 6)];
+        word.fetch_and(!(1 << (generation & 63)), Ordering::AcqRel);
+    }
+
+    pub(super) fn is_pinned(&self, generation: u8) -> bool {
+        let word = &self.pinned_generations[usize::from(generation >> 6)];
+        word.load(Ordering::Acquire) >> (generation & 63) & 1 == 1
+    }
+
+    /// The access field that new entries get.
+    pub(super) fn access_now(&self) -> u32 {
+        self.access_now.load(Ordering::Relaxed)
+    }
+
+    /// The log buffer was empty before this commit: its thread must be woken after the batch.
+    pub(super) fn log_wants_kick(&self) {
+        self.kick_wanted.store(true, Ordering::Release);
+    }
+
+    /// Makes every word at least `seq`.
+    pub(super) fn raise_write_words(&self, seq: Seq) {
+        for word in &self.last_write {
+            word.fetch_max(seq, Ordering::Release);
+        }
+    }
+
+    pub(super) fn note_write(&self, hash: u64, seq: Seq) {
+        self.last_write[hash as usize % WRITE_WORDS].fetch_max(seq, Ordering::Release);
+    }
+
+    pub(super) fn note_dead(&self, slot: Slot, id: u64, d: Seq) {
+        self.dead_slots.lock().push(DeadSlot { slot, id, d });
+        self.dead.lock().push((id, d));
+        self.background.wake_flush();
+    }
+
+    /// The first panic or lost write of a worker: writes stop, reads go on.
+    pub(super) fn poison(&self, reason: &str) {
+        let _ = self.poison.set(reason.to_owned());
+    }
+
+    /// All latches in ascending order: nothing is half applied while the answer lives.
+    pub(super) fn barrier(&self) -> Vec<MutexGuard<'_, ShardState>> {
+        self.shards.iter().map(|shard| shard.state.lock()).collect()
+    }
+
+    pub(super) fn policy(&self) -> SyncPolicy {
+        SyncPolicy::from_u8(self.policy.load(Ordering::Acquire))
+    }
+
+    pub(super) fn store_policy(&self, policy: SyncPolicy) {
+        self.policy.store(policy as u8, Ordering::Release);
+    }
+
+    pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        self.hasher.hash_one(key)
+    }
+
+    /// Highest sequence that survives a crash together with everything before it (N2, N3).
+    pub(super) fn durable(&self) -> Seq {
+        if self.policy() == SyncPolicy::Off {
+            return self.commit.lock().next_seq - 1;
+        }
+        let logged = self.log.load().as_ref().map_or(0, |log| log.durable());
+        logged.max(self.mark.load(Ordering::Acquire))
+    }
+}
+
+impl Engine {
+    pub(super) fn inner(&self) -> &Inner {
+        &self.0
+    }
+
+    /// Hash of a user's key; the same for the life of the process.
+    #[must_use]
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> u64 {
+        self.0.hash(key)
+    }
+
+    /// The slot of logical database `db`. Changes only while all latches are held, so a value read
+    /// before latching must be read again under the latch.
+    #[must_use]
+    pub fn slot_of(&self, db: usize) -> Slot {
+        self.0.namespaces.slot_of(db)
+    }
+
+    /// Number of logical databases.
+    #[must_use]
+    pub fn databases(&self) -> usize {
+        self.0.namespaces.databases()
+    }
+
+    /// Hint: the bucket of `hash` will be looked at soon (first pass of a batch).
+    #[inline]
+    pub fn prefetch_bucket(&self, hash: u64) {
+        self.0.shards[shard_of(hash)].hint.prefetch_bucket(hash);
+    }
+
+    /// Hint: the entry of `hash` will be looked at soon (second pass of a batch).
+    #[inline]
+    pub fn prefetch_entry(&self, hash: u64) {
+        self.0.shards[shard_of(hash)].hint.prefetch_entry(hash);
+    }
+
+    /// Takes the latches and starts a transaction.
+    pub fn begin<'e>(&'e self, latched: Latched<'_>, buf: &'e mut TxBuf) -> Tx<'e> {
+        Tx::begin(self, latched, buf)
+    }
+
+    /// The access field that entries get when they are written or loaded (24 bits).
+    pub fn set_access_now(&self, access: u32) {
+        self.0.access_now.store(access & 0xff_ffff, Ordering::Relaxed);
+    }
+
+    /// Highest sequence below which everything survives a crash.
+    #[must_use]
+    pub fn durable(&self) -> Seq {
+        self.0.durable()
+    }
+
+    /// Last write sequence among the keys that share this hash's word (N13): a reply about the key
+    /// may leave when `durable()` has reached it.
+    #[must_use]
+    pub fn last_write(&self, hash: u64) -> Seq {
+        self.0.last_write[hash as usize % WRITE_WORDS].load(Ordering::Acquire)
+    }
+
+    /// Last sequence handed out; replies about the whole key space wait for it under `always`.
+    #[must_use]
+    pub fn last_seq(&self) -> Seq {
+        self.0.commit.lock().next_seq - 1
+    }
+
+    /// Registers a callback that runs (on the log thread) each time `durable()` moves.
+    pub fn on_durable(&self, callback: impl Fn(Seq) + Send + Sync + 'static) {
+        self.0.durable_callbacks.lock().push(Box::new(callback));
+    }
+
+    /// Tells the log thread that a batch of commits is complete (under `always` it syncs now). To be
+    /// called once a batch: waking it at the first commit would sync that one alone.
+    pub fn kick_log(&self) {
+        if self.0.kick_wanted.load(Ordering::Relaxed)
+            && self.0.kick_wanted.swap(false, Ordering::AcqRel)
+            && let Some(log) = self.0.log.load().as_ref()
+        {
+            log.kick();
+        }
+    }
+
+    /// The current sync policy.
+    #[must_use]
+    pub fn sync_policy(&self) -> SyncPolicy {
+        self.0.policy()
+    }
+
+    /// `Some(reason)` while writes must be refused (failed log: MISCONF; poisoned store).
+    #[must_use]
+    pub fn write_refusal(&self) -> Option<String> {
+        if let Some(reason) = self.0.poison.get() {
+            return Some(format!("the store is poisoned: {reason}"));
+        }
+        self.0.log.load().as_ref().and_then(|log| log.failure())
+    }
+
+    /// True while writers must wait: log buffer full or unsynced for too long (N14), flushes
+    /// behind, or too many unresolved overwrites (N9). Park the connection and ask again in a
+    /// millisecond.
+    #[must_use]
+    pub fn must_wait(&self) -> bool {
+        let inner = &self.0;
+        inner.superversion.load().active.arena().used_bytes() >= 2 * inner.options.memtable_bytes
+            || inner.unresolved.load(Ordering::Relaxed) > inner.options.unresolved_max
+            || inner.log.load().as_ref().is_some_and(|log| log.must_wait())
+    }
+
+    /// Number of slots of namespaces; an upper bound of logical databases.
+    pub const DATABASES_MAX: usize = SLOTS / 2;
+}
+
+impl Inner {
+    pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {
+        crate::tree::CompactionOptions::default()
+    }
+}
+
+impl Engine {
+    pub(super) fn compaction_debt_bytes(&self) -> u64 {
+        crate::tree::debt(&self.0.versions.current(), &self.0.compaction_options())
+    }
+}

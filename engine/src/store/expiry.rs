@@ -1,0 +1,58 @@
+//! Due times of keys in memory (N11).
+//!
+//! Each shard has a heap of (due time, hash of the key). An item is never taken out when an expiry
+//! changes: when it comes up, the entry with that hash tells whether it is still due then. Keys that
+//! are not in memory any more are found by the expiry index of the tables.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// The due times of one shard.
+#[derive(Default)]
+pub(super) struct Wheel {
+    heap: BinaryHeap<Reverse<(u64, u64)>>,
+}
+
+impl Wheel {
+    /// Notes that the key with this hash is due at `at_ms`.
+    pub(super) fn add(&mut self, at_ms: u64, hash: u64) {
+        self.heap.push(Reverse((at_ms, hash)));
+    }
+
+    /// Takes the next item that is due, as its hash.
+    pub(super) fn pop_due(&mut self, now_ms: u64) -> Option<u64> {
+        let Reverse((at_ms, _)) = self.heap.peek()?;
+        if *at_ms > now_ms {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((_, hash))| hash)
+    }
+
+    /// Forgets everything (after FLUSHALL).
+    pub(super) fn clear(&mut self) {
+        self.heap = BinaryHeap::new();
+    }
+
+    /// Number of items, stale ones included.
+    pub(super) fn len(&self) -> usize {
+        self.heap.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn due_items_come_in_order_and_not_before_their_time() {
+        let mut wheel = Wheel::default();
+        wheel.add(30, 3);
+        wheel.add(10, 1);
+        wheel.add(20, 2);
+        assert_eq!(wheel.pop_due(9), None);
+        assert_eq!(wheel.pop_due(20), Some(1));
+        assert_eq!(wheel.pop_due(20), Some(2));
+        assert_eq!(wheel.pop_due(20), None);
+        assert_eq!(wheel.len(), 1);
+    }
+}

@@ -1,0 +1,199 @@
+//! Flushing a frozen memtable: one table, one cemetery checkpoint, one manifest edit (N1).
+
+use super::engine::{Engine, EngineError};
+use super::freeze::FlushJob;
+use super::namespace::{self, HEAD_BYTES, KIND_EXPIRY};
+use super::options::SyncPolicy;
+use crate::cemetery::Checkpoint;
+use crate::key::{Meta, Seq};
+use crate::memtable::Run;
+use crate::table::Table;
+use crate::tree::{Graves, KeepRule, MarkEdit, TableWriter, VersionEdit};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// D(k, s) for merges, asked shard by shard.
+pub(super) struct EngineGraves<'e> {
+    pub(super) engine: &'e Engine,
+    any: bool,
+}
+
+impl<'e> EngineGraves<'e> {
+    pub(super) fn new(engine: &'e Engine) -> Self {
+        let any = engine.inner().shards.iter().any(|s| s.graves.load(Ordering::Acquire) > 0);
+        Self { engine, any }
+    }
+}
+
+impl Graves for EngineGraves<'_> {
+    fn is_empty(&self) -> bool {
+        !self.any
+    }
+
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        let (_, user) = namespace::split(key)?;
+        self.engine.newest_grave(self.engine.hash(user), key, s)
+    }
+}
+
+impl Engine {
+    /// Writes and installs what was frozen. On an error nothing is installed and the memtable stays
+    /// readable; the caller tries again or stops writes.
+    pub(super) fn flush(&self, job: &FlushJob) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let m = job.pin.seq();
+        let run = job.frozen.run.as_ref().expect("a flush job is sorted");
+        let table = self.write_table(run, m)?;
+        self.wait_durable(m)?;
+        let checkpoint = self.write_checkpoint(m)?;
+        let counts = job.counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64));
+        let mark = MarkEdit {
+            m,
+            checkpoint: checkpoint.clone(),
+            namespaces: job.namespaces.clone(),
+            counts: counts.collect(),
+            dead: inner.dead.lock().iter().filter(|dead| dead.1 <= m).copied().collect(),
+        };
+        let mut edit = VersionEdit::mark(mark);
+        if let Some(table) = &table {
+            edit.add(0, Arc::clone(table));
+        }
+        let version = inner.versions.apply(&edit)?;
+        self.change_superversion(|superversion| {
+            superversion.frozen.retain(|frozen| frozen.m != m);
+            superversion.version = version;
+        });
+        inner.mark.store(m, Ordering::Release);
+        inner.flushes.fetch_add(1, Ordering::Relaxed);
+        self.remove_old_checkpoints(&checkpoint);
+        if let Some(log) = inner.log.load().as_ref() {
+            log.retire_through(m)?;
+        }
+        self.durable_moved();
+        inner.background.wake_compaction();
+        Ok(())
+    }
+
+    /// The live versions of a run as a table of level 0; `None` when nothing lives.
+    fn write_table(&self, run: &Arc<Run>, m: Seq) -> Result<Option<Arc<Table>>, EngineError> {
+        let inner = self.inner();
+        let snapshots = self.snapshots_through(m);
+        let graves = EngineGraves::new(self);
+        let mut rule = KeepRule::new(&snapshots, &graves);
+        let mut builder: Option<TableWriter> = None;
+        let mut expiring: Vec<(u64, usize)> = Vec::new();
+        for index in 0..run.len() {
+            let record = run.record(index);
+            if !rule.keeps(record.key, record.seq) {
+                continue;
+            }
+            let builder = match &mut builder {
+                Some(builder) => builder,
+                None => builder.insert(inner.versions.new_table(0)?),
+            };
+            builder.add(record.key, record.seq, record.meta, record.value)?;
+            if record.meta.expire_at_ms != 0 {
+                expiring.push((record.meta.expire_at_ms, index));
+            }
+        }
+        let Some(mut builder) = builder else { return Ok(None) };
+        self.add_expiry_records(&mut builder, run, expiring)?;
+        let sync = inner.policy() != SyncPolicy::Off;
+        Ok(Some(builder.finish(rule.buried_through(), sync)?))
+    }
+
+    /// Index records `T | time | root key`, for the keys that still carry that expiry (N11).
+    fn add_expiry_records(
+        &self,
+        builder: &mut TableWriter,
+        run: &Run,
+        mut expiring: Vec<(u64, usize)>,
+    ) -> Result<(), EngineError> {
+        expiring.sort_unstable();
+        let mut key = Vec::new();
+        for (at_ms, index) in expiring {
+            let record = run.record(index);
+            key.clear();
+            key.push(KIND_EXPIRY);
+            key.extend_from_slice(&at_ms.to_be_bytes());
+            key.extend_from_slice(record.key);
+            builder.add(&key, record.seq, Meta::default(), b"")?;
+        }
+        Ok(())
+    }
+
+    /// Rule D1: nothing is installed before the log up to its newest sequence is durable.
+    fn wait_durable(&self, m: Seq) -> Result<(), EngineError> {
+        if self.inner().policy() == SyncPolicy::Off {
+            return Ok(());
+        }
+        match self.inner().log.load().as_ref() {
+            // N2: the flush is self-contained: with table and checkpoint installed in one edit,
+            // everything up to m is durable without the log.
+            Some(log) if log.failure().is_some() => Ok(()),
+            Some(log) => match log.sync_through(m) {
+                Err(_) if log.failure().is_some() => Ok(()),
+                result => Ok(result?),
+            },
+            // Replay: what is replayed was read from the device.
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn log_has_failed(&self) -> bool {
+        self.inner().log.load().as_ref().is_some_and(|log| log.failure().is_some())
+    }
+
+    /// After a failure of the log, with everything it had taken by then in files (the memtable was
+    /// frozen after the failure): it goes on in a fresh segment (N2).
+    pub(super) fn heal_log(&self) -> Result<(), EngineError> {
+        let inner = self.inner();
+        if let Some(log) = inner.log.load().as_ref() {
+            log.resume_on_fresh_segment(inner.mark.load(Ordering::Acquire))?;
+            self.durable_moved();
+        }
+        Ok(())
+    }
+
+    /// Rule D2: the graves open as of m, sorted, synced before the manifest names them.
+    fn write_checkpoint(&self, m: Seq) -> Result<Option<String>, EngineError> {
+        let inner = self.inner();
+        let mut graves = Vec::new();
+        for shard in &inner.shards {
+            let state = shard.state.lock();
+            graves.extend(state.graves.open_as_of(m).map(|g| (g.key.clone(), g.d)));
+        }
+        if graves.is_empty() {
+            return Ok(None);
+        }
+        graves.sort_unstable();
+        let name = format!("{:06}.graves", inner.versions.new_file_number());
+        let path = inner.tree_dir().join(&name);
+        Checkpoint { c: m, graves }.write(&*inner.options.storage, &path)?;
+        inner.options.storage.sync_dir(&inner.tree_dir())?;
+        Ok(Some(name))
+    }
+
+    fn remove_old_checkpoints(&self, current: &Option<String>) {
+        let inner = self.inner();
+        let mut held = inner.checkpoint_file.lock();
+        let old = std::mem::replace(&mut *held, current.clone());
+        if let Some(old) = old.filter(|old| Some(old) != current.as_ref()) {
+            // A file that cannot be removed now is removed at the next open.
+            let _ = inner.options.storage.remove(&inner.tree_dir().join(old));
+        }
+    }
+}
+
+impl super::engine::Inner {
+    pub(super) fn tree_dir(&self) -> PathBuf {
+        self.options.dir.join("tree")
+    }
+}
+
+/// True for keys of root records.
+#[must_use]
+pub(super) fn is_root(key: &[u8]) -> bool {
+    key.len() >= HEAD_BYTES && key[0] == namespace::KIND_ROOT
+}

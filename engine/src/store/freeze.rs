@@ -1,0 +1,143 @@
+//! Freezing the active memtable: the barrier at which a recovery mark is born (N1).
+
+use super::engine::{Engine, EngineError};
+use super::pins::Pin;
+use super::shard::{Count, Unresolved, shard_of};
+use super::superversion::{Frozen, SuperVersion};
+use crate::key::Seq;
+use crate::memtable::{Memtable, Run};
+use parking_lot::MutexGuard;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A frozen memtable on its way into the tree, with the state as of its mark.
+pub(super) struct FlushJob {
+    pub(super) frozen: Frozen,
+    /// m in S, until the flush is installed: graves that the checkpoint needs stay.
+    pub(super) pin: Pin,
+    /// Namespace id of each database at m.
+    pub(super) namespaces: Vec<u64>,
+    /// Counts of each database at m, still without the corrections of `unresolved`.
+    pub(super) counts: Vec<Count>,
+    unresolved: Vec<Unresolved>,
+}
+
+impl Engine {
+    /// Freezes the active memtable, if there is anything to freeze, sorts it, and settles the
+    /// overwrites of it that were counted as new keys.
+    pub(super) fn freeze(&self) -> Result<Option<FlushJob>, EngineError> {
+        let inner = self.inner();
+        let resolver = inner.resolver.lock();
+        let Some(mut job) = self.rotate_memtable() else { return Ok(None) };
+        self.publish_sorted(&mut job.frozen);
+        self.resolve(&mut job)?;
+        drop(resolver);
+        Ok(Some(job))
+    }
+
+    /// The part under all latches: no I/O, no sorting.
+    fn rotate_memtable(&self) -> Option<FlushJob> {
+        let inner = self.inner();
+        let mut guards = inner.barrier();
+        let mut commit = inner.commit.lock();
+        if commit.next_seq - 1 == inner.mark.load(Ordering::Acquire) {
+            return None;
+        }
+        let old = inner.superversion.load_full();
+        let generation = old.active.generation % u8::MAX + 1;
+        let pool = Arc::clone(&inner.pool);
+        let active = Memtable::new(pool, generation, commit.next_seq);
+        let mark = commit.mark();
+        let m = commit.rotate(Arc::clone(&active));
+        inner.set_generation(generation);
+        let databases = inner.namespaces.databases();
+        let mut counts = vec![Count::default(); databases];
+        let mut unresolved = Vec::new();
+        for guard in &mut guards {
+            for (db, count) in counts.iter_mut().enumerate() {
+                let shard = guard.counts[usize::from(inner.namespaces.slot_of(db))];
+                count.keys += shard.keys;
+                count.expires += shard.expires;
+            }
+            unresolved.append(&mut guard.unresolved);
+        }
+        let frozen = Frozen { memtable: Arc::clone(&old.active), m, mark, run: None };
+        let number = self.change_superversion(|superversion| {
+            superversion.active = active;
+            superversion.frozen.insert(0, frozen.clone());
+        });
+        let pin = inner.pins.add(m, number);
+        let namespaces = inner.namespaces.ids();
+        Some(FlushJob { frozen, pin, namespaces, counts, unresolved })
+    }
+
+    /// Sorts a frozen memtable; from then on its keys may leave the DRAM table.
+    fn publish_sorted(&self, frozen: &mut Frozen) {
+        let run = Run::sort(Arc::clone(&frozen.memtable), Default::default(), frozen.mark);
+        let run = Arc::new(run);
+        frozen.run = Some(Arc::clone(&run));
+        self.change_superversion(|superversion| {
+            for held in &mut superversion.frozen {
+                if held.m == frozen.m {
+                    held.run = Some(Arc::clone(&run));
+                }
+            }
+        });
+        self.inner().unpin_generation(frozen.memtable.generation);
+    }
+
+    /// Settles what was counted as new without looking (N9), in key order so that neighbours share
+    /// blocks, and corrects both the live counts and those of the mark.
+    fn resolve(&self, job: &mut FlushJob) -> Result<(), EngineError> {
+        for (namespace, expires) in self.settle(std::mem::take(&mut job.unresolved))? {
+            if let Some(db) = job.namespaces.iter().position(|&id| id == namespace) {
+                job.counts[db].keys -= 1;
+                job.counts[db].expires -= expires;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up each item and corrects the live counts; answers namespace and expiring keys (0 or 1)
+    /// of each put that turned out to be an overwrite. The resolver mutex is held.
+    pub(super) fn settle(&self, mut items: Vec<Unresolved>) -> Result<Vec<(u64, i64)>, EngineError> {
+        let inner = self.inner();
+        let mut overwrites = Vec::new();
+        items.sort_unstable_by(|a, b| (a.namespace, &a.key).cmp(&(b.namespace, &b.key)));
+        for item in &items {
+            let found = self.lived_before(item);
+            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
+            if let Some(meta) = found? {
+                let expires = i64::from(meta.expire_at_ms != 0);
+                overwrites.push((item.namespace, expires));
+                let mut shard = inner.shards[shard_of(item.hash)].state.lock();
+                if inner.namespaces.id_of(item.slot) == item.namespace {
+                    let count = shard.count_mut(item.slot);
+                    count.keys -= 1;
+                    count.expires -= expires;
+                }
+            }
+        }
+        Ok(overwrites)
+    }
+
+    /// Replaces the superversion; returns the new one's number.
+    pub(super) fn change_superversion(&self, change: impl FnOnce(&mut SuperVersion)) -> u64 {
+        let inner = self.inner();
+        let _change: MutexGuard<'_, ()> = inner.superversion_change.lock();
+        let mut next = SuperVersion::clone(&inner.superversion.load());
+        next.number += 1;
+        change(&mut next);
+        let number = next.number;
+        inner.superversion.store(Arc::new(next));
+        number
+    }
+
+    /// Members of S that a merge with `now` must look at: those at or below it, and `now` (C1).
+    pub(super) fn snapshots_through(&self, now: Seq) -> Vec<Seq> {
+        let mut snapshots = self.inner().pins.sequences();
+        snapshots.retain(|&s| s < now);
+        snapshots.push(now);
+        snapshots
+    }
+}

@@ -1,0 +1,109 @@
+//! Namespaces: which id stands behind which logical database (N7).
+//!
+//! A slot is the one byte that DRAM entries carry; an id is for ever. Both maps change only while
+//! all latches are held, so whoever holds one latch reads a stable state.
+
+use crate::key::{Seq, Slot};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// Number of slots, and the upper bound of databases plus dead namespaces not swept yet.
+pub const SLOTS: usize = 256;
+
+/// Ids below this belong to the databases of a new store; sequences start here.
+pub const FIRST_SEQ: Seq = 1 << 20;
+
+/// Kind byte of root records.
+pub const KIND_ROOT: u8 = b'R';
+
+/// Kind byte of expiry index records.
+pub const KIND_EXPIRY: u8 = b'T';
+
+/// Bytes before the user's key in an engine key.
+pub const HEAD_BYTES: usize = 9;
+
+/// The head of a root record's engine key.
+#[must_use]
+pub fn head(namespace: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [KIND_ROOT; HEAD_BYTES];
+    head[1..].copy_from_slice(&namespace.to_be_bytes());
+    head
+}
+
+/// Namespace id and user key of a root record's engine key; `None` for other kinds.
+#[must_use]
+pub fn split(key: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, user) = key.split_first_chunk::<HEAD_BYTES>()?;
+    let id = u64::from_be_bytes(head[1..].try_into().expect("8 bytes"));
+    (head[0] == KIND_ROOT).then_some((id, user))
+}
+
+/// Both maps.
+pub(super) struct Namespaces {
+    slot_of_db: Box<[AtomicU8]>,
+    id_of_slot: Box<[AtomicU64]>,
+}
+
+/// Stands in `id_of_slot` for a slot that is free.
+pub(super) const FREE: u64 = u64::MAX;
+
+impl Namespaces {
+    /// The maps of a new store: database i in slot i with id i.
+    pub(super) fn new(databases: usize) -> Self {
+        let id = |slot: usize| AtomicU64::new(if slot < databases { slot as u64 } else { FREE });
+        Self {
+            slot_of_db: (0..databases).map(|db| AtomicU8::new(db as u8)).collect(),
+            id_of_slot: (0..SLOTS).map(id).collect(),
+        }
+    }
+
+    pub(super) fn databases(&self) -> usize {
+        self.slot_of_db.len()
+    }
+
+    pub(super) fn slot_of(&self, db: usize) -> Slot {
+        self.slot_of_db[db].load(Ordering::Acquire)
+    }
+
+    pub(super) fn id_of(&self, slot: Slot) -> u64 {
+        self.id_of_slot[usize::from(slot)].load(Ordering::Acquire)
+    }
+
+    /// Database and slot that a live namespace id belongs to.
+    pub(super) fn find_id(&self, id: u64) -> Option<(usize, Slot)> {
+        (0..self.databases()).map(|db| (db, self.slot_of(db))).find(|&(_, slot)| self.id_of(slot) == id)
+    }
+
+    /// Ids by database, for the manifest.
+    pub(super) fn ids(&self) -> Vec<u64> {
+        (0..self.databases()).map(|db| self.id_of(self.slot_of(db))).collect()
+    }
+
+    /// Sets what the manifest says, at open.
+    pub(super) fn restore(&self, ids: &[u64]) {
+        for (db, &id) in ids.iter().enumerate().take(self.databases()) {
+            self.id_of_slot[db].store(id, Ordering::Release);
+        }
+    }
+
+    /// Gives database `db` the new namespace `id`. All latches are held. Returns the slot and id that
+    /// died, or `None` (and nothing changed) when no slot is free.
+    pub(super) fn replace(&self, db: usize, id: u64) -> Option<(Slot, u64)> {
+        let free = (0..SLOTS).find(|&slot| self.id_of(slot as u8) == FREE)?;
+        let old = self.slot_of(db);
+        self.id_of_slot[free].store(id, Ordering::Release);
+        self.slot_of_db[db].store(free as u8, Ordering::Release);
+        Some((old, self.id_of(old)))
+    }
+
+    /// Swaps two databases. All latches are held.
+    pub(super) fn swap(&self, a: usize, b: usize) {
+        let (slot_a, slot_b) = (self.slot_of(a), self.slot_of(b));
+        self.slot_of_db[a].store(slot_b, Ordering::Release);
+        self.slot_of_db[b].store(slot_a, Ordering::Release);
+    }
+
+    /// A dead slot whose entries have all been swept may be used again.
+    pub(super) fn release(&self, slot: Slot) {
+        self.id_of_slot[usize::from(slot)].store(FREE, Ordering::Release);
+    }
+}

@@ -1,0 +1,279 @@
+//! Opening a store: manifest, checkpoint, replay, and only then the first new write.
+
+use super::commit::CommitState;
+use super::engine::{Engine, EngineError, Inner, Parts};
+use super::load::Loads;
+use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
+use super::options::{EngineOptions, SyncPolicy};
+use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
+use super::superversion::SuperVersion;
+use crate::cemetery::{Checkpoint, CheckpointError, Graves};
+use crate::dram;
+use crate::key::Seq;
+use crate::memtable::{ChunkPool, Memtable};
+use crate::store::expiry::Wheel;
+use crate::store::namespace;
+use crate::tree::{MarkEdit, VersionSet};
+use parking_lot::Mutex;
+use sexton_persistence::aof::{
+    Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, Sealed, SealedBuffers,
+};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+/// One group of logged commands to be run again (N1).
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayGroup<'a> {
+    /// RESP arrays, one after the other.
+    pub commands: &'a [u8],
+    /// Bytes of the log read so far, and in all.
+    pub progress: (u64, u64),
+}
+
+/// Runs the commands of a group again, through ordinary transactions; the text of an error refuses
+/// the start.
+pub type Replay<'r> = &'r mut dyn FnMut(&Engine, ReplayGroup<'_>) -> Result<(), String>;
+
+/// What was found at the start, for the log.
+#[derive(Clone, Debug, Default)]
+pub struct OpenReport {
+    /// The recovery mark of the manifest.
+    pub mark: Seq,
+    /// Last sequence recovered.
+    pub recovered_seq: Seq,
+    /// Groups replayed.
+    pub groups: u64,
+    /// Bytes of a torn tail that were cut off, with its file.
+    pub torn: Option<(String, u64)>,
+}
+
+impl From<LogError> for EngineError {
+    fn from(error: LogError) -> Self {
+        Self::Storage(error.to_string())
+    }
+}
+
+impl From<CheckpointError> for EngineError {
+    fn from(error: CheckpointError) -> Self {
+        Self::Corrupt(error.to_string())
+    }
+}
+
+/// Hands the log thread what was appended.
+struct Source(Weak<Inner>);
+
+impl LogSource for Source {
+    fn take(&self, spare: SealedBuffers) -> Option<Sealed> {
+        self.0.upgrade().and_then(|inner| inner.commit.lock().log.take(spare))
+    }
+}
+
+impl Engine {
+    /// Opens the store in `options.dir`, replaying the log behind the recovery mark.
+    ///
+    /// With [`SyncPolicy::Off`] the files of an earlier run are overflow only and are wiped (N3).
+    ///
+    /// # Errors
+    /// A failing medium, a damaged file, a lock held by another process, or a log that does not fit
+    /// the state it is replayed on. Nothing was changed then, except that a torn tail may be cut.
+    pub fn open(
+        options: EngineOptions,
+        replay: Replay<'_>,
+    ) -> Result<(Self, OpenReport), EngineError> {
+        let storage = Arc::clone(&options.storage);
+        let tree_dir = options.dir.join("tree");
+        storage.create_dir_all(&tree_dir)?;
+        if options.sync_policy == SyncPolicy::Off {
+            for name in storage.list(&tree_dir)? {
+                storage.remove(&tree_dir.join(name))?;
+            }
+        }
+        let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
+        let state = versions.recovered_mark();
+        let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
+        let engine = Self::assemble(options, versions, mark);
+        engine.restore(state.as_ref())?;
+        engine.start_cold_reads();
+        let report = engine.recover(mark, replay);
+        if report.is_err() {
+            engine.inner().cold.stop();
+        }
+        let report = report?;
+        engine.adjust_memory_bound();
+        engine.start_background();
+        Ok((engine, report))
+    }
+
+    fn assemble(options: EngineOptions, versions: VersionSet, mark: Seq) -> Self {
+        let pages = dram::PagePool::new();
+        let shards = (0..SHARDS).map(|_| {
+            let table = dram::Table::new(Arc::clone(&pages));
+            Shard {
+                hint: table.hint(),
+                graves: AtomicUsize::new(0),
+                state: Mutex::new(ShardState {
+                    table,
+                    graves: Graves::default(),
+                    complete: false,
+                    loads: Loads::default(),
+                    counts: Box::new([Count::default(); SLOTS]),
+                    unresolved: Vec::new(),
+                    expiry: Wheel::default(),
+                }),
+            }
+        });
+        let memtable_bytes = options.memtable_bytes as usize;
+        let pool = ChunkPool::new(3 * memtable_bytes);
+        let active = Memtable::new(Arc::clone(&pool), 1, mark + 1);
+        let superversion = SuperVersion {
+            number: 1,
+            active: Arc::clone(&active),
+            frozen: Vec::new(),
+            version: versions.current(),
+        };
+        let log = LogBuffer::new(mark);
+        let commit = CommitState::new(mark + 1, log, active, options.memtable_bytes);
+        let shards = shards.collect();
+        let namespaces = Namespaces::new(options.databases);
+        let parts = Parts { options, shards, commit, namespaces, superversion, versions, pool };
+        let inner = Inner::new(parts, pages);
+        inner.mark.store(mark, Ordering::Release);
+        Self(Arc::new(inner))
+    }
+
+    /// State of the recovery mark: namespaces, counts, dead ids, graves.
+    fn restore(&self, state: Option<&MarkEdit>) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let mut any_grave = false;
+        if let Some(state) = state {
+            inner.namespaces.restore(&state.namespaces);
+            for (db, &(keys, expires)) in
+                state.counts.iter().enumerate().take(inner.namespaces.databases())
+            {
+                let mut shard = inner.shards[0].state.lock();
+                let slot = inner.namespaces.slot_of(db);
+                *shard.count_mut(slot) = Count { keys: keys as i64, expires: expires as i64 };
+            }
+            inner.dead.lock().clone_from(&state.dead);
+            if let Some(name) = &state.checkpoint {
+                let path = inner.tree_dir().join(name);
+                let checkpoint = Checkpoint::read(&*inner.options.storage, &path)?;
+                if checkpoint.c != state.m {
+                    return Err(EngineError::Corrupt(format!(
+                        "cemetery checkpoint {} is of sequence {}, expected {}",
+                        path.display(),
+                        checkpoint.c,
+                        state.m
+                    )));
+                }
+                any_grave = !checkpoint.graves.is_empty();
+                for (key, d) in checkpoint.graves {
+                    let user = namespace::split(&key).map_or(key.as_ref(), |(_, user)| user);
+                    let hash = inner.hash(user);
+                    let shard = &inner.shards[shard_of(hash)];
+                    shard.state.lock().graves.open(hash, key, d);
+                    shard.graves.fetch_add(1, Ordering::AcqRel);
+                }
+                *inner.checkpoint_file.lock() = Some(name.clone());
+            }
+        }
+        let empty = inner.versions.current().is_empty() && !any_grave;
+        for shard in &inner.shards {
+            shard.state.lock().complete = empty;
+        }
+        Ok(())
+    }
+
+    /// Replays the log and opens it for writing.
+    fn recover(&self, mark: Seq, replay: Replay<'_>) -> Result<OpenReport, EngineError> {
+        let inner = self.inner();
+        if inner.options.sync_policy == SyncPolicy::Off {
+            return Ok(OpenReport { mark, recovered_seq: mark, ..OpenReport::default() });
+        }
+        let location = self.log_location();
+        let storage = Arc::clone(&inner.options.storage);
+        storage.create_dir_all(&location.dir)?;
+        let mut recovery = sexton_persistence::aof::recover(&storage, &location, mark, mark)?;
+        let mut groups = 0;
+        loop {
+            let progress = recovery.progress();
+            let Some(group) = recovery.next_group()? else { break };
+            let before = inner.commit.lock().next_seq;
+            let place = || format!("{} at byte {}", group.file.display(), group.offset);
+            if group.first_seq != before {
+                return Err(EngineError::Replay(format!(
+                    "{}: group starts at sequence {}, expected {before}",
+                    place(),
+                    group.first_seq
+                )));
+            }
+            replay(self, ReplayGroup { commands: group.commands, progress })
+                .map_err(|text| EngineError::Replay(format!("{}: {text}", place())))?;
+            let after = inner.commit.lock().next_seq;
+            if after - before != group.count {
+                return Err(EngineError::Replay(format!(
+                    "{}: {} operations, the log says {}",
+                    place(),
+                    after - before,
+                    group.count
+                )));
+            }
+            groups += 1;
+            let used = inner.superversion.load().active.arena().used_bytes();
+            if used >= inner.options.memtable_bytes {
+                self.flush_now()?;
+            }
+        }
+        let tail = recovery.finish()?;
+        let torn = tail.cut.as_ref().map(|cut| (cut.file.display().to_string(), cut.lost_bytes));
+        let recovered_seq = tail.last_seq;
+        self.start_log(tail)?;
+        Ok(OpenReport { mark, recovered_seq, groups, torn })
+    }
+
+    fn log_location(&self) -> LogLocation {
+        let options = &self.inner().options;
+        let dir = options.dir.join(&options.log_dir_name);
+        LogLocation { dir, file_name: options.log_file_name.clone() }
+    }
+
+    fn start_log(&self, tail: sexton_persistence::aof::LogTail) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let mut options = LogOptions::new(self.log_location());
+        options.buffer_limit_bytes = inner.options.log_buffer_bytes as u64;
+        if let Some(policy) = inner.policy().of_log() {
+            options.policy = policy;
+        }
+        let source = Arc::new(Source(Arc::downgrade(&self.0)));
+        let mut commit = inner.commit.lock();
+        let after_seq = commit.next_seq - 1;
+        commit.log = LogBuffer::new(after_seq);
+        let gauge = commit.log.gauge();
+        drop(commit);
+        let storage = Arc::clone(&inner.options.storage);
+        let log = Log::open(storage, options, tail, after_seq, source, gauge)?;
+        let weak = Arc::downgrade(&self.0);
+        log.on_durable(Box::new(move |_| {
+            if let Some(inner) = weak.upgrade() {
+                Self(inner).durable_moved();
+            }
+        }));
+        let weak = Arc::downgrade(&self.0);
+        log.on_failure(Box::new(move |_| {
+            if let Some(inner) = weak.upgrade() {
+                inner.background.freeze_early();
+            }
+        }));
+        inner.log.store(Some(Arc::new(log)));
+        inner.commit.lock().log_on = true;
+        Ok(())
+    }
+
+    /// Tells everybody who waits that `durable()` may have moved.
+    pub(super) fn durable_moved(&self) {
+        let durable = self.durable();
+        for callback in self.inner().durable_callbacks.lock().iter() {
+            callback(durable);
+        }
+    }
+}

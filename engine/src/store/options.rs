@@ -1,0 +1,96 @@
+//! What a store is opened with.
+
+use crate::table::{Compression, TableOptions};
+use crate::tree::TreeOptions;
+use sexton_persistence::device::Storage;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// How the log is made durable (`appendfsync`, or none at all with `appendonly no`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum SyncPolicy {
+    /// `appendonly no`: no log is written; everything visible counts as durable (N3).
+    Off = 0,
+    /// `appendfsync no`.
+    No = 1,
+    /// `appendfsync everysec`, bounded as N14 says.
+    EverySec = 2,
+    /// `appendfsync always`: replies wait for the sync.
+    Always = 3,
+}
+
+impl SyncPolicy {
+    pub(super) fn from_u8(value: u8) -> Self {
+        match value {
+            0 => Self::Off,
+            1 => Self::No,
+            2 => Self::EverySec,
+            _ => Self::Always,
+        }
+    }
+}
+
+/// Options of one store. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// The medium (one for all kinds of file as yet).
+    pub storage: Arc<dyn Storage>,
+    /// Data directory; tables lie in `tree` below it.
+    pub dir: PathBuf,
+    /// Name of the log's directory below `dir` (`appenddirname`).
+    pub log_dir_name: String,
+    /// First part of the log files' names (`appendfilename`).
+    pub log_file_name: String,
+    /// Number of logical databases, at most [`super::Engine::DATABASES_MAX`].
+    pub databases: usize,
+    /// How the log is synced.
+    pub sync_policy: SyncPolicy,
+    /// A memtable is frozen at this size.
+    pub memtable_bytes: u64,
+    /// Bound of the whole process (`maxmemory`); 0 for none.
+    pub memory_bound_bytes: u64,
+    /// Bound of the log buffer (`aof-buffer-limit`).
+    pub log_buffer_bytes: usize,
+    /// Bound of the cache of table blocks.
+    pub block_cache_bytes: usize,
+    /// Compress table blocks with LZ4.
+    pub compress: bool,
+    /// Threads that read cold keys.
+    pub cold_read_threads: usize,
+    /// Unresolved overwrites at which writers wait (N9).
+    pub unresolved_max: u64,
+}
+
+impl EngineOptions {
+    /// Defaults for a store in `dir` on `storage`.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
+        Self {
+            storage,
+            dir,
+            log_dir_name: "appendonlydir".into(),
+            log_file_name: "appendonly.aof".into(),
+            databases: 16,
+            sync_policy: SyncPolicy::EverySec,
+            memtable_bytes: 64 << 20,
+            memory_bound_bytes: 0,
+            log_buffer_bytes: 64 << 20,
+            block_cache_bytes: 32 << 20,
+            compress: true,
+            cold_read_threads: 2,
+            unresolved_max: 1 << 20,
+        }
+    }
+}
+
+impl EngineOptions {
+    pub(super) fn tree_options(&self) -> TreeOptions {
+        let compression = if self.compress { Compression::Lz4 } else { Compression::None };
+        TreeOptions {
+            table: TableOptions { compression, ..TableOptions::default() },
+            cache_bytes: self.block_cache_bytes as u64,
+            ..TreeOptions::default()
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! One shard of the key space: everything that its latch guards.
+
+use super::load::Loads;
+use super::namespace::SLOTS;
+use crate::cemetery::Graves;
+use crate::dram;
+use crate::key::{Seq, Slot};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// Number of shards; a power of two.
+pub(super) const SHARDS: usize = 64;
+
+/// The shard of a hash. The table inside uses other bits.
+pub(super) fn shard_of(hash: u64) -> usize {
+    (hash >> 58) as usize
+}
+
+/// A shard: the latch with what it guards, and what may be read without it.
+#[repr(align(128))]
+pub(super) struct Shard {
+    pub(super) hint: Arc<dram::Hint>,
+    /// Number of graves, so that looking for one costs nothing where there are none.
+    pub(super) graves: AtomicUsize,
+    pub(super) state: Mutex<ShardState>,
+}
+
+/// Keys and keys with an expiry of one namespace in one shard. Provisional by the unresolved ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Count {
+    pub(super) keys: i64,
+    pub(super) expires: i64,
+}
+
+/// A put over a key of which only the filters were asked: it was counted as new (N9).
+#[derive(Debug)]
+pub(super) struct Unresolved {
+    pub(super) slot: Slot,
+    pub(super) namespace: u64,
+    pub(super) hash: u64,
+    pub(super) key: Box<[u8]>,
+    /// Sequence of the put; what counts is whether the key lived just below it.
+    pub(super) seq: Seq,
+}
+
+/// What the latch guards.
+pub(super) struct ShardState {
+    pub(super) table: dram::Table,
+    pub(super) graves: Graves,
+    /// Nothing was ever evicted from this shard since it was empty: a miss is an absence.
+    pub(super) complete: bool,
+    pub(super) loads: Loads,
+    pub(super) counts: Box<[Count; SLOTS]>,
+    pub(super) unresolved: Vec<Unresolved>,
+    pub(super) expiry: super::expiry::Wheel,
+}
+
+impl ShardState {
+    pub(super) fn count_mut(&mut self, slot: Slot) -> &mut Count {
+        &mut self.counts[usize::from(slot)]
+    }
+}

@@ -1,0 +1,110 @@
+//! Figures for INFO.
+
+use super::engine::Engine;
+use crate::key::Seq;
+use std::sync::atomic::Ordering;
+
+/// Figures of one store. Sizes in bytes, ages in milliseconds.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Highest sequence handed out.
+    pub last_seq: Seq,
+    /// Highest sequence that survives a crash with everything before it.
+    pub durable_seq: Seq,
+    /// The recovery mark: replay starts behind it.
+    pub mark_seq: Seq,
+    /// Bytes of the DRAM table with its entries.
+    pub dram_bytes: u64,
+    /// Live entries held in the DRAM table.
+    pub dram_entries: u64,
+    /// Bound of the DRAM table; 0 for none.
+    pub dram_bound_bytes: u64,
+    /// Bytes written to the active memtable.
+    pub memtable_bytes: u64,
+    /// Memory of all memtables, chunks kept for reuse included.
+    pub memtable_held_bytes: u64,
+    /// Frozen memtables not flushed yet.
+    pub memtables_frozen: u64,
+    /// Memtables flushed since the start.
+    pub flushes: u64,
+    /// Compactions since the start.
+    pub compactions: u64,
+    /// Bytes above the levels' targets, which compaction still has to move.
+    pub compaction_debt_bytes: u64,
+    /// Tables and bytes of each level.
+    pub levels: Vec<(u64, u64)>,
+    /// Graves, closed ones included, and their memory.
+    pub graves: u64,
+    /// Estimated memory of the graves.
+    pub graves_bytes: u64,
+    /// Filters, indexes and cached blocks.
+    pub tree_memory_bytes: u64,
+    /// Overwrites not settled yet (N9).
+    pub unresolved: u64,
+    /// Keys read from devices since the start, and how many of them had a value.
+    pub cold_reads: u64,
+    /// Cold reads that found a value.
+    pub cold_found: u64,
+    /// Pinned sequences.
+    pub pins: u64,
+    /// Age of the oldest logged byte that is not synced.
+    pub oldest_unsynced_age_ms: u64,
+    /// Largest such age since the start.
+    pub largest_unsynced_age_ms: u64,
+    /// Bytes written to the log.
+    pub log_written_bytes: u64,
+    /// Syncs of the log.
+    pub log_syncs: u64,
+    /// Bytes waiting in the log buffer.
+    pub log_pending_bytes: u64,
+    /// The last error of a flush or compaction, while it lasts.
+    pub background_error: Option<String>,
+}
+
+impl Engine {
+    /// Figures for INFO.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let inner = self.inner();
+        let mut stats = Stats {
+            last_seq: self.last_seq(),
+            durable_seq: self.durable(),
+            mark_seq: inner.mark.load(Ordering::Acquire),
+            flushes: inner.flushes.load(Ordering::Relaxed),
+            compactions: inner.compactions.load(Ordering::Relaxed),
+            memtable_held_bytes: inner.pool.held_bytes(),
+            tree_memory_bytes: self.tree_memory_bytes(),
+            graves_bytes: self.graves_bytes(),
+            unresolved: inner.unresolved.load(Ordering::Relaxed),
+            cold_reads: inner.cold.reads.load(Ordering::Relaxed),
+            cold_found: inner.cold.found.load(Ordering::Relaxed),
+            pins: inner.pins.len() as u64,
+            background_error: inner.background.last_error(),
+            ..Stats::default()
+        };
+        for shard in &inner.shards {
+            stats.graves += shard.graves.load(Ordering::Relaxed) as u64;
+            let state = shard.state.lock();
+            stats.dram_bytes += state.table.bytes() as u64;
+            stats.dram_entries += state.table.len() as u64;
+        }
+        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
+        if bound != usize::MAX {
+            stats.dram_bound_bytes = (bound * inner.shards.len()) as u64;
+        }
+        let superversion = inner.superversion.load();
+        stats.memtable_bytes = superversion.active.arena().used_bytes();
+        stats.memtables_frozen = superversion.frozen.len() as u64;
+        stats.levels = superversion.version.level_sizes();
+        stats.compaction_debt_bytes = self.compaction_debt_bytes();
+        if let Some(log) = inner.log.load().as_ref() {
+            let log_stats = log.stats();
+            stats.oldest_unsynced_age_ms = log.oldest_unsynced_age_ms();
+            stats.largest_unsynced_age_ms = log.largest_unsynced_age_ms();
+            stats.log_written_bytes = log_stats.written_bytes;
+            stats.log_syncs = log_stats.syncs;
+        }
+        stats
+    }
+}

@@ -1,0 +1,132 @@
+//! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
+
+use super::engine::{DeadSlot, Engine};
+use super::namespace;
+use super::shard::Count;
+use crate::cemetery::OPEN;
+use crate::key::Seq;
+use crate::tree::{self, Version};
+use std::sync::atomic::Ordering;
+
+/// Buckets of one shard swept under one hold of its latch.
+const SWEEP_BUCKETS: usize = 1024;
+
+impl Engine {
+    /// Removes graves that may go. Runs on the flush thread only, so that no grave leaves between
+    /// a mark's birth and its checkpoint.
+    pub(super) fn sweep_graves(&self) {
+        let inner = self.inner();
+        let mark = inner.mark.load(Ordering::Acquire);
+        let snapshots = inner.pins.sequences();
+        let oldest_reader = inner.pins.oldest_superversion();
+        let superversion = inner.superversion.load_full();
+        let memtables_from = superversion
+            .frozen
+            .iter()
+            .map(|frozen| frozen.memtable.first_seq)
+            .fold(superversion.active.first_seq, Seq::min);
+        let all_buried_through = superversion.version.min_buried_through();
+        for shard in &inner.shards {
+            if shard.graves.load(Ordering::Acquire) == 0 {
+                continue;
+            }
+            let mut state = shard.state.lock();
+            state.graves.retain(|_, grave| {
+                if grave.e != OPEN {
+                    return !grave.may_go_closed(mark, mark, &snapshots);
+                }
+                if grave.buried_in != 0 {
+                    return oldest_reader < grave.buried_in;
+                }
+                let in_memory = memtables_from <= grave.d;
+                if !in_memory
+                    && (grave.d <= all_buried_through
+                        || is_buried(&superversion.version, &grave.key, grave.d))
+                {
+                    grave.buried_in = superversion.number;
+                    return oldest_reader < grave.buried_in;
+                }
+                true
+            });
+            shard.graves.store(state.graves.len(), Ordering::Release);
+        }
+    }
+
+    /// Drops the entries and graves of emptied databases from memory, step by step, and frees their
+    /// slots. Answers whether work is left.
+    pub(super) fn sweep_dead_namespaces(&self) -> bool {
+        let inner = self.inner();
+        let dead: Vec<DeadSlot> = inner.dead_slots.lock().clone();
+        if dead.is_empty() {
+            return false;
+        }
+        let mut slots = [false; namespace::SLOTS];
+        for item in &dead {
+            slots[usize::from(item.slot)] = true;
+        }
+        let may_forget = |d: Seq| {
+            inner.durable() >= d && inner.pins.sequences().first().is_none_or(|&s| s >= d)
+        };
+        let mut pending = false;
+        for shard in &inner.shards {
+            loop {
+                let mut state = shard.state.lock();
+                pending |= state.loads.holds_any(&slots);
+                if state.table.sweep_slots(&slots, SWEEP_BUCKETS) {
+                    break;
+                }
+            }
+        }
+        let forgettable: Vec<u64> =
+            dead.iter().filter(|item| may_forget(item.d)).map(|item| item.id).collect();
+        pending |= forgettable.len() < dead.len();
+        for shard in &inner.shards {
+            let mut state = shard.state.lock();
+            if !forgettable.is_empty() && !state.graves.is_empty() {
+                state.graves.retain(|_, grave| {
+                    namespace::split(&grave.key).is_none_or(|(id, _)| !forgettable.contains(&id))
+                });
+                shard.graves.store(state.graves.len(), Ordering::Release);
+            }
+            for item in &dead {
+                *state.count_mut(item.slot) = Count::default();
+            }
+        }
+        if !pending {
+            let mut held = inner.dead_slots.lock();
+            held.retain(|item| !dead.iter().any(|swept| swept.slot == item.slot));
+            for item in &dead {
+                inner.namespaces.release(item.slot);
+            }
+        }
+        !inner.dead_slots.lock().is_empty()
+    }
+
+    /// Ids whose records merges with `now` may drop (N7): durably dead, and no reader from before.
+    pub(super) fn droppable_ids(&self, now: Seq) -> Vec<(u64, Seq)> {
+        let inner = self.inner();
+        let first_reader = inner.pins.sequences().first().copied().unwrap_or(Seq::MAX);
+        let dead = inner.dead.lock();
+        dead.iter().copied().filter(|(_, d)| *d <= now && first_reader >= *d).collect()
+    }
+
+    /// Forgets dead ids that no file can hold any more.
+    pub(super) fn forget_dead_ids(&self) {
+        let inner = self.inner();
+        let superversion = inner.superversion.load_full();
+        let memtables_from = superversion
+            .frozen
+            .iter()
+            .map(|frozen| frozen.memtable.first_seq)
+            .fold(superversion.active.first_seq, Seq::min);
+        inner.dead.lock().retain(|&(id, d)| {
+            memtables_from <= d || superversion.version.may_hold_namespace(id, d)
+        });
+    }
+}
+
+/// Rule F2(b): every file that may hold the key has min_seq > d or buried_through >= d.
+fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
+    tree::files_that_may_hold(version, key)
+        .all(|file| file.properties().min_seq > d || file.properties().buried_through >= d)
+}

@@ -1,0 +1,496 @@
+//! Transactions: reads and writes under the latches of their keys.
+//!
+//! Writes go to the DRAM table at once and are staged for the commit, which takes all sequences
+//! and copies the log bytes in one critical section, fills the arena, and opens or closes graves
+//! (engine/DESIGN.md, "A write"). The latches go last: that is the publication (I2).
+
+use super::cold;
+use super::engine::{Engine, EngineError};
+use super::namespace::{self, HEAD_BYTES};
+use super::scan::{ScanItem, ScanRange};
+use super::shard::{Count, SHARDS, ShardState, Unresolved, shard_of};
+use crate::dram::EntryRef;
+use crate::key::{Key, Meta, Seq, Slot};
+use crate::memtable;
+use parking_lot::MutexGuard;
+use std::sync::atomic::Ordering;
+
+/// An entry found in memory, valid while its latch is held.
+#[derive(Clone, Copy)]
+pub struct Entry<'a>(EntryRef<'a>);
+
+impl<'a> Entry<'a> {
+    /// Flags and expiry.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        self.0.meta()
+    }
+
+    /// The value's bytes.
+    #[must_use]
+    pub fn value(&self) -> &'a [u8] {
+        self.0.value()
+    }
+
+    /// The 24-bit access field, whose meaning is the caller's (LRU seconds, LFU counter).
+    #[must_use]
+    pub fn access(&self) -> u32 {
+        self.0.access()
+    }
+}
+
+/// Answer of a look-up under the latch. Expiry is not looked at: an expired entry is `Live`.
+#[derive(Clone, Copy)]
+pub enum Found<'a> {
+    /// The key has a value, and it is in memory.
+    Live(Entry<'a>),
+    /// The key has no value.
+    Absent,
+    /// The key may have a value on a device: [`Engine::load`] it, then look again.
+    Cold,
+}
+
+/// Which latches a transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Latched<'a> {
+    /// The shards of these hashes (any order, repeats allowed); taken in ascending order.
+    Hashes(&'a [u64]),
+    /// Every shard: FLUSHALL, SWAPDB, EXEC with key-space commands, a consistent view.
+    All,
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// Sequence of the last operation; 0 when nothing was written.
+    pub last_seq: Seq,
+    /// Number of operations.
+    pub operations: u32,
+}
+
+enum Staged {
+    /// `len` bytes of `TxBuf::records` from `at`: a record without its sequence.
+    Put { at: usize, len: usize, key_len: usize },
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`.
+    Delete { at: usize, len: usize },
+}
+
+struct Operation {
+    hash: u64,
+    staged: Staged,
+}
+
+/// Reusable buffers of a transaction, one a worker thread.
+#[derive(Default)]
+pub struct TxBuf {
+    records: Vec<u8>,
+    operations: Vec<Operation>,
+    unresolved: Vec<(usize, Unresolved)>,
+    log: Vec<u8>,
+    /// Database of the first logged command, and the one selected at the end of `log`.
+    log_dbs: Option<(u32, u32)>,
+    shards: Vec<usize>,
+}
+
+/// Buffers above this are given back after a transaction with large values.
+const BUF_KEEP_BYTES: usize = 1 << 20;
+
+impl TxBuf {
+    fn reset(&mut self) {
+        self.records.clear();
+        self.operations.clear();
+        self.unresolved.clear();
+        self.log.clear();
+        self.log_dbs = None;
+        for buf in [&mut self.records, &mut self.log] {
+            if buf.capacity() > BUF_KEEP_BYTES {
+                *buf = Vec::new();
+            }
+        }
+    }
+}
+
+enum Guards<'e> {
+    None,
+    One(usize, MutexGuard<'e, ShardState>),
+    Many(Vec<(usize, MutexGuard<'e, ShardState>)>),
+}
+
+/// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
+/// at once, by everybody else when the latches go, and by a crash all or not at all.
+///
+/// A transaction that staged writes must be committed; dropping it poisons the store, because the
+/// DRAM table then holds what neither log nor memtable know.
+pub struct Tx<'e> {
+    engine: &'e Engine,
+    guards: Guards<'e>,
+    buf: &'e mut TxBuf,
+    operations: u32,
+    first_seq: Option<Seq>,
+    generation: u8,
+    all: bool,
+    committed: bool,
+}
+
+impl<'e> Tx<'e> {
+    pub(super) fn begin(engine: &'e Engine, latched: Latched<'_>, buf: &'e mut TxBuf) -> Self {
+        buf.reset();
+        let shards = &engine.inner().shards;
+        let (guards, all) = match latched {
+            Latched::Hashes([]) => (Guards::None, false),
+            Latched::Hashes(&[hash]) => {
+                let shard = shard_of(hash);
+                (Guards::One(shard, shards[shard].state.lock()), false)
+            }
+            Latched::Hashes(hashes) => {
+                buf.shards.clear();
+                buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
+                buf.shards.sort_unstable();
+                buf.shards.dedup();
+                let lock = |&shard: &usize| (shard, shards[shard].state.lock());
+                (Guards::Many(buf.shards.iter().map(lock).collect()), false)
+            }
+            Latched::All => {
+                let lock = |shard: usize| (shard, shards[shard].state.lock());
+                (Guards::Many((0..SHARDS).map(lock).collect()), true)
+            }
+        };
+        let generation = engine.inner().active_generation();
+        Self {
+            engine,
+            guards,
+            buf,
+            operations: 0,
+            first_seq: None,
+            generation,
+            all,
+            committed: false,
+        }
+    }
+
+    fn shard(&mut self, hash: u64) -> &mut ShardState {
+        let shard = shard_of(hash);
+        match &mut self.guards {
+            Guards::One(held, guard) if *held == shard => guard,
+            Guards::Many(guards) => {
+                let at = guards.binary_search_by_key(&shard, |g| g.0);
+                &mut guards[at.expect("key of a latched shard")].1
+            }
+            _ => panic!("key of a shard that is not latched"),
+        }
+    }
+
+    /// The engine this transaction runs on.
+    #[must_use]
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// Newest state of a key, this transaction's writes included.
+    #[inline]
+    pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
+        let engine = self.engine;
+        let shard = self.shard(key.hash);
+        if shard.table.find(key).is_none() {
+            match engine.look_beyond_table(shard, key) {
+                cold::Beyond::Filled => {}
+                cold::Beyond::Absent => return Found::Absent,
+                cold::Beyond::Cold => return Found::Cold,
+            }
+        }
+        shard.table.find(key).map_or(Found::Absent, |entry| Found::Live(Entry(entry)))
+    }
+
+    /// Sets the 24-bit access field of an entry in memory.
+    pub fn set_access(&mut self, key: Key<'_>, access: u32) {
+        self.shard(key.hash).table.set_access(key, access);
+    }
+
+    /// Writes a value: one operation. A cold key may be overwritten without loading it.
+    pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
+        let (engine, generation) = (self.engine, self.generation);
+        let namespace = engine.inner().namespaces.id_of(key.slot);
+        let shard = self.shard(key.hash);
+        let upsert = shard.table.upsert(key, meta, value, generation, engine.inner().access_now());
+        let mut unresolved = false;
+        let mut expired_before = upsert.was_expiring;
+        if !upsert.existed {
+            match engine.existence_beyond_table(shard, key) {
+                cold::Existence::No => shard.count_mut(key.slot).keys += 1,
+                cold::Existence::Yes(meta) => expired_before = meta.expire_at_ms != 0,
+                cold::Existence::Maybe => {
+                    shard.count_mut(key.slot).keys += 1;
+                    unresolved = true;
+                }
+            }
+        }
+        let expires = i64::from(meta.expire_at_ms != 0) - i64::from(expired_before);
+        shard.count_mut(key.slot).expires += expires;
+        shard.loads.overtake(key);
+        if meta.expire_at_ms != 0 {
+            shard.expiry.add(meta.expire_at_ms, key.hash);
+        }
+        engine.keep_within_bound(shard);
+        if unresolved {
+            let key_bytes = key.bytes.into();
+            let (slot, hash) = (key.slot, key.hash);
+            let item = Unresolved { slot, namespace, hash, key: key_bytes, seq: 0 };
+            self.buf.unresolved.push((self.buf.operations.len(), item));
+        }
+        self.stage_put(key, namespace, meta, value);
+    }
+
+    fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
+        let len = memtable::encoded_len(HEAD_BYTES + key.bytes.len(), value.len());
+        let at = self.buf.records.len();
+        self.buf.records.resize(at + len, 0);
+        let head = namespace::head(namespace);
+        memtable::encode(&mut self.buf.records[at..], 0, meta, (&head, key.bytes), value);
+        let staged = Staged::Put { at, len, key_len: HEAD_BYTES + key.bytes.len() };
+        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.operations += 1;
+    }
+
+    /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`.
+    pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
+        let (engine, generation) = (self.engine, self.generation);
+        let namespace = engine.inner().namespaces.id_of(key.slot);
+        let shard = self.shard(key.hash);
+        let Some(entry) = shard.table.find(key) else { return };
+        let expires =
+            i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
+        let value = entry.value().to_vec();
+        shard.table.set_meta(key, meta, generation);
+        shard.count_mut(key.slot).expires += expires;
+        shard.loads.overtake(key);
+        if meta.expire_at_ms != 0 {
+            shard.expiry.add(meta.expire_at_ms, key.hash);
+        }
+        self.stage_put(key, namespace, meta, &value);
+    }
+
+    /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation
+    /// otherwise. The key must not be `Cold`.
+    pub fn delete(&mut self, key: Key<'_>) -> bool {
+        if !matches!(self.find(key), Found::Live(_)) {
+            return false;
+        }
+        let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        let shard = self.shard(key.hash);
+        let Some(removed) = shard.table.remove(key) else { return false };
+        let count = shard.count_mut(key.slot);
+        count.keys -= 1;
+        count.expires -= i64::from(removed.had_expiry);
+        shard.loads.overtake(key);
+        let at = self.buf.records.len();
+        self.buf.records.extend_from_slice(&namespace::head(namespace));
+        self.buf.records.extend_from_slice(key.bytes);
+        let len = self.buf.records.len() - at;
+        let staged = Staged::Delete { at, len };
+        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.operations += 1;
+        true
+    }
+
+    /// Empties a database in O(1) (N7): one operation. Needs `Latched::All`. False, and nothing
+    /// done, while too many emptied databases wait to be swept.
+    pub fn flush_database(&mut self, db: usize) -> bool {
+        assert!(self.all, "flush_database needs all latches");
+        self.commit_staged(false);
+        let engine = self.engine;
+        let mut commit = engine.inner().commit.lock();
+        let seq = commit.next_seq;
+        let Some((slot, dead_id)) = engine.inner().namespaces.replace(db, seq) else {
+            return false;
+        };
+        commit.next_seq += 1;
+        drop(commit);
+        self.first_seq.get_or_insert(seq);
+        self.operations += 1;
+        if let Guards::Many(guards) = &mut self.guards {
+            for (_, shard) in guards {
+                *shard.count_mut(slot) = Count::default();
+                let before = shard.unresolved.len();
+                shard.unresolved.retain(|item| item.slot != slot);
+                let gone = (before - shard.unresolved.len()) as u64;
+                engine.inner().unresolved.fetch_sub(gone, Ordering::Relaxed);
+            }
+        }
+        engine.inner().note_dead(slot, dead_id, seq);
+        true
+    }
+
+    /// Swaps two databases: one operation. Needs `Latched::All`.
+    pub fn swap_databases(&mut self, a: usize, b: usize) {
+        assert!(self.all, "swap_databases needs all latches");
+        self.commit_staged(false);
+        let mut commit = self.engine.inner().commit.lock();
+        self.first_seq.get_or_insert(commit.next_seq);
+        commit.next_seq += 1;
+        self.engine.inner().namespaces.swap(a, b);
+        self.operations += 1;
+    }
+
+    /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.
+    /// A replay of the log bytes must produce exactly this transaction's operations, in order.
+    pub fn log(&mut self, db: usize, resp: &[u8]) {
+        let db = db as u32;
+        match self.buf.log_dbs {
+            None => self.buf.log_dbs = Some((db, db)),
+            Some((_, last)) if last == db => {}
+            Some((first, _)) => {
+                self.log_select(db);
+                self.buf.log_dbs = Some((first, db));
+            }
+        }
+        self.buf.log.extend_from_slice(resp);
+    }
+
+    fn log_select(&mut self, db: u32) {
+        let number = db.to_string();
+        let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+        self.buf.log.extend_from_slice(select.as_bytes());
+    }
+
+    /// Number of operations so far.
+    #[must_use]
+    pub fn operations(&self) -> u32 {
+        self.operations
+    }
+
+    /// Scan of the newest state under `Latched::All`, this transaction's writes included.
+    pub fn scan(&mut self, range: &ScanRange) -> Result<Vec<ScanItem>, EngineError> {
+        assert!(self.all, "scan needs all latches");
+        self.commit_staged(false);
+        let Guards::Many(guards) = &mut self.guards else { return Ok(Vec::new()) };
+        let graves = |hash: u64, key: &[u8], s: Seq| {
+            guards[shard_of(hash)].1.graves.newest_at(hash, key, s)
+        };
+        self.engine.scan_latched(range, &graves)
+    }
+
+    /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.
+    pub fn count(&mut self, db: usize) -> Result<u64, EngineError> {
+        assert!(self.all, "count needs all latches");
+        self.commit_staged(false);
+        let slot = self.engine.slot_of(db);
+        let Guards::Many(guards) = &mut self.guards else { return Ok(0) };
+        let mut keys = 0;
+        for (_, shard) in guards {
+            self.engine.resolve_latched(shard)?;
+            keys += shard.count_mut(slot).keys;
+        }
+        Ok(keys.max(0) as u64)
+    }
+
+    /// Takes the sequences of what is staged, and publishes it to memtable and cemetery. With
+    /// `last`, the log bytes go into the log in the same critical section; without (only under all
+    /// latches, where nobody else can commit) they follow at the end.
+    fn commit_staged(&mut self, last: bool) {
+        let count = self.buf.operations.len() as u64;
+        let inner = self.engine.inner();
+        let record_bytes = self.buf.operations.iter().map(|op| match op.staged {
+            Staged::Put { len, .. } => len,
+            Staged::Delete { .. } => 0,
+        });
+        let record_bytes: usize = record_bytes.sum();
+        if count == 0 && !last {
+            return;
+        }
+        let mut commit = inner.commit.lock();
+        let first = commit.next_seq;
+        commit.next_seq += count;
+        if last && commit.log_on {
+            let first = self.first_seq.unwrap_or(first);
+            let db = self.buf.log_dbs.map_or(0, |(first_db, _)| first_db);
+            if commit.log.append(first, self.operations, db, &[&self.buf.log]) {
+                inner.log_wants_kick();
+            }
+        }
+        let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
+        let full = commit.just_filled();
+        drop(commit);
+        if full {
+            inner.background.wake_flush();
+        }
+        self.first_seq.get_or_insert(first);
+        let operations = std::mem::take(&mut self.buf.operations);
+        let mut records = std::mem::take(&mut self.buf.records);
+        for (i, operation) in operations.iter().enumerate() {
+            let seq = first + i as u64;
+            let hash = operation.hash;
+            match operation.staged {
+                Staged::Put { at, len, key_len } => {
+                    let record = &mut records[at..at + len];
+                    memtable::stamp(record, seq);
+                    let room = room.as_mut().expect("room for every put");
+                    room.split_to(len).bytes().copy_from_slice(record);
+                    let shard = self.shard(hash);
+                    if !shard.graves.is_empty() {
+                        let key = &record[memtable::HEADER_BYTES..][..key_len];
+                        shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
+                    }
+                }
+                Staged::Delete { at, len } => {
+                    self.shard(hash).graves.open(hash, records[at..at + len].into(), seq);
+                    inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            inner.note_write(hash, seq);
+        }
+        self.buf.operations = operations;
+        self.buf.operations.clear();
+        self.buf.records = records;
+        self.buf.records.clear();
+        for (index, mut item) in std::mem::take(&mut self.buf.unresolved) {
+            item.seq = first + index as u64;
+            self.shard(item.hash).unresolved.push(item);
+            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the transaction and releases the latches.
+    pub fn commit(mut self) -> Commit {
+        self.committed = true;
+        if self.operations == 0 {
+            return Commit::default();
+        }
+        if let Some((first, last)) = self.buf.log_dbs
+            && first != last
+        {
+            self.log_select(first);
+        }
+        self.commit_staged(true);
+        let last_seq = self.first_seq.unwrap_or(0) + u64::from(self.operations) - 1;
+        let commit = Commit { last_seq, operations: self.operations };
+        self.guards = Guards::None;
+        commit
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if !self.committed && self.operations > 0 {
+            self.engine.inner().poison("a transaction was dropped with writes in it");
+        }
+    }
+}
+
+/// A key that owns its bytes, for loads and waiters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OwnedKey {
+    /// Namespace slot.
+    pub slot: Slot,
+    /// The user's bytes.
+    pub bytes: Vec<u8>,
+    /// Hash of the bytes.
+    pub hash: u64,
+}
+
+impl OwnedKey {
+    /// The borrowed form.
+    #[must_use]
+    pub fn as_key(&self) -> Key<'_> {
+        Key { slot: self.slot, bytes: &self.bytes, hash: self.hash }
+    }
+}
