@@ -105,12 +105,10 @@ impl Checkpoint {
         if header[..8] != *MAGIC {
             return Err(damaged(0, "not a cemetery checkpoint of a known version".into()));
         }
-        let u32_at = |b: &[u8], at: usize| {
-            u32::from_le_bytes(b[at..at + 4].try_into().expect("4 bytes"))
-        };
-        let u64_at = |b: &[u8], at: usize| {
-            u64::from_le_bytes(b[at..at + 8].try_into().expect("8 bytes"))
-        };
+        let u32_at =
+            |b: &[u8], at: usize| u32::from_le_bytes(b[at..at + 4].try_into().expect("4 bytes"));
+        let u64_at =
+            |b: &[u8], at: usize| u64::from_le_bytes(b[at..at + 8].try_into().expect("8 bytes"));
         check_crc(u32_at(&header, 24), crc32c(&header[..24])).map_err(|what| damaged(24, what))?;
         let (c, count) = (u64_at(&header, 8), u64_at(&header, 16));
         let mut graves = Vec::new();
@@ -119,13 +117,19 @@ impl Checkpoint {
         while (graves.len() as u64) < count {
             let mut head = [0; BLOCK_HEADER_BYTES];
             if offset + head.len() as u64 > len {
-                return Err(damaged(offset, format!("ends after {} of {count} graves", graves.len())));
+                return Err(damaged(
+                    offset,
+                    format!("ends after {} of {count} graves", graves.len()),
+                ));
             }
             file.read_exact_at(&mut head, offset)?;
             let block_len = u64::from(u32_at(&head, 0));
             let start = offset + head.len() as u64;
             if block_len == 0 || start + block_len > len {
-                return Err(damaged(offset, format!("block of {block_len} bytes in a file of {len}")));
+                return Err(damaged(
+                    offset,
+                    format!("block of {block_len} bytes in a file of {len}"),
+                ));
             }
             block.resize(block_len as usize, 0);
             file.read_exact_at(&mut block, start)?;
@@ -143,7 +147,8 @@ impl Checkpoint {
             offset = start + block_len;
         }
         if graves.len() as u64 != count || offset != len {
-            let what = format!("{} graves in {offset} bytes, expected {count} in {len}", graves.len());
+            let what =
+                format!("{} graves in {offset} bytes, expected {count} in {len}", graves.len());
             return Err(damaged(offset, what));
         }
         Ok(Self { c, graves })

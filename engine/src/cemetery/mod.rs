@@ -89,10 +89,7 @@ impl Graves {
             return None;
         }
         let graves = self.table.iter_hash(hash);
-        graves
-            .filter(|(h, g)| *h == hash && g.d <= s && *g.key == *key)
-            .map(|(_, g)| g.d)
-            .max()
+        graves.filter(|(h, g)| *h == hash && g.d <= s && *g.key == *key).map(|(_, g)| g.d).max()
     }
 
     /// Walks all graves; `keep` may mark them and answers whether they stay.

@@ -160,12 +160,7 @@ impl Arena {
     /// Calls `f` with the filled bytes of each chunk from `from` on, where `from` and the answer are
     /// (chunk, offset) marks. Callers have passed a barrier at which `cursor_at` was the offset of the
     /// cursor, so that all of this is written and will not change.
-    pub fn for_each_filled(
-        &self,
-        from: Mark,
-        to: Mark,
-        mut f: impl FnMut(&[u8], Position),
-    ) {
+    pub fn for_each_filled(&self, from: Mark, to: Mark, mut f: impl FnMut(&[u8], Position)) {
         let views: Vec<(*const u8, usize)> = {
             let chunks = self.chunks.lock();
             chunks

@@ -144,7 +144,6 @@ impl RunSource {
         let at = run.len();
         Self { run, at }
     }
-
 }
 
 impl Source for RunSource {

@@ -100,7 +100,10 @@ impl Engine {
 
     /// Looks up each item and corrects the live counts; answers namespace and expiring keys (0 or 1)
     /// of each put that turned out to be an overwrite. The resolver mutex is held.
-    pub(super) fn settle(&self, mut items: Vec<Unresolved>) -> Result<Vec<(u64, i64)>, EngineError> {
+    pub(super) fn settle(
+        &self,
+        mut items: Vec<Unresolved>,
+    ) -> Result<Vec<(u64, i64)>, EngineError> {
         let inner = self.inner();
         let mut overwrites = Vec::new();
         items.sort_unstable_by(|a, b| (a.namespace, &a.key).cmp(&(b.namespace, &b.key)));

@@ -70,7 +70,9 @@ impl Namespaces {
 
     /// Database and slot that a live namespace id belongs to.
     pub(super) fn find_id(&self, id: u64) -> Option<(usize, Slot)> {
-        (0..self.databases()).map(|db| (db, self.slot_of(db))).find(|&(_, slot)| self.id_of(slot) == id)
+        (0..self.databases())
+            .map(|db| (db, self.slot_of(db)))
+            .find(|&(_, slot)| self.id_of(slot) == id)
     }
 
     /// Ids by database, for the manifest.
@@ -83,6 +85,10 @@ impl Namespaces {
         for (db, &id) in ids.iter().enumerate().take(self.databases()) {
             self.id_of_slot[db].store(id, Ordering::Release);
         }
+    }
+
+    pub(super) fn has_free_slot(&self) -> bool {
+        (0..SLOTS).any(|slot| self.id_of(slot as u8) == FREE)
     }
 
     /// Gives database `db` the new namespace `id`. All latches are held. Returns the slot and id that

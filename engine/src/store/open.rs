@@ -104,6 +104,20 @@ impl Engine {
         Ok((engine, report))
     }
 
+    /// A store on simulated storage without a log, for tests of the layers above.
+    ///
+    /// # Errors
+    /// None that a working process could see.
+    pub fn in_memory(databases: usize) -> Result<Self, EngineError> {
+        let storage = Arc::new(sexton_persistence::device::sim::SimStorage::new());
+        let options = EngineOptions {
+            sync_policy: SyncPolicy::Off,
+            databases,
+            ..EngineOptions::new(storage, "data".into())
+        };
+        Ok(Self::open(options, &mut |_, _| Ok(()))?.0)
+    }
+
     fn assemble(options: EngineOptions, versions: VersionSet, mark: Seq) -> Self {
         let pages = dram::PagePool::new();
         let shards = (0..SHARDS).map(|_| {

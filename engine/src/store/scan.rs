@@ -111,7 +111,8 @@ impl Walk {
     ) -> Result<Option<ScanItem>, EngineError> {
         while self.merge.valid() {
             let key = self.merge.key();
-            let in_range = key.strip_prefix(&self.head).is_some_and(|k| k.starts_with(&self.prefix));
+            let in_range =
+                key.strip_prefix(&self.head).is_some_and(|k| k.starts_with(&self.prefix));
             if !in_range {
                 return Ok(None);
             }

@@ -60,17 +60,21 @@ impl Engine {
         if dead.is_empty() {
             return false;
         }
-        let mut slots = [false; namespace::SLOTS];
-        for item in &dead {
-            slots[usize::from(item.slot)] = true;
-        }
-        let may_forget = |d: Seq| {
-            inner.durable() >= d && inner.pins.sequences().first().is_none_or(|&s| s >= d)
+        // Asked again under every latch: a slot may have been swept and given out by a FLUSHDB.
+        let still_dead = || {
+            let mut slots = [false; namespace::SLOTS];
+            for item in &dead {
+                slots[usize::from(item.slot)] = inner.namespaces.id_of(item.slot) == item.id;
+            }
+            slots
         };
+        let may_forget =
+            |d: Seq| inner.durable() >= d && inner.pins.sequences().first().is_none_or(|&s| s >= d);
         let mut pending = false;
         for shard in &inner.shards {
             loop {
                 let mut state = shard.state.lock();
+                let slots = still_dead();
                 pending |= state.loads.holds_any(&slots);
                 if state.table.sweep_slots(&slots, SWEEP_BUCKETS) {
                     break;
@@ -88,14 +92,17 @@ impl Engine {
                 });
                 shard.graves.store(state.graves.len(), Ordering::Release);
             }
-            for item in &dead {
+            let slots = still_dead();
+            for item in dead.iter().filter(|item| slots[usize::from(item.slot)]) {
                 *state.count_mut(item.slot) = Count::default();
             }
         }
         if !pending {
+            let _barrier = inner.barrier();
+            let slots = still_dead();
             let mut held = inner.dead_slots.lock();
-            held.retain(|item| !dead.iter().any(|swept| swept.slot == item.slot));
-            for item in &dead {
+            held.retain(|item| !dead.iter().any(|swept| swept.id == item.id));
+            for item in dead.iter().filter(|item| slots[usize::from(item.slot)]) {
                 inner.namespaces.release(item.slot);
             }
         }

@@ -263,8 +263,10 @@ fn check(engine: &Engine, model: &Model) {
         let range = ScanRange { db, ..ScanRange::default() };
         let scanned: Vec<ScanItem> =
             engine.scan(&range).expect("scan").map(|item| item.expect("item")).collect();
-        let found: BTreeMap<_, _> =
-            scanned.iter().map(|item| (item.key.clone(), (item.meta, item.value.clone()))).collect();
+        let found: BTreeMap<_, _> = scanned
+            .iter()
+            .map(|item| (item.key.clone(), (item.meta, item.value.clone())))
+            .collect();
         assert!(scanned.is_sorted_by(|a, b| a.key < b.key), "in key order, no key twice");
         let differs = |key: &&Vec<u8>| found.get(*key) != expected.get(*key);
         if let Some(key) = found.keys().chain(expected.keys()).find(differs) {

@@ -257,8 +257,7 @@ impl<'e> Tx<'e> {
         let namespace = engine.inner().namespaces.id_of(key.slot);
         let shard = self.shard(key.hash);
         let Some(entry) = shard.table.find(key) else { return };
-        let expires =
-            i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
+        let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let value = entry.value().to_vec();
         shard.table.set_meta(key, meta, generation);
         shard.count_mut(key.slot).expires += expires;
@@ -298,6 +297,9 @@ impl<'e> Tx<'e> {
         assert!(self.all, "flush_database needs all latches");
         self.commit_staged(false);
         let engine = self.engine;
+        if !engine.inner().namespaces.has_free_slot() {
+            self.sweep_dead_slots();
+        }
         let mut commit = engine.inner().commit.lock();
         let seq = commit.next_seq;
         let Some((slot, dead_id)) = engine.inner().namespaces.replace(db, seq) else {
@@ -318,6 +320,26 @@ impl<'e> Tx<'e> {
         }
         engine.inner().note_dead(slot, dead_id, seq);
         true
+    }
+
+    /// Makes slots free at once when databases are emptied faster than the background sweeps.
+    fn sweep_dead_slots(&mut self) {
+        let inner = self.engine.inner();
+        let Guards::Many(guards) = &mut self.guards else { return };
+        let mut dead_slots = inner.dead_slots.lock();
+        dead_slots.retain(|dead| {
+            let mut slots = [false; namespace::SLOTS];
+            slots[usize::from(dead.slot)] = true;
+            if guards.iter().any(|(_, shard)| shard.loads.holds_any(&slots)) {
+                return true;
+            }
+            for (_, shard) in guards.iter_mut() {
+                while !shard.table.sweep_slots(&slots, usize::MAX) {}
+                *shard.count_mut(dead.slot) = Count::default();
+            }
+            inner.namespaces.release(dead.slot);
+            false
+        });
     }
 
     /// Swaps two databases: one operation. Needs `Latched::All`.
@@ -363,9 +385,8 @@ impl<'e> Tx<'e> {
         assert!(self.all, "scan needs all latches");
         self.commit_staged(false);
         let Guards::Many(guards) = &mut self.guards else { return Ok(Vec::new()) };
-        let graves = |hash: u64, key: &[u8], s: Seq| {
-            guards[shard_of(hash)].1.graves.newest_at(hash, key, s)
-        };
+        let graves =
+            |hash: u64, key: &[u8], s: Seq| guards[shard_of(hash)].1.graves.newest_at(hash, key, s);
         self.engine.scan_latched(range, &graves)
     }
 

@@ -58,7 +58,7 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         match ctx.tx.as_deref_mut() {
             Some(tx) => tx.scan(&range).map_err(failed)?.iter().try_for_each(add)?,
             None => {
-                for item in ctx.server.engine.scan(range) {
+                for item in ctx.server.engine.scan(&range).map_err(failed)? {
                     add(&item.map_err(failed)?)?;
                 }
             }

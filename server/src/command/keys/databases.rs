@@ -14,17 +14,22 @@ fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
 }
 
 /// One operation.
-fn flush(ctx: &mut Ctx<'_, '_>, db: usize) {
-    ctx.tx().flush_database(db);
+fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
+    if !ctx.tx().flush_database(db) {
+        return Err(CommandError::text(
+            "ERR too many emptied databases wait to be swept, try again",
+        ));
+    }
     ctx.log(db, &[b"FLUSHDB"]);
     ctx.client.signal_flushed(ctx.server, db);
+    Ok(())
 }
 
 /// FLUSHDB [ASYNC | SYNC].
 pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     let db = ctx.client.db;
-    flush(ctx, db);
+    flush(ctx, db)?;
     ctx.out.ok();
     Ok(())
 }
@@ -34,7 +39,7 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     for db in 0..ctx.server.databases {
-        flush(ctx, db);
+        flush(ctx, db)?;
     }
     ctx.out.ok();
     Ok(())

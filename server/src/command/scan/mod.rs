@@ -38,7 +38,10 @@ fn walk<'c>(ctx: &'c mut Ctx<'_, '_>, range: ScanRange) -> Result<Items<'c>, Com
     let now_ms = ctx.now_ms;
     let items: Items<'c> = match ctx.tx.as_deref_mut() {
         Some(tx) => Box::new(tx.scan(&range).map_err(storage_error)?.into_iter().map(Ok)),
-        None => Box::new(ctx.server.engine.scan(range).map(|item| item.map_err(storage_error))),
+        None => {
+            let scan = ctx.server.engine.scan(&range).map_err(storage_error)?;
+            Box::new(scan.map(|item| item.map_err(storage_error)))
+        }
     };
     Ok(Box::new(
         items.filter(move |item| item.as_ref().map_or(true, |item| !item.meta.is_expired(now_ms))),
