@@ -7,6 +7,11 @@
 /// most length of pattern times length of text, however many stars it has.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    if text.is_empty() {
+        // Redis' matcher finds an empty text with no pattern but the empty one; KEYS and SCAN do not
+        // ask it about a lone star.
+        return matches!(pattern, b"" | b"*");
+    }
     // Position to fall back to: pattern behind the last star, and the text it was tried at. Only
     // the last star ever needs another try, which is the guard against exponential patterns.
     let mut retry: Option<(usize, usize)> = None;
@@ -99,6 +104,7 @@ mod tests {
         let cases: &[(&[u8], &[u8], bool)] = &[
             (b"*", b"", true),
             (b"", b"", true),
+            (b"**", b"", false),
             (b"h?llo", b"hello", true),
             (b"h?llo", b"hllo", false),
             (b"h*llo", b"heeello", true),
