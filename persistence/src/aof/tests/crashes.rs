@@ -1,7 +1,7 @@
 //! Random histories, crashed anywhere: what is recovered is a prefix that holds everything durable.
 
 use super::*;
-use crate::device::sim::{CrashOptions, SimRandom};
+use crate::device::sim::{CrashOptions, SimFaults, SimRandom};
 
 /// What survives of the model besides the log: the engine's manifest.
 struct Model {
@@ -83,4 +83,56 @@ fn every_crash_recovers_to_a_prefix_with_all_that_was_durable() {
     for seed in 0..3000 {
         run_history(seed);
     }
+}
+
+/// Writes, cuts, retires and reuses segments; stops at the first error. Answers the mark that was
+/// installed last.
+fn run_until_power_off(rig: &Rig, commits: &[Commit]) -> u64 {
+    let mut installed = 0;
+    for commit in commits {
+        rig.append(commit);
+        if rig.core.sync_through(commit.last_seq()).is_err() {
+            break;
+        }
+        if commit.first_seq % 3 == 0 {
+            let mark = rig.cut();
+            installed = mark;
+            let segments = &rig.core.segments;
+            let tidied = segments.retire_through(mark).and_then(|()| segments.clean_spares());
+            if tidied.and_then(|()| segments.prepare(SyncPolicy::Always)).is_err() {
+                break;
+            }
+        }
+    }
+    installed
+}
+
+#[test]
+fn the_power_may_go_between_any_two_steps() {
+    let commits: Vec<_> = (1..=12).map(|seq| Commit::new(seq, 1, 0, 100)).collect();
+    let mut finished = false;
+    for operations in 0..2000 {
+        let storage = storage();
+        let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+        let options = options(SyncPolicy::Always);
+        let rig = Rig::open(&storage, LogOptions { segment_bytes: 1024, ..options }, &tail, 0);
+        let faults = SimFaults { power_off_after: Some(operations), ..SimFaults::default() };
+        storage.set_faults(faults);
+        let mark = run_until_power_off(&rig, &commits);
+        let durable = rig.core.durable();
+        for seed in 0..8 {
+            let options = CrashOptions { keep_percent: seed * 14, tear_percent: 50 };
+            let crashed = storage.crash(seed + operations * 8, options);
+            let (commands, tail) = read_all(&crashed, mark, durable).unwrap_or_else(|error| {
+                panic!("power off after {operations}, seed {seed}: {error}")
+            });
+            let above = &commits[mark as usize..tail.last_seq as usize];
+            assert!(commands == commands_of(above), "power off after {operations}, seed {seed}");
+        }
+        finished = durable == 12 && rig.core.failure().is_none();
+        if finished && operations > 400 {
+            break;
+        }
+    }
+    assert!(finished, "the last rounds reach the end");
 }

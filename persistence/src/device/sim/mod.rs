@@ -126,6 +126,7 @@ impl Storage for SimStorage {
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         let mut world = self.world.lock();
         world.counters.creates += 1;
+        world.powered_for("create", path)?;
         let inode = world.create(path)?;
         Ok(self.handle(inode, path))
     }
@@ -153,6 +154,7 @@ impl Storage for SimStorage {
     fn remove(&self, path: &Path) -> StorageResult<()> {
         let mut world = self.world.lock();
         world.counters.removes += 1;
+        world.powered_for("unlink", path)?;
         world.find("unlink", path)?;
         world.change_names(NameOperation { unlink: Some(path.to_path_buf()), link: None });
         Ok(())
@@ -161,6 +163,7 @@ impl Storage for SimStorage {
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         let mut world = self.world.lock();
         world.counters.renames += 1;
+        world.powered_for("rename", from)?;
         world.check_parent("rename", to)?;
         let inode = world.find("rename", from)?;
         world.change_names(NameOperation {
@@ -172,6 +175,7 @@ impl Storage for SimStorage {
 
     fn hard_link(&self, from: &Path, to: &Path) -> StorageResult<()> {
         let mut world = self.world.lock();
+        world.powered_for("link", to)?;
         world.check_parent("link", to)?;
         if world.names.contains_key(to) {
             let error = io::Error::from(io::ErrorKind::AlreadyExists);

@@ -19,6 +19,9 @@ pub struct SimFaults {
     pub fail_sync: Option<u64>,
     /// The n-th sync of a directory fails with EIO.
     pub fail_sync_dir: Option<u64>,
+    /// After so many more operations that change something, the power is off: all further ones
+    /// fail with EIO and change nothing, so that a crash can be put between any two steps.
+    pub power_off_after: Option<u64>,
     /// Files may grow by this many bytes in all; then ENOSPC.
     pub space_left_bytes: Option<u64>,
 }
@@ -101,6 +104,27 @@ impl World {
         })
     }
 
+    /// Counts an operation that changes something.
+    pub(super) fn powered(&mut self) -> io::Result<()> {
+        match &mut self.faults.power_off_after {
+            None => Ok(()),
+            Some(0) => Err(input_output_error()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
+    /// [`powered`](Self::powered) for an operation on a name.
+    pub(super) fn powered_for(
+        &mut self,
+        operation: &'static str,
+        path: &Path,
+    ) -> StorageResult<()> {
+        self.powered().map_err(|error| StorageError::new(operation, path, error))
+    }
+
     pub(super) fn check_parent(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
         match path.parent() {
             Some(dir) if self.dirs.contains(dir) => Ok(()),
@@ -142,6 +166,7 @@ impl World {
 
     pub(super) fn sync_dir(&mut self, dir: &Path) -> StorageResult<()> {
         self.counters.dir_syncs += 1;
+        self.powered_for("fsync directory", dir)?;
         if count_down(&mut self.faults.fail_sync_dir) {
             return Err(StorageError::new("fsync directory", dir, input_output_error()));
         }
@@ -167,6 +192,7 @@ impl World {
 
     pub(super) fn write(&mut self, inode: u64, buf: &[u8], offset: usize) -> io::Result<()> {
         self.counters.writes += 1;
+        self.powered()?;
         let (mut accepted, mut error) = (buf.len(), None);
         if count_down(&mut self.faults.fail_write) {
             accepted = accepted.min(self.faults.short_write_bytes);
@@ -191,6 +217,7 @@ impl World {
     }
 
     pub(super) fn set_len(&mut self, inode: u64, len: usize) -> io::Result<()> {
+        self.powered()?;
         let file = self.inodes.entry(inode).or_default();
         let operation = FileOperation::SetLen(len);
         apply(&mut file.content, &operation, None);
@@ -200,6 +227,7 @@ impl World {
 
     pub(super) fn sync(&mut self, inode: u64) -> io::Result<()> {
         self.counters.syncs += 1;
+        self.powered()?;
         let fails = count_down(&mut self.faults.fail_sync);
         let file = self.inodes.entry(inode).or_default();
         let pending = std::mem::take(&mut file.pending);
