@@ -78,7 +78,7 @@ fn write_log(dir: &Path, retire: bool) {
             log.kick();
         }
         if seq == 1000 {
-            let _ = buffer.lock().cut(seq);
+            buffer.lock().cut(seq);
         }
         if seq % 50 == 0 {
             log.sync_through(seq).expect("syncs");

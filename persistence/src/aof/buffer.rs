@@ -239,20 +239,18 @@ impl LogBuffer {
     }
 
     /// A memtable was frozen at `mark`: what is appended from now on goes to a new segment, whose
-    /// sequences start above `mark`. True: call [`Log::kick`](super::Log::kick).
+    /// sequences start above `mark`. Takes effect with the next take; nobody needs to be woken for it.
     ///
     /// # Panics
     ///
     /// When `mark` is below a sequence already appended.
-    #[must_use]
-    pub fn cut(&mut self, mark: u64) -> bool {
+    pub fn cut(&mut self, mark: u64) {
         assert!(mark + 1 >= self.next_seq, "a cut lies behind everything appended");
         if !self.current.is_empty() {
             self.close_current(GROUP_TARGET_BYTES);
         }
         self.current.starts_segment_after = Some(mark);
         self.next_seq = mark + 1;
-        self.wake()
     }
 
     /// Hands out everything collected, and takes written buffers back. The body of
@@ -405,9 +403,9 @@ mod tests {
     fn a_cut_starts_a_segment_even_without_anything_behind_it() {
         let mut buffer = LogBuffer::new(0);
         let _ = buffer.append(1, 1, 0, &[b"A"]);
-        let _ = buffer.cut(5);
+        buffer.cut(5);
         let _ = buffer.append(6, 1, 0, &[b"B"]);
-        let _ = buffer.cut(6);
+        buffer.cut(6);
         let sealed = buffer.take(SealedBuffers::default()).expect("groups");
         let cuts: Vec<_> = sealed.groups().iter().map(Group::starts_segment_after).collect();
         assert_eq!(cuts, [None, Some(5), Some(6)]);

@@ -131,7 +131,7 @@ impl Log {
         Ok(Self { core, threads })
     }
 
-    /// Wakes the log thread. Call it when an append or a cut answered true. Cheap.
+    /// Wakes the log thread. Call it when an append answered true. Cheap.
     pub fn kick(&self) {
         self.threads[WRITER].wake();
     }

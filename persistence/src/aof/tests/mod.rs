@@ -88,7 +88,7 @@ impl Rig {
     fn cut(&self) -> u64 {
         let mut buffer = self.buffer.lock();
         let mark = buffer.last_seq();
-        let _ = buffer.cut(mark);
+        buffer.cut(mark);
         mark
     }
 }
