@@ -1,8 +1,10 @@
 //! The wire protocol: requests in, replies out.
 
 mod reply;
+mod scanner;
 
 pub use reply::Reply;
+pub use scanner::{Batch, Limits, ProtocolError, Request, Scanner};
 
 /// A request in RESP form, as it stands in the log.
 #[must_use]
