@@ -1,9 +1,11 @@
 //! The state of one connection that commands may see and change.
 
+use crate::command::{Args, CommandSpec};
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
 use sexton_engine::Key;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One connection.
 #[derive(Debug, Default)]
@@ -19,8 +21,64 @@ pub struct Client {
     pub reply_mode: ReplyMode,
     /// The connection closes once its replies are sent (QUIT, CLIENT KILL of itself).
     pub closing: bool,
+    /// RESP3 was chosen with HELLO; kept here between batches, [`crate::resp::Reply`] rules within.
+    pub resp3: bool,
+    /// Queued commands, between MULTI and EXEC.
+    pub transaction: Option<Box<Transaction>>,
+    /// Keys of WATCH.
+    pub watched: Vec<Watched>,
+    /// Set by whoever changes a watched key.
+    pub watch_dirty: Arc<AtomicBool>,
     /// What other connections see of this one.
     pub session: Arc<Session>,
+}
+
+/// A watched key.
+#[derive(Debug)]
+pub struct Watched {
+    db: usize,
+    key: Vec<u8>,
+    /// Expiry when WATCH came, 0 for none: EXEC fails when it has passed since then.
+    expire_at_ms: u64,
+}
+
+/// Commands queued by MULTI.
+#[derive(Debug, Default)]
+pub struct Transaction {
+    /// In the order they came.
+    pub queued: Vec<Queued>,
+    /// A command could not be queued: EXEC answers EXECABORT.
+    pub failed: bool,
+}
+
+/// One queued command with a copy of its arguments.
+#[derive(Debug)]
+pub struct Queued {
+    /// Its row of the command table.
+    pub spec: &'static CommandSpec,
+    bytes: Vec<u8>,
+    ranges: Vec<(u32, u32)>,
+}
+
+impl Queued {
+    /// Copies a request.
+    #[must_use]
+    pub fn new(spec: &'static CommandSpec, args: Args<'_>) -> Self {
+        let mut bytes = Vec::with_capacity(args.from(0).map(<[u8]>::len).sum());
+        let mut ranges = Vec::with_capacity(args.len());
+        for arg in args.from(0) {
+            let start = bytes.len() as u32;
+            bytes.extend_from_slice(arg);
+            ranges.push((start, bytes.len() as u32));
+        }
+        Self { spec, bytes, ranges }
+    }
+
+    /// The arguments.
+    #[must_use]
+    pub fn args(&self) -> Args<'_> {
+        Args::new(&self.bytes, &self.ranges)
+    }
 }
 
 impl Client {
@@ -31,19 +89,75 @@ impl Client {
         Self { id: session.id, authenticated, session, ..Self::default() }
     }
 
-    /// RESET: a transaction and its watches are dropped.
+    /// MULTI: commands are queued from now on.
+    pub fn start_transaction(&mut self) {
+        self.transaction = Some(Box::default());
+        self.session.queued.store(1, Ordering::Relaxed);
+    }
+
+    /// Queues a command.
+    pub fn queue(&mut self, queued: Queued) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.queued.push(queued);
+            self.session.queued.store(transaction.queued.len() + 1, Ordering::Relaxed);
+        }
+    }
+
+    /// A command was refused: inside of MULTI, EXEC must fail.
+    pub fn fail_transaction(&mut self) {
+        if let Some(transaction) = &mut self.transaction {
+            transaction.failed = true;
+        }
+    }
+
+    /// RESET, DISCARD: a transaction is dropped. Its watches go with [`Client::unwatch`].
     pub fn discard_transaction(&mut self) {
-        self.session.queued.store(0, std::sync::atomic::Ordering::Relaxed);
-        self.session.watching.store(0, std::sync::atomic::Ordering::Relaxed);
+        self.transaction = None;
+        self.session.queued.store(0, Ordering::Relaxed);
+    }
+
+    /// Watches `key`, whose expiry is `expire_at_ms` (0: none). To be called under its latch.
+    pub fn watch(&mut self, server: &Server, db: usize, key: &[u8], expire_at_ms: u64) {
+        if self.watched.iter().any(|watched| watched.db == db && watched.key == key) {
+            return;
+        }
+        server.watches.watch(db, key, &self.watch_dirty);
+        self.watched.push(Watched { db, key: key.to_vec(), expire_at_ms });
+        self.session.watching.store(self.watched.len(), Ordering::Relaxed);
+    }
+
+    /// Forgets all watches and what they have seen.
+    pub fn unwatch(&mut self, server: &Server) {
+        for watched in self.watched.drain(..) {
+            server.watches.unwatch(watched.db, &watched.key, &self.watch_dirty);
+        }
+        self.session.watching.store(0, Ordering::Relaxed);
+        self.watch_dirty.store(false, Ordering::Release);
+    }
+
+    /// True when a watched key was changed or its time has come since WATCH.
+    #[must_use]
+    pub fn watch_failed(&self, now_ms: u64) -> bool {
+        self.watch_dirty.load(Ordering::Acquire)
+            || self.watched.iter().any(|w| w.expire_at_ms != 0 && w.expire_at_ms <= now_ms)
+    }
+
+    /// Hashes of the watched keys, for EXEC's latches.
+    pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
+        self.watched.iter().map(|watched| watched.key.as_slice())
     }
 
     /// A key was changed: watchers must see it (WATCH), and key-space events start here.
     pub fn signal_modified(&mut self, server: &Server, db: usize, key: Key<'_>) {
-        let _ = (server, db, key);
+        if server.watches.is_used() {
+            server.watches.touch(db, key.bytes);
+        }
     }
 
     /// Every key of database `db` was changed (FLUSHDB, SWAPDB): watchers must see it.
     pub fn signal_flushed(&mut self, server: &Server, db: usize) {
-        let _ = (server, db);
+        if server.watches.is_used() {
+            server.watches.touch_all(db);
+        }
     }
 }

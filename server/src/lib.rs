@@ -4,8 +4,11 @@
 pub mod auth;
 pub mod client;
 pub mod command;
+pub mod cron;
 pub mod glob;
+pub mod log;
 pub mod long_double;
+pub mod net;
 pub mod notify;
 pub mod number;
 pub mod observe;
@@ -16,3 +19,4 @@ pub mod sha1;
 pub mod sha256;
 pub mod shutdown;
 pub mod value;
+pub mod watch;

@@ -5,9 +5,11 @@ use crate::command::CursorTable;
 use crate::observe::Observe;
 use crate::session::Sessions;
 use crate::shutdown::Shutdown;
+use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The server: engine, statistics, configuration.
 pub struct Server {
@@ -27,6 +29,71 @@ pub struct Server {
     pub shutdown: Shutdown,
     /// Open SCAN cursors.
     pub cursors: Mutex<CursorTable>,
+    /// Watched keys.
+    pub watches: WatchRegistry,
+    /// Settings that are looked at for every batch or connection.
+    pub settings: Settings,
+}
+
+impl Server {
+    /// A server over an open store, with Redis' default settings.
+    #[must_use]
+    pub fn new(engine: Engine, databases: usize) -> Self {
+        Self {
+            engine,
+            databases,
+            stats: Counters::default(),
+            auth: Auth::default(),
+            sessions: Sessions::default(),
+            observe: Observe::new(),
+            shutdown: Shutdown::default(),
+            cursors: Mutex::default(),
+            watches: WatchRegistry::default(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+/// Settings as the hot path reads them; CONFIG SET stores into them.
+#[derive(Debug)]
+pub struct Settings {
+    /// `proto-max-bulk-len`, in bytes.
+    pub bulk_max_bytes: AtomicU64,
+    /// `client-query-buffer-limit`, in bytes.
+    pub query_buffer_max_bytes: AtomicU64,
+    /// `client-output-buffer-limit normal`, hard limit in bytes; 0 for none.
+    pub output_buffer_max_bytes: AtomicU64,
+    /// `maxclients`.
+    pub clients_max: AtomicU64,
+    /// `timeout`, in seconds; 0 for none.
+    pub idle_timeout_s: AtomicU64,
+    /// `tcp-keepalive`, in seconds; 0 turns it off.
+    pub keepalive_s: AtomicU64,
+    /// `protected-mode`.
+    pub protected_mode: AtomicBool,
+    /// Commands that need memory are refused: `maxmemory` is reached and nothing can be evicted.
+    pub out_of_memory: AtomicBool,
+    /// `latency-tracking`.
+    pub latency_tracking: AtomicBool,
+    /// Bytes of replies that wait for the log (N13) at which a connection is no longer read.
+    pub held_max_bytes: AtomicU64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            bulk_max_bytes: AtomicU64::new(512 << 20),
+            query_buffer_max_bytes: AtomicU64::new(1 << 30),
+            output_buffer_max_bytes: AtomicU64::new(0),
+            clients_max: AtomicU64::new(10_000),
+            idle_timeout_s: AtomicU64::new(0),
+            keepalive_s: AtomicU64::new(300),
+            protected_mode: AtomicBool::new(true),
+            out_of_memory: AtomicBool::new(false),
+            latency_tracking: AtomicBool::new(true),
+            held_max_bytes: AtomicU64::new(1 << 20),
+        }
+    }
 }
 
 impl Server {
@@ -58,13 +125,28 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired_keys: AtomicU64,
+    commands: AtomicU64,
+    connections: AtomicU64,
+    rejected_connections: AtomicU64,
+    input_bytes: AtomicU64,
+    output_bytes: AtomicU64,
+    errors: Mutex<BTreeMap<String, u64>>,
 }
+
+/// Prefixes of error replies that are told apart (Redis stops at about as many).
+const ERROR_PREFIXES_MAX: usize = 128;
 
 impl Counters {
     /// A key was looked up for reading.
     pub fn count_lookup(&self, found: bool) {
         let counter = if found { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Several keys were looked up for reading.
+    pub fn count_lookups(&self, hits: u64, misses: u64) {
+        self.hits.fetch_add(hits, Ordering::Relaxed);
+        self.misses.fetch_add(misses, Ordering::Relaxed);
     }
 
     /// Keys were deleted because their time had come.
@@ -92,8 +174,89 @@ impl Counters {
 
     /// CONFIG RESETSTAT.
     pub fn reset(&self) {
-        for counter in [&self.hits, &self.misses, &self.expired_keys] {
+        for counter in [
+            &self.hits,
+            &self.misses,
+            &self.expired_keys,
+            &self.commands,
+            &self.connections,
+            &self.rejected_connections,
+            &self.input_bytes,
+            &self.output_bytes,
+        ] {
             counter.store(0, Ordering::Relaxed);
         }
+        self.errors.lock().clear();
     }
+
+    /// A batch of requests was executed.
+    pub fn count_batch(&self, commands: u64, input_bytes: u64) {
+        self.commands.fetch_add(commands, Ordering::Relaxed);
+        self.input_bytes.fetch_add(input_bytes, Ordering::Relaxed);
+    }
+
+    /// Bytes were sent to clients.
+    pub fn count_output(&self, bytes: u64) {
+        self.output_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A connection was accepted, or refused for want of room.
+    pub fn count_connection(&self, accepted: bool) {
+        let counter = if accepted { &self.connections } else { &self.rejected_connections };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// An error reply was sent; `text` starts with its prefix.
+    pub fn count_error(&self, text: &str) {
+        let prefix = text.split(' ').next().unwrap_or_default();
+        let mut errors = self.errors.lock();
+        if let Some(count) = errors.get_mut(prefix) {
+            *count += 1;
+        } else if errors.len() < ERROR_PREFIXES_MAX {
+            errors.insert(prefix.to_owned(), 1);
+        }
+    }
+
+    /// Error replies by prefix.
+    #[must_use]
+    pub fn errors(&self) -> BTreeMap<String, u64> {
+        self.errors.lock().clone()
+    }
+
+    /// All figures at this moment.
+    #[must_use]
+    pub fn totals(&self) -> CounterTotals {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        CounterTotals {
+            hits: load(&self.hits),
+            misses: load(&self.misses),
+            expired_keys: load(&self.expired_keys),
+            commands: load(&self.commands),
+            connections: load(&self.connections),
+            rejected_connections: load(&self.rejected_connections),
+            input_bytes: load(&self.input_bytes),
+            output_bytes: load(&self.output_bytes),
+        }
+    }
+}
+
+/// [`Counters`] at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CounterTotals {
+    /// Reads that found their key.
+    pub hits: u64,
+    /// Reads that did not.
+    pub misses: u64,
+    /// Keys deleted because their time had come.
+    pub expired_keys: u64,
+    /// Requests executed.
+    pub commands: u64,
+    /// Connections accepted.
+    pub connections: u64,
+    /// Connections refused because of `maxclients`.
+    pub rejected_connections: u64,
+    /// Bytes received.
+    pub input_bytes: u64,
+    /// Bytes sent.
+    pub output_bytes: u64,
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::task::Waker;
 use std::time::Instant;
 use tokio::sync::Notify;
 
@@ -79,6 +80,8 @@ pub struct Session {
     last_active_ms: AtomicU64,
     killed: AtomicBool,
     wake: Notify,
+    /// Wakes the task that serves the connection.
+    task: Mutex<Option<Waker>>,
 }
 
 impl Default for Session {
@@ -116,6 +119,7 @@ impl Session {
             last_active_ms: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             wake: Notify::new(),
+            task: Mutex::new(None),
         }
     }
 
@@ -136,6 +140,19 @@ impl Session {
     pub fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         self.wake.notify_one();
+        self.wake_task();
+    }
+
+    /// The task that serves the connection says how it is woken.
+    pub fn set_task(&self, waker: Waker) {
+        *self.task.lock() = Some(waker);
+    }
+
+    /// Makes the connection look again for what it waits for; callable from any thread.
+    pub fn wake_task(&self) {
+        if let Some(waker) = self.task.lock().as_ref() {
+            waker.wake_by_ref();
+        }
     }
 
     /// True once the connection must close.
@@ -218,6 +235,7 @@ pub struct Sessions {
     next_id: AtomicU64,
     open: Mutex<BTreeMap<u64, Arc<Session>>>,
     pause: Mutex<Option<(Pause, Instant)>>,
+    pausing: AtomicBool,
     resumed: Notify,
 }
 
@@ -266,18 +284,33 @@ impl Sessions {
             pause.filter(|(_, end)| *end > Instant::now()).unwrap_or((Pause::Write, until));
         let mode = if old_mode == Pause::All { Pause::All } else { mode };
         *pause = Some((mode, until.max(old_until)));
+        self.pausing.store(true, Ordering::Release);
     }
 
     /// CLIENT UNPAUSE.
     pub fn unpause(&self) {
         *self.pause.lock() = None;
+        self.pausing.store(false, Ordering::Release);
         self.resumed.notify_waiters();
+    }
+
+    /// True while CLIENT PAUSE may be in force: one load, no lock.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.pausing.load(Ordering::Relaxed)
     }
 
     /// Until when a request must wait, if it must.
     #[must_use]
     pub fn paused_until(&self, writes: bool) -> Option<Instant> {
-        let (mode, until) = (*self.pause.lock())?;
+        if !self.is_paused() {
+            return None;
+        }
+        let pause = self.pause.lock();
+        let (mode, until) = (*pause)?;
+        if until <= Instant::now() {
+            self.pausing.store(false, Ordering::Release);
+        }
         (until > Instant::now() && (writes || mode == Pause::All)).then_some(until)
     }
 

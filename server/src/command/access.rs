@@ -19,7 +19,7 @@ pub enum Purpose {
 
 /// The access clock of an instant: seconds, 24 bits, never 0 (which means: not accessed yet).
 #[must_use]
-pub(super) fn access_clock(now_ms: u64) -> u32 {
+pub(crate) fn access_clock(now_ms: u64) -> u32 {
     ((now_ms / 1000) as u32 & 0xff_ffff).max(1)
 }
 

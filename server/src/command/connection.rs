@@ -183,6 +183,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.client.reply_mode = ReplyMode::On;
     ctx.client.authenticated = !ctx.server.auth.is_required();
     ctx.client.discard_transaction();
+    ctx.client.unwatch(ctx.server);
     ctx.out.simple("RESET");
     Ok(())
 }

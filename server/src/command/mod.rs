@@ -11,6 +11,7 @@ mod clock;
 mod connection;
 mod context;
 mod debug;
+pub mod dispatch;
 mod dump;
 mod error;
 mod expire;
@@ -28,6 +29,7 @@ mod slowlog;
 mod sort;
 mod string;
 pub mod table;
+mod transaction;
 mod wait;
 
 pub use access::Purpose;
@@ -89,4 +91,11 @@ static GROUPS: &[&[Binding]] = &[
     sort::COMMANDS,
     string::COMMANDS,
     wait::COMMANDS,
+    transaction::COMMANDS,
 ];
+
+/// The database that a SELECT with these arguments chooses, if it is one.
+fn selected_db(args: Args<'_>, databases: usize) -> Option<usize> {
+    let index = crate::number::parse_i64(args.get(1))?;
+    usize::try_from(index).ok().filter(|&db| db < databases)
+}

@@ -56,6 +56,19 @@ impl CommandStats {
         }
     }
 
+    /// `calls` executions on `worker` took `time_us` microseconds together.
+    pub fn record_many(&self, worker: usize, calls: u64, time_us: u64, with_histogram: bool) {
+        let stripe = &self.stripes[worker % STRIPES];
+        stripe.calls.fetch_add(calls, Ordering::Relaxed);
+        stripe.time_us.fetch_add(time_us, Ordering::Relaxed);
+        if with_histogram {
+            let buckets = stripe
+                .histogram
+                .get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
+            buckets[bucket(time_us / calls.max(1))].fetch_add(calls, Ordering::Relaxed);
+        }
+    }
+
     /// One request was refused before execution (arity, authentication, memory, state).
     pub fn reject(&self, worker: usize) {
         self.stripes[worker % STRIPES].rejected.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,661 @@
+//! One connection: read, execute everything that has arrived, write once.
+//!
+//! The whole life of a connection is one poll function without an await in between, so that the
+//! buffers of the worker can be borrowed while a batch runs. An idle connection owns no buffer.
+
+use super::helper::HelperPool;
+use super::stream::Stream;
+use super::worker::{WORKER, WorkerState};
+use crate::client::Client;
+use crate::command::Args;
+use crate::command::CommandSpec;
+use crate::command::dispatch::{Outcome, load_blocking, logged_form, now_ms};
+use crate::command::table;
+use crate::resp::{Limits, Reply, Request, Scanner};
+use crate::server::Server;
+use crate::session::Session;
+use parking_lot::Mutex;
+use sexton_engine::{EngineError, LoadPin, Seq, SyncPolicy};
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+
+/// Replies of one turn after which they are sent before more is executed, in bytes.
+const TURN_REPLY_BYTES: usize = 256 * 1024;
+
+/// Unsent replies at which a connection is no longer read, in bytes.
+const OUTPUT_PAUSE_BYTES: usize = 32 << 20;
+
+/// Largest step in which the buffer of a long argument grows, in bytes.
+const READ_STEP_BYTES: usize = 1 << 20;
+
+/// Turns before other connections get theirs.
+const TURNS: usize = 16;
+
+/// What an unauthenticated client may have waiting, in bytes.
+const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
+
+/// What is known about a request before it runs.
+pub(super) struct Plan {
+    kind: Kind,
+    hash: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Get,
+    Set,
+    Other,
+}
+
+/// Why a connection does not go on.
+enum Parked {
+    /// Cold keys are being read.
+    Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
+    /// A moment must pass.
+    Timer(Pin<Box<Sleep>>),
+    /// A helper thread runs the request.
+    Helper(Arc<Mutex<Option<Helped>>>),
+}
+
+/// What a helper thread gives back.
+struct Helped {
+    client: Box<Client>,
+    reply: Vec<u8>,
+    required: Seq,
+}
+
+pub(super) struct Connection {
+    server: Arc<Server>,
+    helpers: Arc<HelperPool>,
+    stream: Stream,
+    session: Arc<Session>,
+    /// Absent while a helper thread has it.
+    client: Option<Box<Client>>,
+    scanner: Scanner,
+    /// Bytes that could not be executed yet, from `input_start` on.
+    input: Vec<u8>,
+    input_start: usize,
+    /// True when `input` may hold a whole request.
+    input_ready: bool,
+    /// Replies that are not sent yet, from `sent` on.
+    output: Vec<u8>,
+    sent: usize,
+    /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
+    held: VecDeque<(usize, Seq)>,
+    parked: Option<Parked>,
+    pin: Option<LoadPin>,
+    closing: bool,
+    started: bool,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(client) = &mut self.client {
+            client.unwatch(&self.server);
+        }
+        self.server.sessions.close(self.session.id);
+    }
+}
+
+impl Connection {
+    pub(super) fn new(
+        server: Arc<Server>,
+        helpers: Arc<HelperPool>,
+        stream: Stream,
+        session: Arc<Session>,
+    ) -> Self {
+        let client = Some(Box::new(Client::new(&server, Arc::clone(&session))));
+        Self {
+            server,
+            helpers,
+            stream,
+            session,
+            client,
+            scanner: Scanner::default(),
+            input: Vec::new(),
+            input_start: 0,
+            input_ready: false,
+            output: Vec::new(),
+            sent: 0,
+            held: VecDeque::new(),
+            parked: None,
+            pin: None,
+            closing: false,
+            started: false,
+        }
+    }
+
+    /// Goes on as far as possible; ready when the connection is over.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.started {
+            self.started = true;
+            self.session.set_task(cx.waker().clone());
+        }
+        WORKER.with_borrow_mut(|worker| match worker {
+            Some(worker) => self.turns(worker, cx),
+            None => Poll::Ready(()),
+        })
+    }
+
+    fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..TURNS {
+            if self.flush(worker, cx).is_err() {
+                return Poll::Ready(());
+            }
+            if self.parked.is_some() && self.poll_parked(worker, cx).is_pending() {
+                let helped = matches!(self.parked, Some(Parked::Helper(_)));
+                return if self.session.is_killed() && !helped {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
+                };
+            }
+            if self.session.is_killed() {
+                return Poll::Ready(());
+            }
+            let unsent = self.output.len() - self.sent;
+            if self.closing {
+                return if unsent == 0 { Poll::Ready(()) } else { Poll::Pending };
+            }
+            let settings = &self.server.settings;
+            let limit = settings.output_buffer_max_bytes.load(Ordering::Relaxed) as usize;
+            if limit != 0 && unsent > limit {
+                return Poll::Ready(());
+            }
+            let held_max = settings.held_max_bytes.load(Ordering::Relaxed) as usize;
+            if unsent > OUTPUT_PAUSE_BYTES || (!self.held.is_empty() && unsent > held_max) {
+                return Poll::Pending;
+            }
+            if !self.input_ready {
+                match self.read(worker, cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(0)) => self.closing = true,
+                    Poll::Ready(Ok(_)) => {}
+                    Poll::Ready(Err(_)) => return Poll::Ready(()),
+                }
+            } else {
+                self.run_own_input(worker, cx);
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads once and runs what came: from the worker's buffer, unless something is left over.
+    fn read(
+        &mut self,
+        worker: &mut WorkerState,
+        cx: &mut Context<'_>,
+    ) -> Poll<std::io::Result<usize>> {
+        if self.input.len() > self.input_start {
+            self.compact_input();
+            let wanted = self.scanner.wanted_bytes(self.input.len());
+            self.input.reserve(wanted.clamp(16 * 1024, READ_STEP_BYTES));
+            let read = self.stream.poll_read(cx, &mut self.input);
+            if let Poll::Ready(Ok(count @ 1..)) = read {
+                self.count_input(count);
+                self.check_input_limit();
+                // While an argument is known to be incomplete there is nothing to look for.
+                if !self.closing && count >= wanted {
+                    self.run_own_input(worker, cx);
+                }
+            }
+            return read;
+        }
+        self.input = Vec::new();
+        self.input_start = 0;
+        let mut buffer = std::mem::take(&mut worker.read_buffer);
+        let read = self.stream.poll_read(cx, &mut buffer);
+        if let Poll::Ready(Ok(count @ 1..)) = read {
+            self.count_input(count);
+            let used = self.process(worker, &mut buffer, cx);
+            self.input.extend_from_slice(&buffer[used..]);
+        }
+        buffer.clear();
+        worker.read_buffer = buffer;
+        read
+    }
+
+    fn count_input(&self, count: usize) {
+        self.session.input_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn check_input_limit(&mut self) {
+        let limit = self.server.settings.query_buffer_max_bytes.load(Ordering::Relaxed) as usize;
+        // Positions in the buffer are 32 bits wide, whatever the limit.
+        let limit = limit.min(u32::MAX as usize - READ_STEP_BYTES);
+        let authenticated = self.client.as_ref().is_some_and(|client| client.authenticated);
+        let limit = if authenticated { limit } else { limit.min(UNAUTHENTICATED_INPUT_BYTES) };
+        if self.input.len() > limit {
+            self.input = Vec::new();
+            self.input_start = 0;
+            self.output.clear();
+            self.sent = 0;
+            self.held.clear();
+            self.closing = true;
+        }
+    }
+
+    fn compact_input(&mut self) {
+        if self.input_start != 0 {
+            self.input.drain(..self.input_start);
+            self.input_start = 0;
+        }
+    }
+
+    fn run_own_input(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) {
+        let mut input = std::mem::take(&mut self.input);
+        let start = self.input_start;
+        self.input_start += self.process(worker, &mut input[start..], cx);
+        self.input = input;
+        if self.input_start == self.input.len() {
+            self.input = Vec::new();
+            self.input_start = 0;
+            self.input_ready = false;
+        } else if self.input_start > self.input.len() / 2 {
+            self.compact_input();
+        }
+    }
+
+    /// Executes the complete requests at the start of `buf` and returns how many bytes are done.
+    fn process(&mut self, worker: &mut WorkerState, buf: &mut [u8], cx: &mut Context<'_>) -> usize {
+        let Some(mut client) = self.client.take() else { return 0 };
+        let now_ms = now_ms();
+        let mut used = 0;
+        let mut commands = 0;
+        let mut required = 0;
+        let mut last: &'static str = "";
+        worker.reply.truncate(0);
+        worker.reply.set_resp3(client.resp3);
+        self.input_ready = false;
+        loop {
+            worker.batch.clear();
+            let settings = &self.server.settings;
+            let limits = Limits {
+                bulk_max_bytes: settings.bulk_max_bytes.load(Ordering::Relaxed),
+                authenticated: client.authenticated,
+                // AUTH changes the limits of what stands behind it.
+                requests_max: if client.authenticated { 1024 } else { 1 },
+            };
+            let (scanned, error) = self.scanner.scan(&mut buf[used..], &mut worker.batch, limits);
+            if worker.batch.requests.is_empty() && error.is_none() {
+                used += scanned;
+                break;
+            }
+            let mut run = BatchRun {
+                server: &self.server,
+                worker,
+                client: &mut client,
+                buf: &buf[used..],
+                now_ms,
+                required: &mut required,
+                commands: &mut commands,
+                last: &mut last,
+            };
+            let stop = run.run();
+            if self.pin.is_some() && commands != 0 {
+                self.pin = None;
+            }
+            if let Some((at, outcome)) = stop {
+                used += worker.batch.requests[at].start as usize;
+                self.scanner.reset();
+                self.input_ready = true;
+                if let Some(outcome) = outcome {
+                    let request = worker.batch.requests[at];
+                    let base = used - request.start as usize;
+                    if matches!(outcome, Outcome::Offload) {
+                        used = base + request.end as usize;
+                        commands += 1;
+                        self.put_out(worker, required, cx);
+                        client.resp3 = worker.reply.is_resp3();
+                        let args = Args::new(&buf[base..], worker.batch.args(&request));
+                        self.offload(client, args, now_ms);
+                        self.account(commands, used, last);
+                        return used;
+                    }
+                    self.park(outcome);
+                }
+                break;
+            }
+            used += scanned;
+            if let Some(error) = error {
+                worker.reply.error(format!("ERR {error}").as_bytes());
+                self.closing = true;
+            }
+            if client.closing || self.closing {
+                used = buf.len();
+                self.closing = true;
+                break;
+            }
+        }
+        client.resp3 = worker.reply.is_resp3();
+        self.client = Some(client);
+        self.put_out(worker, required, cx);
+        self.account(commands, used, last);
+        used
+    }
+
+    fn account(&self, commands: u64, bytes: usize, last: &'static str) {
+        if commands != 0 {
+            self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
+            self.server.stats.count_batch(commands, bytes as u64);
+            if !last.is_empty() {
+                self.session.touch(last);
+            }
+        }
+    }
+
+    /// The replies of the worker's buffer become this connection's output; sent at once where
+    /// nothing is in the way.
+    fn put_out(&mut self, worker: &mut WorkerState, required: Seq, cx: &mut Context<'_>) {
+        if worker.reply.is_empty() {
+            return;
+        }
+        let engine = &self.server.engine;
+        let hold = required != 0
+            && engine.sync_policy() == SyncPolicy::Always
+            && engine.durable() < required;
+        let mut bytes = worker.reply.bytes();
+        if self.output.is_empty() && !hold {
+            match self.stream.poll_write(cx, bytes) {
+                Poll::Ready(Ok(count)) => {
+                    self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+                    self.server.stats.count_output(count as u64);
+                    bytes = &bytes[count..];
+                }
+                Poll::Ready(Err(_)) => {
+                    self.closing = true;
+                    bytes = &[];
+                }
+                Poll::Pending => {}
+            }
+        }
+        if !bytes.is_empty() {
+            if hold {
+                self.held.push_back((self.output.len(), required));
+            }
+            self.output.extend_from_slice(bytes);
+        }
+        worker.reply.truncate(0);
+        worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
+    }
+
+    /// Sends what may leave.
+    fn flush(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> std::io::Result<()> {
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        if !self.held.is_empty() {
+            // Announced first, looked at second: a move in between is not lost.
+            worker.durable.wanted.store(true, Ordering::SeqCst);
+            let durable = self.server.engine.durable();
+            while self.held.front().is_some_and(|&(_, required)| required <= durable) {
+                self.held.pop_front();
+            }
+            if !self.held.is_empty() {
+                worker.holding.push(cx.waker().clone());
+            }
+        }
+        let end = self.held.front().map_or(self.output.len(), |&(at, _)| at);
+        while self.sent < end {
+            match self.stream.poll_write(cx, &self.output[self.sent..end]) {
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+                    self.server.stats.count_output(count as u64);
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        if self.sent == self.output.len() {
+            self.output = Vec::new();
+            self.sent = 0;
+        } else if self.sent > self.output.len() / 2 {
+            let sent = std::mem::take(&mut self.sent);
+            self.output.drain(..sent);
+            self.held.iter_mut().for_each(|(at, _)| *at -= sent);
+        }
+        let unsent = self.output.len() - self.sent;
+        self.session.output_bytes.store(unsent, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn park(&mut self, outcome: Outcome) {
+        let moment = |length: Duration| Parked::Timer(Box::pin(tokio::time::sleep(length)));
+        self.parked = match outcome {
+            Outcome::Done(_) | Outcome::Offload => None,
+            Outcome::Paced => Some(moment(Duration::from_millis(1))),
+            // CLIENT UNPAUSE is noticed within a hundredth of a second.
+            Outcome::Paused(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                Some(moment(left.min(Duration::from_millis(10))))
+            }
+            Outcome::Cold(keys) => {
+                let slot = Arc::new(Mutex::new(None));
+                let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
+                self.server.engine.load(keys, move |result| {
+                    *to.lock() = Some(result);
+                    session.wake_task();
+                });
+                Some(Parked::Load(slot))
+            }
+        };
+    }
+
+    fn offload(&mut self, mut client: Box<Client>, args: Args<'_>, now_ms: u64) {
+        let slot = Arc::new(Mutex::new(None));
+        let (to, server) = (Arc::clone(&slot), Arc::clone(&self.server));
+        let session = Arc::clone(&self.session);
+        let mut bytes = Vec::new();
+        let mut ranges = Vec::new();
+        for arg in args.from(0) {
+            let start = bytes.len() as u32;
+            bytes.extend_from_slice(arg);
+            ranges.push((start, bytes.len() as u32));
+        }
+        self.helpers.run(move |executor| {
+            let mut out = Reply::new();
+            out.set_resp3(client.resp3);
+            let args = Args::new(&bytes, &ranges);
+            let required = loop {
+                match executor.execute(&server, &mut client, args, &mut out, now_ms) {
+                    Outcome::Done(required) => break required,
+                    Outcome::Cold(keys) => {
+                        if let Err(text) = load_blocking(&server, keys) {
+                            out.error(format!("ERR storage: {text}").as_bytes());
+                            break 0;
+                        }
+                    }
+                    _ => std::thread::sleep(Duration::from_millis(1)),
+                }
+            };
+            client.resp3 = out.is_resp3();
+            let reply = std::mem::take(out.buf_mut());
+            *to.lock() = Some(Helped { client, reply, required });
+            session.wake_task();
+        });
+        self.parked = Some(Parked::Helper(slot));
+    }
+
+    fn poll_parked(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.parked {
+            None => return Poll::Ready(()),
+            Some(Parked::Timer(sleep)) => {
+                if sleep.as_mut().poll(cx).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+            Some(Parked::Load(slot)) => {
+                let Some(result) = slot.lock().take() else { return Poll::Pending };
+                match result {
+                    Ok(pin) => self.pin = Some(pin),
+                    Err(error) => {
+                        // The request that needed the key cannot be answered: nothing was changed.
+                        worker.reply.truncate(0);
+                        worker.reply.error(format!("ERR storage: {error}").as_bytes());
+                        self.put_out(worker, 0, cx);
+                        self.closing = true;
+                    }
+                }
+            }
+            Some(Parked::Helper(slot)) => {
+                let Some(helped) = slot.lock().take() else { return Poll::Pending };
+                self.closing |= helped.client.closing;
+                self.client = Some(helped.client);
+                worker.reply.truncate(0);
+                worker.reply.raw(&helped.reply);
+                self.put_out(worker, helped.required, cx);
+            }
+        }
+        self.parked = None;
+        Poll::Ready(())
+    }
+}
+
+/// One pass over the requests of a batch.
+struct BatchRun<'a> {
+    server: &'a Server,
+    worker: &'a mut WorkerState,
+    client: &'a mut Client,
+    buf: &'a [u8],
+    now_ms: u64,
+    required: &'a mut Seq,
+    commands: &'a mut u64,
+    last: &'a mut &'static str,
+}
+
+struct PlainSpecs {
+    get: &'static CommandSpec,
+    set: &'static CommandSpec,
+}
+
+static PLAIN: LazyLock<Option<PlainSpecs>> =
+    LazyLock::new(|| Some(PlainSpecs { get: table::find(b"get")?, set: table::find(b"set")? }));
+
+impl BatchRun<'_> {
+    /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
+    /// reason means that the replies should be sent first.
+    fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
+        let Some(plain) = PLAIN.as_ref() else { return None };
+        self.plan();
+        let mut fast = self.worker.executor.is_fast(self.server, self.client);
+        let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
+        let mut begun = Instant::now();
+        let mut stop = None;
+        for index in 0..self.worker.batch.requests.len() {
+            if self.worker.reply.len() > TURN_REPLY_BYTES {
+                stop = Some((index, None));
+                break;
+            }
+            let request = self.worker.batch.requests[index];
+            let kind = self.worker.plan[index].kind;
+            if fast && self.run_plain(kind, fast_write, index, &request) {
+                *self.commands += 1;
+                *self.last = if kind == Kind::Get { "get" } else { "set" };
+                continue;
+            }
+            self.settle(plain, begun);
+            let worker = &mut *self.worker;
+            let args = Args::new(self.buf, worker.batch.args(&request));
+            let outcome = worker.executor.execute(
+                self.server,
+                self.client,
+                args,
+                &mut worker.reply,
+                self.now_ms,
+            );
+            let Outcome::Done(required) = outcome else {
+                stop = Some((index, Some(outcome)));
+                break;
+            };
+            *self.required = required.max(*self.required);
+            *self.commands += 1;
+            *self.last = table::find(args.get(0)).map_or("NULL", |spec| spec.name);
+            if self.client.closing {
+                break;
+            }
+            fast = self.worker.executor.is_fast(self.server, self.client);
+            fast_write = fast && self.worker.executor.is_fast_write(self.server);
+            begun = Instant::now();
+        }
+        self.settle(plain, begun);
+        stop
+    }
+
+    fn settle(&mut self, plain: &PlainSpecs, begun: Instant) {
+        let time_us = begun.elapsed().as_micros() as u64;
+        self.worker.executor.settle(self.server, plain.get, plain.set, time_us);
+    }
+
+    /// First look at all requests: which are plain, and their keys' cache lines are asked for.
+    fn plan(&mut self) {
+        let engine = &self.server.engine;
+        let worker = &mut *self.worker;
+        let several = worker.batch.requests.len() > 1;
+        worker.plan.clear();
+        for request in &worker.batch.requests {
+            let args = Args::new(self.buf, worker.batch.args(request));
+            let name = args.get(0);
+            let kind = match (name, args.len()) {
+                ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
+                ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
+                _ => Kind::Other,
+            };
+            let mut hash = 0;
+            if kind != Kind::Other || (several && args.len() > 1) {
+                hash = engine.hash(args.get(1));
+                if several {
+                    engine.prefetch_bucket(hash);
+                }
+            }
+            worker.plan.push(Plan { kind, hash });
+        }
+        if several {
+            for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
+                engine.prefetch_entry(plan.hash);
+            }
+        }
+    }
+
+    /// Runs a plain GET or SET; false when it must go the long way.
+    fn run_plain(&mut self, kind: Kind, write: bool, index: usize, request: &Request) -> bool {
+        let worker = &mut *self.worker;
+        let args = Args::new(self.buf, worker.batch.args(request));
+        let hash = worker.plan[index].hash;
+        let (server, out) = (self.server, &mut worker.reply);
+        let required = match kind {
+            Kind::Get => {
+                worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
+            }
+            Kind::Set if write => {
+                let raw = &self.buf[request.start as usize..request.end as usize];
+                let canonical = request.array
+                    && worker.batch.args(request).iter().all(|&(_, end)| {
+                        self.buf.get(end as usize..end as usize + 2) == Some(b"\r\n")
+                    });
+                let logged = if canonical {
+                    raw
+                } else {
+                    logged_form(&mut worker.log_form, args);
+                    &worker.log_form
+                };
+                let (key, value) = (args.get(1), args.get(2));
+                Some(worker.executor.fast_set(server, self.client, key, hash, value, logged, out))
+            }
+            _ => None,
+        };
+        match required {
+            Some(required) => {
+                *self.required = required.max(*self.required);
+                true
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
+
+use super::worker::{Socket, Workers};
+use crate::server::Server;
+use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
+use std::fmt;
+use std::io::{self, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::net::{TcpListener, UnixListener};
+
+const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
+and no password is set for the default user. In this mode connections are only accepted from the \
+loopback interface. If you want to connect from external computers to Redis you may adopt one of \
+the following solutions: 1) Just disable protected mode sending the command 'CONFIG SET \
+protected-mode no' from the loopback interface by connecting to Redis from the same host the \
+server is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. \
+Use CONFIG REWRITE to make this change permanent. 2) Alternatively you can just disable the \
+protected mode by editing the Redis configuration file, and setting the protected mode option to \
+'no', and then restarting the server. 3) If you started the server manually just for testing, \
+restart it with the '--protected-mode no' option. 4) Setup a an authentication password for the \
+default user. NOTE: You only need to do one of the above things in order for the server to start \
+accepting connections from the outside.\r\n";
+
+const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
+
+/// Where to listen.
+#[derive(Clone, Debug)]
+pub struct Endpoints {
+    /// `bind`: addresses; one with `-` in front may be missing on this machine; `*` and `::*` stand
+    /// for all addresses.
+    pub bind: Vec<String>,
+    /// `port`; 0 for none.
+    pub port: u16,
+    /// `unixsocket`.
+    pub unix_socket: Option<PathBuf>,
+    /// `unixsocketperm`.
+    pub unix_socket_mode: Option<u32>,
+    /// `tcp-backlog`.
+    pub backlog: i32,
+}
+
+/// An address could not be listened on.
+#[derive(Debug)]
+pub struct BindError {
+    /// The address as configured, with its port.
+    pub address: String,
+    /// What the system says.
+    pub error: io::Error,
+}
+
+impl fmt::Display for BindError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: bind: {}", self.address, self.error)
+    }
+}
+
+impl std::error::Error for BindError {}
+
+/// Open listening sockets.
+#[derive(Debug)]
+pub struct Listeners {
+    tcp: Vec<TcpListener>,
+    unix: Option<(UnixListener, PathBuf)>,
+}
+
+impl Listeners {
+    /// Binds everything. Must run inside a runtime.
+    ///
+    /// # Errors
+    /// The first address that cannot be bound and is not optional.
+    pub fn bind(endpoints: &Endpoints) -> Result<Self, BindError> {
+        let mut tcp = Vec::new();
+        if endpoints.port != 0 {
+            for name in &endpoints.bind {
+                let (name, optional) = match name.strip_prefix('-') {
+                    Some(name) => (name, true),
+                    None => (name.as_str(), false),
+                };
+                let host = match name {
+                    "*" => "0.0.0.0",
+                    "::*" => "::",
+                    other => other,
+                };
+                match bind_tcp(host, endpoints.port, endpoints.backlog) {
+                    Ok(listener) => tcp.push(listener),
+                    Err(error) if optional && is_absent(&error) => {}
+                    Err(error) => {
+                        let address = format!("{name}:{}", endpoints.port);
+                        return Err(BindError { address, error });
+                    }
+                }
+            }
+        }
+        let unix = match &endpoints.unix_socket {
+            None => None,
+            Some(path) => {
+                let listener = bind_unix(path, endpoints)
+                    .map_err(|error| BindError { address: path.display().to_string(), error })?;
+                Some((listener, path.clone()))
+            }
+        };
+        Ok(Self { tcp, unix })
+    }
+
+    /// Accepts for ever.
+    pub async fn serve(self, server: Arc<Server>, workers: Arc<Workers>) {
+        let mut tasks = tokio::task::JoinSet::new();
+        for listener in self.tcp {
+            let (server, workers) = (Arc::clone(&server), Arc::clone(&workers));
+            tasks.spawn(async move {
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, addr)) => accept_tcp(&server, &workers, stream, addr),
+                        // Out of descriptors: the backlog waits.
+                        Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                    }
+                }
+            });
+        }
+        if let Some((listener, path)) = self.unix {
+            tasks.spawn(async move {
+                loop {
+                    match listener.accept().await {
+                        Ok((stream, _)) => {
+                            let Ok(mut socket) = stream.into_std() else { continue };
+                            if !has_room(&server, &mut socket) {
+                                continue;
+                            }
+                            let name = format!("{}:0", path.display());
+                            let fd = socket.as_raw_fd();
+                            let session = server.sessions.open(name.clone(), name, fd);
+                            workers.deal(Socket::Unix(socket), session);
+                        }
+                        Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                    }
+                }
+            });
+        }
+        while tasks.join_next().await.is_some() {}
+        std::future::pending::<()>().await;
+    }
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
+        || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
+}
+
+fn bind_tcp(host: &str, port: u16, backlog: i32) -> io::Result<TcpListener> {
+    let addr = (host, port)
+        .to_socket_addrs()?
+        .next()
+        .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
+    let domain = if addr.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+    let socket = RawSocket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+    if addr.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::from(addr))?;
+    socket.listen(backlog)?;
+    TcpListener::from_std(socket.into())
+}
+
+fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    // Left over from an earlier run; a path that is not there is no error.
+    let _ = std::fs::remove_file(path);
+    let listener = UnixListener::bind(path)?;
+    if let Some(mode) = endpoints.unix_socket_mode {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+    }
+    Ok(listener)
+}
+
+/// Says why and closes where `maxclients` is reached.
+fn has_room(server: &Server, socket: &mut impl Write) -> bool {
+    let max = server.settings.clients_max.load(Ordering::Relaxed) as usize;
+    let room = server.sessions.len() < max;
+    server.stats.count_connection(room);
+    if !room {
+        // The client may be gone already.
+        let _ = socket.write_all(TOO_MANY.as_bytes());
+    }
+    room
+}
+
+fn accept_tcp(server: &Server, workers: &Workers, stream: tokio::net::TcpStream, addr: SocketAddr) {
+    let Ok(mut socket) = stream.into_std() else { return };
+    if !has_room(server, &mut socket) {
+        return;
+    }
+    let protected = server.settings.protected_mode.load(Ordering::Relaxed);
+    if protected && !server.auth.is_required() && !addr.ip().to_canonical().is_loopback() {
+        // The client may be gone already.
+        let _ = socket.write_all(DENIED.as_bytes());
+        return;
+    }
+    // Options are improvements only: a socket without them still works.
+    let _ = socket.set_nodelay(true);
+    let keepalive_s = server.settings.keepalive_s.load(Ordering::Relaxed);
+    if keepalive_s != 0 {
+        let interval = Duration::from_secs((keepalive_s / 3).max(1));
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval);
+        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive.with_retries(3));
+    }
+    let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
+    let fd = socket.as_raw_fd();
+    let session = server.sessions.open(addr.to_string(), local, fd);
+    workers.deal(Socket::Tcp(socket), session);
+}

@@ -1,0 +1,12 @@
+//! The network: worker threads that own connections, and the acceptor that deals them out.
+
+mod connection;
+mod descriptors;
+mod helper;
+mod listener;
+mod stream;
+mod worker;
+
+pub use descriptors::raise_descriptor_limit;
+pub use listener::{BindError, Endpoints, Listeners};
+pub use worker::Workers;

@@ -1,0 +1,47 @@
+//! A connected socket of either kind.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A socket registered with the runtime of the worker that owns it.
+pub(super) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Reads into the spare capacity of `buf`, once. A read that does not fill it tells the runtime
+    /// that the socket is drained, so that no second read is made to find that out.
+    pub(super) fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        fn read<S: AsyncRead + Unpin>(
+            stream: &mut S,
+            cx: &mut Context<'_>,
+            buf: &mut Vec<u8>,
+        ) -> Poll<io::Result<usize>> {
+            std::pin::pin!(stream.read_buf(buf)).as_mut().poll(cx)
+        }
+        match self {
+            Self::Tcp(stream) => read(stream, cx, buf),
+            Self::Unix(stream) => read(stream, cx, buf),
+        }
+    }
+
+    /// Writes once; `Pending` means that the socket is full.
+    pub(super) fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+}

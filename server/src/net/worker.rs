@@ -1,0 +1,144 @@
+//! Worker threads: each a runtime of its own that serves the connections dealt to it.
+
+use super::connection::Connection;
+use super::helper::HelperPool;
+use super::stream::Stream;
+use crate::command::dispatch::Executor;
+use crate::resp::{Batch, Reply};
+use crate::server::Server;
+use crate::session::Session;
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Waker;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{Notify, mpsc};
+
+/// Bytes of the read buffer that all connections of a worker share.
+const READ_BUFFER_BYTES: usize = 64 * 1024;
+
+/// Threads for commands that may block.
+const HELPER_THREADS: usize = 2;
+
+/// What all connections of a worker share, so that an idle connection costs little.
+pub(super) struct WorkerState {
+    pub(super) executor: Executor,
+    pub(super) read_buffer: Vec<u8>,
+    pub(super) batch: Batch,
+    pub(super) plan: Vec<super::connection::Plan>,
+    pub(super) reply: Reply,
+    pub(super) log_form: Vec<u8>,
+    /// Connections that hold replies until the log is durable.
+    pub(super) holding: Vec<Waker>,
+    pub(super) durable: Arc<DurableSignal>,
+}
+
+thread_local! {
+    pub(super) static WORKER: RefCell<Option<Box<WorkerState>>> = const { RefCell::new(None) };
+}
+
+/// Tells one worker that the durable sequence has moved.
+#[derive(Debug, Default)]
+pub(super) struct DurableSignal {
+    /// True while some connection of the worker waits: otherwise it is left asleep.
+    pub(super) wanted: AtomicBool,
+    notify: Notify,
+}
+
+/// A connection on its way to a worker.
+pub(super) enum Socket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+/// The running workers.
+#[derive(Debug)]
+pub struct Workers {
+    senders: Vec<mpsc::UnboundedSender<(Socket, Arc<Session>)>>,
+    next: AtomicUsize,
+}
+
+impl Workers {
+    /// Starts `count` worker threads (at least one).
+    ///
+    /// # Errors
+    /// A thread or its runtime could not be made.
+    pub fn start(server: &Arc<Server>, count: usize) -> io::Result<Self> {
+        let helpers = Arc::new(HelperPool::start(HELPER_THREADS)?);
+        let mut senders = Vec::new();
+        let mut signals = Vec::new();
+        for number in 0..count.max(1) {
+            let (sender, receiver) = mpsc::unbounded_channel();
+            let signal = Arc::new(DurableSignal::default());
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let (server, helpers) = (Arc::clone(server), Arc::clone(&helpers));
+            signals.push(Arc::clone(&signal));
+            senders.push(sender);
+            std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+                WORKER.set(Some(Box::new(WorkerState {
+                    executor: Executor::new(number, false),
+                    read_buffer: Vec::with_capacity(READ_BUFFER_BYTES),
+                    batch: Batch::default(),
+                    plan: Vec::new(),
+                    reply: Reply::new(),
+                    log_form: Vec::new(),
+                    holding: Vec::new(),
+                    durable: Arc::clone(&signal),
+                })));
+                runtime.block_on(async move {
+                    tokio::spawn(wake_holding(signal));
+                    serve(server, helpers, receiver).await;
+                });
+            })?;
+        }
+        server.engine.on_durable(move |_| {
+            for signal in &signals {
+                if signal.wanted.swap(false, Ordering::AcqRel) {
+                    signal.notify.notify_one();
+                }
+            }
+        });
+        Ok(Self { senders, next: AtomicUsize::new(0) })
+    }
+
+    /// Deals a connection to the next worker.
+    pub(super) fn deal(&self, socket: Socket, session: Arc<Session>) {
+        let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
+        // A worker that ended because of a panic takes its connections with it.
+        let _ = self.senders[next].send((socket, session));
+    }
+}
+
+/// Takes connections until the sender is gone.
+async fn serve(
+    server: Arc<Server>,
+    helpers: Arc<HelperPool>,
+    mut receiver: mpsc::UnboundedReceiver<(Socket, Arc<Session>)>,
+) {
+    while let Some((socket, session)) = receiver.recv().await {
+        let stream = match socket {
+            Socket::Tcp(socket) => TcpStream::from_std(socket).map(Stream::Tcp),
+            Socket::Unix(socket) => UnixStream::from_std(socket).map(Stream::Unix),
+        };
+        match stream {
+            Ok(stream) => {
+                let mut connection =
+                    Connection::new(Arc::clone(&server), Arc::clone(&helpers), stream, session);
+                tokio::spawn(std::future::poll_fn(move |cx| connection.poll(cx)));
+            }
+            Err(_) => server.sessions.close(session.id),
+        }
+    }
+}
+
+/// Wakes the connections that wait for the log, all at once and on their own thread.
+async fn wake_holding(signal: Arc<DurableSignal>) {
+    loop {
+        signal.notify.notified().await;
+        let wakers = WORKER.with_borrow_mut(|worker| {
+            worker.as_mut().map(|worker| std::mem::take(&mut worker.holding)).unwrap_or_default()
+        });
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
