@@ -355,3 +355,58 @@ impl<'a> Args<'a> {
         Self::new(self.buf, &self.ranges[index..])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(resp3: bool, write: impl FnOnce(&mut Reply)) -> String {
+        let mut out = Reply::new();
+        out.set_resp3(resp3);
+        write(&mut out);
+        String::from_utf8(out.bytes().to_vec()).unwrap().replace("\r\n", " ")
+    }
+
+    /// What redis-server 7.0.15 answers to COMMAND INFO.
+    #[test]
+    fn info_equals_redis() {
+        let get = table::find(b"get").unwrap();
+        assert_eq!(
+            written(true, |out| write_info(out, get)),
+            "*10 $3 get :2 ~2 +readonly +fast :1 :1 :1 ~3 +@read +@string +@fast ~0 ~1 %3 $5 flags \
+             ~2 +RO +access $12 begin_search %2 $4 type $5 index $4 spec %1 $5 index :1 $9 find_keys \
+             %2 $4 type $5 range $4 spec %3 $7 lastkey :0 $7 keystep :1 $5 limit :0 ~0 "
+        );
+        let ping = table::find(b"ping").unwrap();
+        assert_eq!(
+            written(false, |out| write_info(out, ping)),
+            "*10 $4 ping :-1 *1 +fast :0 :0 :0 *2 +@fast +@connection *2 $25 \
+             request_policy:all_shards $29 response_policy:all_succeeded *0 *0 "
+        );
+    }
+
+    /// What redis-server 7.0.15 answers to COMMAND DOCS.
+    #[test]
+    fn docs_equal_redis() {
+        let ping = table::find(b"ping").unwrap();
+        assert_eq!(
+            written(true, |out| write_docs(out, ping)),
+            "%5 $7 summary $15 Ping the server $5 since $5 1.0.0 $5 group $10 connection \
+             $10 complexity $4 O(1) $9 arguments *1 %3 $4 name $7 message $4 type $6 string \
+             $5 flags ~1 +optional "
+        );
+        let nested = written(false, |out| write_docs(out, table::find(b"set").unwrap()));
+        assert!(nested.contains(
+            "$9 condition $4 type $5 oneof $5 since $6 2.6.12 $5 flags *1 +optional $9 arguments \
+             *2 *6 $4 name $2 nx $4 type $10 pure-token $5 token $2 NX *6 $4 name $2 xx"
+        ));
+    }
+
+    #[test]
+    fn key_specifications_keep_their_notes() {
+        let set = written(true, |out| write_info(out, table::find(b"set").unwrap()));
+        assert!(set.contains(
+            "~1 %4 $5 notes $48 RW and ACCESS due to the optional `GET` argument $5 flags ~4 +RW"
+        ));
+    }
+}
