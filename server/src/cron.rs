@@ -1,6 +1,6 @@
 //! What happens by the clock: expiry of keys nobody asks for, idle connections.
 
-use crate::command::dispatch::{load_blocking, now_ms};
+use crate::command::dispatch::{access_clock, load_blocking, now_ms};
 use crate::notify::{NotifyClass, notify};
 use crate::resp::command_bytes;
 use crate::server::Server;
@@ -27,6 +27,9 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         // While there is more to do, cycles follow each other with short rests.
         let more = expire_slice(server, &mut buf);
         std::thread::sleep(if more { SLICE } else { TICK });
+        server.engine.kick_log();
+        server.engine.set_access_now(access_clock(now_ms()));
+        server.observe.traffic.sample(Instant::now());
         ticks += 1;
         if ticks.is_multiple_of(10) {
             close_idle(server);
@@ -59,6 +62,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
 fn expire(server: &Server, buf: &mut TxBuf, db: usize, bytes: &[u8]) {
     let engine = &server.engine;
     let hash = engine.hash(bytes);
+    let mut _pin = None;
     loop {
         let mut tx = engine.begin(Latched::Hashes(&[hash]), buf);
         let key = Key { slot: engine.slot_of(db), bytes, hash };
@@ -79,8 +83,9 @@ fn expire(server: &Server, buf: &mut TxBuf, db: usize, bytes: &[u8]) {
                 let cold = OwnedKey { slot: key.slot, bytes: bytes.to_vec(), hash };
                 drop(tx);
                 // A key that cannot be read stays; the next reader hears of it.
-                if load_blocking(server, vec![cold]).is_err() {
-                    return;
+                match load_blocking(server, vec![cold]) {
+                    Ok(pin) => _pin = Some(pin),
+                    Err(_) => return,
                 }
             }
         }

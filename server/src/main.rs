@@ -1,15 +1,19 @@
 //! `sexton-server`: reads the configuration, opens the store, serves.
 #![deny(unsafe_code)]
 
+use sexton::client::Client;
+use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton_engine::Engine;
+use sexton_engine::{Engine, EngineOptions, SyncPolicy};
+use sexton_persistence::device::DiskStorage;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
@@ -111,8 +115,7 @@ fn run(options: &Options) -> Result<(), String> {
         std::process::id()
     ));
     let databases = options.number("databases", 16)?;
-    let engine = Engine::in_memory(databases).map_err(|error| error.to_string())?;
-    let server = Arc::new(Server::new(engine, databases));
+    let server = Arc::new(Server::new(open_store(options, databases)?, databases));
     if let Some(password) = options.text("requirepass") {
         server.auth.set_password(password.as_bytes());
     }
@@ -157,6 +160,7 @@ fn run(options: &Options) -> Result<(), String> {
     runtime.block_on(async {
         tokio::select! {
             () = listeners.serve(Arc::clone(&server), Arc::new(workers)) => Ok(()),
+            _ = server.shutdown.wait() => Ok(()),
             result = wait_for_signal() => result,
         }
     })?;
@@ -183,6 +187,38 @@ fn run(options: &Options) -> Result<(), String> {
         Ok(Err(error)) => Err(format!("Closing the store failed: {error}")),
         Err(error) => Err(format!("Closing the store failed: {error}")),
     }
+}
+
+/// Opens the store in the working directory and replays its log.
+fn open_store(options: &Options, databases: usize) -> Result<Engine, String> {
+    let sync_policy = match (options.text("appendonly"), options.text("appendfsync")) {
+        (Some("no"), _) => SyncPolicy::Off,
+        (_, Some("always")) => SyncPolicy::Always,
+        (_, Some("no")) => SyncPolicy::No,
+        _ => SyncPolicy::EverySec,
+    };
+    let started = Instant::now();
+    let mut engine_options = EngineOptions::new(Arc::new(DiskStorage), PathBuf::from("."));
+    engine_options.databases = databases;
+    engine_options.sync_policy = sync_policy;
+    engine_options.memory_bound_bytes = options.number("maxmemory", 0)?;
+    let mut replay: Option<(Server, Client, Executor)> = None;
+    let (engine, report) = Engine::open(engine_options, &mut |engine, group| {
+        let (server, client, executor) = replay.get_or_insert_with(|| {
+            let server = Server::new(engine.clone(), databases);
+            (server, Client::default(), Executor::default())
+        });
+        executor.replay(server, client, group.commands)
+    })
+    .map_err(|error| format!("Cannot open the store: {error}"))?;
+    if let Some((file, bytes)) = &report.torn {
+        log::warning(&format!("{file}: cut {bytes} bytes of a command that was written in part"));
+    }
+    log::notice(&format!(
+        "DB loaded from append only file: {:.3} seconds",
+        started.elapsed().as_secs_f64()
+    ));
+    Ok(engine)
 }
 
 /// Resolves at SIGTERM or SIGINT. SIGHUP is ignored, as is SIGPIPE by Rust's runtime.

@@ -8,7 +8,6 @@ use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The server: engine, statistics, configuration.
@@ -125,16 +124,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired_keys: AtomicU64,
-    commands: AtomicU64,
-    connections: AtomicU64,
-    rejected_connections: AtomicU64,
-    input_bytes: AtomicU64,
-    output_bytes: AtomicU64,
-    errors: Mutex<BTreeMap<String, u64>>,
 }
-
-/// Prefixes of error replies that are told apart (Redis stops at about as many).
-const ERROR_PREFIXES_MAX: usize = 128;
 
 impl Counters {
     /// A key was looked up for reading.
@@ -174,89 +164,8 @@ impl Counters {
 
     /// CONFIG RESETSTAT.
     pub fn reset(&self) {
-        for counter in [
-            &self.hits,
-            &self.misses,
-            &self.expired_keys,
-            &self.commands,
-            &self.connections,
-            &self.rejected_connections,
-            &self.input_bytes,
-            &self.output_bytes,
-        ] {
+        for counter in [&self.hits, &self.misses, &self.expired_keys] {
             counter.store(0, Ordering::Relaxed);
         }
-        self.errors.lock().clear();
     }
-
-    /// A batch of requests was executed.
-    pub fn count_batch(&self, commands: u64, input_bytes: u64) {
-        self.commands.fetch_add(commands, Ordering::Relaxed);
-        self.input_bytes.fetch_add(input_bytes, Ordering::Relaxed);
-    }
-
-    /// Bytes were sent to clients.
-    pub fn count_output(&self, bytes: u64) {
-        self.output_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// A connection was accepted, or refused for want of room.
-    pub fn count_connection(&self, accepted: bool) {
-        let counter = if accepted { &self.connections } else { &self.rejected_connections };
-        counter.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// An error reply was sent; `text` starts with its prefix.
-    pub fn count_error(&self, text: &str) {
-        let prefix = text.split(' ').next().unwrap_or_default();
-        let mut errors = self.errors.lock();
-        if let Some(count) = errors.get_mut(prefix) {
-            *count += 1;
-        } else if errors.len() < ERROR_PREFIXES_MAX {
-            errors.insert(prefix.to_owned(), 1);
-        }
-    }
-
-    /// Error replies by prefix.
-    #[must_use]
-    pub fn errors(&self) -> BTreeMap<String, u64> {
-        self.errors.lock().clone()
-    }
-
-    /// All figures at this moment.
-    #[must_use]
-    pub fn totals(&self) -> CounterTotals {
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        CounterTotals {
-            hits: load(&self.hits),
-            misses: load(&self.misses),
-            expired_keys: load(&self.expired_keys),
-            commands: load(&self.commands),
-            connections: load(&self.connections),
-            rejected_connections: load(&self.rejected_connections),
-            input_bytes: load(&self.input_bytes),
-            output_bytes: load(&self.output_bytes),
-        }
-    }
-}
-
-/// [`Counters`] at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CounterTotals {
-    /// Reads that found their key.
-    pub hits: u64,
-    /// Reads that did not.
-    pub misses: u64,
-    /// Keys deleted because their time had come.
-    pub expired_keys: u64,
-    /// Requests executed.
-    pub commands: u64,
-    /// Connections accepted.
-    pub connections: u64,
-    /// Connections refused because of `maxclients`.
-    pub rejected_connections: u64,
-    /// Bytes received.
-    pub input_bytes: u64,
-    /// Bytes sent.
-    pub output_bytes: u64,
 }

@@ -4,7 +4,7 @@
 //! that walks the key space) is handed back untouched, and the caller runs the same request again
 //! when the reason is gone.
 
-use super::access::access_clock;
+pub(crate) use super::access::access_clock;
 use super::table::{self, key_positions};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
 use crate::client::{Client, Queued};
@@ -12,7 +12,7 @@ use crate::resp::{Reply, write_command};
 use crate::server::Server;
 use crate::session::ReplyMode;
 use crate::value;
-use sexton_engine::{Found, Key, Latched, Meta, OwnedKey, Seq, SyncPolicy, Tx, TxBuf};
+use sexton_engine::{Found, Key, Latched, LoadPin, Meta, OwnedKey, Seq, SyncPolicy, Tx, TxBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -84,6 +84,7 @@ impl Executor {
             && client.reply_mode == ReplyMode::On
             && !server.sessions.is_paused()
             && !server.observe.slowlog.is_slow(0)
+            && !server.observe.monitors.is_active()
     }
 
     /// The same for writes: false while they are refused or paced.
@@ -364,6 +365,12 @@ impl Executor {
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
         spec.stats.record(self.worker, time_us, failed, histogram);
         let observe = &server.observe;
+        if observe.monitors.is_active() {
+            let now_us = SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |age| age.as_micros() as u64);
+            observe.monitors.feed(spec, args, client.db, &client.session.addr, now_us);
+        }
         if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
             let name = client.session.labels.lock().name.clone();
             let addr = client.session.addr.clone();
@@ -501,8 +508,9 @@ impl Executor {
                 }
                 out.truncate(0);
                 // Nothing expires while 0 is the time.
+                let mut _pin = None;
                 while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, 0) {
-                    load_blocking(server, keys)?;
+                    _pin = Some(load_blocking(server, keys)?);
                 }
                 if let Some(text) = out.bytes().strip_prefix(b"-") {
                     let text = String::from_utf8_lossy(text).trim_end().to_owned();
@@ -531,18 +539,18 @@ fn self_account(
     Executor::new(worker, false).account(server, client, queued.spec, queued.args(), begun, failed);
 }
 
-/// Loads keys and waits for them; for threads that may block.
+/// Loads keys and waits for them; they stay in memory while the pin lives. For threads that may block.
 ///
 /// # Errors
 /// The engine's text when a key could not be read.
-pub fn load_blocking(server: &Server, keys: Vec<OwnedKey>) -> Result<(), String> {
+pub fn load_blocking(server: &Server, keys: Vec<OwnedKey>) -> Result<LoadPin, String> {
     let (sender, receiver) = std::sync::mpsc::channel();
     server.engine.load(keys, move |result| {
         // The receiver waits below; it can only be gone when its thread is.
         let _ = sender.send(result);
     });
     match receiver.recv() {
-        Ok(Ok(_pin)) => Ok(()),
+        Ok(Ok(pin)) => Ok(pin),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the load was dropped".to_owned()),
     }
@@ -558,7 +566,7 @@ enum Refusal {
 
 fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {
     let text = error.to_string();
-    server.stats.count_error(&text);
+    server.observe.traffic.count_error(&text);
     out.error(text.as_bytes());
 }
 

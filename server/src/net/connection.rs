@@ -98,6 +98,9 @@ impl Drop for Connection {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
         }
+        if self.session.monitor.load(Ordering::Relaxed) {
+            self.server.observe.monitors.stop(self.session.id);
+        }
         self.server.sessions.close(self.session.id);
     }
 }
@@ -144,6 +147,9 @@ impl Connection {
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS {
+            if self.session.monitor.load(Ordering::Relaxed) && self.parked.is_none() {
+                self.output.extend(self.server.observe.monitors.take(self.session.id));
+            }
             if self.flush(worker, cx).is_err() {
                 return Poll::Ready(());
             }
@@ -223,6 +229,14 @@ impl Connection {
 
     fn count_input(&self, count: usize) {
         self.session.input_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        self.server.observe.traffic.input_bytes.fetch_add(count as u64, Ordering::Relaxed);
+    }
+
+    fn count_output(&self, count: usize) {
+        self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        let traffic = &self.server.observe.traffic;
+        traffic.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        traffic.writes.fetch_add(1, Ordering::Relaxed);
     }
 
     fn check_input_limit(&mut self) {
@@ -315,7 +329,7 @@ impl Connection {
                         client.resp3 = worker.reply.is_resp3();
                         let args = Args::new(&buf[base..], worker.batch.args(&request));
                         self.offload(client, args, now_ms);
-                        self.account(commands, used, last);
+                        self.account(commands, last);
                         return used;
                     }
                     self.park(outcome);
@@ -336,14 +350,17 @@ impl Connection {
         client.resp3 = worker.reply.is_resp3();
         self.client = Some(client);
         self.put_out(worker, required, cx);
-        self.account(commands, used, last);
+        self.account(commands, last);
         used
     }
 
-    fn account(&self, commands: u64, bytes: usize, last: &'static str) {
+    fn account(&self, commands: u64, last: &'static str) {
         if commands != 0 {
             self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
-            self.server.stats.count_batch(commands, bytes as u64);
+            let traffic = &self.server.observe.traffic;
+            traffic.commands.fetch_add(commands, Ordering::Relaxed);
+            traffic.reads.fetch_add(1, Ordering::Relaxed);
+            self.server.engine.kick_log();
             if !last.is_empty() {
                 self.session.touch(last);
             }
@@ -364,8 +381,7 @@ impl Connection {
         if self.output.is_empty() && !hold {
             match self.stream.poll_write(cx, bytes) {
                 Poll::Ready(Ok(count)) => {
-                    self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
-                    self.server.stats.count_output(count as u64);
+                    self.count_output(count);
                     bytes = &bytes[count..];
                 }
                 Poll::Ready(Err(_)) => {
@@ -406,8 +422,8 @@ impl Connection {
             match self.stream.poll_write(cx, &self.output[self.sent..end]) {
                 Poll::Ready(Ok(count)) => {
                     self.sent += count;
-                    self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
-                    self.server.stats.count_output(count as u64);
+
+                    self.count_output(count);
                 }
                 Poll::Ready(Err(error)) => return Err(error),
                 Poll::Pending => break,
@@ -463,20 +479,23 @@ impl Connection {
             let mut out = Reply::new();
             out.set_resp3(client.resp3);
             let args = Args::new(&bytes, &ranges);
+            let mut _pin = None;
             let required = loop {
                 match executor.execute(&server, &mut client, args, &mut out, now_ms) {
                     Outcome::Done(required) => break required,
-                    Outcome::Cold(keys) => {
-                        if let Err(text) = load_blocking(&server, keys) {
+                    Outcome::Cold(keys) => match load_blocking(&server, keys) {
+                        Ok(pin) => _pin = Some(pin),
+                        Err(text) => {
                             out.error(format!("ERR storage: {text}").as_bytes());
                             break 0;
                         }
-                    }
+                    },
                     _ => std::thread::sleep(Duration::from_millis(1)),
                 }
             };
             client.resp3 = out.is_resp3();
             let reply = std::mem::take(out.buf_mut());
+            server.engine.kick_log();
             *to.lock() = Some(Helped { client, reply, required });
             session.wake_task();
         });

@@ -183,7 +183,9 @@ fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> 
 fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     let max = server.settings.clients_max.load(Ordering::Relaxed) as usize;
     let room = server.sessions.len() < max;
-    server.stats.count_connection(room);
+    let traffic = &server.observe.traffic;
+    let counter = if room { &traffic.connections } else { &traffic.rejected_connections };
+    counter.fetch_add(1, Ordering::Relaxed);
     if !room {
         // The client may be gone already.
         let _ = socket.write_all(TOO_MANY.as_bytes());

@@ -65,6 +65,7 @@ impl Monitors {
                 continue;
             }
             monitor.pending.extend_from_slice(&line);
+            monitor.session.wake_task();
         }
     }
 
