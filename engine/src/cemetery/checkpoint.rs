@@ -14,17 +14,17 @@ const BLOCK_HEADER_BYTES: usize = 8;
 
 /// Graves open as of `c`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     /// The sequence it belongs to.
-    pub c: Seq,
+    pub(crate) c: Seq,
     /// (engine key, d), sorted by key.
-    pub graves: Vec<(Box<[u8]>, Seq)>,
+    pub(crate) graves: Vec<(Box<[u8]>, Seq)>,
 }
 
 /// Why a checkpoint cannot be read. A store without its cemetery would raise its dead, so every one
 /// of these refuses to start.
 #[derive(Debug)]
-pub enum CheckpointError {
+pub(crate) enum CheckpointError {
     /// The medium failed.
     Storage(StorageError),
     /// The file is damaged.
@@ -60,7 +60,7 @@ impl From<StorageError> for CheckpointError {
 impl Checkpoint {
     /// Writes and syncs the file; returns its length in bytes. The directory entry is the caller's
     /// to sync.
-    pub fn write(&self, storage: &dyn Storage, path: &Path) -> Result<u64, StorageError> {
+    pub(crate) fn write(&self, storage: &dyn Storage, path: &Path) -> Result<u64, StorageError> {
         let file = storage.create(path)?;
         let mut header = Vec::with_capacity(HEADER_BYTES as usize);
         header.extend_from_slice(MAGIC);
@@ -89,7 +89,7 @@ impl Checkpoint {
     }
 
     /// Reads and checks the file.
-    pub fn read(storage: &dyn Storage, path: &Path) -> Result<Self, CheckpointError> {
+    pub(crate) fn read(storage: &dyn Storage, path: &Path) -> Result<Self, CheckpointError> {
         let file = storage.open(path)?;
         let len = file.len()?;
         let damaged = |offset: u64, what: String| CheckpointError::Damaged {

@@ -6,31 +6,31 @@
 
 mod checkpoint;
 
-pub use checkpoint::{Checkpoint, CheckpointError};
+pub(crate) use checkpoint::{Checkpoint, CheckpointError};
 
 use crate::key::Seq;
 use hashbrown::HashTable;
 
 /// The e of a grave that no put has closed.
-pub const OPEN: Seq = Seq::MAX;
+pub(crate) const OPEN: Seq = Seq::MAX;
 
 /// One grave.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Grave {
+pub(crate) struct Grave {
     /// Engine key: kind, namespace id, user key.
-    pub key: Box<[u8]>,
+    pub(crate) key: Box<[u8]>,
     /// Sequence of the delete.
-    pub d: Seq,
+    pub(crate) d: Seq,
     /// Sequence of the put that closed it, or [`OPEN`].
-    pub e: Seq,
+    pub(crate) e: Seq,
     /// Number of the superversion in which every file was past it (F2); 0 while not buried. It
     /// stays readable until older superversions are gone (F3).
-    pub buried_in: u64,
+    pub(crate) buried_in: u64,
 }
 
 /// Graves of one shard.
 #[derive(Default)]
-pub struct Graves {
+pub(crate) struct Graves {
     table: HashTable<(u64, Grave)>,
     key_bytes: usize,
 }
@@ -38,31 +38,31 @@ pub struct Graves {
 impl Graves {
     /// True when nothing is buried here: the look-up costs nothing.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }
 
     /// Number of graves, closed ones included.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
     /// Memory held, estimated from the table's capacity and the keys.
     #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.table.capacity() * 8 / 7 * (size_of::<(u64, Grave)>() + 1) + self.key_bytes
     }
 
     /// True when `key` has an open grave: it is dead in its newest state.
     #[must_use]
-    pub fn is_open(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
+    pub(crate) fn is_open(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
         !self.table.is_empty()
             && self.table.iter_hash(hash).any(|(h, g)| *h == hash && g.e == OPEN && g.is(key))
     }
 
     /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive.
-    pub fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) {
+    pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) {
         self.key_bytes += key.len();
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
@@ -70,7 +70,7 @@ impl Graves {
 
     /// Closes the key's open grave by the put at `q` (P1). Looks at sequences, never only at the
     /// grave's being there (P3); marks, and does not remove (P2).
-    pub fn close(&mut self, hash: u64, key: (&[u8], &[u8]), q: Seq) {
+    pub(crate) fn close(&mut self, hash: u64, key: (&[u8], &[u8]), q: Seq) {
         if self.table.is_empty() {
             return;
         }
@@ -84,7 +84,7 @@ impl Graves {
 
     /// D(k, s): the largest d <= s among the key's graves.
     #[must_use]
-    pub fn newest_at(&self, hash: u64, key: &[u8], s: Seq) -> Option<Seq> {
+    pub(crate) fn newest_at(&self, hash: u64, key: &[u8], s: Seq) -> Option<Seq> {
         if self.table.is_empty() {
             return None;
         }
@@ -93,7 +93,7 @@ impl Graves {
     }
 
     /// Walks all graves; `keep` may mark them and answers whether they stay.
-    pub fn retain(&mut self, mut keep: impl FnMut(u64, &mut Grave) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(u64, &mut Grave) -> bool) {
         let mut freed = 0;
         self.table.retain(|(hash, grave)| {
             let stays = keep(*hash, grave);
@@ -109,7 +109,7 @@ impl Graves {
     }
 
     /// Graves open as of `c`: d <= c and not closed by then (D2).
-    pub fn open_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
+    pub(crate) fn open_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
         self.table.iter().map(|(_, g)| g).filter(move |g| g.d <= c && g.e > c)
     }
 }
@@ -124,7 +124,7 @@ impl Grave {
     /// Rule F1: a closed grave may go when its closing put is visible and durable and no member of
     /// S (`snapshots`, sorted) lies in [d, e).
     #[must_use]
-    pub fn may_go_closed(&self, visible: Seq, durable: Seq, snapshots: &[Seq]) -> bool {
+    pub(crate) fn may_go_closed(&self, visible: Seq, durable: Seq, snapshots: &[Seq]) -> bool {
         let after_d = snapshots.partition_point(|&s| s < self.d);
         let in_between = snapshots.get(after_d).is_some_and(|&s| s < self.e);
         self.e <= visible.min(durable) && !in_between

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Size of an ordinary chunk; a record that does not fit gets a chunk of its own.
-pub const CHUNK_BYTES: usize = 1 << 20;
+pub(crate) const CHUNK_BYTES: usize = 1 << 20;
 
 /// Memory of one chunk.
 struct Chunk {
@@ -35,7 +35,7 @@ impl Chunk {
 }
 
 /// Chunks waiting to be used again, shared by the memtables of a store.
-pub struct ChunkPool {
+pub(crate) struct ChunkPool {
     free: Mutex<Vec<Chunk>>,
     held_bytes: AtomicU64,
     keep_chunks: usize,
@@ -44,14 +44,14 @@ pub struct ChunkPool {
 impl ChunkPool {
     /// A pool that keeps at most `keep_bytes` of unused chunks.
     #[must_use]
-    pub fn new(keep_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(keep_bytes: usize) -> Arc<Self> {
         let keep_chunks = keep_bytes.div_ceil(CHUNK_BYTES);
         Arc::new(Self { free: Mutex::new(Vec::new()), held_bytes: AtomicU64::new(0), keep_chunks })
     }
 
     /// Bytes of all chunks, in use or waiting.
     #[must_use]
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
 
@@ -85,21 +85,21 @@ struct Used {
 }
 
 /// Chunks of one memtable with their fill marks.
-pub struct Arena {
+pub(crate) struct Arena {
     pool: Arc<ChunkPool>,
     chunks: Mutex<Vec<Used>>,
     used_bytes: AtomicU64,
 }
 
 /// A reservation: memory that only the holder may touch until the next barrier.
-pub struct Room {
+pub(crate) struct Room {
     at: *mut u8,
     len: usize,
 }
 
 /// The last chunk of an arena, kept under the commit mutex.
 #[derive(Default)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     at: usize,
     end: usize,
     base: Option<*mut u8>,
@@ -111,7 +111,7 @@ unsafe impl Send for Cursor {}
 
 /// Position of a record: its first byte. Valid while the arena lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Position(*const u8);
+pub(crate) struct Position(*const u8);
 
 // SAFETY: a position is read only through `Arena::record_bytes`, under the module's protocol.
 unsafe impl Send for Position {}
@@ -121,18 +121,18 @@ unsafe impl Sync for Position {}
 impl Arena {
     /// An empty arena on a pool.
     #[must_use]
-    pub fn new(pool: Arc<ChunkPool>) -> Self {
+    pub(crate) fn new(pool: Arc<ChunkPool>) -> Self {
         Self { pool, chunks: Mutex::new(Vec::new()), used_bytes: AtomicU64::new(0) }
     }
 
     /// Bytes reserved so far.
     #[must_use]
-    pub fn used_bytes(&self) -> u64 {
+    pub(crate) fn used_bytes(&self) -> u64 {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
     /// Reserves `len` bytes (a multiple of 8). Callers hold the commit mutex, which owns `cursor`.
-    pub fn reserve(&self, cursor: &mut Cursor, len: usize) -> Room {
+    pub(crate) fn reserve(&self, cursor: &mut Cursor, len: usize) -> Room {
         debug_assert_eq!(len % 8, 0);
         if cursor.base.is_none() || cursor.end - cursor.at < len {
             self.next_chunk(cursor, len);
@@ -160,7 +160,7 @@ impl Arena {
     /// Calls `f` with the filled bytes of each chunk from `from` on, where `from` and the answer are
     /// (chunk, offset) marks. Callers have passed a barrier at which `cursor_at` was the offset of the
     /// cursor, so that all of this is written and will not change.
-    pub fn for_each_filled(&self, from: Mark, to: Mark, mut f: impl FnMut(&[u8], Position)) {
+    pub(crate) fn for_each_filled(&self, from: Mark, to: Mark, mut f: impl FnMut(&[u8], Position)) {
         let views: Vec<(*const u8, usize)> = {
             let chunks = self.chunks.lock();
             chunks
@@ -189,14 +189,14 @@ impl Arena {
 
     /// The end of what is reserved, as a mark. Callers hold the commit mutex.
     #[must_use]
-    pub fn mark(&self, cursor: &Cursor) -> Mark {
+    pub(crate) fn mark(&self, cursor: &Cursor) -> Mark {
         let chunks = self.chunks.lock().len();
         if chunks == 0 { Mark::default() } else { Mark { chunk: chunks - 1, offset: cursor.at } }
     }
 
     /// The bytes from a record's position to (at most) `len` further.
     #[must_use]
-    pub fn record_bytes(&self, position: Position, len: usize) -> &[u8] {
+    pub(crate) fn record_bytes(&self, position: Position, len: usize) -> &[u8] {
         // SAFETY: positions come from `for_each_filled` of this arena, and `len` from the header of
         // the record that starts there.
         unsafe { std::slice::from_raw_parts(position.0, len) }
@@ -206,21 +206,21 @@ impl Arena {
 impl Position {
     /// The position `bytes` further on.
     #[must_use]
-    pub fn advance(self, bytes: usize) -> Self {
+    pub(crate) fn advance(self, bytes: usize) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
 }
 
 /// A place between two records of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mark {
+pub(crate) struct Mark {
     chunk: usize,
     offset: usize,
 }
 
 impl Room {
     /// The reserved bytes.
-    pub fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: a Room is the only reference to its reservation, which is inside a live chunk: it
         // is filled and dropped under a latch, and arenas are only replaced at a barrier.
         unsafe { std::slice::from_raw_parts_mut(self.at, self.len) }
@@ -228,7 +228,7 @@ impl Room {
 
     /// Splits off the first `len` bytes.
     #[must_use]
-    pub fn split_to(&mut self, len: usize) -> Self {
+    pub(crate) fn split_to(&mut self, len: usize) -> Self {
         assert!(len <= self.len, "room of {} bytes split at {len}", self.len);
         let head = Self { at: self.at, len };
         // SAFETY: len <= self.len was just checked.

@@ -7,21 +7,21 @@ mod arena;
 mod record;
 mod run;
 
-pub use arena::{Arena, ChunkPool, Cursor, Mark, Room};
-pub use record::{HEADER_BYTES, Record, encode, encoded_len, stamp};
-pub use run::{Run, RunSource};
+pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Room};
+pub(crate) use record::{HEADER_BYTES, encode, encoded_len, stamp};
+pub(crate) use run::{Run, RunSource};
 
 use crate::key::Seq;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// An arena with its place in the order of memtables.
-pub struct Memtable {
+pub(crate) struct Memtable {
     arena: Arena,
     /// Stands in the DRAM entries changed while this memtable was active.
-    pub generation: u8,
+    pub(crate) generation: u8,
     /// Lowest sequence it can hold.
-    pub first_seq: Seq,
+    pub(crate) first_seq: Seq,
     /// What scans have sorted of it so far.
     ordered: Mutex<Ordered>,
 }
@@ -38,21 +38,21 @@ const ORDERED_RUNS_MAX: usize = 8;
 impl Memtable {
     /// An empty memtable.
     #[must_use]
-    pub fn new(pool: Arc<ChunkPool>, generation: u8, first_seq: Seq) -> Arc<Self> {
+    pub(crate) fn new(pool: Arc<ChunkPool>, generation: u8, first_seq: Seq) -> Arc<Self> {
         let ordered = Mutex::new(Ordered::default());
         Arc::new(Self { arena: Arena::new(pool), generation, first_seq, ordered })
     }
 
     /// Its memory.
     #[must_use]
-    pub fn arena(&self) -> &Arena {
+    pub(crate) fn arena(&self) -> &Arena {
         &self.arena
     }
 
     /// Sorted runs that together hold everything below `upto`, a mark taken at a barrier. Sorts
     /// only what came since the last call.
     #[must_use]
-    pub fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
+    pub(crate) fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
         let mut ordered = self.ordered.lock();
         if ordered.upto != upto {
             if ordered.runs.len() >= ORDERED_RUNS_MAX {

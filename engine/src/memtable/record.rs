@@ -13,30 +13,30 @@
 use crate::key::{Meta, Seq};
 
 /// Bytes before the key.
-pub const HEADER_BYTES: usize = 32;
+pub(crate) const HEADER_BYTES: usize = 32;
 
 /// Fields of a record, borrowed from its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
+pub(crate) struct Record<'a> {
     /// Sequence of the put.
-    pub seq: Seq,
+    pub(crate) seq: Seq,
     /// Flags and expiry.
-    pub meta: Meta,
+    pub(crate) meta: Meta,
     /// Engine key.
-    pub key: &'a [u8],
+    pub(crate) key: &'a [u8],
     /// Value.
-    pub value: &'a [u8],
+    pub(crate) value: &'a [u8],
 }
 
 /// Room a record takes, padding included.
 #[must_use]
-pub fn encoded_len(key_len: usize, value_len: usize) -> usize {
+pub(crate) fn encoded_len(key_len: usize, value_len: usize) -> usize {
     (HEADER_BYTES + key_len + value_len).next_multiple_of(8)
 }
 
 /// Writes a record whose key is given in two parts (kind and namespace id, then the user's bytes)
 /// into `out`, which is exactly `encoded_len` bytes.
-pub fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) {
+pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) {
     let key_len = key.0.len() + key.1.len();
     debug_assert_eq!(out.len(), encoded_len(key_len, value.len()));
     out[0..8].copy_from_slice(&seq.to_ne_bytes());
@@ -52,13 +52,13 @@ pub fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: 
 }
 
 /// Stamps the sequence into a record encoded before its sequence was known.
-pub fn stamp(encoded: &mut [u8], seq: Seq) {
+pub(crate) fn stamp(encoded: &mut [u8], seq: Seq) {
     encoded[0..8].copy_from_slice(&seq.to_ne_bytes());
 }
 
 /// Reads the record at the start of `bytes`; returns it and its encoded length.
 #[must_use]
-pub fn decode(bytes: &[u8]) -> (Record<'_>, usize) {
+pub(crate) fn decode(bytes: &[u8]) -> (Record<'_>, usize) {
     let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     let (key_len, value_len) = (u32_at(16) as usize, u32_at(20) as usize);

@@ -17,7 +17,7 @@ struct Slot {
 }
 
 /// Records of a memtable sorted by key, newest first within a key.
-pub struct Run {
+pub(crate) struct Run {
     memtable: Arc<Memtable>,
     slots: Vec<Slot>,
     shared_prefix_len: usize,
@@ -26,7 +26,7 @@ pub struct Run {
 impl Run {
     /// Sorts the records of `memtable` between two marks. Both were taken at barriers.
     #[must_use]
-    pub fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
+    pub(crate) fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
         let mut slots: Vec<Slot> = Vec::new();
         let mut first_key: Option<Vec<u8>> = None;
         let mut shared = usize::MAX;
@@ -86,25 +86,25 @@ impl Run {
 
     /// Number of records.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
     /// True when there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
     /// Record `index` in key order.
     #[must_use]
-    pub fn record(&self, index: usize) -> Record<'_> {
+    pub(crate) fn record(&self, index: usize) -> Record<'_> {
         self.read(self.slots[index].at)
     }
 
     /// Index of the first record at or behind (`key`, newest first from `seq` down).
     #[must_use]
-    pub fn lower_bound(&self, key: &[u8], seq: Seq) -> usize {
+    pub(crate) fn lower_bound(&self, key: &[u8], seq: Seq) -> usize {
         self.slots.partition_point(|slot| {
             let record = self.read(slot.at);
             match record.key.cmp(key) {
@@ -117,7 +117,7 @@ impl Run {
 
     /// Newest version of `key` with a sequence of at most `bound`.
     #[must_use]
-    pub fn get(&self, key: &[u8], bound: Seq) -> Option<Record<'_>> {
+    pub(crate) fn get(&self, key: &[u8], bound: Seq) -> Option<Record<'_>> {
         let at = self.lower_bound(key, bound);
         (at < self.len()).then(|| self.record(at)).filter(|record| record.key == key)
     }
@@ -132,7 +132,7 @@ fn shared_len(a: &[u8], b: &[u8], at_most: usize) -> usize {
 }
 
 /// A walk over a run, as merges want it.
-pub struct RunSource {
+pub(crate) struct RunSource {
     run: Arc<Run>,
     at: usize,
 }
@@ -140,7 +140,7 @@ pub struct RunSource {
 impl RunSource {
     /// A walk, not positioned yet.
     #[must_use]
-    pub fn new(run: Arc<Run>) -> Self {
+    pub(crate) fn new(run: Arc<Run>) -> Self {
         let at = run.len();
         Self { run, at }
     }

@@ -106,6 +106,7 @@ impl Engine {
     fn run_flush(&self) {
         let inner = self.inner();
         let background = &inner.background;
+        let mut compactions_seen = 0;
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.flush));
             let early = std::mem::take(&mut background.signals.lock().freeze);
@@ -114,8 +115,15 @@ impl Engine {
             if full || self.log_has_failed() {
                 self.flush_now_or_report();
             }
+            let compactions = inner.compactions.load(Ordering::Relaxed);
+            if compactions != compactions_seen {
+                compactions_seen = compactions;
+                self.sweep_graves();
+            }
             self.sweep_dead_namespaces();
             self.adjust_memory_bound();
+            // A look that fails is tried again; readers of the same blocks report the damage.
+            let _ = self.look_for_cold_due();
         }
     }
 
@@ -147,10 +155,13 @@ impl Engine {
     }
 
     fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+        let inner = self.inner();
         if let Some(job) = pending.as_ref() {
             self.flush(job)?;
             *pending = None;
             self.sweep_graves();
+            inner.burial_wanted.store(true, Ordering::Release);
+            inner.background.wake_compaction();
         }
         Ok(())
     }
@@ -165,7 +176,7 @@ impl Engine {
                     return;
                 }
                 match self.compact_once() {
-                    Ok(true) => {}
+                    Ok(true) => inner.background.wake_flush(),
                     Ok(false) => break,
                     Err(error) => {
                         *background.last_error.lock() = Some(error.to_string());
@@ -185,9 +196,9 @@ impl Engine {
         // every grave that a merge may use is durable too.
         let now = inner.mark.load(Ordering::Acquire);
         let version = inner.versions.current();
-        let Some(job) = tree::pick_compaction(&version, &inner.compaction_options()) else {
-            return Ok(false);
-        };
+        let job = tree::pick_compaction(&version, &inner.compaction_options())
+            .or_else(|| self.pick_burial(&version));
+        let Some(job) = job else { return Ok(false) };
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
         let graves = EngineGraves::new(self);
@@ -199,12 +210,14 @@ impl Engine {
             stop: &inner.background.stop,
             sync: inner.policy() != SyncPolicy::Off,
         };
-        let outcome = tree::compact(&job, &context)?;
+        let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
+        let outcome = tree::compact_with_expiry_mark(&job, &context, expiry_mark_ms)?;
         debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
         let version = inner.versions.apply(&outcome.edit)?;
         self.change_superversion(|superversion| superversion.version = version);
         inner.compactions.fetch_add(1, Ordering::Relaxed);
         self.forget_dead_ids();
+        inner.burial_wanted.store(true, Ordering::Release);
         Ok(true)
     }
 

@@ -47,15 +47,16 @@ impl CommitState {
     }
 
     /// Makes `next` the active memtable and cuts the log at the last sequence, which is the answer
-    /// (N1). All latches are held.
-    pub(super) fn rotate(&mut self, next: Arc<Memtable>) -> Seq {
+    /// (N1), with whether the log's thread wants to be woken. All latches are held.
+    pub(super) fn rotate(&mut self, next: Arc<Memtable>) -> (Seq, bool) {
         let m = self.next_seq - 1;
         self.memtable = next;
         self.cursor = Cursor::default();
         self.full_told = false;
-        if self.log_on {
+        let wake = self.log_on;
+        if wake {
             self.log.cut(m);
         }
-        m
+        (m, wake)
     }
 }

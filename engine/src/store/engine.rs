@@ -3,14 +3,14 @@
 use super::background::Background;
 use super::cold::ColdReads;
 use super::commit::CommitState;
+use super::due::ColdDue;
 use super::freeze::FlushJob;
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pins::Pins;
-use super::shard::{SHARDS, Shard, ShardState, shard_of};
+use super::shard::{Shard, ShardState, shard_of};
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
-use crate::dram::PagePool;
 use crate::key::{Seq, Slot};
 use crate::memtable::ChunkPool;
 use crate::tree::VersionSet;
@@ -53,6 +53,9 @@ impl From<sexton_persistence::device::StorageError> for EngineError {
         Self::Storage(error.to_string())
     }
 }
+
+/// What runs when `durable` has moved.
+type DurableCallback = Box<dyn Fn(Seq) + Send + Sync>;
 
 /// Words of the table that says which write a reply must wait for (N13).
 const WRITE_WORDS: usize = 4096;
@@ -102,12 +105,14 @@ pub(super) struct Inner {
     pub(super) compactions: AtomicU64,
     pub(super) memory_bound_bytes: AtomicU64,
     pub(super) due_shard: AtomicU32,
+    pub(super) cold_due: Mutex<ColdDue>,
+    /// Graves or tables changed since a burial was last looked for.
+    pub(super) burial_wanted: AtomicBool,
     kick_wanted: AtomicBool,
-    pub(super) pages: Arc<PagePool>,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
     pub(super) closed: AtomicBool,
-    pub(super) durable_callbacks: Mutex<Vec<Box<dyn Fn(Seq) + Send + Sync>>>,
+    pub(super) durable_callbacks: Mutex<Vec<DurableCallback>>,
 }
 
 /// A handle to one open store; clones share it.
@@ -125,7 +130,7 @@ pub(super) struct Parts {
 }
 
 impl Inner {
-    pub(super) fn new(parts: Parts, pages: Arc<PagePool>) -> Self {
+    pub(super) fn new(parts: Parts) -> Self {
         let generation = parts.superversion.active.generation;
         let cold = ColdReads::new(parts.options.cold_read_threads);
         let inner = Self {
@@ -157,8 +162,9 @@ impl Inner {
             compactions: AtomicU64::new(0),
             memory_bound_bytes: AtomicU64::new(parts.options.memory_bound_bytes),
             due_shard: AtomicU32::new(0),
+            cold_due: Mutex::default(),
+            burial_wanted: AtomicBool::new(true),
             kick_wanted: AtomicBool::new(false),
-            pages,
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),

@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, EngineError};
 use super::freeze::FlushJob;
-use super::namespace::{self, HEAD_BYTES, KIND_EXPIRY};
+use super::namespace::{self, KIND_EXPIRY};
 use super::options::SyncPolicy;
 use crate::cemetery::Checkpoint;
 use crate::key::{Meta, Seq};
@@ -111,6 +111,9 @@ impl Engine {
         mut expiring: Vec<(u64, usize)>,
     ) -> Result<(), EngineError> {
         expiring.sort_unstable();
+        if let Some((first_ms, _)) = expiring.first() {
+            self.inner().cold_due.lock().reopen(*first_ms);
+        }
         let mut key = Vec::new();
         for (at_ms, index) in expiring {
             let record = run.record(index);
@@ -190,10 +193,4 @@ impl super::engine::Inner {
     pub(super) fn tree_dir(&self) -> PathBuf {
         self.options.dir.join("tree")
     }
-}
-
-/// True for keys of root records.
-#[must_use]
-pub(super) fn is_root(key: &[u8]) -> bool {
-    key.len() >= HEAD_BYTES && key[0] == namespace::KIND_ROOT
 }

@@ -29,6 +29,7 @@ impl Engine {
         let inner = self.inner();
         let resolver = inner.resolver.lock();
         let Some(mut job) = self.rotate_memtable() else { return Ok(None) };
+        self.kick_log();
         self.publish_sorted(&mut job.frozen);
         self.resolve(&mut job)?;
         drop(resolver);
@@ -48,7 +49,10 @@ impl Engine {
         let pool = Arc::clone(&inner.pool);
         let active = Memtable::new(pool, generation, commit.next_seq);
         let mark = commit.mark();
-        let m = commit.rotate(Arc::clone(&active));
+        let (m, wake_log) = commit.rotate(Arc::clone(&active));
+        if wake_log {
+            inner.log_wants_kick();
+        }
         inner.set_generation(generation);
         let databases = inner.namespaces.databases();
         let mut counts = vec![Count::default(); databases];

@@ -1,7 +1,7 @@
 //! One bound for the whole process: what is left of it for the DRAM table.
 
 use super::engine::Engine;
-use super::shard::SHARDS;
+use super::shard::{SHARDS, ShardState};
 use std::sync::atomic::Ordering;
 
 /// What a process without data holds: code, stacks, connection buffers.
@@ -38,10 +38,9 @@ impl Engine {
         inner.versions.current().memory_bytes() + inner.versions.cache_bytes()
     }
 
-    /// Estimate of what the cemetery holds in memory.
+    /// Memory of the cemetery and of the due times.
     pub(super) fn graves_bytes(&self) -> u64 {
-        let graves: usize =
-            self.inner().shards.iter().map(|s| s.graves.load(Ordering::Relaxed)).sum();
-        graves as u64 * 112
+        let bytes = |state: &ShardState| state.graves.bytes() + state.expiry.bytes();
+        self.inner().shards.iter().map(|shard| bytes(&shard.state.lock()) as u64).sum()
     }
 }

@@ -150,7 +150,7 @@ impl Engine {
         let shards = shards.collect();
         let namespaces = Namespaces::new(options.databases);
         let parts = Parts { options, shards, commit, namespaces, superversion, versions, pool };
-        let inner = Inner::new(parts, pages);
+        let inner = Inner::new(parts);
         inner.mark.store(mark, Ordering::Release);
         Self(Arc::new(inner))
     }

@@ -5,7 +5,7 @@ use super::namespace;
 use super::shard::Count;
 use crate::cemetery::OPEN;
 use crate::key::Seq;
-use crate::tree::{self, Version};
+use crate::tree::{self, BurialTally, Job, Version};
 use std::sync::atomic::Ordering;
 
 /// Buckets of one shard swept under one hold of its latch.
@@ -50,6 +50,27 @@ impl Engine {
             });
             shard.graves.store(state.graves.len(), Ordering::Release);
         }
+    }
+
+    /// The rewrite that frees most graves (a table with many dead), if one pays. Asks every grave, so
+    /// only after something has changed.
+    pub(super) fn pick_burial(&self, version: &Version) -> Option<Job> {
+        let inner = self.inner();
+        if !inner.burial_wanted.swap(false, Ordering::AcqRel) {
+            return None;
+        }
+        let mark = inner.mark.load(Ordering::Acquire);
+        let min_reader = self.snapshots_through(mark)[0];
+        let mut tally = BurialTally::new(version, min_reader);
+        for shard in &inner.shards {
+            if shard.graves.load(Ordering::Acquire) > 0 {
+                let state = shard.state.lock();
+                for grave in state.graves.open_as_of(min_reader) {
+                    tally.note(&grave.key, grave.d);
+                }
+            }
+        }
+        tally.pick(0, &inner.compaction_options())
     }
 
     /// Drops the entries and graves of emptied databases from memory, step by step, and frees their
