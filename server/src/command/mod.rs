@@ -12,6 +12,8 @@ mod connection;
 mod context;
 mod debug;
 pub mod dispatch;
+#[cfg(test)]
+mod dispatch_tests;
 mod dump;
 mod error;
 mod expire;

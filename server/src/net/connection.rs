@@ -561,7 +561,6 @@ impl BatchRun<'_> {
     /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
     /// reason means that the replies should be sent first.
     fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
-        let Some(plain) = PLAIN.as_ref() else { return None };
         self.plan();
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
@@ -579,7 +578,7 @@ impl BatchRun<'_> {
                 *self.last = if kind == Kind::Get { "get" } else { "set" };
                 continue;
             }
-            self.settle(plain, begun);
+            self.settle(begun);
             let worker = &mut *self.worker;
             let args = Args::new(self.buf, worker.batch.args(&request));
             let outcome = worker.executor.execute(
@@ -603,11 +602,12 @@ impl BatchRun<'_> {
             fast_write = fast && self.worker.executor.is_fast_write(self.server);
             begun = Instant::now();
         }
-        self.settle(plain, begun);
+        self.settle(begun);
         stop
     }
 
-    fn settle(&mut self, plain: &PlainSpecs, begun: Instant) {
+    fn settle(&mut self, begun: Instant) {
+        let Some(plain) = PLAIN.as_ref() else { return };
         let time_us = begun.elapsed().as_micros() as u64;
         self.worker.executor.settle(self.server, plain.get, plain.set, time_us);
     }

@@ -1,0 +1,202 @@
+//! The dispatcher's corner cases: transactions, refusals, replay.
+
+use super::Args;
+use super::dispatch::{Executor, Outcome};
+use crate::client::Client;
+use crate::resp::{Reply, command_bytes};
+use crate::server::Server;
+use crate::session::Pause;
+use sexton_engine::Engine;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+const NOW_MS: u64 = 1_000_000;
+
+struct Bench {
+    server: Server,
+    executor: Executor,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let engine = Engine::in_memory(16).expect("a store in memory opens");
+        Self { server: Server::new(engine, 16), executor: Executor::new(0, true) }
+    }
+
+    fn client(&self) -> Client {
+        Client { authenticated: !self.server.auth.is_required(), ..Client::default() }
+    }
+
+    fn try_at(&mut self, client: &mut Client, line: &str, now_ms: u64) -> (Outcome, String) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let mut at = 0;
+        let ranges: Vec<(u32, u32)> = words
+            .iter()
+            .map(|word| {
+                let start = at;
+                at += word.len() as u32;
+                (start, at)
+            })
+            .collect();
+        let buf = words.concat();
+        let mut out = Reply::new();
+        let args = Args::new(buf.as_bytes(), &ranges);
+        let outcome = self.executor.execute(&self.server, client, args, &mut out, now_ms);
+        (outcome, String::from_utf8_lossy(out.bytes()).into_owned())
+    }
+
+    fn run(&mut self, client: &mut Client, line: &str) -> String {
+        let (outcome, reply) = self.try_at(client, line, NOW_MS);
+        assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+        reply
+    }
+
+    fn run_all(&mut self, client: &mut Client, lines: &[&str]) {
+        for line in lines {
+            self.run(client, line);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_answers_all_its_commands() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, "INCR a"), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, "GETRANGE a x y"), "+QUEUED\r\n");
+    let reply = bench.run(&mut client, "EXEC");
+    assert_eq!(reply, "*3\r\n+OK\r\n:2\r\n-ERR value is not an integer or out of range\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+}
+
+#[test]
+fn a_refused_command_aborts_the_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["MULTI", "SET a 1"]);
+    assert_eq!(
+        bench.run(&mut client, "GET"),
+        "-ERR wrong number of arguments for 'get' command\r\n"
+    );
+    assert_eq!(
+        bench.run(&mut client, "EXEC"),
+        "-EXECABORT Transaction discarded because of previous errors.\r\n"
+    );
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+}
+
+#[test]
+fn a_watched_key_that_changed_or_expired_fails_exec() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "SET a 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    assert!(!bench.server.watches.is_used());
+    // A change of another key does no harm.
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "SET c 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n+OK\r\n");
+    // FLUSHALL changes all keys.
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "FLUSHALL");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    // Time is a change too.
+    bench.run_all(&mut client, &["SET a 1 PX 100", "WATCH a", "MULTI", "SET b 1"]);
+    assert_eq!(bench.try_at(&mut client, "EXEC", NOW_MS + 101).1, "*-1\r\n");
+}
+
+#[test]
+fn nothing_runs_before_authentication() {
+    let mut bench = Bench::new();
+    bench.server.auth.set_password(b"secret");
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "SET a 1"), "-NOAUTH Authentication required.\r\n");
+    assert_eq!(bench.run(&mut client, "AUTH secret"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn replies_are_dropped_as_asked() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY SKIP"), "");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "");
+    assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY OFF"), "");
+    assert_eq!(bench.run(&mut client, "GET a"), "");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY ON"), "+OK\r\n");
+}
+
+#[test]
+fn a_pause_holds_writes_back_untouched() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.sessions.pause(Pause::Write, Instant::now() + Duration::from_secs(60));
+    assert!(!bench.executor.is_fast(&bench.server, &client));
+    let (outcome, reply) = bench.try_at(&mut client, "SET a 1", NOW_MS);
+    assert!(matches!(outcome, Outcome::Paused(_)));
+    assert_eq!(reply, "");
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+    bench.server.sessions.unpause();
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn memory_is_refused_to_those_who_need_it() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.settings.out_of_memory.store(true, Ordering::Relaxed);
+    let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    assert_eq!(bench.run(&mut client, "SET a 1"), refused);
+    assert!(!bench.executor.is_fast_write(&bench.server));
+    assert_eq!(bench.run(&mut client, "DEL a"), ":0\r\n");
+}
+
+#[test]
+fn the_short_ways_do_what_the_long_ones_do() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let hash = bench.server.engine.hash(b"k");
+    let mut out = Reply::new();
+    let request = command_bytes(&[b"SET", b"k", b"v"]);
+    let mut watcher = bench.client();
+    bench.run_all(&mut watcher, &["WATCH k", "MULTI"]);
+    let (server, executor) = (&bench.server, &mut bench.executor);
+    let seq = executor.fast_set(server, &mut client, b"k", hash, b"v", &request, &mut out);
+    assert!(seq > 0);
+    let got = executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS);
+    assert!(got.is_some());
+    assert_eq!(out.bytes(), b"+OK\r\n$1\r\nv\r\n");
+    assert_eq!(bench.run(&mut watcher, "EXEC"), "*-1\r\n");
+    // An expired value is left to the long way, which deletes it.
+    bench.run(&mut client, "SET k v PX 10");
+    let (server, executor) = (&bench.server, &mut bench.executor);
+    assert!(executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS + 10).is_none());
+    assert_eq!(bench.try_at(&mut client, "GET k", NOW_MS + 10).1, "$-1\r\n");
+}
+
+#[test]
+fn replay_repeats_outcomes_and_names_what_fails() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let group = [
+        command_bytes(&[b"SELECT", b"3"]),
+        command_bytes(&[b"MULTI"]),
+        // Long past; the log says when it is deleted, not the clock.
+        command_bytes(&[b"SET", b"a", b"1", b"PXAT", b"5"]),
+        command_bytes(&[b"INCR", b"a"]),
+        command_bytes(&[b"EXEC"]),
+    ]
+    .concat();
+    let mut replayer = Executor::default();
+    replayer.replay(&bench.server, &mut client, &group).expect("a good group");
+    assert_eq!(client.db, 3);
+    assert_eq!(bench.try_at(&mut client, "GET a", 4).1, "$1\r\n2\r\n");
+    let error = replayer.replay(&bench.server, &mut client, &command_bytes(&[b"NOPE"]));
+    assert!(error.is_err_and(|text| text.contains("'nope' answered: ERR unknown command")));
+    let torn = replayer.replay(&bench.server, &mut client, b"*2\r\n$3\r\nGET\r\n");
+    assert_eq!(torn, Err("a group ends inside a command".to_owned()));
+}
