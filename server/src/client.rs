@@ -153,11 +153,4 @@ impl Client {
             server.watches.touch(db, key.bytes);
         }
     }
-
-    /// Every key of database `db` was changed (FLUSHDB, SWAPDB): watchers must see it.
-    pub fn signal_flushed(&mut self, server: &Server, db: usize) {
-        if server.watches.is_used() {
-            server.watches.touch_all(db);
-        }
-    }
 }

@@ -53,11 +53,10 @@ impl WatchRegistry {
         }
     }
 
-    /// Every key of a database was changed.
-    pub fn touch_all(&self, db: usize) {
-        for watchers in self.keys.lock().get(&db).into_iter().flat_map(HashMap::values) {
-            watchers.iter().for_each(|dirty| dirty.store(true, Ordering::Release));
-        }
+    /// The watched keys of a database.
+    #[must_use]
+    pub fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
+        self.keys.lock().get(&db).map_or_else(Vec::new, |of_db| of_db.keys().cloned().collect())
     }
 }
 
@@ -76,7 +75,9 @@ mod tests {
         registry.touch(1, b"k");
         assert!(!a.load(Ordering::Acquire));
         assert!(b.load(Ordering::Acquire));
-        registry.touch_all(0);
+        assert_eq!(registry.keys_of(0), [b"k".to_vec()]);
+        assert!(registry.keys_of(2).is_empty());
+        registry.touch(0, b"k");
         assert!(a.load(Ordering::Acquire));
         registry.unwatch(0, b"k", &a);
         registry.unwatch(1, b"k", &b);

@@ -314,7 +314,7 @@ impl Executor {
         let mut required = 0;
         let result = if let Some(latched) = latched {
             let mut tx = engine.begin(latched, &mut self.tx_buf);
-            if spec.class == Class::Keyed && needs_values(spec, args) {
+            if needs_values(spec, args) {
                 let mut cold = Vec::new();
                 find_cold(server, client.db, spec, args, &mut tx, &mut cold);
                 if !cold.is_empty() {
@@ -429,7 +429,7 @@ impl Executor {
         let mut cold = Vec::new();
         let mut db = client.db;
         for queued in &transaction.queued {
-            if queued.spec.class == Class::Keyed {
+            if matches!(queued.spec.class, Class::Keyed | Class::Exclusive) {
                 find_cold(server, db, queued.spec, queued.args(), &mut tx, &mut cold);
             } else if queued.spec.name == "select" {
                 db = super::selected_db(queued.args(), server.databases).unwrap_or(db);

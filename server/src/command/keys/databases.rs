@@ -3,6 +3,7 @@
 use super::DATABASE_OUT_OF_RANGE;
 use crate::command::{CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
+use sexton_engine::Found;
 
 fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
     let is = |name: &[u8]| ctx.args.get(1).eq_ignore_ascii_case(name);
@@ -13,15 +14,33 @@ fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
     }
 }
 
+/// Tells those who watch a key of `db` that is about to change: it exists there, or in the database
+/// that is to take its place. Watchers of missing keys are left alone, as in Redis.
+fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
+    let watches = &ctx.server.watches;
+    if !watches.is_used() {
+        return;
+    }
+    for bytes in watches.keys_of(db) {
+        let changes = [Some(db), replaced_by].into_iter().flatten().any(|db| {
+            let key = ctx.key_in(db, &bytes);
+            !matches!(ctx.tx().find(key), Found::Absent)
+        });
+        if changes {
+            watches.touch(db, &bytes);
+        }
+    }
+}
+
 /// One operation.
 fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
+    touch_watched(ctx, db, None);
     if !ctx.tx().flush_database(db) {
         return Err(CommandError::text(
             "ERR too many emptied databases wait to be swept, try again",
         ));
     }
     ctx.log(db, &[b"FLUSHDB"]);
-    ctx.client.signal_flushed(ctx.server, db);
     Ok(())
 }
 
@@ -57,10 +76,10 @@ pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let known = |index: i32| usize::try_from(index).ok().filter(|&db| db < ctx.server.databases);
     let (a, b) = known(first).zip(known(second)).ok_or(DATABASE_OUT_OF_RANGE)?;
     if a != b {
+        touch_watched(ctx, a, Some(b));
+        touch_watched(ctx, b, Some(a));
         ctx.tx().swap_databases(a, b);
         ctx.log_request();
-        ctx.client.signal_flushed(ctx.server, a);
-        ctx.client.signal_flushed(ctx.server, b);
     }
     ctx.out.ok();
     Ok(())

@@ -186,10 +186,7 @@ fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn dbsize(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
     let keys = match ctx.tx.as_deref_mut() {
-        Some(tx) => {
-            let range = ScanRange { db, ..ScanRange::default() };
-            tx.scan(&range).map_err(storage_error)?.len() as u64
-        }
+        Some(tx) => tx.count(db).map_err(storage_error)?,
         None => ctx.server.engine.count(db).map_err(storage_error)?,
     };
     ctx.out.int(keys as i64);
