@@ -1,0 +1,123 @@
+//! What one directive is: name, type, default, who may change it, and what it does here.
+
+use crate::kind::Kind;
+
+/// What a directive does in this server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// The server acts on it.
+    Effective,
+    /// Accepted, reported by CONFIG GET, without effect: the server logs one line when it is set.
+    NoEffect,
+    /// Accepted at its default only; any other value is an error with this reason.
+    Refused(&'static str),
+}
+
+/// When a directive may be changed at run time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutability {
+    /// CONFIG SET changes it.
+    Modifiable,
+    /// Only the file and the command line set it.
+    Immutable,
+    /// CONFIG SET changes it when `enable-protected-configs` allows.
+    Protected,
+}
+
+/// One row of the directive table.
+#[derive(Debug, Clone, Copy)]
+pub struct Directive {
+    /// The name CONFIG GET and CONFIG REWRITE use.
+    pub name: &'static str,
+    /// A second name with the same value (`slaveof` of `replicaof`).
+    pub alias: Option<&'static str>,
+    /// Type and bounds.
+    pub kind: Kind,
+    /// Default as it would be written in the file, words separated by blanks.
+    pub default: &'static str,
+    /// Who may change it.
+    pub mutability: Mutability,
+    /// CONFIG GET shows it for its exact name only.
+    pub hidden: bool,
+    /// Its values are kept out of logs, MONITOR and SLOWLOG.
+    pub sensitive: bool,
+    /// CONFIG SET answers LOADING while a data set is loaded.
+    pub deny_loading: bool,
+    /// What it does here.
+    pub class: Class,
+    /// What it means; for our own directives always, for Redis' where ours differs.
+    pub doc: &'static str,
+}
+
+impl Directive {
+    /// A modifiable, effective directive.
+    pub(crate) const fn new(name: &'static str, kind: Kind, default: &'static str) -> Self {
+        Directive {
+            name,
+            alias: None,
+            kind,
+            default,
+            mutability: Mutability::Modifiable,
+            hidden: false,
+            sensitive: false,
+            deny_loading: false,
+            class: Class::Effective,
+            doc: "",
+        }
+    }
+
+    pub(crate) const fn alias(mut self, alias: &'static str) -> Self {
+        self.alias = Some(alias);
+        self
+    }
+
+    pub(crate) const fn immutable(mut self) -> Self {
+        self.mutability = Mutability::Immutable;
+        self
+    }
+
+    pub(crate) const fn protected(mut self) -> Self {
+        self.mutability = Mutability::Protected;
+        self
+    }
+
+    pub(crate) const fn hidden(mut self) -> Self {
+        self.hidden = true;
+        self
+    }
+
+    pub(crate) const fn sensitive(mut self) -> Self {
+        self.sensitive = true;
+        self
+    }
+
+    pub(crate) const fn deny_loading(mut self) -> Self {
+        self.deny_loading = true;
+        self
+    }
+
+    pub(crate) const fn no_effect(mut self) -> Self {
+        self.class = Class::NoEffect;
+        self
+    }
+
+    pub(crate) const fn refused(mut self, reason: &'static str) -> Self {
+        self.class = Class::Refused(reason);
+        self
+    }
+
+    pub(crate) const fn doc(mut self, doc: &'static str) -> Self {
+        self.doc = doc;
+        self
+    }
+
+    /// Whether the words of the line, or of CONFIG SET split at blanks, form one value.
+    pub fn takes_many_words(&self) -> bool {
+        self.kind.takes_many_words()
+    }
+
+    /// Whether repeated lines add up instead of replacing each other.
+    pub fn adds_up(&self) -> bool {
+        matches!(self.kind, Kind::Save | Kind::OutputLimits | Kind::Devices)
+    }
+}

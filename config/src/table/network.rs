@@ -1,0 +1,64 @@
+//! Listening, clients, protocol, TLS, access.
+
+use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special, text, yes_no};
+use crate::directive::Directive;
+use crate::kind::Kind;
+
+pub(super) const PROTECTED_ACTION: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("local", 2)];
+const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)];
+const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
+const NO_TLS: &str = "TLS is not built";
+const NO_ACL_FILE: &str = "ACL files are not built yet";
+
+pub(super) const TABLE: &[Directive] = &[
+    special("bind", Kind::Bind, "* -::*"),
+    int("port", 0, 65535, "6379"),
+    optional("unixsocket").immutable(),
+    special("unixsocketperm", Kind::Octal { max: 0o777 }, "0").immutable(),
+    int("tcp-backlog", 0, INT_MAX, "511").immutable(),
+    int("tcp-keepalive", 0, INT_MAX, "300"),
+    int("timeout", 0, INT_MAX, "0"),
+    int("maxclients", 1, u32::MAX as i128, "10000"),
+    special("bind-source-addr", optional("").kind, "").no_effect(),
+    int("socket-mark-id", 0, u32::MAX as i128, "0").immutable().no_effect(),
+    yes_no("protected-mode", "yes"),
+    special("client-output-buffer-limit", Kind::OutputLimits,
+        "normal 0 0 0 replica 256mb 64mb 60 pubsub 32mb 8mb 60"),
+    memory("client-query-buffer-limit", 1 << 20, LONG_MAX, "1gb"),
+    memory("proto-max-bulk-len", 1 << 20, LONG_MAX, "512mb"),
+    special("maxmemory-clients",
+        Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0"),
+    int("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
+    optional("requirepass").sensitive(),
+    text("aclfile", super::anything, "").immutable().refused(NO_ACL_FILE),
+    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels"),
+    int("acllog-max-len", 0, LONG_MAX, "128"),
+    choice("enable-protected-configs", PROTECTED_ACTION, "no").immutable(),
+    choice("enable-debug-command", PROTECTED_ACTION, "no").immutable(),
+    choice("enable-module-command", PROTECTED_ACTION, "no").immutable().no_effect(),
+    int("io-threads", 1, 128, "1").immutable().no_effect()
+        .doc("Use worker-threads."),
+    yes_no("io-threads-do-reads", "no").immutable().no_effect(),
+    int("max-new-connections-per-cycle", 1, 1000, "10").no_effect(),
+    int("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(),
+    int("tls-port", 0, 65535, "0").refused(NO_TLS),
+    int("tls-session-cache-size", 0, INT_MAX, "20480").no_effect(),
+    int("tls-session-cache-timeout", 0, INT_MAX, "300").no_effect(),
+    yes_no("tls-cluster", "no").refused(NO_TLS),
+    yes_no("tls-replication", "no").refused(NO_TLS),
+    choice("tls-auth-clients", TLS_AUTH_CLIENTS, "yes").no_effect(),
+    yes_no("tls-prefer-server-ciphers", "no").no_effect(),
+    yes_no("tls-session-caching", "yes").no_effect(),
+    optional("tls-cert-file").no_effect(),
+    optional("tls-key-file").no_effect(),
+    optional("tls-key-file-pass").sensitive().no_effect(),
+    optional("tls-client-cert-file").no_effect(),
+    optional("tls-client-key-file").no_effect(),
+    optional("tls-client-key-file-pass").sensitive().no_effect(),
+    optional("tls-dh-params-file").no_effect(),
+    optional("tls-ca-cert-file").no_effect(),
+    optional("tls-ca-cert-dir").no_effect(),
+    optional("tls-protocols").no_effect(),
+    optional("tls-ciphers").no_effect(),
+    optional("tls-ciphersuites").no_effect(),
+];

@@ -1,0 +1,75 @@
+//! Process, log, time, observation, shutdown.
+
+use super::{INT_MAX, LONG_MAX, choice, int, optional, special, text, yes_no};
+use crate::directive::Directive;
+use crate::kind::Kind;
+
+const SUPERVISED: &[(&str, u8)] = &[("upstart", 1), ("systemd", 2), ("auto", 3), ("no", 0)];
+const SYSLOG_FACILITY: &[(&str, u8)] = &[
+    ("user", 8), ("local0", 0), ("local1", 1), ("local2", 2), ("local3", 3), ("local4", 4),
+    ("local5", 5), ("local6", 6), ("local7", 7),
+];
+const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
+const OOM_SCORE_ADJ: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)];
+const SHUTDOWN: &[(&str, u8)] =
+    &[("default", 0), ("save", 1), ("nosave", 2), ("now", 4), ("force", 8)];
+const PROPAGATION_ERROR: &[(&str, u8)] =
+    &[("ignore", 0), ("panic", 1), ("panic-on-replicas", 2)];
+
+pub(super) const TABLE: &[Directive] = &[
+    yes_no("daemonize", "no").immutable(),
+    choice("supervised", SUPERVISED, "no").immutable(),
+    optional("pidfile").immutable(),
+    choice("loglevel", LOG_LEVEL, "notice"),
+    text("logfile", super::anything, "").immutable(),
+    yes_no("syslog-enabled", "no").immutable().no_effect(),
+    text("syslog-ident", super::anything, "redis").immutable().no_effect(),
+    choice("syslog-facility", SYSLOG_FACILITY, "local0").immutable().no_effect(),
+    yes_no("always-show-logo", "no").immutable().no_effect(),
+    yes_no("set-proc-title", "yes").immutable().no_effect(),
+    text("proc-title-template", proc_title, "{title} {listen-addr} {server-mode}").no_effect(),
+    text("ignore-warnings", super::anything, "").no_effect(),
+    yes_no("crash-log-enabled", "yes"),
+    yes_no("crash-memcheck-enabled", "yes").no_effect(),
+    yes_no("use-exit-on-panic", "no").hidden().no_effect(),
+    yes_no("disable-thp", "yes").immutable().no_effect(),
+    choice("oom-score-adj", OOM_SCORE_ADJ, "no").no_effect(),
+    special("oom-score-adj-values", Kind::OomScores, "0 200 800").no_effect(),
+    optional("server_cpulist").immutable().no_effect(),
+    optional("bio_cpulist").immutable().no_effect(),
+    optional("aof_rewrite_cpulist").immutable().no_effect(),
+    optional("bgsave_cpulist").immutable().no_effect(),
+    int("hz", 0, INT_MAX, "10"),
+    yes_no("dynamic-hz", "yes").no_effect(),
+    int("watchdog-period", 0, INT_MAX, "0").hidden().no_effect(),
+    int("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit"),
+    int("slowlog-log-slower-than", -1, LONG_MAX, "10000"),
+    int("slowlog-max-len", 0, LONG_MAX, "128"),
+    int("latency-monitor-threshold", 0, LONG_MAX, "0"),
+    yes_no("latency-tracking", "yes"),
+    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9"),
+    special("notify-keyspace-events", Kind::Events, "\"\""),
+    int("shutdown-timeout", 0, INT_MAX, "10"),
+    special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default"),
+    special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default"),
+    choice("propagation-error-behavior", PROPAGATION_ERROR, "ignore").no_effect(),
+    text("locale-collate", super::anything, "").no_effect(),
+];
+
+/// Known variables in balanced braces (Redis: `validateProcTitleTemplate`).
+fn proc_title(template: &[u8]) -> Result<(), &'static str> {
+    const WRONG: &str = "template format is invalid or contains unknown variables";
+    const VARIABLES: [&[u8]; 6] = [
+        b"title", b"listen-addr", b"server-mode", b"port", b"tls-port", b"unixsocket",
+    ];
+    let mut rest = template;
+    while let Some(open) = rest.iter().position(|b| *b == b'{') {
+        rest = &rest[open + 1..];
+        let close = rest.iter().position(|b| *b == b'}').ok_or(WRONG)?;
+        if !VARIABLES.contains(&&rest[..close]) && &rest[..close] != b"config-file" {
+            return Err(WRONG);
+        }
+        rest = &rest[close + 1..];
+    }
+    Ok(())
+}
