@@ -43,8 +43,7 @@ pub struct DeviceSpec {
 impl DeviceSpec {
     /// Reads the words behind `device`.
     pub fn parse(words: &[Vec<u8>]) -> Result<DeviceSpec, String> {
-        const USAGE: &str =
-            "device takes NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]";
+        const USAGE: &str = "device takes NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]";
         let (name, rest) = words.split_first().ok_or(USAGE)?;
         let (mut kind, mut path, mut emulate) = (None, None, None);
         for pair in rest.chunks(2) {

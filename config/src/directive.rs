@@ -1,6 +1,10 @@
 //! What one directive is: name, type, default, who may change it, and what it does here.
 
 use crate::kind::Kind;
+use crate::value::Value;
+
+/// Bounds of `hz`; values outside are moved to them silently, as in Redis.
+const HZ_BOUNDS: (i128, i128) = (1, 500);
 
 /// What a directive does in this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,5 +123,13 @@ impl Directive {
     /// Whether repeated lines add up instead of replacing each other.
     pub fn adds_up(&self) -> bool {
         matches!(self.kind, Kind::Save | Kind::OutputLimits | Kind::Devices)
+    }
+
+    /// The value as it takes effect: `hz` is moved into its bounds instead of being refused.
+    pub(crate) fn bounded(&self, value: Value) -> Value {
+        match value {
+            Value::Int(hz) if self.name == "hz" => Value::Int(hz.clamp(HZ_BOUNDS.0, HZ_BOUNDS.1)),
+            value => value,
+        }
     }
 }

@@ -94,3 +94,30 @@ impl fmt::Display for SetError {
 }
 
 impl std::error::Error for SetError {}
+
+/// Why CONFIG REWRITE failed. `Display` is the reply with its prefix.
+#[derive(Debug)]
+pub enum RewriteError {
+    /// The server runs without a configuration file.
+    NoFile,
+    /// The file could not be read, written, synced or renamed.
+    Io {
+        /// The configuration file.
+        path: PathBuf,
+        /// What failed.
+        error: std::io::Error,
+    },
+}
+
+impl fmt::Display for RewriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            RewriteError::NoFile => write!(f, "ERR The server is running without a config file"),
+            RewriteError::Io { path, error } => {
+                write!(f, "ERR Rewriting config file {}: {error}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for RewriteError {}

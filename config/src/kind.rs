@@ -22,13 +22,33 @@ pub enum Kind {
     /// `yes` or `no`.
     Bool,
     /// A decimal integer within bounds, both inclusive.
-    Int { min: i128, max: i128 },
+    Int {
+        /// Smallest value.
+        min: i128,
+        /// Largest value.
+        max: i128,
+    },
     /// A memory size in bytes within bounds; with `percent` also `N%`, kept as `-N`.
-    Memory { min: i128, max: i128, percent: bool },
+    Memory {
+        /// Smallest value in bytes; with `percent` the largest percentage, negative.
+        min: i128,
+        /// Largest value in bytes.
+        max: i128,
+        /// Whether percentages are values.
+        percent: bool,
+    },
     /// An octal number from 0 to `max`.
-    Octal { max: i128 },
+    Octal {
+        /// Largest value.
+        max: i128,
+    },
     /// A byte string; with `empty_is_none` the empty one means "not set" and is never rewritten.
-    Text { empty_is_none: bool, check: Check },
+    Text {
+        /// Whether the empty text means "not set".
+        empty_is_none: bool,
+        /// Refuses other texts.
+        check: Check,
+    },
     /// One of these names, in any case. Names with an equal number are synonyms, the first shows.
     Enum(&'static [(&'static str, u8)]),
     /// Any of these names; 0 stands for none of the others.
@@ -200,11 +220,12 @@ fn parse_save(words: &[Vec<u8>], old: &Value, append: bool) -> Result<Value, Str
         [empty] if empty.is_empty() => &[],
         words => words,
     };
-    if words.len() % 2 != 0 {
+    if !words.len().is_multiple_of(2) {
         return Err(invalid());
     }
     let mut points = match old {
-        Value::Save(points) if append => points.clone(),
+        // `save ""` forgets the earlier lines too.
+        Value::Save(points) if append && !words.is_empty() => points.clone(),
         _ => Vec::new(),
     };
     for pair in words.chunks_exact(2) {
@@ -222,7 +243,7 @@ fn parse_save(words: &[Vec<u8>], old: &Value, append: bool) -> Result<Value, Str
 }
 
 fn parse_output_limits(words: &[Vec<u8>], old: &Value) -> Result<Value, String> {
-    if words.len() % 4 != 0 {
+    if !words.len().is_multiple_of(4) {
         return Err("Wrong number of arguments in buffer limit configuration.".into());
     }
     let mut limits = match old {

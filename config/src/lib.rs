@@ -1,1 +1,41 @@
-//! placeholder
+//! Configuration of Sexton: the syntax of redis.conf, every directive of Redis 7.0 and our own
+//! ones, the command line, and the typed options the other crates read.
+//!
+//! A directive is one row of the [`table`]: name, [`kind::Kind`], default, who may change it, and
+//! whether it acts, is only reported, or is refused. [`Config`] holds one [`value::Value`] a row;
+//! [`Options`] is the typed view of it. This crate reads and rewrites configuration files and does
+//! no other I/O: it neither changes the directory nor opens sockets or logs.
+//!
+//! ```
+//! use sexton_config::{Config, SetBy};
+//!
+//! let mut config = Config::from_text(b"port 7000\nmaxmemory 100mb\n").unwrap();
+//! assert_eq!(config.options().port, 7000);
+//! config.set_many(&[(b"hz", b"20")], SetBy::default()).unwrap();
+//! assert_eq!(config.get(&[b"h?"]), [(b"hz".to_vec(), b"20".to_vec())]);
+//! ```
+
+#![deny(unsafe_code)]
+
+pub mod arguments;
+pub mod choice;
+mod config;
+pub mod device;
+pub mod directive;
+mod error;
+mod include;
+pub mod kind;
+mod load;
+mod options;
+mod rewrite;
+mod set;
+pub mod syntax;
+pub mod table;
+pub mod value;
+
+pub use arguments::{Arguments, Invocation};
+pub use config::Config;
+pub use error::{ConfigError, RewriteError, SetError};
+pub use load::ExtraLine;
+pub use options::Options;
+pub use set::{SetBy, SetDone};

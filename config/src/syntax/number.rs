@@ -3,8 +3,8 @@
 /// A strict decimal integer (Redis: `string2ll`): no blanks, no plus, no leading zeros.
 pub fn parse_integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    let strict = digits == b"0" && digits.len() == text.len()
-        || matches!(digits.first(), Some(b'1'..=b'9'));
+    let strict =
+        digits == b"0" && digits.len() == text.len() || matches!(digits.first(), Some(b'1'..=b'9'));
     if !strict || !digits.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -7,7 +7,8 @@ use crate::kind::Kind;
 const ENDPOINT: &[(&str, u8)] = &[("ip", 0), ("hostname", 1), ("unknown-endpoint", 2)];
 
 pub(super) const TABLE: &[Directive] = &[
-    yes_no("cluster-enabled", "no").immutable()
+    yes_no("cluster-enabled", "no")
+        .immutable()
         .refused("Redis Cluster's gossip is not built; use replication with Sentinel"),
     text("cluster-config-file", super::anything, "nodes.conf").immutable().no_effect(),
     int("cluster-node-timeout", 0, LONG_MAX, "15000").no_effect(),
@@ -16,12 +17,13 @@ pub(super) const TABLE: &[Directive] = &[
     int("cluster-announce-port", 0, 65535, "0").no_effect(),
     int("cluster-announce-tls-port", 0, 65535, "0").no_effect(),
     int("cluster-announce-bus-port", 0, 65535, "0").no_effect(),
-    special("cluster-announce-hostname",
-        Kind::Text { empty_is_none: true, check: hostname }, "").no_effect(),
+    special("cluster-announce-hostname", Kind::Text { empty_is_none: true, check: hostname }, "")
+        .no_effect(),
     choice("cluster-preferred-endpoint-type", ENDPOINT, "ip").no_effect(),
     int("cluster-migration-barrier", 0, INT_MAX, "1").no_effect(),
     int("cluster-replica-validity-factor", 0, INT_MAX, "10")
-        .alias("cluster-slave-validity-factor").no_effect(),
+        .alias("cluster-slave-validity-factor")
+        .no_effect(),
     yes_no("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").no_effect(),
     yes_no("cluster-require-full-coverage", "yes").no_effect(),
     yes_no("cluster-allow-reads-when-down", "no").no_effect(),

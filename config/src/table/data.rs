@@ -4,8 +4,14 @@ use super::{INT_MAX, LONG_MAX, ULONG_MAX, choice, int, memory, yes_no};
 use crate::directive::Directive;
 
 const POLICIES: &[(&str, u8)] = &[
-    ("volatile-lru", 0), ("volatile-lfu", 1), ("volatile-random", 2), ("volatile-ttl", 3),
-    ("allkeys-lru", 4), ("allkeys-lfu", 5), ("allkeys-random", 6), ("noeviction", 7),
+    ("volatile-lru", 0),
+    ("volatile-lfu", 1),
+    ("volatile-random", 2),
+    ("volatile-ttl", 3),
+    ("allkeys-lru", 4),
+    ("allkeys-lfu", 5),
+    ("allkeys-random", 6),
+    ("noeviction", 7),
 ];
 const SANITIZE: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("clients", 2)];
 const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a Redis server \
@@ -13,7 +19,8 @@ const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a
     distribution";
 
 pub(super) const TABLE: &[Directive] = &[
-    int("databases", 1, 128, "16").immutable()
+    int("databases", 1, 128, "16")
+        .immutable()
         .doc("At most 128 (Redis: no bound): a database costs one byte of a namespace slot."),
     memory("maxmemory", 0, ULONG_MAX, "0"),
     choice("maxmemory-policy", POLICIES, "noeviction"),

@@ -11,55 +11,86 @@ const EXPORTS: &[(&str, u8)] = &[("report", 0), ("rewrite", 1)];
 const NOT_BUILT: &str = "not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
-    int("worker-threads", 0, 1024, "0").immutable()
+    int("worker-threads", 0, 1024, "0")
+        .immutable()
         .doc("Threads that serve connections; 0 means one less than the cores, at least 1."),
-    int("cold-read-threads", 1, 1024, "4").immutable()
+    int("cold-read-threads", 1, 1024, "2")
+        .immutable()
         .doc("Threads that read keys from the device for commands that miss the DRAM table."),
-    memory("memtable-bytes", 1 << 16, 1 << 40, "64mb").immutable()
+    memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
+        .immutable()
         .doc("Bytes of a memtable before it is frozen; at most an eighth of maxmemory."),
-    memory("resident-value-max", 0, LONG_MAX, "0").refused(NOT_BUILT)
-        .doc("Values above this many bytes are worked on by element records, not loaded; 0 \
-            means a sixteenth of maxmemory (rule N18)."),
-    memory("block-cache-bytes", 0, 1 << 50, "32mb").immutable()
+    memory("resident-value-max", 0, LONG_MAX, "0").refused(NOT_BUILT).doc(
+        "Values above this many bytes are worked on by element records, not loaded; 0 \
+            means a sixteenth of maxmemory (rule N18).",
+    ),
+    memory("block-cache-bytes", 0, 1 << 50, "32mb")
+        .immutable()
         .doc("Bytes of decompressed table blocks kept in DRAM."),
-    int("filter-bits-per-key", 0, 64, "10").immutable()
+    int("filter-bits-per-key", 0, 64, "10")
+        .immutable()
         .doc("Bits of the Bloom filter per key; 0 writes tables without filter."),
-    choice("compression-upper", COMPRESSION, "none").immutable()
+    choice("compression-upper", COMPRESSION, "none")
+        .immutable()
         .doc("Block compression of all levels but the last."),
-    choice("compression-bottom", COMPRESSION, "lz4").immutable()
+    choice("compression-bottom", COMPRESSION, "lz4")
+        .immutable()
         .doc("Block compression of the last level."),
-    memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb").immutable()
+    memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
+        .immutable()
         .doc("Bytes of graves kept in DRAM before they spill to grave runs."),
-    int("delete-persist-seconds", 0, INT_MAX, "0")
-        .doc("Seconds after which a deleted key must be physically gone (rule N17); 0 means no \
-            limit."),
-    choice("delete-persist-exports", EXPORTS, "report").refused(NOT_BUILT)
+    int("delete-persist-seconds", 0, INT_MAX, "0").doc(
+        "Seconds after which a deleted key must be physically gone (rule N17); 0 means no \
+            limit.",
+    ),
+    choice("delete-persist-exports", EXPORTS, "report")
+        .refused(NOT_BUILT)
         .doc("What happens to dump.rdb and other exports older than delete-persist-seconds."),
     memory("aof-buffer-limit", 1 << 16, 1 << 40, "64mb")
         .doc("Bytes of log not yet written at which writers wait (rule N14)."),
-    memory("aof-segment-bytes", 0, 1 << 40, "0").immutable()
+    memory("aof-segment-bytes", 0, 1 << 40, "0")
+        .immutable()
         .doc("Bytes of a log segment; 0 means the same as the memtable."),
-    choice("persistence-mode", PERSISTENCE_MODE, "log").immutable().refused(NOT_BUILT)
+    choice("persistence-mode", PERSISTENCE_MODE, "log")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("log writes ahead to the append only file; wbl keeps the memtable in PMEM instead."),
-    special("device", Kind::Devices, "\"\"").immutable().refused(NOT_BUILT)
+    special("device", Kind::Devices, "\"\"")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]; one line a device."),
-    optional("aof-device").immutable().refused(NOT_BUILT)
+    optional("aof-device")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Device of the append only file; empty means dir."),
-    optional("rdb-device").immutable().refused(NOT_BUILT)
+    optional("rdb-device")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Device of snapshots; empty means dir."),
-    special("tree-device", Kind::Words(32), "\"\"").immutable().refused(NOT_BUILT)
-        .doc("Devices of the tables: NAME for all levels or pairs LEVELS NAME such as \
-            0-1 fast 2-6 big; empty means dir."),
-    optional("undo-device").immutable().refused(NOT_BUILT)
+    special("tree-device", Kind::Words(32), "\"\"").immutable().refused(NOT_BUILT).doc(
+        "Devices of the tables: NAME for all levels or pairs LEVELS NAME such as \
+            0-1 fast 2-6 big; empty means dir.",
+    ),
+    optional("undo-device")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Device of undo runs; empty means dir."),
-    optional("memtable-device").immutable().refused(NOT_BUILT)
+    optional("memtable-device")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Device of the memtable arena, for persistence-mode wbl; empty means DRAM."),
-    special("aof-route", Kind::Words(64), "\"\"").immutable().refused(NOT_BUILT)
+    special("aof-route", Kind::Words(64), "\"\"")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Devices that share the append only file by key."),
-    memory("undo-max-bytes", 0, LONG_MAX, "0").refused(NOT_BUILT)
+    memory("undo-max-bytes", 0, LONG_MAX, "0")
+        .refused(NOT_BUILT)
         .doc("Bytes of undo runs; 0 means no limit."),
-    choice("undo-full", UNDO_FULL, "close-snapshots").refused(NOT_BUILT)
+    choice("undo-full", UNDO_FULL, "close-snapshots")
+        .refused(NOT_BUILT)
         .doc("What happens at undo-max-bytes."),
-    int("metrics-port", 0, 65535, "0").immutable().refused(NOT_BUILT)
+    int("metrics-port", 0, 65535, "0")
+        .immutable()
+        .refused(NOT_BUILT)
         .doc("Port of the Prometheus text; 0 means off."),
 ];

@@ -39,7 +39,13 @@ pub fn position(name: &[u8]) -> Option<usize> {
 
 /// A directive by name or alias, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
-    position(name).and_then(|position| all().nth(position))
+    find_row(name).map(|(_, row)| row)
+}
+
+/// [`position`] and [`find`] in one.
+pub fn find_row(name: &[u8]) -> Option<(usize, &'static Directive)> {
+    let position = position(name)?;
+    all().nth(position).map(|row| (position, row))
 }
 
 const INT_MAX: i128 = i32::MAX as i128;

@@ -7,7 +7,9 @@ use crate::kind::Kind;
 const FSYNC: &[(&str, u8)] = &[("everysec", 1), ("always", 2), ("no", 0)];
 
 pub(super) const TABLE: &[Directive] = &[
-    special("dir", Kind::Dir, ".").protected().deny_loading()
+    special("dir", Kind::Dir, ".")
+        .protected()
+        .deny_loading()
         .doc("Created when missing; relative paths of other directives start here."),
     text("dbfilename", db_filename, "dump.rdb").protected(),
     special("save", Kind::Save, "3600 1 300 100 60 10000"),
@@ -19,7 +21,8 @@ pub(super) const TABLE: &[Directive] = &[
     int("rdb-key-save-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
     int("key-load-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
     int("loading-process-events-interval-bytes", 1024, INT_MAX, "2097152").hidden().no_effect(),
-    yes_no("appendonly", "yes").deny_loading()
+    yes_no("appendonly", "yes")
+        .deny_loading()
         .doc("Our default is yes: engine files and log are the truth."),
     text("appendfilename", append_filename, "appendonly.aof").immutable(),
     text("appenddirname", append_dirname, "appendonlydir").immutable(),

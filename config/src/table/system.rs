@@ -6,15 +6,21 @@ use crate::kind::Kind;
 
 const SUPERVISED: &[(&str, u8)] = &[("upstart", 1), ("systemd", 2), ("auto", 3), ("no", 0)];
 const SYSLOG_FACILITY: &[(&str, u8)] = &[
-    ("user", 8), ("local0", 0), ("local1", 1), ("local2", 2), ("local3", 3), ("local4", 4),
-    ("local5", 5), ("local6", 6), ("local7", 7),
+    ("user", 8),
+    ("local0", 0),
+    ("local1", 1),
+    ("local2", 2),
+    ("local3", 3),
+    ("local4", 4),
+    ("local5", 5),
+    ("local6", 6),
+    ("local7", 7),
 ];
 const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
 const OOM_SCORE_ADJ: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)];
 const SHUTDOWN: &[(&str, u8)] =
     &[("default", 0), ("save", 1), ("nosave", 2), ("now", 4), ("force", 8)];
-const PROPAGATION_ERROR: &[(&str, u8)] =
-    &[("ignore", 0), ("panic", 1), ("panic-on-replicas", 2)];
+const PROPAGATION_ERROR: &[(&str, u8)] = &[("ignore", 0), ("panic", 1), ("panic-on-replicas", 2)];
 
 pub(super) const TABLE: &[Directive] = &[
     yes_no("daemonize", "no").immutable(),
@@ -59,9 +65,8 @@ pub(super) const TABLE: &[Directive] = &[
 /// Known variables in balanced braces (Redis: `validateProcTitleTemplate`).
 fn proc_title(template: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "template format is invalid or contains unknown variables";
-    const VARIABLES: [&[u8]; 6] = [
-        b"title", b"listen-addr", b"server-mode", b"port", b"tls-port", b"unixsocket",
-    ];
+    const VARIABLES: [&[u8]; 6] =
+        [b"title", b"listen-addr", b"server-mode", b"port", b"tls-port", b"unixsocket"];
     let mut rest = template;
     while let Some(open) = rest.iter().position(|b| *b == b'{') {
         rest = &rest[open + 1..];

@@ -1,0 +1,188 @@
+//! The configuration in effect: one value per row of the directive table.
+
+use std::path::{Path, PathBuf};
+
+use crate::directive::{Class, Directive};
+use crate::load::ExtraLine;
+use crate::options::Options;
+use crate::syntax::{glob, split_words};
+use crate::table;
+use crate::value::Value;
+
+/// The configuration in effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Config {
+    /// By position in the table.
+    pub(crate) values: Vec<Value>,
+    pub(crate) options: Options,
+    pub(crate) path: Option<PathBuf>,
+    pub(crate) users: Vec<ExtraLine>,
+    pub(crate) renamed_commands: Vec<ExtraLine>,
+}
+
+/// The table's defaults.
+pub(crate) fn default_values() -> Vec<Value> {
+    table::all().map(default_value).collect()
+}
+
+/// The default of one directive. Its text is part of the program, and a test reads every one, so
+/// the fallback is never taken.
+pub(crate) fn default_value(directive: &Directive) -> Value {
+    let none = Value::Text(None);
+    let words = match directive.default {
+        "" => vec![Vec::new()],
+        text if directive.takes_many_words() => split_words(text.as_bytes()).unwrap_or_default(),
+        text => vec![text.trim_matches('"').as_bytes().to_vec()],
+    };
+    directive.kind.parse(&words, &none, false).unwrap_or(none)
+}
+
+impl Default for Config {
+    /// Every directive at its default, `dir` at the working directory.
+    fn default() -> Config {
+        Config::from_values(default_values())
+    }
+}
+
+impl Config {
+    pub(crate) fn from_values(mut values: Vec<Value>) -> Config {
+        make_dir_absolute(&mut values);
+        let options = Options::of(&values);
+        Config { values, options, path: None, users: Vec::new(), renamed_commands: Vec::new() }
+    }
+
+    /// The typed view.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// Absolute path of the configuration file; `None` without one (then CONFIG REWRITE fails).
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// The `user` lines in order, for the access control lists of the server.
+    pub fn users(&self) -> &[ExtraLine] {
+        &self.users
+    }
+
+    /// The `rename-command OLD NEW` lines in order; an empty new name removes the command.
+    pub fn renamed_commands(&self) -> &[ExtraLine] {
+        &self.renamed_commands
+    }
+
+    /// Names of directives that were set away from their default although they have no effect
+    /// here; the server logs them.
+    pub fn without_effect(&self) -> Vec<&'static str> {
+        let rows = table::all().zip(&self.values);
+        rows.filter(|(row, value)| row.class == Class::NoEffect && **value != default_value(row))
+            .map(|(row, _)| row.name)
+            .collect()
+    }
+
+    /// CONFIG GET: the names that match any of the patterns and their texts, each once. A pattern
+    /// without `*`, `?` or `[` is a name; it is answered as typed and finds hidden ones too.
+    pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        for &pattern in patterns {
+            let by_pattern = glob::is_pattern(pattern);
+            for (row, value) in table::all().zip(&self.values) {
+                for name in [Some(row.name), row.alias].into_iter().flatten() {
+                    let name = name.as_bytes();
+                    let wanted = match by_pattern {
+                        true => !row.hidden && glob::matches(pattern, name, true),
+                        false => name.eq_ignore_ascii_case(pattern),
+                    };
+                    if wanted && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                        let shown = if by_pattern { name } else { pattern };
+                        found.push((shown.to_vec(), value.get_text(&row.kind)));
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// The CONFIG GET text of one directive; `None` if there is no such name.
+    pub fn text(&self, name: &str) -> Option<Vec<u8>> {
+        let position = table::position(name.as_bytes())?;
+        let row = table::all().nth(position)?;
+        Some(self.values.get(position)?.get_text(&row.kind))
+    }
+}
+
+/// Redis shows `dir` as the path it works in; so do we, without changing the working directory.
+pub(crate) fn make_dir_absolute(values: &mut [Value]) {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+    let dir = table::position(b"dir").and_then(|position| values.get_mut(position));
+    if let Some(Value::Text(Some(dir))) = dir
+        && let Ok(absolute) = std::path::absolute(OsStr::from_bytes(dir))
+    {
+        *dir = absolute.into_os_string().into_vec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_value() {
+        for row in table::all() {
+            let words = match row.default {
+                "" => vec![Vec::new()],
+                text => split_words(text.as_bytes()).unwrap(),
+            };
+            let words = if row.takes_many_words() { words } else { vec![words.join(&b' ')] };
+            let value = row.kind.parse(&words, &Value::Text(None), false);
+            assert_eq!(value.as_ref(), Ok(&default_value(row)), "{}", row.name);
+        }
+    }
+
+    /// The texts of `CONFIG GET *` on redis-server 7.0.15 started with `--port 6379` alone.
+    #[test]
+    fn defaults_read_as_in_redis() {
+        const WANTED_DIFFERENCES: [(&str, &str); 1] = [("appendonly", "yes")];
+        let config = Config::default();
+        let captured = include_str!("../testdata/config-get-7.0.15.txt");
+        let mut compared = 0;
+        for line in captured.lines() {
+            let (name, text) = line.split_once('|').unwrap();
+            let wanted = WANTED_DIFFERENCES.iter().find(|(other, _)| *other == name);
+            let expected = wanted.map_or(text, |(_, ours)| ours);
+            assert_ne!(wanted.map(|(_, ours)| *ours), Some(text), "{name} is no difference");
+            let got = config.text(name).unwrap_or_else(|| panic!("no directive {name}"));
+            assert_eq!(String::from_utf8_lossy(&got), expected, "{name}");
+            compared += 1;
+        }
+        assert!(compared > 180);
+    }
+
+    #[test]
+    fn commented_default_file_changes_two_directives_only() {
+        let config = Config::from_text(include_bytes!("../sexton.conf")).unwrap();
+        let defaults = Config::default();
+        let differs = |row: &&'static Directive| config.text(row.name) != defaults.text(row.name);
+        let names: Vec<&str> = table::all().filter(differs).map(|row| row.name).collect();
+        assert_eq!(names, ["bind", "dir"]);
+        assert!(config.options().dir.ends_with("data"));
+        assert!(config.without_effect().is_empty());
+    }
+
+    #[test]
+    fn get_answers_names_as_typed_and_each_once() {
+        let config = Config::default();
+        let names = |patterns: &[&[u8]]| -> Vec<String> {
+            let found = config.get(patterns);
+            found.into_iter().map(|(name, _)| String::from_utf8(name).unwrap()).collect()
+        };
+        assert_eq!(names(&[b"MaxMemory", b"maxmemory"]), ["MaxMemory"]);
+        assert_eq!(names(&[b"maxmemory", b"maxmem*"]).len(), 5);
+        assert_eq!(names(&[b"slaveof", b"no such"]), ["slaveof"]);
+        assert_eq!(names(&[b"use-exit-on-panic"]), ["use-exit-on-panic"]);
+        assert!(names(&[b"use-exit*"]).is_empty());
+        assert!(names(&[b"*"]).contains(&"hash-max-ziplist-value".to_owned()));
+    }
+}

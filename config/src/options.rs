@@ -1,0 +1,408 @@
+//! The options in effect as plain typed fields.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::choice::{
+    AppendFsync, Compression, EvictionPolicy, LogLevel, Permission, SanitizePayload, Supervised,
+};
+use crate::table;
+use crate::value::{Events, OutputLimits, SavePoint, Value};
+
+/// Least bytes of a memtable.
+pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
+/// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
+pub(crate) const MEMTABLE_SHARE: u64 = 8;
+
+/// Every directive that acts, typed. The names carry the unit where the directive's does not.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// `port`: TCP port; 0 listens on none.
+    pub port: u16,
+    /// `bind`: Addresses to listen on; a leading `-` allows the address to be missing. Empty means none.
+    pub bind: Vec<Vec<u8>>,
+    /// `unixsocket`: Path of the unix socket.
+    pub unixsocket: Option<PathBuf>,
+    /// `unixsocketperm`: Mode of the unix socket; 0 leaves what the umask gives.
+    pub unixsocketperm: u32,
+    /// `tcp-backlog`: Length of the accept queue.
+    pub tcp_backlog: u32,
+    /// `tcp-keepalive`: Seconds between keep-alive probes; 0 turns them off.
+    pub tcp_keepalive_seconds: u32,
+    /// `timeout`: Seconds after which an idle client is closed; 0 means never.
+    pub timeout_seconds: u32,
+    /// `maxclients`: Most connections at a time.
+    pub maxclients: usize,
+    /// `protected-mode`: Whether only local clients may connect while no password is set.
+    pub protected_mode: bool,
+    /// `requirepass`: Password of the default user.
+    pub requirepass: Option<Vec<u8>>,
+    /// `enable-debug-command`: Who may run DEBUG.
+    pub enable_debug_command: Permission,
+    /// `enable-protected-configs`: Who may change protected directives.
+    pub enable_protected_configs: Permission,
+    /// `client-query-buffer-limit`: Most bytes of a client's unread input.
+    pub client_query_buffer_limit_bytes: u64,
+    /// `proto-max-bulk-len`: Most bytes of one argument.
+    pub proto_max_bulk_len_bytes: u64,
+    /// `client-output-buffer-limit`: Bounds of pending output by client class.
+    pub client_output_buffer_limits: OutputLimits,
+    /// `maxmemory-clients`: Bytes all client buffers may take; negative is a percentage of `maxmemory_bytes`, 0 no bound.
+    pub maxmemory_clients: i64,
+    /// `tracking-table-max-keys`: Most keys remembered for client-side caching.
+    pub tracking_table_max_keys: u64,
+    /// `acllog-max-len`: Most entries of ACL LOG.
+    pub acllog_max_len: usize,
+    /// `acl-pubsub-default`: Whether new users may use every channel.
+    pub acl_pubsub_default_all: bool,
+    /// `daemonize`: Whether to go to the background.
+    pub daemonize: bool,
+    /// `supervised`: How readiness is reported.
+    pub supervised: Supervised,
+    /// `pidfile`: File the process number is written to.
+    pub pidfile: Option<PathBuf>,
+    /// `loglevel`: Least important lines that are logged.
+    pub loglevel: LogLevel,
+    /// `logfile`: File of the log; empty means standard output.
+    pub logfile: PathBuf,
+    /// `crash-log-enabled`: Whether a crash logs its stack.
+    pub crash_log_enabled: bool,
+    /// `hz`: Rounds of background work a second.
+    pub hz: u32,
+    /// `busy-reply-threshold`: Milliseconds after which a running script answers BUSY to others.
+    pub busy_reply_threshold_ms: u64,
+    /// `slowlog-log-slower-than`: Microseconds from which a command is in SLOWLOG; negative means none.
+    pub slowlog_log_slower_than_us: i64,
+    /// `slowlog-max-len`: Most entries of SLOWLOG.
+    pub slowlog_max_len: usize,
+    /// `latency-monitor-threshold`: Milliseconds from which an event is in LATENCY; 0 turns it off.
+    pub latency_monitor_threshold_ms: u64,
+    /// `latency-tracking`: Whether latencies of commands are counted.
+    pub latency_tracking: bool,
+    /// `latency-tracking-info-percentiles`: Percentiles of INFO latencystats.
+    pub latency_tracking_percentiles: Vec<f64>,
+    /// `notify-keyspace-events`: Events that are published.
+    pub notify_keyspace_events: Events,
+    /// `shutdown-timeout`: Seconds SHUTDOWN waits for replicas.
+    pub shutdown_timeout_seconds: u32,
+    /// `shutdown-on-sigint`: What SIGINT does: 1 save, 2 nosave, 4 now, 8 force.
+    pub shutdown_on_sigint: u8,
+    /// `shutdown-on-sigterm`: What SIGTERM does, with the same bits.
+    pub shutdown_on_sigterm: u8,
+    /// `databases`: Number of logical databases, 1 to 128.
+    pub databases: usize,
+    /// `maxmemory`: Bytes of data in memory before eviction; 0 means no bound.
+    pub maxmemory_bytes: u64,
+    /// `maxmemory-policy`: Which keys are evicted.
+    pub maxmemory_policy: EvictionPolicy,
+    /// `maxmemory-samples`: Keys looked at for one eviction.
+    pub maxmemory_samples: u32,
+    /// `lfu-log-factor`: Slope of the frequency counter.
+    pub lfu_log_factor: u32,
+    /// `lfu-decay-time`: Minutes after which an unused counter loses one.
+    pub lfu_decay_time_minutes: u32,
+    /// `active-expire-effort`: Share of time for expiry, 1 to 10.
+    pub active_expire_effort: u32,
+    /// `hash-max-listpack-entries`: Fields up to which OBJECT ENCODING calls a hash `listpack`.
+    pub hash_max_listpack_entries: u64,
+    /// `hash-max-listpack-value`: Bytes of a field or value up to which it does.
+    pub hash_max_listpack_value_bytes: u64,
+    /// `list-max-listpack-size`: Elements of a list node; negative stands for 4 to 64 KiB.
+    pub list_max_listpack_size: i32,
+    /// `set-max-intset-entries`: Members up to which a set of integers is an `intset`.
+    pub set_max_intset_entries: u64,
+    /// `zset-max-listpack-entries`: Members up to which a sorted set is a `listpack`.
+    pub zset_max_listpack_entries: u64,
+    /// `zset-max-listpack-value`: Bytes of a member up to which it is.
+    pub zset_max_listpack_value_bytes: u64,
+    /// `hll-sparse-max-bytes`: Bytes up to which a HyperLogLog is sparse.
+    pub hll_sparse_max_bytes: u64,
+    /// `stream-node-max-bytes`: Bytes of a stream node; 0 means no bound.
+    pub stream_node_max_bytes: u64,
+    /// `stream-node-max-entries`: Entries of a stream node; 0 means no bound.
+    pub stream_node_max_entries: u64,
+    /// `sanitize-dump-payload`: Whether RESTORE checks payloads deeply.
+    pub sanitize_dump_payload: SanitizePayload,
+    /// `dir`: Directory of all data, absolute.
+    pub dir: PathBuf,
+    /// `dbfilename`: Snapshot file in `dir`.
+    pub dbfilename: PathBuf,
+    /// `save`: Save points; empty means no periodic snapshot.
+    pub save: Vec<SavePoint>,
+    /// `stop-writes-on-bgsave-error`: Whether writes fail after a failed snapshot.
+    pub stop_writes_on_bgsave_error: bool,
+    /// `rdbcompression`: Whether snapshots compress strings.
+    pub rdbcompression: bool,
+    /// `rdbchecksum`: Whether snapshots carry a checksum.
+    pub rdbchecksum: bool,
+    /// `rdb-key-save-delay`: Test help: microseconds to wait after every saved key.
+    pub rdb_key_save_delay_us: i64,
+    /// `key-load-delay`: Test help: microseconds to wait after every loaded key.
+    pub key_load_delay_us: i64,
+    /// `appendonly`: Whether the log is the truth (rule N3).
+    pub appendonly: bool,
+    /// `appendfilename`: Stem of the append only files.
+    pub appendfilename: PathBuf,
+    /// `appenddirname`: Directory of the append only files in `dir`.
+    pub appenddirname: PathBuf,
+    /// `appendfsync`: When the log is synced.
+    pub appendfsync: AppendFsync,
+    /// `auto-aof-rewrite-percentage`: Growth that rewrites the log; 0 turns it off.
+    pub auto_aof_rewrite_percentage: u32,
+    /// `auto-aof-rewrite-min-size`: Bytes below which it is not rewritten.
+    pub auto_aof_rewrite_min_size_bytes: u64,
+    /// `aof-load-truncated`: Whether a torn end of the log is cut off at start.
+    pub aof_load_truncated: bool,
+    /// `aof-use-rdb-preamble`: Whether rewritten logs start with a snapshot.
+    pub aof_use_rdb_preamble: bool,
+    /// `aof-timestamp-enabled`: Whether the log has time annotations.
+    pub aof_timestamp_enabled: bool,
+    /// `worker-threads`: Threads that serve connections; 0 means one less than the cores, at least 1.
+    pub worker_threads: usize,
+    /// `cold-read-threads`: Threads that read keys from the device.
+    pub cold_read_threads: usize,
+    /// `memtable-bytes`: Configured bytes of a memtable; see [`Options::effective_memtable_bytes`].
+    pub memtable_bytes: u64,
+    /// `block-cache-bytes`: Bytes of decompressed table blocks in DRAM.
+    pub block_cache_bytes: u64,
+    /// `filter-bits-per-key`: Bits of the Bloom filter per key; 0 means no filter.
+    pub filter_bits_per_key: u32,
+    /// `compression-upper`: Compression of all levels but the last.
+    pub compression_upper: Compression,
+    /// `compression-bottom`: Compression of the last level.
+    pub compression_bottom: Compression,
+    /// `cemetery-max-memory`: Bytes of graves in DRAM.
+    pub cemetery_max_memory_bytes: u64,
+    /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
+    pub delete_persist_seconds: u32,
+    /// `aof-buffer-limit`: Bytes of unwritten log at which writers wait (rule N14).
+    pub aof_buffer_limit_bytes: u64,
+    /// `aof-segment-bytes`: Bytes of a log segment; 0 means as the memtable.
+    pub aof_segment_bytes: u64,
+}
+
+/// Values by directive name.
+struct View<'a>(&'a [Value]);
+
+impl<'a> View<'a> {
+    fn value(&self, name: &str) -> Option<&'a Value> {
+        table::position(name.as_bytes()).and_then(|position| self.0.get(position))
+    }
+
+    /// The directive's bounds are within the field's, so the fallback is never taken; a test sets
+    /// every integer to its bounds.
+    fn int<T: TryFrom<i128> + Default>(&self, name: &str) -> T {
+        match self.value(name) {
+            Some(Value::Int(number)) => T::try_from(*number).unwrap_or_default(),
+            _ => T::default(),
+        }
+    }
+
+    fn number(&self, name: &str) -> u8 {
+        match self.value(name) {
+            Some(Value::Enum(number) | Value::Flags(number)) => *number,
+            _ => 0,
+        }
+    }
+
+    fn on(&self, name: &str) -> bool {
+        self.value(name) == Some(&Value::Bool(true))
+    }
+
+    fn text(&self, name: &str) -> Option<&'a [u8]> {
+        match self.value(name) {
+            Some(Value::Text(text)) => text.as_deref(),
+            _ => None,
+        }
+    }
+}
+
+fn path(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(OsStr::from_bytes(bytes))
+}
+
+impl Options {
+    pub(crate) fn of(values: &[Value]) -> Options {
+        let view = View(values);
+        Options {
+            port: view.int("port"),
+            bind: match view.value("bind") {
+                Some(Value::Words(value)) => value.clone(),
+                _ => Default::default(),
+            },
+            unixsocket: view.text("unixsocket").map(path),
+            unixsocketperm: view.int("unixsocketperm"),
+            tcp_backlog: view.int("tcp-backlog"),
+            tcp_keepalive_seconds: view.int("tcp-keepalive"),
+            timeout_seconds: view.int("timeout"),
+            maxclients: view.int("maxclients"),
+            protected_mode: view.on("protected-mode"),
+            requirepass: view.text("requirepass").map(<[u8]>::to_vec),
+            enable_debug_command: Permission::of(view.number("enable-debug-command")),
+            enable_protected_configs: Permission::of(view.number("enable-protected-configs")),
+            client_query_buffer_limit_bytes: view.int("client-query-buffer-limit"),
+            proto_max_bulk_len_bytes: view.int("proto-max-bulk-len"),
+            client_output_buffer_limits: match view.value("client-output-buffer-limit") {
+                Some(Value::OutputLimits(value)) => *value,
+                _ => Default::default(),
+            },
+            maxmemory_clients: view.int("maxmemory-clients"),
+            tracking_table_max_keys: view.int("tracking-table-max-keys"),
+            acllog_max_len: view.int("acllog-max-len"),
+            acl_pubsub_default_all: view.number("acl-pubsub-default") == 1,
+            daemonize: view.on("daemonize"),
+            supervised: Supervised::of(view.number("supervised")),
+            pidfile: view.text("pidfile").map(path),
+            loglevel: LogLevel::of(view.number("loglevel")),
+            logfile: path(view.text("logfile").unwrap_or_default()),
+            crash_log_enabled: view.on("crash-log-enabled"),
+            hz: view.int("hz"),
+            busy_reply_threshold_ms: view.int("busy-reply-threshold"),
+            slowlog_log_slower_than_us: view.int("slowlog-log-slower-than"),
+            slowlog_max_len: view.int("slowlog-max-len"),
+            latency_monitor_threshold_ms: view.int("latency-monitor-threshold"),
+            latency_tracking: view.on("latency-tracking"),
+            latency_tracking_percentiles: match view.value("latency-tracking-info-percentiles") {
+                Some(Value::Percentiles(value)) => value.clone(),
+                _ => Default::default(),
+            },
+            notify_keyspace_events: match view.value("notify-keyspace-events") {
+                Some(Value::Events(value)) => *value,
+                _ => Default::default(),
+            },
+            shutdown_timeout_seconds: view.int("shutdown-timeout"),
+            shutdown_on_sigint: view.number("shutdown-on-sigint"),
+            shutdown_on_sigterm: view.number("shutdown-on-sigterm"),
+            databases: view.int("databases"),
+            maxmemory_bytes: view.int("maxmemory"),
+            maxmemory_policy: EvictionPolicy::of(view.number("maxmemory-policy")),
+            maxmemory_samples: view.int("maxmemory-samples"),
+            lfu_log_factor: view.int("lfu-log-factor"),
+            lfu_decay_time_minutes: view.int("lfu-decay-time"),
+            active_expire_effort: view.int("active-expire-effort"),
+            hash_max_listpack_entries: view.int("hash-max-listpack-entries"),
+            hash_max_listpack_value_bytes: view.int("hash-max-listpack-value"),
+            list_max_listpack_size: view.int("list-max-listpack-size"),
+            set_max_intset_entries: view.int("set-max-intset-entries"),
+            zset_max_listpack_entries: view.int("zset-max-listpack-entries"),
+            zset_max_listpack_value_bytes: view.int("zset-max-listpack-value"),
+            hll_sparse_max_bytes: view.int("hll-sparse-max-bytes"),
+            stream_node_max_bytes: view.int("stream-node-max-bytes"),
+            stream_node_max_entries: view.int("stream-node-max-entries"),
+            sanitize_dump_payload: SanitizePayload::of(view.number("sanitize-dump-payload")),
+            dir: path(view.text("dir").unwrap_or_default()),
+            dbfilename: path(view.text("dbfilename").unwrap_or_default()),
+            save: match view.value("save") {
+                Some(Value::Save(value)) => value.clone(),
+                _ => Default::default(),
+            },
+            stop_writes_on_bgsave_error: view.on("stop-writes-on-bgsave-error"),
+            rdbcompression: view.on("rdbcompression"),
+            rdbchecksum: view.on("rdbchecksum"),
+            rdb_key_save_delay_us: view.int("rdb-key-save-delay"),
+            key_load_delay_us: view.int("key-load-delay"),
+            appendonly: view.on("appendonly"),
+            appendfilename: path(view.text("appendfilename").unwrap_or_default()),
+            appenddirname: path(view.text("appenddirname").unwrap_or_default()),
+            appendfsync: AppendFsync::of(view.number("appendfsync")),
+            auto_aof_rewrite_percentage: view.int("auto-aof-rewrite-percentage"),
+            auto_aof_rewrite_min_size_bytes: view.int("auto-aof-rewrite-min-size"),
+            aof_load_truncated: view.on("aof-load-truncated"),
+            aof_use_rdb_preamble: view.on("aof-use-rdb-preamble"),
+            aof_timestamp_enabled: view.on("aof-timestamp-enabled"),
+            worker_threads: view.int("worker-threads"),
+            cold_read_threads: view.int("cold-read-threads"),
+            memtable_bytes: view.int("memtable-bytes"),
+            block_cache_bytes: view.int("block-cache-bytes"),
+            filter_bits_per_key: view.int("filter-bits-per-key"),
+            compression_upper: Compression::of(view.number("compression-upper")),
+            compression_bottom: Compression::of(view.number("compression-bottom")),
+            cemetery_max_memory_bytes: view.int("cemetery-max-memory"),
+            delete_persist_seconds: view.int("delete-persist-seconds"),
+            aof_buffer_limit_bytes: view.int("aof-buffer-limit"),
+            aof_segment_bytes: view.int("aof-segment-bytes"),
+        }
+    }
+
+    /// Bytes of a memtable: `memtable-bytes`, but at most an eighth of `maxmemory` when that is
+    /// set, and at least 1 MiB.
+    pub fn effective_memtable_bytes(&self) -> u64 {
+        let bound = match self.maxmemory_bytes {
+            0 => u64::MAX,
+            maxmemory => maxmemory / MEMTABLE_SHARE,
+        };
+        self.memtable_bytes.min(bound).max(MEMTABLE_BYTES_MIN)
+    }
+
+    /// Number of threads that serve connections: `worker-threads`, or one less than `cores`.
+    pub fn effective_worker_threads(&self, cores: usize) -> usize {
+        match self.worker_threads {
+            0 => cores.saturating_sub(1).max(1),
+            threads => threads,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Config;
+    use crate::choice::{AppendFsync, EvictionPolicy};
+
+    fn options(text: &str) -> super::Options {
+        Config::from_text(text.as_bytes()).unwrap().options().clone()
+    }
+
+    #[test]
+    fn defaults() {
+        let options = options("");
+        assert_eq!((options.port, options.databases, options.hz), (6379, 16, 10));
+        assert_eq!(options.bind, [b"*".to_vec(), b"-::*".to_vec()]);
+        assert!(options.appendonly && options.protected_mode && !options.daemonize);
+        assert_eq!(options.appendfsync, AppendFsync::EverySecond);
+        assert_eq!(options.maxmemory_policy, EvictionPolicy::NoEviction);
+        assert_eq!((options.cold_read_threads, options.block_cache_bytes), (2, 32 << 20));
+        assert_eq!(options.save.len(), 3);
+        assert_eq!(options.requirepass, None);
+        assert!(options.dir.is_absolute());
+        assert_eq!(options.client_output_buffer_limits.replica.soft_seconds, 60);
+    }
+
+    #[test]
+    fn every_field_follows_its_directive() {
+        let options = options(
+            "port 0\nmaxmemory 1gb\nmaxmemory-policy allkeys-lfu\nappendfsync always\n\
+             unixsocket /tmp/s\nunixsocketperm 700\nrequirepass \"a b\"\nsave 5 1 6 2\n\
+             notify-keyspace-events Kx\nslowlog-log-slower-than -1\ntimeout 7\nbind ::1\n",
+        );
+        assert_eq!((options.port, options.maxmemory_bytes), (0, 1 << 30));
+        assert_eq!(options.maxmemory_policy, EvictionPolicy::AllkeysLfu);
+        assert_eq!(options.appendfsync, AppendFsync::Always);
+        assert_eq!(options.unixsocket.unwrap().to_str(), Some("/tmp/s"));
+        assert_eq!(options.unixsocketperm, 0o700);
+        assert_eq!(options.requirepass.as_deref(), Some(&b"a b"[..]));
+        assert_eq!((options.save[1].seconds, options.save[1].changes), (6, 2));
+        assert!(options.notify_keyspace_events.contains(b'x'));
+        assert_eq!((options.slowlog_log_slower_than_us, options.timeout_seconds), (-1, 7));
+        assert_eq!(options.bind, [b"::1".to_vec()]);
+    }
+
+    #[test]
+    fn memtable_is_an_eighth_of_maxmemory_at_most() {
+        for (text, bytes) in [
+            ("", 64 << 20),
+            ("maxmemory 80mb", 10 << 20),
+            ("maxmemory 4mb", 1 << 20),
+            ("maxmemory 64gb\nmemtable-bytes 128mb", 128 << 20),
+        ] {
+            assert_eq!(options(text).effective_memtable_bytes(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn worker_threads_leave_one_core() {
+        let threads = |text, cores| options(text).effective_worker_threads(cores);
+        assert_eq!([threads("", 1), threads("", 2), threads("", 8)], [1, 1, 7]);
+        assert_eq!(threads("worker-threads 3", 8), 3);
+    }
+}

@@ -1,0 +1,253 @@
+//! CONFIG SET: several directives at once, all or none.
+
+use crate::config::{Config, make_dir_absolute};
+use crate::directive::{Class, Directive, Mutability};
+use crate::error::SetError;
+use crate::load::check_class;
+use crate::options::Options;
+use crate::table;
+use crate::value::Value;
+
+/// Who changes the configuration, and when.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SetBy {
+    /// Whether the client's connection is local (for `enable-protected-configs local`).
+    pub local: bool,
+    /// Whether a data set is being loaded.
+    pub loading: bool,
+}
+
+/// What CONFIG SET changed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SetDone {
+    /// Names, without aliases, of the directives whose value is another one now.
+    pub changed: Vec<&'static str>,
+    /// Names that were set to something that has no effect here; the server logs them.
+    pub without_effect: Vec<&'static str>,
+    before: Vec<(usize, Value)>,
+}
+
+impl Config {
+    /// Sets directives in the given order. On an error nothing has changed. The caller applies the
+    /// changed ones (opens ports, resizes tables); when that fails it gives `SetDone` to
+    /// [`Config::restore`] and answers [`SetError::apply`].
+    pub fn set_many(&mut self, pairs: &[(&[u8], &[u8])], by: SetBy) -> Result<SetDone, SetError> {
+        let rows = self.find_settable(pairs, by)?;
+        let mut done =
+            SetDone { changed: Vec::new(), without_effect: Vec::new(), before: Vec::new() };
+        for ((position, row, name), (_, text)) in rows.iter().zip(pairs) {
+            match self.parse_text(*position, row, text) {
+                Ok(value) if value == self.values[*position] => {}
+                Ok(value) => {
+                    let old = std::mem::replace(&mut self.values[*position], value);
+                    done.before.push((*position, old));
+                    if !done.changed.contains(&row.name) {
+                        done.changed.push(row.name);
+                    }
+                }
+                Err(reason) => {
+                    self.put_back(&done);
+                    return Err(SetError::Failed { name: (*name).to_owned(), reason });
+                }
+            }
+        }
+        let no_effect = |name: &&&str| {
+            table::find(name.as_bytes()).is_some_and(|row| row.class == Class::NoEffect)
+        };
+        done.without_effect = done.changed.iter().filter(no_effect).copied().collect();
+        make_dir_absolute(&mut self.values);
+        self.options = Options::of(&self.values);
+        Ok(done)
+    }
+
+    /// Takes back what [`Config::set_many`] did.
+    pub fn restore(&mut self, done: &SetDone) {
+        self.put_back(done);
+        self.options = Options::of(&self.values);
+    }
+
+    fn put_back(&mut self, done: &SetDone) {
+        for (position, value) in done.before.iter().rev() {
+            self.values[*position] = value.clone();
+        }
+    }
+
+    /// The rows to set, each with the name it was found by: a name and its alias may both be set.
+    fn find_settable(
+        &self,
+        pairs: &[(&[u8], &[u8])],
+        by: SetBy,
+    ) -> Result<Vec<(usize, &'static Directive, &'static str)>, SetError> {
+        let mut rows: Vec<(usize, &'static Directive, &'static str)> = Vec::new();
+        for &(typed, _) in pairs {
+            let (position, row) =
+                table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
+            let alias = row.alias.filter(|alias| alias.as_bytes().eq_ignore_ascii_case(typed));
+            let name = alias.unwrap_or(row.name);
+            let allowed = self.options.enable_protected_configs.allows(by.local);
+            let reason = match row.mutability {
+                Mutability::Immutable => "can't set immutable config",
+                Mutability::Protected if !allowed => "can't set protected config",
+                _ if by.loading && row.deny_loading => return Err(SetError::Loading),
+                _ if rows.iter().any(|(_, _, known)| *known == name) => "duplicate parameter",
+                _ => {
+                    rows.push((position, row, name));
+                    continue;
+                }
+            };
+            let name = String::from_utf8_lossy(typed).into_owned();
+            return Err(SetError::Failed { name, reason: reason.to_owned() });
+        }
+        Ok(rows)
+    }
+
+    fn parse_text(
+        &self,
+        position: usize,
+        row: &'static Directive,
+        text: &[u8],
+    ) -> Result<Value, String> {
+        // Single blanks separate, so two of them hold an empty word between them.
+        let words: Vec<Vec<u8>> = match text {
+            [] if row.takes_many_words() => Vec::new(),
+            text if row.takes_many_words() => {
+                text.split(|b| *b == b' ').map(<[u8]>::to_vec).collect()
+            }
+            text => vec![text.to_vec()],
+        };
+        let value = row.bounded(row.kind.parse(&words, &self.values[position], false)?);
+        check_class(row, &value)?;
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(config: &mut Config, pairs: &[(&str, &str)]) -> Result<SetDone, String> {
+        let pairs: Vec<_> = pairs.iter().map(|(n, v)| (n.as_bytes(), v.as_bytes())).collect();
+        config.set_many(&pairs, SetBy::default()).map_err(|error| error.to_string())
+    }
+
+    fn failed(name: &str, reason: &str) -> String {
+        format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}")
+    }
+
+    /// Texts of redis-server 7.0.15.
+    #[test]
+    fn errors_are_those_of_redis_and_change_nothing() {
+        const NO_INT: &str = "argument couldn't be parsed into an integer";
+        const NO_POLICY: &str = "argument(s) must be one of the following: volatile-lru, \
+            volatile-lfu, volatile-random, volatile-ttl, allkeys-lru, allkeys-lfu, \
+            allkeys-random, noeviction";
+        let before = Config::default();
+        for (pairs, name, reason) in [
+            (&[("maxmemory", "10x")][..], "maxmemory", "argument must be a memory value"),
+            (&[("port", "99999")], "port", "argument must be between 0 and 65535 inclusive"),
+            (&[("hz", "20"), ("timeout", "")], "timeout", NO_INT),
+            (&[("timeout", " 5")], "timeout", NO_INT),
+            (&[("HZ", "7x")], "hz", NO_INT),
+            (&[("hash-max-ZIPLIST-entries", "x")], "hash-max-ziplist-entries", NO_INT),
+            (&[("appendonly", "maybe")], "appendonly", "argument must be 'yes' or 'no'"),
+            (&[("maxmemory-policy", "foo")], "maxmemory-policy", NO_POLICY),
+            (&[("DATABASES", "3")], "DATABASES", "can't set immutable config"),
+            (&[("databases", "3"), ("foo", "1")], "databases", "can't set immutable config"),
+            (&[("dir", "/tmp")], "dir", "can't set protected config"),
+            (&[("hz", "1"), ("Hz", "2")], "Hz", "duplicate parameter"),
+            (&[("save", "900 1 300")], "save", "Invalid save parameters"),
+            (&[("save", "900  1")], "save", "Invalid save parameters"),
+            (
+                &[("maxmemory-clients", "101%")],
+                "maxmemory-clients",
+                "percentage argument must be less or equal to 100",
+            ),
+            (
+                &[("client-output-buffer-limit", "normal 1kb 2mb")],
+                "client-output-buffer-limit",
+                "Wrong number of arguments in buffer limit configuration.",
+            ),
+            (
+                &[("shutdown-on-sigterm", "")],
+                "shutdown-on-sigterm",
+                "argument(s) must be one of the following: default, save, nosave, now, force",
+            ),
+            (
+                &[("min-replicas-to-write", "1")],
+                "min-replicas-to-write",
+                "replication is not built yet",
+            ),
+        ] {
+            let mut config = before.clone();
+            assert_eq!(set(&mut config, pairs), Err(failed(name, reason)));
+            assert_eq!(config, before, "{pairs:?}");
+        }
+        let unknown = "ERR Unknown option or number of arguments for CONFIG SET - 'foo'";
+        assert_eq!(set(&mut before.clone(), &[("foo", "1"), ("dir", "2")]), Err(unknown.into()));
+    }
+
+    #[test]
+    fn values_show_as_in_redis() {
+        let mut config = Config::default();
+        for (name, text, shown) in [
+            ("maxmemory", "1KB", "1024"),
+            ("maxmemory", "", "0"),
+            ("maxmemory-clients", "5%", "5%"),
+            ("hz", "1000", "500"),
+            ("hz", "0", "1"),
+            ("save", "900 1 300 10", "900 1 300 10"),
+            ("save", "", ""),
+            ("notify-keyspace-events", "nmdtKxeg", "gxetdnKm"),
+            ("shutdown-on-sigint", "force save now", "save now force"),
+            ("shutdown-on-sigint", "default save", "save"),
+            ("latency-tracking-info-percentiles", "50 99.99999999 100 0.00", "50 100 100 0"),
+            ("latency-tracking-info-percentiles", "", ""),
+            ("aof-timestamp-enabled", "YES", "yes"),
+            ("repl-backlog-size", "1048576", "1048576"),
+            (
+                "client-output-buffer-limit",
+                "replica 1 2 3",
+                "normal 0 0 0 slave 1 2 3 pubsub 33554432 8388608 60",
+            ),
+        ] {
+            set(&mut config, &[(name, text)]).unwrap();
+            assert_eq!(config.text(name).unwrap(), shown.as_bytes(), "{name} {text:?}");
+        }
+    }
+
+    #[test]
+    fn changed_names_and_restore() {
+        let mut config = Config::default();
+        let before = config.clone();
+        let done = set(
+            &mut config,
+            &[
+                ("hz", "20"),
+                ("timeout", "0"),
+                ("hash-max-ziplist-value", "1"),
+                ("hash-max-listpack-value", "2"),
+                ("activerehashing", "no"),
+            ],
+        );
+        let done = done.unwrap();
+        assert_eq!(done.changed, ["hz", "hash-max-listpack-value", "activerehashing"]);
+        assert_eq!(done.without_effect, ["activerehashing"]);
+        assert_eq!(config.options().hz, 20);
+        assert_eq!(config.options().hash_max_listpack_value_bytes, 2);
+        config.restore(&done);
+        assert_eq!(config, before);
+    }
+
+    #[test]
+    fn protected_and_loading() {
+        let mut config = Config::from_text(b"enable-protected-configs local\n").unwrap();
+        let pairs: [(&[u8], &[u8]); 1] = [(b"dbfilename", b"x.rdb")];
+        assert!(config.set_many(&pairs, SetBy::default()).is_err());
+        let done = config.set_many(&pairs, SetBy { local: true, loading: false }).unwrap();
+        assert_eq!(done.changed, ["dbfilename"]);
+        let loading = SetBy { local: true, loading: true };
+        let denied = config.set_many(&[(b"appendonly", b"no")], loading).unwrap_err();
+        assert_eq!(denied.to_string(), "LOADING Redis is loading the dataset in memory");
+        assert!(config.set_many(&[(b"hz", b"5")], loading).is_ok());
+    }
+}
