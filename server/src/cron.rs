@@ -33,6 +33,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         ticks += 1;
         if ticks.is_multiple_of(10) {
             close_idle(server);
+            server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
         }
     }
 }

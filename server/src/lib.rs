@@ -4,6 +4,7 @@
 pub mod auth;
 pub mod client;
 pub mod command;
+pub mod configuration;
 pub mod cron;
 pub mod glob;
 pub mod log;

@@ -116,6 +116,9 @@ fn run(options: &Options) -> Result<(), String> {
     ));
     let databases = options.number("databases", 16)?;
     let server = Arc::new(Server::new(open_store(options, databases)?, databases));
+    for (name, words) in &options.0 {
+        server.config.note(name, words.join(" ").as_bytes());
+    }
     if let Some(password) = options.text("requirepass") {
         server.auth.set_password(password.as_bytes());
     }

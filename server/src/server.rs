@@ -2,6 +2,7 @@
 
 use crate::auth::Auth;
 use crate::command::CursorTable;
+use crate::configuration::Configuration;
 use crate::observe::Observe;
 use crate::session::Sessions;
 use crate::shutdown::Shutdown;
@@ -32,6 +33,8 @@ pub struct Server {
     pub watches: WatchRegistry,
     /// Settings that are looked at for every batch or connection.
     pub settings: Settings,
+    /// The directives behind CONFIG.
+    pub config: Configuration,
 }
 
 impl Server {
@@ -49,6 +52,7 @@ impl Server {
             cursors: Mutex::default(),
             watches: WatchRegistry::default(),
             settings: Settings::default(),
+            config: Configuration::default(),
         }
     }
 }
@@ -99,16 +103,7 @@ impl Server {
     /// The effective text of a directive, as CONFIG GET shows it.
     #[must_use]
     pub fn setting(&self, name: &str) -> String {
-        let known = [
-            ("hz", "10"),
-            ("maxclients", "10000"),
-            ("maxmemory", "0"),
-            ("maxmemory-policy", "noeviction"),
-            ("port", "6379"),
-            ("repl-backlog-size", "1048576"),
-            ("supervised", "no"),
-        ];
-        known.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text).to_owned()
+        self.config.text(name)
     }
 
     /// Path of the configuration file; empty when there is none.

@@ -121,7 +121,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if !ctx.client.authenticated && ctx.server.auth.is_required() {
         return Err(CommandError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
-             HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
         ));
     }

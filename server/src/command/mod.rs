@@ -8,6 +8,7 @@ mod access;
 mod acl;
 mod client_cmd;
 mod clock;
+mod config_cmd;
 mod connection;
 mod context;
 mod debug;
@@ -75,6 +76,7 @@ static GROUPS: &[&[Binding]] = &[
     acl::COMMANDS,
     client_cmd::COMMANDS,
     clock::COMMANDS,
+    config_cmd::COMMANDS,
     connection::COMMANDS,
     debug::COMMANDS,
     dump::COMMANDS,
