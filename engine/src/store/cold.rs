@@ -205,8 +205,6 @@ impl Engine {
     }
 
     fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
-        // Room is made first: the entry itself is clean and would be a candidate.
-        self.keep_within_bound(shard);
         let access = self.inner().access_now();
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
         if meta.expire_at_ms != 0 {
@@ -342,6 +340,8 @@ impl Engine {
             Some((_, meta, value)) => {
                 load.state = LoadState::Filled;
                 inner.cold.found.fetch_add(1, Ordering::Relaxed);
+                // Room is made first: the entry itself is clean and would be a candidate.
+                self.keep_within_bound(shard);
                 self.fill(shard, job.key.as_key(), meta, &value);
             }
             None => load.state = LoadState::Absent,

@@ -230,7 +230,6 @@ impl<'e> Tx<'e> {
         if meta.expire_at_ms != 0 {
             shard.expiry.add(meta.expire_at_ms, key.hash);
         }
-        engine.keep_within_bound(shard);
         if unresolved {
             let key_bytes = key.bytes.into();
             let (slot, hash) = (key.slot, key.hash);
@@ -470,6 +469,21 @@ impl<'e> Tx<'e> {
         }
     }
 
+    /// Brings the latched shards back below the memory bound. Only at the end: what a command has
+    /// found in memory stays there until the command, or all of EXEC, has run.
+    fn evict_excess(&mut self) {
+        let engine = self.engine;
+        match &mut self.guards {
+            Guards::None => {}
+            Guards::One(_, shard) => engine.keep_within_bound(shard),
+            Guards::Many(guards) => {
+                for (_, shard) in guards {
+                    engine.keep_within_bound(shard);
+                }
+            }
+        }
+    }
+
     /// Ends the transaction and releases the latches.
     pub fn commit(mut self) -> Commit {
         self.committed = true;
@@ -483,9 +497,7 @@ impl<'e> Tx<'e> {
         }
         self.commit_staged(true);
         let last_seq = self.first_seq.unwrap_or(0) + u64::from(self.operations) - 1;
-        let commit = Commit { last_seq, operations: self.operations };
-        self.guards = Guards::None;
-        commit
+        Commit { last_seq, operations: self.operations }
     }
 }
 
@@ -494,6 +506,7 @@ impl Drop for Tx<'_> {
         if !self.committed && self.operations > 0 {
             self.engine.inner().poison("a transaction was dropped with writes in it");
         }
+        self.evict_excess();
     }
 }
 
