@@ -74,6 +74,29 @@ impl Options {
     }
 }
 
+impl Options {
+    /// A number of bytes with Redis' units (`1k` = 1000, `1kb` = 1024...).
+    fn bytes(&self, name: &str, default: u64) -> Result<u64, String> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit = match &lower[digits.len()..] {
+            "" | "b" => 1,
+            "k" => 1000,
+            "kb" => 1 << 10,
+            "m" => 1_000_000,
+            "mb" => 1 << 20,
+            "g" => 1_000_000_000,
+            "gb" => 1 << 30,
+            _ => 0,
+        };
+        let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+        bytes
+            .filter(|_| unit != 0)
+            .ok_or_else(|| format!("*** FATAL CONFIG ERROR: bad value for '{name}': {text}"))
+    }
+}
+
 fn endpoints(options: &Options) -> Result<Endpoints, String> {
     let bind = match options.0.get("bind") {
         Some(names) => {
@@ -204,7 +227,7 @@ fn open_store(options: &Options, databases: usize) -> Result<Engine, String> {
     let mut engine_options = EngineOptions::new(Arc::new(DiskStorage), PathBuf::from("."));
     engine_options.databases = databases;
     engine_options.sync_policy = sync_policy;
-    engine_options.memory_bound_bytes = options.number("maxmemory", 0)?;
+    engine_options.memory_bound_bytes = options.bytes("maxmemory", 0)?;
     let mut replay: Option<(Server, Client, Executor)> = None;
     let (engine, report) = Engine::open(engine_options, &mut |engine, group| {
         let (server, client, executor) = replay.get_or_insert_with(|| {

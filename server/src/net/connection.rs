@@ -3,29 +3,25 @@
 //! The whole life of a connection is one poll function without an await in between, so that the
 //! buffers of the worker can be borrowed while a batch runs. An idle connection owns no buffer.
 
+use super::batch::{BatchRun, Kind, TURN_REPLY_BYTES};
 use super::helper::HelperPool;
 use super::stream::Stream;
 use super::worker::{WORKER, WorkerState};
 use crate::client::Client;
 use crate::command::Args;
-use crate::command::CommandSpec;
-use crate::command::dispatch::{Outcome, load_blocking, logged_form, now_ms};
-use crate::command::table;
-use crate::resp::{Limits, Reply, Request, Scanner};
+use crate::command::dispatch::{Outcome, load_blocking, now_ms};
+use crate::resp::{Limits, Reply, Scanner};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
-use sexton_engine::{EngineError, LoadPin, Seq, SyncPolicy};
+use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq, SyncPolicy};
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
-
-/// Replies of one turn after which they are sent before more is executed, in bytes.
-const TURN_REPLY_BYTES: usize = 256 * 1024;
 
 /// Unsent replies at which a connection is no longer read, in bytes.
 const OUTPUT_PAUSE_BYTES: usize = 32 << 20;
@@ -33,24 +29,14 @@ const OUTPUT_PAUSE_BYTES: usize = 32 << 20;
 /// Largest step in which the buffer of a long argument grows, in bytes.
 const READ_STEP_BYTES: usize = 1 << 20;
 
+/// Requests behind one that waits for a device whose keys are read along with it.
+const LOAD_AHEAD_REQUESTS: usize = 128;
+
 /// Turns before other connections get theirs.
 const TURNS: usize = 16;
 
 /// What an unauthenticated client may have waiting, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
-
-/// What is known about a request before it runs.
-pub(super) struct Plan {
-    kind: Kind,
-    hash: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Get,
-    Set,
-    Other,
-}
 
 /// Why a connection does not go on.
 enum Parked {
@@ -319,7 +305,16 @@ impl Connection {
                 used += worker.batch.requests[at].start as usize;
                 self.scanner.reset();
                 self.input_ready = true;
-                if let Some(outcome) = outcome {
+                if let Some(mut outcome) = outcome {
+                    if let Outcome::Cold(keys) = &mut outcome {
+                        self.load_ahead(
+                            worker,
+                            &client,
+                            &buf[used - worker.batch.requests[at].start as usize..],
+                            at,
+                            keys,
+                        );
+                    }
                     let request = worker.batch.requests[at];
                     let base = used - request.start as usize;
                     if matches!(outcome, Outcome::Offload) {
@@ -352,6 +347,26 @@ impl Connection {
         self.put_out(worker, required, cx);
         self.account(commands, last);
         used
+    }
+
+    /// A request waits for the device: the keys of the plain GETs behind it are read along with it.
+    fn load_ahead(
+        &self,
+        worker: &WorkerState,
+        client: &Client,
+        buf: &[u8],
+        at: usize,
+        keys: &mut Vec<OwnedKey>,
+    ) {
+        let engine = &self.server.engine;
+        let slot = engine.slot_of(client.db);
+        let behind = worker.batch.requests.iter().zip(&worker.plan).skip(at + 1);
+        for (request, plan) in behind.take(LOAD_AHEAD_REQUESTS) {
+            if plan.kind == Kind::Get {
+                let bytes = Args::new(buf, worker.batch.args(request)).get(1).to_vec();
+                keys.push(OwnedKey { slot, bytes, hash: plan.hash });
+            }
+        }
     }
 
     fn account(&self, commands: u64, last: &'static str) {
@@ -534,147 +549,5 @@ impl Connection {
         }
         self.parked = None;
         Poll::Ready(())
-    }
-}
-
-/// One pass over the requests of a batch.
-struct BatchRun<'a> {
-    server: &'a Server,
-    worker: &'a mut WorkerState,
-    client: &'a mut Client,
-    buf: &'a [u8],
-    now_ms: u64,
-    required: &'a mut Seq,
-    commands: &'a mut u64,
-    last: &'a mut &'static str,
-}
-
-struct PlainSpecs {
-    get: &'static CommandSpec,
-    set: &'static CommandSpec,
-}
-
-static PLAIN: LazyLock<Option<PlainSpecs>> =
-    LazyLock::new(|| Some(PlainSpecs { get: table::find(b"get")?, set: table::find(b"set")? }));
-
-impl BatchRun<'_> {
-    /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
-    /// reason means that the replies should be sent first.
-    fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
-        self.plan();
-        let mut fast = self.worker.executor.is_fast(self.server, self.client);
-        let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
-        let mut begun = Instant::now();
-        let mut stop = None;
-        for index in 0..self.worker.batch.requests.len() {
-            if self.worker.reply.len() > TURN_REPLY_BYTES {
-                stop = Some((index, None));
-                break;
-            }
-            let request = self.worker.batch.requests[index];
-            let kind = self.worker.plan[index].kind;
-            if fast && self.run_plain(kind, fast_write, index, &request) {
-                *self.commands += 1;
-                *self.last = if kind == Kind::Get { "get" } else { "set" };
-                continue;
-            }
-            self.settle(begun);
-            let worker = &mut *self.worker;
-            let args = Args::new(self.buf, worker.batch.args(&request));
-            let outcome = worker.executor.execute(
-                self.server,
-                self.client,
-                args,
-                &mut worker.reply,
-                self.now_ms,
-            );
-            let Outcome::Done(required) = outcome else {
-                stop = Some((index, Some(outcome)));
-                break;
-            };
-            *self.required = required.max(*self.required);
-            *self.commands += 1;
-            *self.last = table::find(args.get(0)).map_or("NULL", |spec| spec.name);
-            if self.client.closing {
-                break;
-            }
-            fast = self.worker.executor.is_fast(self.server, self.client);
-            fast_write = fast && self.worker.executor.is_fast_write(self.server);
-            begun = Instant::now();
-        }
-        self.settle(begun);
-        stop
-    }
-
-    fn settle(&mut self, begun: Instant) {
-        let Some(plain) = PLAIN.as_ref() else { return };
-        let time_us = begun.elapsed().as_micros() as u64;
-        self.worker.executor.settle(self.server, plain.get, plain.set, time_us);
-    }
-
-    /// First look at all requests: which are plain, and their keys' cache lines are asked for.
-    fn plan(&mut self) {
-        let engine = &self.server.engine;
-        let worker = &mut *self.worker;
-        let several = worker.batch.requests.len() > 1;
-        worker.plan.clear();
-        for request in &worker.batch.requests {
-            let args = Args::new(self.buf, worker.batch.args(request));
-            let name = args.get(0);
-            let kind = match (name, args.len()) {
-                ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
-                ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
-                _ => Kind::Other,
-            };
-            let mut hash = 0;
-            if kind != Kind::Other || (several && args.len() > 1) {
-                hash = engine.hash(args.get(1));
-                if several {
-                    engine.prefetch_bucket(hash);
-                }
-            }
-            worker.plan.push(Plan { kind, hash });
-        }
-        if several {
-            for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
-                engine.prefetch_entry(plan.hash);
-            }
-        }
-    }
-
-    /// Runs a plain GET or SET; false when it must go the long way.
-    fn run_plain(&mut self, kind: Kind, write: bool, index: usize, request: &Request) -> bool {
-        let worker = &mut *self.worker;
-        let args = Args::new(self.buf, worker.batch.args(request));
-        let hash = worker.plan[index].hash;
-        let (server, out) = (self.server, &mut worker.reply);
-        let required = match kind {
-            Kind::Get => {
-                worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
-            }
-            Kind::Set if write => {
-                let raw = &self.buf[request.start as usize..request.end as usize];
-                let canonical = request.array
-                    && worker.batch.args(request).iter().all(|&(_, end)| {
-                        self.buf.get(end as usize..end as usize + 2) == Some(b"\r\n")
-                    });
-                let logged = if canonical {
-                    raw
-                } else {
-                    logged_form(&mut worker.log_form, args);
-                    &worker.log_form
-                };
-                let (key, value) = (args.get(1), args.get(2));
-                Some(worker.executor.fast_set(server, self.client, key, hash, value, logged, out))
-            }
-            _ => None,
-        };
-        match required {
-            Some(required) => {
-                *self.required = required.max(*self.required);
-                true
-            }
-            None => false,
-        }
     }
 }

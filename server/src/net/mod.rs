@@ -1,5 +1,6 @@
 //! The network: worker threads that own connections, and the acceptor that deals them out.
 
+mod batch;
 mod connection;
 mod descriptors;
 mod helper;

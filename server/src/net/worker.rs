@@ -26,7 +26,7 @@ pub(super) struct WorkerState {
     pub(super) executor: Executor,
     pub(super) read_buffer: Vec<u8>,
     pub(super) batch: Batch,
-    pub(super) plan: Vec<super::connection::Plan>,
+    pub(super) plan: Vec<super::batch::Plan>,
     pub(super) reply: Reply,
     pub(super) log_form: Vec<u8>,
     /// Connections that hold replies until the log is durable.

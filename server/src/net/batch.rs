@@ -1,0 +1,169 @@
+//! Running the requests of one read in order, plain GETs and SETs by the short way.
+
+use super::worker::WorkerState;
+use crate::client::Client;
+use crate::command::dispatch::{Outcome, logged_form};
+use crate::command::{Args, CommandSpec, table};
+use crate::resp::Request;
+use crate::server::Server;
+use sexton_engine::Seq;
+use std::sync::LazyLock;
+use std::time::Instant;
+
+/// Replies of one turn after which they are sent before more is executed, in bytes.
+pub(super) const TURN_REPLY_BYTES: usize = 256 * 1024;
+
+/// What is known about a request before it runs.
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    pub(super) hash: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Get,
+    Set,
+    Other,
+}
+
+/// One pass over the requests of a batch.
+pub(super) struct BatchRun<'a> {
+    pub(super) server: &'a Server,
+    pub(super) worker: &'a mut WorkerState,
+    pub(super) client: &'a mut Client,
+    pub(super) buf: &'a [u8],
+    pub(super) now_ms: u64,
+    pub(super) required: &'a mut Seq,
+    pub(super) commands: &'a mut u64,
+    pub(super) last: &'a mut &'static str,
+}
+
+struct PlainSpecs {
+    get: &'static CommandSpec,
+    set: &'static CommandSpec,
+}
+
+static PLAIN: LazyLock<Option<PlainSpecs>> =
+    LazyLock::new(|| Some(PlainSpecs { get: table::find(b"get")?, set: table::find(b"set")? }));
+
+impl BatchRun<'_> {
+    /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
+    /// reason means that the replies should be sent first.
+    pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
+        self.plan();
+        let mut fast = self.worker.executor.is_fast(self.server, self.client);
+        let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
+        let mut begun = Instant::now();
+        let mut stop = None;
+        for index in 0..self.worker.batch.requests.len() {
+            if self.worker.reply.len() > TURN_REPLY_BYTES {
+                stop = Some((index, None));
+                break;
+            }
+            let request = self.worker.batch.requests[index];
+            let kind = self.worker.plan[index].kind;
+            if fast && self.run_plain(kind, fast_write, index, &request) {
+                *self.commands += 1;
+                *self.last = if kind == Kind::Get { "get" } else { "set" };
+                continue;
+            }
+            self.settle(begun);
+            let worker = &mut *self.worker;
+            let args = Args::new(self.buf, worker.batch.args(&request));
+            let outcome = worker.executor.execute(
+                self.server,
+                self.client,
+                args,
+                &mut worker.reply,
+                self.now_ms,
+            );
+            let Outcome::Done(required) = outcome else {
+                stop = Some((index, Some(outcome)));
+                break;
+            };
+            *self.required = required.max(*self.required);
+            *self.commands += 1;
+            *self.last = table::find(args.get(0)).map_or("NULL", |spec| spec.name);
+            if self.client.closing {
+                break;
+            }
+            fast = self.worker.executor.is_fast(self.server, self.client);
+            fast_write = fast && self.worker.executor.is_fast_write(self.server);
+            begun = Instant::now();
+        }
+        self.settle(begun);
+        stop
+    }
+
+    fn settle(&mut self, begun: Instant) {
+        let Some(plain) = PLAIN.as_ref() else { return };
+        let time_us = begun.elapsed().as_micros() as u64;
+        self.worker.executor.settle(self.server, plain.get, plain.set, time_us);
+    }
+
+    /// First look at all requests: which are plain, and their keys' cache lines are asked for.
+    fn plan(&mut self) {
+        let engine = &self.server.engine;
+        let worker = &mut *self.worker;
+        let several = worker.batch.requests.len() > 1;
+        worker.plan.clear();
+        for request in &worker.batch.requests {
+            let args = Args::new(self.buf, worker.batch.args(request));
+            let name = args.get(0);
+            let kind = match (name, args.len()) {
+                ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
+                ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
+                _ => Kind::Other,
+            };
+            let mut hash = 0;
+            if kind != Kind::Other || (several && args.len() > 1) {
+                hash = engine.hash(args.get(1));
+                if several {
+                    engine.prefetch_bucket(hash);
+                }
+            }
+            worker.plan.push(Plan { kind, hash });
+        }
+        if several {
+            for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
+                engine.prefetch_entry(plan.hash);
+            }
+        }
+    }
+
+    /// Runs a plain GET or SET; false when it must go the long way.
+    fn run_plain(&mut self, kind: Kind, write: bool, index: usize, request: &Request) -> bool {
+        let worker = &mut *self.worker;
+        let args = Args::new(self.buf, worker.batch.args(request));
+        let hash = worker.plan[index].hash;
+        let (server, out) = (self.server, &mut worker.reply);
+        let required = match kind {
+            Kind::Get => {
+                worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
+            }
+            Kind::Set if write => {
+                let raw = &self.buf[request.start as usize..request.end as usize];
+                let canonical = request.array
+                    && worker.batch.args(request).iter().all(|&(_, end)| {
+                        self.buf.get(end as usize..end as usize + 2) == Some(b"\r\n")
+                    });
+                let logged = if canonical {
+                    raw
+                } else {
+                    logged_form(&mut worker.log_form, args);
+                    &worker.log_form
+                };
+                let (key, value) = (args.get(1), args.get(2));
+                Some(worker.executor.fast_set(server, self.client, key, hash, value, logged, out))
+            }
+            _ => None,
+        };
+        match required {
+            Some(required) => {
+                *self.required = required.max(*self.required);
+                true
+            }
+            None => false,
+        }
+    }
+}
