@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering;
 /// Directives with their defaults, as CONFIG GET writes them.
 const DEFAULTS: &[(&str, &str)] = &[
     ("appendfsync", "everysec"),
-    ("appendonly", "no"),
+    ("appendonly", "yes"),
     ("client-query-buffer-limit", "1073741824"),
     ("databases", "16"),
     ("dir", "."),

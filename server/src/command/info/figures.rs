@@ -91,11 +91,39 @@ pub(super) fn keyspace(text: &mut Text, ctx: &Ctx<'_, '_>) {
 pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let stats = ctx.server.engine.stats();
     text.title("Flsm");
-    text.field("flsm_last_sequence", stats.last_seq);
-    text.field("flsm_durable_sequence", stats.durable_seq);
-    text.field("flsm_dram_bytes", stats.dram_bytes);
-    text.field("flsm_dram_entries", stats.dram_entries);
-    text.field("flsm_writers_must_wait", u8::from(ctx.server.engine.must_wait()));
+    for (name, figure) in [
+        ("last_sequence", stats.last_seq),
+        ("durable_sequence", stats.durable_seq),
+        ("mark_sequence", stats.mark_seq),
+        ("dram_bytes", stats.dram_bytes),
+        ("dram_bound_bytes", stats.dram_bound_bytes),
+        ("dram_entries", stats.dram_entries),
+        ("memtable_bytes", stats.memtable_bytes),
+        ("memtable_held_bytes", stats.memtable_held_bytes),
+        ("memtables_frozen", stats.memtables_frozen),
+        ("flushes", stats.flushes),
+        ("compactions", stats.compactions),
+        ("compaction_debt_bytes", stats.compaction_debt_bytes),
+        ("graves", stats.graves),
+        ("graves_bytes", stats.graves_bytes),
+        ("tree_memory_bytes", stats.tree_memory_bytes),
+        ("unresolved_overwrites", stats.unresolved),
+        ("cold_reads", stats.cold_reads),
+        ("cold_reads_found", stats.cold_found),
+        ("pinned_sequences", stats.pins),
+        ("log_written_bytes", stats.log_written_bytes),
+        ("log_syncs", stats.log_syncs),
+        ("log_pending_bytes", stats.log_pending_bytes),
+        ("log_oldest_unsynced_ms", stats.oldest_unsynced_age_ms),
+        ("log_largest_unsynced_ms", stats.largest_unsynced_age_ms),
+        ("writers_must_wait", u64::from(ctx.server.engine.must_wait())),
+    ] {
+        text.field(&format!("flsm_{name}"), figure);
+    }
+    for (level, (tables, bytes)) in stats.levels.iter().enumerate() {
+        text.field(&format!("flsm_level{level}"), format_args!("tables={tables},bytes={bytes}"));
+    }
+    text.field("flsm_background_error", stats.background_error.as_deref().unwrap_or(""));
 }
 
 pub(super) fn devices(text: &mut Text, _ctx: &Ctx<'_, '_>) {
