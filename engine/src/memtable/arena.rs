@@ -209,6 +209,19 @@ impl Position {
     pub(crate) fn advance(self, bytes: usize) -> Self {
         Self(self.0.wrapping_add(bytes))
     }
+
+    /// Hint: the first lines of the record will be read soon.
+    pub(crate) fn prefetch(self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch has no effect but on the caches, whatever the address.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(self.0.cast());
+                _mm_prefetch::<_MM_HINT_T0>(self.0.wrapping_add(64).cast());
+            }
+        }
+    }
 }
 
 /// A place between two records of an arena.

@@ -9,6 +9,12 @@ use crate::tree::Source;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+/// Key bytes that are sorted without reading the records again.
+const PREFIX_BYTES: usize = size_of::<u64>();
+
+/// How far ahead a walk in key order, which jumps about the arena, asks for records.
+const PREFETCH_RECORDS: usize = 12;
+
 #[derive(Clone, Copy)]
 struct Slot {
     /// The eight key bytes behind the prefix that all keys of the run share, big endian.
@@ -21,56 +27,80 @@ pub(crate) struct Run {
     memtable: Arc<Memtable>,
     slots: Vec<Slot>,
     shared_prefix_len: usize,
+    /// Slots with equal prefixes are versions of one key.
+    exact: bool,
+}
+
+/// What the keys of a run have in common.
+struct Extent {
+    first_key: Vec<u8>,
+    shared_len: usize,
+    min_len: usize,
+    max_len: usize,
 }
 
 impl Run {
     /// Sorts the records of `memtable` between two marks. Both were taken at barriers.
+    ///
+    /// A radix sort over the eight bytes behind the shared prefix, which is stable: versions of a
+    /// key stay in the order of the arena, that is of their sequences. Where eight bytes tell all
+    /// keys apart no record is read a second time.
     #[must_use]
     pub(crate) fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
-        let mut slots: Vec<Slot> = Vec::new();
-        let mut first_key: Option<Vec<u8>> = None;
-        let mut shared = usize::MAX;
-        memtable.arena().for_each_filled(from, to, |bytes, start| {
+        let mut run = Self { memtable, slots: Vec::new(), shared_prefix_len: 0, exact: false };
+        let Some(extent) = run.extent(from, to) else { return run };
+        run.shared_prefix_len = extent.shared_len;
+        run.exact =
+            extent.min_len == extent.max_len && extent.max_len - extent.shared_len <= PREFIX_BYTES;
+        let mut slots = Vec::new();
+        run.memtable.arena().for_each_filled(from, to, |bytes, start| {
             let mut at = 0;
             while at < bytes.len() {
                 let (record, len) = record::decode(&bytes[at..]);
-                match &first_key {
-                    None => {
-                        shared = record.key.len();
-                        first_key = Some(record.key.to_vec());
-                    }
-                    Some(first) => shared = shared_len(first, record.key, shared),
-                }
-                slots.push(Slot { prefix: 0, at: start.advance(at) });
+                slots.push(Slot { prefix: run.prefix_of(record.key), at: start.advance(at) });
                 at += len;
             }
         });
-        let mut run = Self { memtable, slots, shared_prefix_len: shared.min(1 << 20) };
-        for i in 0..run.slots.len() {
-            run.slots[i].prefix = run.prefix_of(run.record(i).key);
+        radix_sort(&mut slots);
+        for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
+            if group.len() == 1 {
+                continue;
+            }
+            group.reverse();
+            if !run.exact {
+                group.sort_by(|a, b| run.read(a.at).key.cmp(run.read(b.at).key));
+            }
         }
-        let mut slots = std::mem::take(&mut run.slots);
-        slots.sort_unstable_by_key(|slot| slot.prefix);
-        run.order_equal_prefixes(&mut slots);
         run.slots = slots;
         run
     }
 
-    fn order_equal_prefixes(&self, slots: &mut [Slot]) {
-        for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
-            if group.len() > 1 {
-                group.sort_unstable_by(|a, b| {
-                    let (a, b) = (self.read(a.at), self.read(b.at));
-                    a.key.cmp(b.key).then(b.seq.cmp(&a.seq))
+    fn extent(&self, from: Mark, to: Mark) -> Option<Extent> {
+        let mut extent: Option<Extent> = None;
+        self.memtable.arena().for_each_filled(from, to, |bytes, _| {
+            let mut at = 0;
+            while at < bytes.len() {
+                let (record, len) = record::decode(&bytes[at..]);
+                let key = record.key;
+                let extent = extent.get_or_insert_with(|| Extent {
+                    first_key: key.to_vec(),
+                    shared_len: key.len(),
+                    min_len: key.len(),
+                    max_len: key.len(),
                 });
+                extent.shared_len = shared_len(&extent.first_key, key, extent.shared_len);
+                extent.min_len = extent.min_len.min(key.len());
+                extent.max_len = extent.max_len.max(key.len());
+                at += len;
             }
-        }
+        });
+        extent
     }
 
     fn prefix_of(&self, key: &[u8]) -> u64 {
         let rest = &key[self.shared_prefix_len.min(key.len())..];
-        let mut bytes = [0; 8];
-        let len = rest.len().min(8);
+        let mut bytes = [0; PREFIX_BYTES];
+        let len = rest.len().min(PREFIX_BYTES);
         bytes[..len].copy_from_slice(&rest[..len]);
         u64::from_be_bytes(bytes)
     }
@@ -82,6 +112,25 @@ impl Run {
             u32::from_ne_bytes(header[at..at + 4].try_into().expect("4 bytes")) as usize
         };
         record::decode(arena.record_bytes(at, HEADER_BYTES + len(16) + len(20))).0
+    }
+
+    /// Index of the first record behind `index` that may be of another key. Only a hint for merges
+    /// that want newest versions: it is `index + 1` where the run cannot tell without reading.
+    #[must_use]
+    pub(crate) fn skip_older_versions(&self, index: usize) -> usize {
+        let prefix = self.slots[index].prefix;
+        let mut next = index + 1;
+        while self.exact && next < self.slots.len() && self.slots[next].prefix == prefix {
+            next += 1;
+        }
+        next
+    }
+
+    /// Hint: the record a few places behind `index` will be read soon.
+    pub(crate) fn prefetch_behind(&self, index: usize) {
+        if let Some(slot) = self.slots.get(index + PREFETCH_RECORDS) {
+            slot.at.prefetch();
+        }
     }
 
     /// Number of records.
@@ -121,6 +170,36 @@ impl Run {
         let at = self.lower_bound(key, bound);
         (at < self.len()).then(|| self.record(at)).filter(|record| record.key == key)
     }
+}
+
+/// Least significant byte first, over the bytes in which the prefixes differ at all.
+fn radix_sort(slots: &mut Vec<Slot>) {
+    let (mut all, mut any) = (u64::MAX, 0);
+    for slot in slots.iter() {
+        all &= slot.prefix;
+        any |= slot.prefix;
+    }
+    let differs = all ^ any;
+    let mut from = std::mem::take(slots);
+    let mut to = from.clone();
+    for shift in (0..u64::BITS).step_by(8).filter(|shift| differs >> shift & 0xff != 0) {
+        let digit = |slot: &Slot| (slot.prefix >> shift) as usize & 0xff;
+        let mut starts = [0_usize; 256];
+        for slot in &from {
+            starts[digit(slot)] += 1;
+        }
+        let mut start = 0;
+        for count in &mut starts {
+            start += std::mem::replace(count, start);
+        }
+        for slot in &from {
+            let place = &mut starts[digit(slot)];
+            to[*place] = *slot;
+            *place += 1;
+        }
+        std::mem::swap(&mut from, &mut to);
+    }
+    *slots = from;
 }
 
 fn shared_len(a: &[u8], b: &[u8], at_most: usize) -> usize {

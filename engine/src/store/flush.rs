@@ -83,7 +83,13 @@ impl Engine {
         let mut rule = KeepRule::new(&snapshots, &graves);
         let mut builder: Option<TableWriter> = None;
         let mut expiring: Vec<(u64, usize)> = Vec::new();
-        for index in 0..run.len() {
+        // With no reader but those to come, only the newest version of a key can be needed (C2).
+        let newest_only = snapshots.len() == 1;
+        let mut next = 0;
+        while next < run.len() {
+            let index = next;
+            run.prefetch_behind(index);
+            next = if newest_only { run.skip_older_versions(index) } else { index + 1 };
             let record = run.record(index);
             if !rule.keeps(record.key, record.seq) {
                 continue;
