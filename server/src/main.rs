@@ -6,6 +6,7 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
+use sexton_config::Config;
 use sexton_engine::{Engine, EngineOptions, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
 use std::collections::HashMap;
@@ -62,6 +63,20 @@ impl Options {
             }
         }
         Ok(Some(Self(options)))
+    }
+
+    /// The directives as lines of a configuration file.
+    fn lines(&self) -> Vec<u8> {
+        let mut lines = Vec::new();
+        for (name, words) in &self.0 {
+            lines.extend_from_slice(name.as_bytes());
+            for word in words {
+                lines.push(b' ');
+                lines.extend_from_slice(&sexton_config::syntax::quote(word.as_bytes()));
+            }
+            lines.push(b'\n');
+        }
+        lines
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -139,8 +154,9 @@ fn run(options: &Options) -> Result<(), String> {
     ));
     let databases = options.number("databases", 16)?;
     let server = Arc::new(Server::new(open_store(options, databases)?, databases));
-    for (name, words) in &options.0 {
-        server.config.note(name, words.join(" ").as_bytes());
+    match Config::from_text(&options.lines()) {
+        Ok(config) => server.config.replace(config),
+        Err(error) => log::warning(&format!("CONFIG shows defaults: {error}")),
     }
     if let Some(password) = options.text("requirepass") {
         server.auth.set_password(password.as_bytes());

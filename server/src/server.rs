@@ -108,8 +108,8 @@ impl Server {
 
     /// Path of the configuration file; empty when there is none.
     #[must_use]
-    pub fn config_file(&self) -> &str {
-        ""
+    pub fn config_file(&self) -> String {
+        self.config.file()
     }
 }
 

@@ -3,6 +3,7 @@
 use super::introspect::help;
 use super::{Binding, CommandError, CommandResult, Ctx, table};
 use crate::configuration;
+use sexton_config::SetBy;
 
 /// CONFIG and its subcommands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -17,17 +18,11 @@ pub(super) const COMMANDS: &[Binding] = &[
 
 /// `CONFIG GET pattern [pattern ...]`: each directive once, whatever patterns match it.
 fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let mut found: Vec<(String, Vec<u8>)> = Vec::new();
-    for pattern in ctx.args.from(2) {
-        for (name, text) in ctx.server.config.get(pattern) {
-            if found.iter().all(|(known, _)| *known != name) {
-                found.push((name, text));
-            }
-        }
-    }
+    let patterns: Vec<&[u8]> = ctx.args.from(2).collect();
+    let found = ctx.server.config.get(&patterns);
     ctx.out.map(found.len());
     for (name, text) in found {
-        ctx.out.bulk(name.as_bytes());
+        ctx.out.bulk(&name);
         ctx.out.bulk(&text);
     }
     Ok(())
@@ -49,11 +44,14 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             "ERR appendonly and appendfsync cannot be changed inside a transaction",
         ));
     }
+    let addr = &ctx.client.session.addr;
+    let local = addr.starts_with("127.") || addr.starts_with('/') || addr.starts_with("[::1]");
+    let by = SetBy { local, loading: false };
     let server = ctx.server;
     server
         .config
-        .set(&pairs, |name, text| configuration::apply(server, name, text))
-        .map_err(CommandError::from)?;
+        .set(&pairs, by, |name, text| configuration::apply(server, name, text))
+        .map_err(|error| CommandError::from(error.to_string()))?;
     ctx.out.ok();
     Ok(())
 }
