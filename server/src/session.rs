@@ -129,6 +129,12 @@ impl Session {
         self.last_active_ms.store(self.created.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
+    /// True for a connection from this machine: loopback or a unix socket.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        ["127.", "[::1]", "/"].iter().any(|start| self.addr.starts_with(start))
+    }
+
     /// Seconds since the last request.
     #[must_use]
     pub fn idle_s(&self) -> u64 {

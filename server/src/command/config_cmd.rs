@@ -44,9 +44,7 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             "ERR appendonly and appendfsync cannot be changed inside a transaction",
         ));
     }
-    let addr = &ctx.client.session.addr;
-    let local = addr.starts_with("127.") || addr.starts_with('/') || addr.starts_with("[::1]");
-    let by = SetBy { local, loading: false };
+    let by = SetBy { local: ctx.client.session.is_local(), loading: false };
     let server = ctx.server;
     server
         .config

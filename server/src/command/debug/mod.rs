@@ -36,7 +36,23 @@ const SUPPORTED: &[&str] = &[
     "SLEEP",
 ];
 
+/// `enable-debug-command`: yes, no, or local connections only.
+fn is_allowed(ctx: &Ctx<'_, '_>) -> bool {
+    match ctx.server.setting("enable-debug-command").as_str() {
+        "yes" => true,
+        "local" => ctx.client.session.is_local(),
+        _ => false,
+    }
+}
+
 fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if !is_allowed(ctx) {
+        return Err(CommandError::text(
+            "ERR DEBUG command not allowed. If the enable-debug-command option is set to \
+             \"local\", you can run it from a local connection, otherwise you need to set this \
+             option in the configuration file, and then restart the server.",
+        ));
+    }
     let args = ctx.args;
     let sub = args.get(1).to_ascii_lowercase();
     match (sub.as_slice(), args.len()) {
