@@ -1,5 +1,6 @@
 //! The configuration in effect: one value per row of the directive table.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use crate::directive::{Class, Directive};
@@ -83,19 +84,24 @@ impl Config {
     /// CONFIG GET: the names that match any of the patterns and their texts, each once. A pattern
     /// without `*`, `?` or `[` is a name; it is answered as typed and finds hidden ones too.
     pub fn get(&self, patterns: &[&[u8]]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+        let mut seen = HashSet::new();
+        let mut found = Vec::new();
+        let mut add = |name: &'static str, shown: &[u8], position: usize, row: &Directive| {
+            if let (true, Some(value)) = (seen.insert(name), self.values.get(position)) {
+                found.push((shown.to_vec(), value.get_text(&row.kind)));
+            }
+        };
         for &pattern in patterns {
-            let by_pattern = glob::is_pattern(pattern);
-            for (row, value) in table::all().zip(&self.values) {
+            if !glob::is_pattern(pattern) {
+                if let Some((position, row)) = table::find_row(pattern) {
+                    add(row.name_like(pattern), pattern, position, row);
+                }
+                continue;
+            }
+            for (position, row) in table::all().enumerate().filter(|(_, row)| !row.hidden) {
                 for name in [Some(row.name), row.alias].into_iter().flatten() {
-                    let name = name.as_bytes();
-                    let wanted = match by_pattern {
-                        true => !row.hidden && glob::matches(pattern, name, true),
-                        false => name.eq_ignore_ascii_case(pattern),
-                    };
-                    if wanted && !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
-                        let shown = if by_pattern { name } else { pattern };
-                        found.push((shown.to_vec(), value.get_text(&row.kind)));
+                    if glob::matches(pattern, name.as_bytes(), true) {
+                        add(name, name.as_bytes(), position, row);
                     }
                 }
             }
@@ -105,8 +111,7 @@ impl Config {
 
     /// The CONFIG GET text of one directive; `None` if there is no such name.
     pub fn text(&self, name: &str) -> Option<Vec<u8>> {
-        let position = table::position(name.as_bytes())?;
-        let row = table::all().nth(position)?;
+        let (position, row) = table::find_row(name.as_bytes())?;
         Some(self.values.get(position)?.get_text(&row.kind))
     }
 }

@@ -115,6 +115,12 @@ impl Directive {
         self
     }
 
+    /// The alias if that is what was typed, in any case; otherwise the name.
+    pub fn name_like(&self, typed: &[u8]) -> &'static str {
+        let alias = self.alias.filter(|alias| alias.as_bytes().eq_ignore_ascii_case(typed));
+        alias.unwrap_or(self.name)
+    }
+
     /// Whether the words of the line, or of CONFIG SET split at blanks, form one value.
     pub fn takes_many_words(&self) -> bool {
         self.kind.takes_many_words()

@@ -311,7 +311,9 @@ fn parse_percentiles(words: &[Vec<u8>]) -> Result<Value, String> {
     let mut percentiles = Vec::with_capacity(words.len());
     for word in words {
         let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
-        match number.filter(|number| !number.is_nan()) {
+        // A number too large for a double is not a number, "inf" is one (C: `strtod`'s ERANGE).
+        let overflows = |number: f64| number.is_infinite() && word.iter().any(u8::is_ascii_digit);
+        match number.filter(|number| !number.is_nan() && !overflows(*number)) {
             None => return Err("Invalid latency-tracking-info-percentiles parameters".into()),
             Some(number) if !(0.0..=100.0).contains(&number) => {
                 return Err("latency-tracking-info-percentiles parameters should sit between \

@@ -82,8 +82,7 @@ impl Config {
         for &(typed, _) in pairs {
             let (position, row) =
                 table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
-            let alias = row.alias.filter(|alias| alias.as_bytes().eq_ignore_ascii_case(typed));
-            let name = alias.unwrap_or(row.name);
+            let name = row.name_like(typed);
             let allowed = self.options.enable_protected_configs.allows(by.local);
             let reason = match row.mutability {
                 Mutability::Immutable => "can't set immutable config",

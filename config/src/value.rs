@@ -187,23 +187,21 @@ impl Value {
                 .iter()
                 .map(|point| (format!("{} {}", point.seconds, point.changes).into(), true))
                 .collect(),
+            // All classes or none: the lines of a file are replaced in this order.
             Value::OutputLimits(limits) => {
-                let defaults = match default {
-                    Value::OutputLimits(defaults) => *defaults,
-                    _ => OutputLimits::default(),
-                };
-                let line = |((class, limit), (_, default)): ((&str, &OutputLimit), (&str, _))| {
+                let line = |(class, limit): (&str, &OutputLimit)| {
                     let class = if class == "slave" { "replica" } else { class };
                     let hard = format_memory(limit.hard_bytes.into());
                     let soft = format_memory(limit.soft_bytes.into());
                     let text = format!("{class} {hard} {soft} {}", limit.soft_seconds);
-                    (text.into_bytes(), limit != default)
+                    (text.into_bytes(), changed)
                 };
-                limits.classes().into_iter().zip(defaults.classes()).map(line).collect()
+                limits.classes().into_iter().map(line).collect()
             }
             Value::Events(events) => vec![(quote(events.text(true).as_bytes()), changed)],
-            Value::Percentiles(values) if values.is_empty() => vec![(b"\"\"".to_vec(), true)],
-            Value::Percentiles(_) => vec![(self.get_text(kind), true)],
+            Value::Percentiles(values) if values.is_empty() => vec![(b"\"\"".to_vec(), changed)],
+            // Shortest decimals that are read back exactly; CONFIG GET's text has six.
+            Value::Percentiles(values) => vec![(join(values, f64::to_string).into(), changed)],
             Value::Words(_) if !changed => Vec::new(),
             Value::Words(words) if words.is_empty() => vec![(b"\"\"".to_vec(), true)],
             Value::Words(words) => vec![(file_words(words), true)],

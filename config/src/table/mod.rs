@@ -8,6 +8,9 @@ mod persistence;
 mod replication;
 mod system;
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 use crate::directive::Directive;
 use crate::kind::{Check, Kind};
 
@@ -31,10 +34,26 @@ pub fn all() -> impl Iterator<Item = &'static Directive> {
     GROUPS.into_iter().flatten()
 }
 
+/// Rows by position, and positions by name and alias.
+struct Index {
+    rows: Vec<&'static Directive>,
+    positions: HashMap<&'static [u8], usize>,
+}
+
+static INDEX: LazyLock<Index> = LazyLock::new(|| {
+    let rows: Vec<_> = all().collect();
+    let mut positions = HashMap::new();
+    for (position, row) in rows.iter().enumerate() {
+        for name in [Some(row.name), row.alias].into_iter().flatten() {
+            positions.insert(name.as_bytes(), position);
+        }
+    }
+    Index { rows, positions }
+});
+
 /// The position of a directive in [`all`], by name or alias in any case.
 pub fn position(name: &[u8]) -> Option<usize> {
-    let same = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
-    all().position(|directive| same(directive.name) || directive.alias.is_some_and(same))
+    INDEX.positions.get(name.to_ascii_lowercase().as_slice()).copied()
 }
 
 /// A directive by name or alias, in any case.
@@ -45,7 +64,7 @@ pub fn find(name: &[u8]) -> Option<&'static Directive> {
 /// [`position`] and [`find`] in one.
 pub fn find_row(name: &[u8]) -> Option<(usize, &'static Directive)> {
     let position = position(name)?;
-    all().nth(position).map(|row| (position, row))
+    INDEX.rows.get(position).map(|row| (position, *row))
 }
 
 const INT_MAX: i128 = i32::MAX as i128;

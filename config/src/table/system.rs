@@ -67,6 +67,9 @@ fn proc_title(template: &[u8]) -> Result<(), &'static str> {
     const WRONG: &str = "template format is invalid or contains unknown variables";
     const VARIABLES: [&[u8]; 6] =
         [b"title", b"listen-addr", b"server-mode", b"port", b"tls-port", b"unixsocket"];
+    if template.trim_ascii().is_empty() {
+        return Err(WRONG);
+    }
     let mut rest = template;
     while let Some(open) = rest.iter().position(|b| *b == b'{') {
         rest = &rest[open + 1..];

@@ -1,0 +1,172 @@
+//! Configuration files on disk: include, rewrite, errors of files.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use sexton_config::{Arguments, Config, ConfigError, SetBy};
+
+/// An empty directory of this test.
+fn directory(test: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("files-{test}"));
+    if path.exists() {
+        fs::remove_dir_all(&path).unwrap();
+    }
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+fn load(file: &Path) -> Result<Config, ConfigError> {
+    Config::load(&Arguments { file: Some(file.to_owned()), ..Arguments::default() })
+}
+
+fn set(config: &mut Config, name: &str, value: &str) {
+    config.set_many(&[(name.as_bytes(), value.as_bytes())], SetBy::default()).unwrap();
+}
+
+fn text(config: &Config, name: &str) -> String {
+    String::from_utf8(config.text(name).unwrap()).unwrap()
+}
+
+#[test]
+fn command_line_follows_the_file() {
+    let file = directory("arguments").join("a.conf");
+    fs::write(&file, "port 1\nhz 20\n").unwrap();
+    let lines = Some(b"port \"2\" \nbogus \"1\" ".to_vec());
+    let arguments = Arguments { file: Some(file.clone()), lines, stdin: false };
+    let error = Config::load(&arguments).unwrap_err().to_string();
+    assert!(error.contains("at line 5\n>>> 'bogus \"1\"'"), "{error}");
+
+    let arguments = Arguments { lines: Some(b"port \"2\" ".to_vec()), ..arguments };
+    let config = Config::load(&arguments).unwrap();
+    assert_eq!((config.options().port, config.options().hz), (2, 20));
+    assert_eq!(config.path(), Some(file.as_path()));
+}
+
+#[test]
+fn missing_file_is_named_with_its_absolute_path() {
+    let file = directory("missing").join("none.conf");
+    let error = load(&file).unwrap_err();
+    let expected = format!(
+        "Fatal error, can't open config file '{}': No such file or directory",
+        file.display()
+    );
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn included_files_are_read_in_place_and_in_order() {
+    let dir = directory("include");
+    fs::create_dir(dir.join("conf.d")).unwrap();
+    fs::write(dir.join("conf.d/10.conf"), "hz 30\ntimeout 3\n").unwrap();
+    fs::write(dir.join("conf.d/20.conf"), "hz 40\n").unwrap();
+    fs::write(dir.join("conf.d/.hidden.conf"), "hz 50\n").unwrap();
+    let main = format!("hz 20\ninclude {0}/conf.d/*.conf\ninclude {0}/no*.conf\n", dir.display());
+    fs::write(dir.join("a.conf"), main).unwrap();
+    let config = load(&dir.join("a.conf")).unwrap();
+    assert_eq!((config.options().hz, config.options().timeout_seconds), (40, 3));
+
+    fs::write(dir.join("conf.d/20.conf"), "hz 1\nhz x\n").unwrap();
+    let error = load(&dir.join("a.conf")).unwrap_err().to_string();
+    assert!(error.contains("20.conf', at line 2\n>>> 'hz x'"), "{error}");
+
+    fs::write(dir.join("a.conf"), format!("include {}/none.conf\n", dir.display())).unwrap();
+    assert!(matches!(load(&dir.join("a.conf")), Err(ConfigError::Open { .. })));
+}
+
+#[test]
+fn endless_include_is_refused() {
+    let dir = directory("endless");
+    let line = format!("include {}\n", dir.join("a.conf").display());
+    fs::write(dir.join("a.conf"), &line).unwrap();
+    let error = load(&dir.join("a.conf")).unwrap_err().to_string();
+    assert!(error.contains("include is nested more than 16 deep"), "{error}");
+
+    // Twice the same file at every level would be two to the power of the depth.
+    let leaf = dir.join("leaf.conf");
+    fs::write(&leaf, "hz 5\n").unwrap();
+    let line = format!("include {}\n", leaf.display());
+    fs::write(dir.join("a.conf"), line.repeat(2000)).unwrap();
+    let error = load(&dir.join("a.conf")).unwrap_err().to_string();
+    assert!(error.contains("at line 1025\n"), "{error}");
+}
+
+#[test]
+fn rewrite_keeps_comments_order_and_mode() {
+    let dir = directory("rewrite");
+    let file = dir.join("a.conf");
+    let old = "# head\nhz 10\n\n  # before\nslave-priority 100\nsave 900 1\nsave 300 10\n\n\
+               frobnicate yes\nrename-command KEYS \"\"\nuser ann on\ntimeout 5\n# end\n";
+    // The unknown line would not load, so it comes after loading.
+    fs::write(&file, old.replace("frobnicate yes\n", "")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut config = load(&file).unwrap();
+    fs::write(&file, old).unwrap();
+    set(&mut config, "hz", "20");
+    set(&mut config, "save", "5 1");
+    set(&mut config, "maxmemory", "3mb");
+    set(&mut config, "requirepass", "a \"b\"\n");
+    config.rewrite(Some(&[b"user default on nopass".to_vec(), b"user bob off".to_vec()])).unwrap();
+
+    let dir_line = format!("dir \"{}\"\n", config.options().dir.display());
+    let expected = "# head\nhz 20\n\n# before\nreplica-priority 100\nsave 5 1\n\n\
+                    # ??? frobnicate yes\nrename-command KEYS \"\"\nuser default on nopass\n\
+                    timeout 5\n# end\n# Generated by CONFIG REWRITE\n";
+    let rewritten = fs::read_to_string(&file).unwrap();
+    let (head, tail) = rewritten.split_at(expected.len());
+    assert_eq!(head, expected);
+    let mut tail: Vec<&str> = tail.split_inclusive('\n').collect();
+    tail.sort_unstable();
+    let mut wanted = vec![
+        dir_line.as_str(),
+        "maxmemory 3mb\n",
+        "requirepass \"a \\\"b\\\"\\n\"\n",
+        "user bob off\n",
+    ];
+    wanted.sort_unstable();
+    assert_eq!(tail, wanted);
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    let names: Vec<_> = fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names, ["a.conf"], "no temporary file is left");
+
+    let again = load(&file).unwrap();
+    assert_eq!(again.get(&[b"*"]), config.get(&[b"*"]));
+    again.rewrite(None).unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), rewritten, "a second rewrite changes nothing");
+}
+
+#[test]
+fn rewrite_goes_through_a_symbolic_link() {
+    let dir = directory("link");
+    fs::write(dir.join("real.conf"), "hz 10\n").unwrap();
+    std::os::unix::fs::symlink(dir.join("real.conf"), dir.join("link.conf")).unwrap();
+    let mut config = load(&dir.join("link.conf")).unwrap();
+    set(&mut config, "hz", "20");
+    config.rewrite(None).unwrap();
+    assert!(dir.join("link.conf").is_symlink());
+    assert!(fs::read_to_string(dir.join("real.conf")).unwrap().starts_with("hz 20\n"));
+}
+
+#[test]
+fn rewrite_errors() {
+    let error = Config::default().rewrite(None).unwrap_err();
+    assert_eq!(error.to_string(), "ERR The server is running without a config file");
+
+    let dir = directory("errors");
+    fs::write(dir.join("a.conf"), "hz 10\n").unwrap();
+    let config = load(&dir.join("a.conf")).unwrap();
+    fs::remove_dir_all(&dir).unwrap();
+    let error = config.rewrite(None).unwrap_err().to_string();
+    assert!(error.starts_with("ERR Rewriting config file"), "{error}");
+    assert!(error.contains("No such file"), "{error}");
+}
+
+#[test]
+fn rewrite_creates_a_file_that_was_deleted() {
+    let file = directory("deleted").join("a.conf");
+    fs::write(&file, "timeout 9\n").unwrap();
+    let config = load(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    config.rewrite(None).unwrap();
+    assert_eq!(text(&load(&file).unwrap(), "timeout"), "9");
+}
