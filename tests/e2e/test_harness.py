@@ -5,7 +5,7 @@ import unittest
 from crash_loop import Model, Writer, matching_prefixes
 from differential import episode
 from differential.compare import TransactionTags, same
-from differential.grammar import EXACT, FAR_MS, MILLIS, SECONDS, SHAPE, UNORDERED, Grammar, Step
+from differential.grammar import EXACT, FAR_MS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Grammar, Step
 from harness.resp import Incomplete, ProtocolError, encode, parse
 
 
@@ -50,6 +50,11 @@ class Rules(unittest.TestCase):
         self.assertFalse(same(MILLIS, node(b":100000\r\n"), node(b":90000\r\n")))
         self.assertFalse(same(SECONDS, node(b":-1\r\n"), node(b":-2\r\n")))
         self.assertFalse(same(MILLIS, node(b":%d\r\n" % (FAR_MS[0] + 1)), node(b":%d\r\n" % FAR_MS[0])))
+
+    def test_superset(self):
+        more, less = node(b"*2\r\n+a\r\n+b\r\n"), node(b"*1\r\n+b\r\n")
+        self.assertTrue(same(SUPERSET, more, less))
+        self.assertFalse(same(SUPERSET, less, more))
 
     def test_shape_tells_nil_from_value(self):
         self.assertTrue(same(SHAPE, node(b"$1\r\na\r\n"), node(b"$1\r\nb\r\n")))

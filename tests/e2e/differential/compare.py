@@ -1,6 +1,6 @@
 """When are two replies equal? Byte for byte, unless the command's nature forbids it."""
 
-from .grammar import EXACT, FAR_MS, FAR_SECONDS, MAP_KEYS, MILLIS, SECONDS, SHAPE, UNORDERED
+from .grammar import EXACT, FAR_MS, FAR_SECONDS, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED
 
 #: The servers handle a request a moment apart; this much may show in a remaining life.
 TOLERANCE_MS = 500
@@ -25,6 +25,8 @@ def same(tag, ours, theirs):
     if tag == MAP_KEYS:
         mine, others = ours.items or [], theirs.items or []
         return [n.raw for n in mine[::2]] == [n.raw for n in others[::2]]
+    if tag == SUPERSET:
+        return {n.raw for n in theirs.items or []} <= {n.raw for n in ours.items or []}
     if tag == SHAPE:
         if (ours.items is None) != (theirs.items is None):
             return False

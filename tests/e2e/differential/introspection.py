@@ -1,41 +1,73 @@
-"""COMMAND INFO and COMMAND DOCS of every command both servers have.
+"""COMMAND INFO and COMMAND DOCS of every command and subcommand both servers have.
 
 Clients and redis-cli build help, completion and cluster routing from these; they are compared
-without regard to the order inside sets and maps.
+without regard to the order inside sets and maps. What only one server has is named and not
+compared: it is a command not built yet, or one that Redis 7.0 does not have.
 """
 
+FIELDS = ["name", "arity", "flags", "first", "last", "step", "acl", "tips", "key-specs"]
 
-def differing_fields(ours, theirs):
-    """Names of the top-level fields of a COMMAND INFO row that differ."""
-    names = ["name", "arity", "flags", "first", "last", "step", "acl", "tips", "key-specs", "subcommands"]
-    if ours.items is None or theirs.items is None:
-        return ["row"]
-    if len(ours.items) != len(theirs.items):
-        return [f"{len(ours.items)} fields for {len(theirs.items)}"]
-    return [
-        names[i] if i < len(names) else str(i)
-        for i, (a, b) in enumerate(zip(ours.items, theirs.items))
-        if a.canonical() != b.canonical()
-    ]
+
+def info_rows(connection, name):
+    """COMMAND INFO of a command and its subcommands: {full name: fields without subcommands}."""
+    row = connection.node("COMMAND", "INFO", name).items[0]
+    if row.items is None:
+        return {name: None}
+    rows = {name: row.items[: len(FIELDS)]}
+    for sub in row.items[len(FIELDS)].items:
+        rows[sub.items[0].value.decode().lower()] = sub.items[: len(FIELDS)]
+    return rows
+
+
+def docs_rows(connection, name):
+    """COMMAND DOCS alike: {full name: {field: canonical value}}."""
+    reply = connection.node("COMMAND", "DOCS", name)
+    if not reply.items:
+        return {name: None}
+    rows = {}
+    fields = dict(zip((n.value.decode() for n in reply.items[1].items[::2]), reply.items[1].items[1::2]))
+    subcommands = fields.pop("subcommands", None)
+    rows[name] = {k: v.canonical() for k, v in fields.items()}
+    if subcommands is not None:
+        for sub, docs in zip(subcommands.items[::2], subcommands.items[1::2]):
+            pairs = zip((n.value.decode() for n in docs.items[::2]), docs.items[1::2])
+            rows[sub.value.decode().lower()] = {k: v.canonical() for k, v in pairs}
+    return rows
+
+
+def differing_info(ours, theirs):
+    if ours is None or theirs is None:
+        return [] if ours is theirs else ["row"]
+    return [name for name, a, b in zip(FIELDS, ours, theirs) if a.canonical() != b.canonical()]
+
+
+def differing_docs(ours, theirs):
+    if ours is None or theirs is None:
+        return [] if ours is theirs else ["row"]
+    return [name for name in sorted(ours.keys() | theirs.keys()) if ours.get(name) != theirs.get(name)]
 
 
 def compare_command_table(subject, reference, commands):
-    """Prints what differs; returns the number of commands with a difference."""
+    """Prints what differs; returns the number of commands and subcommands with a difference."""
     ours, theirs = subject.connect(), reference.connect()
-    wrong = {}
-    for name in commands:
-        if "|" in name:
-            continue
-        a, b = ours.node("COMMAND", "INFO", name), theirs.node("COMMAND", "INFO", name)
-        if a.canonical() != b.canonical():
-            fields = differing_fields(a.items[0], b.items[0]) if a.items else ["reply"]
-            wrong.setdefault(name, []).append("INFO " + ",".join(fields))
-        a, b = ours.node("COMMAND", "DOCS", name), theirs.node("COMMAND", "DOCS", name)
-        if a.canonical() != b.canonical():
-            wrong.setdefault(name, []).append("DOCS")
+    wrong, compared, only_theirs, only_ours = {}, 0, set(), set()
+    for name in (c for c in commands if "|" not in c):
+        for what, rows, differing in (("INFO", info_rows, differing_info), ("DOCS", docs_rows, differing_docs)):
+            a, b = rows(ours, name), rows(theirs, name)
+            only_theirs |= b.keys() - a.keys()
+            only_ours |= a.keys() - b.keys()
+            for row in a.keys() & b.keys():
+                compared += 1
+                fields = differing(a[row], b[row])
+                if fields:
+                    wrong.setdefault(row, []).append(f"{what} {','.join(fields)}")
     for name, what in sorted(wrong.items()):
         print(f"command table differs: {name}: {'; '.join(what)}")
-    print(f"command table: {len(commands)} compared, {len(wrong)} differ")
+    if only_theirs:
+        print("subcommands not built:", ", ".join(sorted(only_theirs)))
+    if only_ours:
+        print("subcommands beyond the reference:", ", ".join(sorted(only_ours)))
+    print(f"command table: {compared} entries compared, {len(wrong)} differ")
     ours.close()
     theirs.close()
     return len(wrong)
