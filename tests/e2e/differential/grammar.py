@@ -409,7 +409,8 @@ class Grammar:
         if step.kind != "cmd":
             return step
         name = step.args[0].upper()
-        stateful = name in (b"MULTI", b"EXEC", b"DISCARD", b"RESET", b"HELLO", b"SELECT")
+        # SCAN without its wrong option is a page, and the order of a page is nobody's promise.
+        stateful = name in (b"SCAN", b"MULTI", b"EXEC", b"DISCARD", b"RESET", b"HELLO", b"SELECT")
         if self.chance(2) and not stateful and step.tag == EXACT:
             # COMMAND alone lists everything, what a server lacks included.
             droppable = len(step.args) > (2 if name == b"COMMAND" else 1)
