@@ -383,6 +383,34 @@ fn graves_are_forgotten_when_the_dead_are_gone() {
 }
 
 #[test]
+fn a_transaction_sees_its_own_delete_of_a_key_on_a_device() {
+    let dir = TempDir::new("own-delete");
+    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let put = Op::Put(0, b"k".to_vec(), Meta::default(), b"old".to_vec());
+    run(&engine, &put);
+    engine.flush_now().expect("flush");
+    engine.close().expect("close");
+    let engine = open(&dir.0, SyncPolicy::EverySec);
+    assert!(get(&engine, 0, b"k").is_none_or(|(_, value)| value == b"old"));
+    let pin = load(&engine, 0, b"k");
+    let key = key(&engine, 0, b"k");
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    assert!(tx.delete(key));
+    assert!(matches!(tx.find(key), Found::Absent), "its grave opens with the commit");
+    assert!(!tx.delete(key));
+    tx.put(key, Meta::default(), b"new");
+    assert!(tx.delete(key));
+    tx.put(key, Meta::default(), b"newer");
+    tx.log(0, &Op::Delete(0, b"k".to_vec()).encode());
+    assert_eq!(tx.commit().operations, 4);
+    drop(pin);
+    assert_eq!(get(&engine, 0, b"k"), Some((Meta::default(), b"newer".to_vec())));
+    assert_eq!(engine.count(0).expect("count"), 1);
+    engine.abandon();
+}
+
+#[test]
 fn a_scan_sees_one_instant() {
     let dir = TempDir::new("scan");
     let engine = open(&dir.0, SyncPolicy::EverySec);

@@ -13,6 +13,7 @@ use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot};
 use crate::memtable;
 use parking_lot::MutexGuard;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 /// An entry found in memory, valid while its latch is held.
@@ -85,6 +86,10 @@ struct Operation {
 pub struct TxBuf {
     records: Vec<u8>,
     operations: Vec<Operation>,
+    /// Hash of a key -> its last operation among the first `indexed` ones; filled when a read misses.
+    last_operation: HashMap<u64, usize>,
+    indexed: usize,
+    deletes: usize,
     unresolved: Vec<(usize, Unresolved)>,
     log: Vec<u8>,
     /// Database of the first logged command, and the one selected at the end of `log`.
@@ -98,7 +103,7 @@ const BUF_KEEP_BYTES: usize = 1 << 20;
 impl TxBuf {
     fn reset(&mut self) {
         self.records.clear();
-        self.operations.clear();
+        self.forget_operations();
         self.unresolved.clear();
         self.log.clear();
         self.log_dbs = None;
@@ -107,6 +112,39 @@ impl TxBuf {
                 *buf = Vec::new();
             }
         }
+    }
+
+    fn forget_operations(&mut self) {
+        self.operations.clear();
+        self.last_operation.clear();
+        self.indexed = 0;
+        self.deletes = 0;
+    }
+
+    /// True when the last staged operation on this engine key is a delete. Its grave opens with the
+    /// commit only, so until then neither cemetery nor tree know that the key is dead.
+    fn is_deleted(&mut self, hash: u64, head: &[u8], key: &[u8]) -> bool {
+        for (i, operation) in self.operations.iter().enumerate().skip(self.indexed) {
+            self.last_operation.insert(operation.hash, i);
+        }
+        self.indexed = self.operations.len();
+        let Some(&last) = self.last_operation.get(&hash) else { return false };
+        // Going back from the last one with this hash is needed only for keys that share it.
+        self.operations[..=last]
+            .iter()
+            .rev()
+            .filter(|operation| operation.hash == hash)
+            .find_map(|operation| match operation.staged {
+                Staged::Delete { at, len } => {
+                    let staged = &self.records[at..at + len];
+                    (staged.strip_prefix(head) == Some(key)).then_some(true)
+                }
+                Staged::Put { at, len, key_len } => {
+                    let staged = &self.records[at..at + len][memtable::HEADER_BYTES..][..key_len];
+                    (staged.strip_prefix(head) == Some(key)).then_some(false)
+                }
+            })
+            .unwrap_or(false)
     }
 }
 
@@ -190,15 +228,28 @@ impl<'e> Tx<'e> {
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
-        let shard = self.shard(key.hash);
-        if shard.table.find(key).is_none() {
+        if self.shard(key.hash).table.find(key).is_none() {
+            if self.has_deleted(key) {
+                return Found::Absent;
+            }
+            let shard = self.shard(key.hash);
             match engine.look_beyond_table(shard, key) {
                 cold::Beyond::Filled => {}
                 cold::Beyond::Absent => return Found::Absent,
                 cold::Beyond::Cold => return Found::Cold,
             }
         }
+        let shard = self.shard(key.hash);
         shard.table.find(key).map_or(Found::Absent, |entry| Found::Live(Entry(entry)))
+    }
+
+    /// True when this transaction has deleted the key and not written it since.
+    fn has_deleted(&mut self, key: Key<'_>) -> bool {
+        if self.buf.deletes == 0 {
+            return false;
+        }
+        let head = namespace::head(self.engine.inner().namespaces.id_of(key.slot));
+        self.buf.is_deleted(key.hash, &head, key.bytes)
     }
 
     /// Sets the 24-bit access field of an entry in memory.
@@ -215,7 +266,13 @@ impl<'e> Tx<'e> {
         let mut unresolved = false;
         let mut expired_before = upsert.was_expiring;
         if !upsert.existed {
-            match engine.existence_beyond_table(shard, key) {
+            let beyond = if self.has_deleted(key) {
+                cold::Existence::No
+            } else {
+                engine.existence_beyond_table(self.shard(key.hash), key)
+            };
+            let shard = self.shard(key.hash);
+            match beyond {
                 cold::Existence::No => shard.count_mut(key.slot).keys += 1,
                 cold::Existence::Yes(meta) => expired_before = meta.expire_at_ms != 0,
                 cold::Existence::Maybe => {
@@ -225,6 +282,7 @@ impl<'e> Tx<'e> {
             }
         }
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(expired_before);
+        let shard = self.shard(key.hash);
         shard.count_mut(key.slot).expires += expires;
         shard.loads.overtake(key);
         if meta.expire_at_ms != 0 {
@@ -284,6 +342,7 @@ impl<'e> Tx<'e> {
         self.buf.records.extend_from_slice(&namespace::head(namespace));
         self.buf.records.extend_from_slice(key.bytes);
         let len = self.buf.records.len() - at;
+        self.buf.deletes += 1;
         let staged = Staged::Delete { at, len };
         self.buf.operations.push(Operation { hash: key.hash, staged });
         self.operations += 1;
@@ -459,7 +518,7 @@ impl<'e> Tx<'e> {
             inner.note_write(hash, seq);
         }
         self.buf.operations = operations;
-        self.buf.operations.clear();
+        self.buf.forget_operations();
         self.buf.records = records;
         self.buf.records.clear();
         for (index, mut item) in std::mem::take(&mut self.buf.unresolved) {
