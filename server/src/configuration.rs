@@ -74,6 +74,23 @@ impl Configuration {
     }
 }
 
+/// Makes the configuration that the server was started with the live one, and effective.
+///
+/// # Errors
+/// A directive whose value cannot be used.
+pub fn start(server: &Server, config: Config) -> Result<(), String> {
+    let everything = config.get(&[b"*"]);
+    server.config.replace(config);
+    for (name, text) in everything {
+        let name = String::from_utf8_lossy(&name);
+        // The store was opened with its policy, and with its bound.
+        if !matches!(&*name, "appendonly" | "appendfsync") {
+            apply(server, &name, &text).map_err(|reason| format!("{name}: {reason}"))?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes a directive effective in the running server: the one place where CONFIG SET acts.
 ///
 /// # Errors

@@ -6,30 +6,40 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton_config::Config;
+use sexton_config::choice::{AppendFsync, Compression, LogLevel};
+use sexton_config::{Config, Invocation, Options};
 use sexton_engine::{Engine, EngineOptions, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let options = match Options::from_args(std::env::args().skip(1)) {
-        Ok(Some(options)) => options,
-        Ok(None) => return ExitCode::SUCCESS,
-        Err(text) => {
-            eprintln!("{text}");
+    let arguments = match Invocation::parse(std::env::args_os().skip(1)) {
+        Invocation::Version => {
+            println!("Sexton server v={} malloc=jemalloc bits=64", env!("CARGO_PKG_VERSION"));
+            return ExitCode::SUCCESS;
+        }
+        Invocation::Help => {
+            eprint!("{USAGE}");
+            return ExitCode::FAILURE;
+        }
+        Invocation::Serve(arguments) => arguments,
+    };
+    let config = match Config::load(&arguments) {
+        Ok(config) => config,
+        Err(error) => {
+            eprintln!("{error}");
             return ExitCode::FAILURE;
         }
     };
-    match run(&options) {
+    match run(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             log::warning(&text);
@@ -38,113 +48,54 @@ fn main() -> ExitCode {
     }
 }
 
-/// Directives of the command line, until the configuration crate reads them.
-struct Options(HashMap<String, Vec<String>>);
+/// Printed for `--help`, with exit code 1 as redis-server does.
+const USAGE: &str = "\
+Usage: sexton-server [/path/to/sexton.conf] [options] [-]
+       sexton-server - (read config from stdin)
+       sexton-server -v or --version
+       sexton-server -h or --help
 
-impl Options {
-    fn from_args(args: impl Iterator<Item = String>) -> Result<Option<Self>, String> {
-        let mut options = HashMap::new();
-        let mut values: Option<&mut Vec<String>> = None;
-        for arg in args {
-            match arg.strip_prefix("--") {
-                Some("version") => {
-                    println!("Sexton server v={} bits=64", env!("CARGO_PKG_VERSION"));
-                    return Ok(None);
-                }
-                Some("help") => {
-                    println!("Usage: sexton-server [--directive value]...");
-                    return Ok(None);
-                }
-                Some(name) => values = Some(options.entry(name.to_ascii_lowercase()).or_default()),
-                None => match &mut values {
-                    Some(values) => values.push(arg),
-                    None => return Err(format!("'{arg}': configuration files are not read yet")),
-                },
-            }
-        }
-        Ok(Some(Self(options)))
-    }
+Examples:
+       sexton-server (run the server with default conf)
+       echo 'maxmemory 128mb' | sexton-server -
+       sexton-server /etc/sexton/6379.conf
+       sexton-server --port 7777
+       sexton-server /etc/sexton.conf --loglevel verbose -
+";
 
-    /// The directives as lines of a configuration file.
-    fn lines(&self) -> Vec<u8> {
-        let mut lines = Vec::new();
-        for (name, words) in &self.0 {
-            lines.extend_from_slice(name.as_bytes());
-            for word in words {
-                lines.push(b' ');
-                lines.extend_from_slice(&sexton_config::syntax::quote(word.as_bytes()));
-            }
-            lines.push(b'\n');
-        }
-        lines
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(|values| values.first()).map(String::as_str)
-    }
-
-    fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Result<T, String> {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        text.parse().map_err(|_| format!("*** FATAL CONFIG ERROR: bad value for '{name}': {text}"))
+fn endpoints(options: &Options) -> Endpoints {
+    let text = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
+    Endpoints {
+        bind: options.bind.iter().map(text).collect(),
+        port: options.port,
+        unix_socket: options.unixsocket.clone(),
+        unix_socket_mode: (options.unixsocketperm != 0).then_some(options.unixsocketperm),
+        backlog: i32::try_from(options.tcp_backlog).unwrap_or(i32::MAX),
     }
 }
 
-impl Options {
-    /// A number of bytes with Redis' units (`1k` = 1000, `1kb` = 1024...).
-    fn bytes(&self, name: &str, default: u64) -> Result<u64, String> {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        let lower = text.to_ascii_lowercase();
-        let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-        let unit = match &lower[digits.len()..] {
-            "" | "b" => 1,
-            "k" => 1000,
-            "kb" => 1 << 10,
-            "m" => 1_000_000,
-            "mb" => 1 << 20,
-            "g" => 1_000_000_000,
-            "gb" => 1 << 30,
-            _ => 0,
-        };
-        let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-        bytes
-            .filter(|_| unit != 0)
-            .ok_or_else(|| format!("*** FATAL CONFIG ERROR: bad value for '{name}': {text}"))
-    }
-}
-
-fn endpoints(options: &Options) -> Result<Endpoints, String> {
-    let bind = match options.0.get("bind") {
-        Some(names) => {
-            names.iter().flat_map(|names| names.split_whitespace()).map(str::to_owned).collect()
-        }
-        None => vec!["*".to_owned(), "-::*".to_owned()],
+/// Log file and level, the data directory: what must stand before anything else is said or done.
+fn prepare(config: &Config) -> Result<(), String> {
+    let options = config.options();
+    let level = match options.loglevel {
+        LogLevel::Debug => "debug",
+        LogLevel::Verbose => "verbose",
+        LogLevel::Notice => "notice",
+        LogLevel::Warning => "warning",
     };
-    let mode = options
-        .text("unixsocketperm")
-        .map(|text| u32::from_str_radix(text, 8))
-        .transpose()
-        .map_err(|_| "*** FATAL CONFIG ERROR: bad value for 'unixsocketperm'".to_owned())?;
-    Ok(Endpoints {
-        bind,
-        port: options.number("port", 6379)?,
-        unix_socket: options.text("unixsocket").filter(|path| !path.is_empty()).map(PathBuf::from),
-        unix_socket_mode: mode,
-        backlog: options.number("tcp-backlog", 511)?,
-    })
-}
-
-fn run(options: &Options) -> Result<(), String> {
-    if let Some(dir) = options.text("dir") {
-        std::env::set_current_dir(dir)
-            .map_err(|error| format!("Can't chdir to '{dir}': {error}"))?;
-    }
-    if let Some(level) = options.text("loglevel").and_then(log::Level::named) {
+    if let Some(level) = log::Level::named(level) {
         log::set_level(level);
     }
-    if let Some(path) = options.text("logfile").filter(|path| !path.is_empty()) {
-        log::set_file(Path::new(path)).map_err(|error| format!("{path}: {error}"))?;
+    if !options.logfile.as_os_str().is_empty() {
+        log::set_file(&options.logfile)
+            .map_err(|error| format!("Can't open the log file: {error}"))?;
     }
-    if options.text("daemonize") == Some("yes") {
+    let dir = options.dir.display();
+    std::fs::create_dir_all(&options.dir)
+        .map_err(|error| format!("Can't create the directory '{dir}': {error}"))?;
+    std::env::set_current_dir(&options.dir)
+        .map_err(|error| format!("Can't chdir to '{dir}': {error}"))?;
+    if options.daemonize {
         return Err("daemonize yes is not supported: let a service manager run the server".into());
     }
     log::notice(&format!(
@@ -152,38 +103,33 @@ fn run(options: &Options) -> Result<(), String> {
         env!("CARGO_PKG_VERSION"),
         std::process::id()
     ));
-    let databases = options.number("databases", 16)?;
-    let server = Arc::new(Server::new(open_store(options, databases)?, databases));
-    match Config::from_text(&options.lines()) {
-        Ok(config) => server.config.replace(config),
-        Err(error) => log::warning(&format!("CONFIG shows defaults: {error}")),
+    for name in config.without_effect() {
+        log::warning(&format!("Directive '{name}' is accepted and has no effect here"));
     }
-    if let Some(password) = options.text("requirepass") {
-        server.auth.set_password(password.as_bytes());
-    }
-    let settings = &server.settings;
-    settings.protected_mode.store(options.text("protected-mode") != Some("no"), Ordering::Relaxed);
-    let clients_max = options.number("maxclients", 10_000)?;
-    let clients_max = raise_descriptor_limit(clients_max)?;
-    settings.clients_max.store(clients_max, Ordering::Relaxed);
-    settings.idle_timeout_s.store(options.number("timeout", 0)?, Ordering::Relaxed);
-    settings.keepalive_s.store(options.number("tcp-keepalive", 300)?, Ordering::Relaxed);
+    Ok(())
+}
+
+fn run(config: Config) -> Result<(), String> {
+    prepare(&config)?;
+    let options = config.options().clone();
+    let server = Arc::new(Server::new(open_store(&options)?, options.databases));
+    sexton::configuration::start(&server, config)?;
+    let clients_max = raise_descriptor_limit(options.maxclients as u64)?;
+    server.settings.clients_max.store(clients_max, Ordering::Relaxed);
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("Cannot make the event loop: {error}"))?;
-    let endpoints = endpoints(options)?;
     let _entered = runtime.enter();
-    let listeners = Listeners::bind(&endpoints).map_err(|error| {
+    let listeners = Listeners::bind(&endpoints(&options)).map_err(|error| {
         log::warning(&format!("Warning: Could not create server TCP listening socket {error}"));
-        "Failed listening on port, aborting.".replace("port", &format!("port {}", endpoints.port))
+        format!("Failed listening on port {}, aborting.", options.port)
     })?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = options.number("worker-threads", cores.saturating_sub(1).max(1))?;
-    let workers = Workers::start(&server, threads)
+    let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
-    let pid_file = options.text("pidfile").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let pid_file = options.pidfile.clone();
     if let Some(path) = &pid_file
         && let Err(error) = std::fs::write(path, format!("{}\n", std::process::id()))
     {
@@ -232,20 +178,34 @@ fn run(options: &Options) -> Result<(), String> {
 }
 
 /// Opens the store in the working directory and replays its log.
-fn open_store(options: &Options, databases: usize) -> Result<Engine, String> {
-    let sync_policy = match (options.text("appendonly"), options.text("appendfsync")) {
-        (Some("no"), _) => SyncPolicy::Off,
-        (_, Some("always")) => SyncPolicy::Always,
-        (_, Some("no")) => SyncPolicy::No,
-        _ => SyncPolicy::EverySec,
-    };
-    let started = Instant::now();
+fn open_store(options: &Options) -> Result<Engine, String> {
     let mut engine_options = EngineOptions::new(Arc::new(DiskStorage), PathBuf::from("."));
-    engine_options.databases = databases;
-    engine_options.sync_policy = sync_policy;
-    engine_options.memory_bound_bytes = options.bytes("maxmemory", 0)?;
+    engine_options.databases = options.databases;
+    engine_options.sync_policy = match (options.appendonly, options.appendfsync) {
+        (false, _) => SyncPolicy::Off,
+        (true, AppendFsync::Always) => SyncPolicy::Always,
+        (true, AppendFsync::No) => SyncPolicy::No,
+        (true, AppendFsync::EverySecond) => SyncPolicy::EverySec,
+    };
+    engine_options.log_dir_name = options.appenddirname.display().to_string();
+    engine_options.log_file_name = options.appendfilename.display().to_string();
+    engine_options.memory_bound_bytes = options.maxmemory_bytes;
+    engine_options.memtable_bytes = options.effective_memtable_bytes();
+    engine_options.block_cache_bytes = options.block_cache_bytes as usize;
+    engine_options.compress = options.compression_bottom == Compression::Lz4;
+    engine_options.cold_read_threads = options.cold_read_threads;
+    engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;
+    let started = Instant::now();
+    let databases = options.databases;
     let mut replay: Option<(Server, Client, Executor)> = None;
+    let mut told = Instant::now();
     let (engine, report) = Engine::open(engine_options, &mut |engine, group| {
+        if told.elapsed() > PROGRESS_EVERY {
+            told = Instant::now();
+            let (read, all) = group.progress;
+            let percent = read * 100 / all.max(1);
+            log::notice(&format!("Replaying the append only file: {percent} % of {all} bytes"));
+        }
         let (server, client, executor) = replay.get_or_insert_with(|| {
             let server = Server::new(engine.clone(), databases);
             (server, Client::default(), Executor::default())
@@ -254,7 +214,7 @@ fn open_store(options: &Options, databases: usize) -> Result<Engine, String> {
     })
     .map_err(|error| format!("Cannot open the store: {error}"))?;
     if let Some((file, bytes)) = &report.torn {
-        log::warning(&format!("{file}: cut {bytes} bytes of a command that was written in part"));
+        log::warning(&format!("{file}: cut {bytes} bytes of a group that was written in part"));
     }
     log::notice(&format!(
         "DB loaded from append only file: {:.3} seconds",
@@ -262,6 +222,9 @@ fn open_store(options: &Options, databases: usize) -> Result<Engine, String> {
     ));
     Ok(engine)
 }
+
+/// Time between two lines about the progress of a replay.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// Resolves at SIGTERM or SIGINT. SIGHUP is ignored, as is SIGPIPE by Rust's runtime.
 async fn wait_for_signal() -> Result<(), String> {
