@@ -146,6 +146,7 @@ pub fn apply(server: &Server, name: &str, text: &[u8]) -> Result<(), String> {
             let bytes = unsigned(1 << 20, i64::MAX)?;
             settings.query_buffer_max_bytes.store(bytes, Ordering::Relaxed);
         }
+        "client-output-buffer-limit" => settings.output_limit.set_from("normal", text)?,
         "proto-max-bulk-len" => {
             settings.bulk_max_bytes.store(unsigned(1 << 20, i64::MAX)?, Ordering::Relaxed);
         }

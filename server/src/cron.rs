@@ -33,6 +33,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         ticks += 1;
         if ticks.is_multiple_of(10) {
             close_idle(server);
+            close_over_output_limit(server);
             server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
         }
     }
@@ -89,6 +90,16 @@ fn expire(server: &Server, buf: &mut TxBuf, db: usize, bytes: &[u8]) {
                     Err(_) => return,
                 }
             }
+        }
+    }
+}
+
+/// Closes connections that do not read their replies; a soft limit runs out without any event.
+fn close_over_output_limit(server: &Server) {
+    for session in server.sessions.all() {
+        let unsent = session.output_bytes.load(Ordering::Relaxed);
+        if unsent > 0 {
+            crate::net::enforce_output_limit(server, &session, unsent as u64);
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::configuration::Configuration;
+use crate::net::OutputLimit;
 use crate::observe::Observe;
 use crate::session::Sessions;
 use crate::shutdown::Shutdown;
@@ -64,8 +65,8 @@ pub struct Settings {
     pub bulk_max_bytes: AtomicU64,
     /// `client-query-buffer-limit`, in bytes.
     pub query_buffer_max_bytes: AtomicU64,
-    /// `client-output-buffer-limit normal`, hard limit in bytes; 0 for none.
-    pub output_buffer_max_bytes: AtomicU64,
+    /// `client-output-buffer-limit normal`.
+    pub output_limit: OutputLimit,
     /// `maxclients`.
     pub clients_max: AtomicU64,
     /// `timeout`, in seconds; 0 for none.
@@ -87,7 +88,7 @@ impl Default for Settings {
         Self {
             bulk_max_bytes: AtomicU64::new(512 << 20),
             query_buffer_max_bytes: AtomicU64::new(1 << 30),
-            output_buffer_max_bytes: AtomicU64::new(0),
+            output_limit: OutputLimit::default(),
             clients_max: AtomicU64::new(10_000),
             idle_timeout_s: AtomicU64::new(0),
             keepalive_s: AtomicU64::new(300),

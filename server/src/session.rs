@@ -78,6 +78,8 @@ pub struct Session {
     pub commands_total: AtomicU64,
     last_command: Mutex<&'static str>,
     last_active_ms: AtomicU64,
+    /// Since when more than the soft limit of output waits, in ms after `created`, plus 1; 0: it does not.
+    above_soft_since_ms: AtomicU64,
     killed: AtomicBool,
     wake: Notify,
     /// Wakes the task that serves the connection.
@@ -117,6 +119,7 @@ impl Session {
             commands_total: AtomicU64::new(0),
             last_command: Mutex::new("NULL"),
             last_active_ms: AtomicU64::new(0),
+            above_soft_since_ms: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             wake: Notify::new(),
             task: Mutex::new(None),
@@ -140,6 +143,24 @@ impl Session {
     pub fn idle_s(&self) -> u64 {
         let age_ms = self.created.elapsed().as_millis() as u64;
         age_ms.saturating_sub(self.last_active_ms.load(Ordering::Relaxed)) / 1000
+    }
+
+    /// Notes whether more output waits than the soft limit allows, and answers for how many seconds
+    /// it has been so.
+    pub fn above_soft_limit_s(&self, is_above: bool) -> Option<u64> {
+        let since_ms = self.above_soft_since_ms.load(Ordering::Relaxed);
+        if !is_above {
+            if since_ms != 0 {
+                self.above_soft_since_ms.store(0, Ordering::Relaxed);
+            }
+            return None;
+        }
+        let now_ms = self.created.elapsed().as_millis() as u64 + 1;
+        if since_ms == 0 {
+            self.above_soft_since_ms.store(now_ms, Ordering::Relaxed);
+            return Some(0);
+        }
+        Some(now_ms.saturating_sub(since_ms) / 1000)
     }
 
     /// Asks the connection to close; it does so at its next await.

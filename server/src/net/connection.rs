@@ -5,6 +5,7 @@
 
 use super::batch::{BatchRun, Kind, TURN_REPLY_BYTES};
 use super::helper::HelperPool;
+use super::output_limit;
 use super::stream::Stream;
 use super::worker::{WORKER, WorkerState};
 use crate::client::Client;
@@ -22,9 +23,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
-
-/// Unsent replies at which a connection is no longer read, in bytes.
-const OUTPUT_PAUSE_BYTES: usize = 32 << 20;
 
 /// Largest step in which the buffer of a long argument grows, in bytes.
 const READ_STEP_BYTES: usize = 1 << 20;
@@ -155,12 +153,12 @@ impl Connection {
                 return if unsent == 0 { Poll::Ready(()) } else { Poll::Pending };
             }
             let settings = &self.server.settings;
-            let limit = settings.output_buffer_max_bytes.load(Ordering::Relaxed) as usize;
-            if limit != 0 && unsent > limit {
+            if unsent > 0 && output_limit::enforce(&self.server, &self.session, unsent as u64) {
                 return Poll::Ready(());
             }
             let held_max = settings.held_max_bytes.load(Ordering::Relaxed) as usize;
-            if unsent > OUTPUT_PAUSE_BYTES || (!self.held.is_empty() && unsent > held_max) {
+            let pause = settings.output_limit.pause_bytes();
+            if unsent as u64 > pause || (!self.held.is_empty() && unsent > held_max) {
                 return Poll::Pending;
             }
             if !self.input_ready {
@@ -393,6 +391,12 @@ impl Connection {
             && engine.sync_policy() == SyncPolicy::Always
             && engine.durable() < required;
         let mut bytes = worker.reply.bytes();
+        // As in Redis, what has just been answered counts before anything of it is sent.
+        let unsent = self.output.len() - self.sent + bytes.len();
+        if output_limit::enforce(&self.server, &self.session, unsent as u64) {
+            worker.reply.truncate(0);
+            return;
+        }
         if self.output.is_empty() && !hold {
             match self.stream.poll_write(cx, bytes) {
                 Poll::Ready(Ok(count)) => {
@@ -411,6 +415,8 @@ impl Connection {
                 self.held.push_back((self.output.len(), required));
             }
             self.output.extend_from_slice(bytes);
+        } else if self.output.is_empty() {
+            self.session.above_soft_limit_s(false);
         }
         worker.reply.truncate(0);
         worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
@@ -447,6 +453,7 @@ impl Connection {
         if self.sent == self.output.len() {
             self.output = Vec::new();
             self.sent = 0;
+            self.session.above_soft_limit_s(false);
         } else if self.sent > self.output.len() / 2 {
             let sent = std::mem::take(&mut self.sent);
             self.output.drain(..sent);

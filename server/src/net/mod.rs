@@ -5,9 +5,12 @@ mod connection;
 mod descriptors;
 mod helper;
 mod listener;
+mod output_limit;
 mod stream;
 mod worker;
 
 pub use descriptors::raise_descriptor_limit;
 pub use listener::{BindError, Endpoints, Listeners};
+pub use output_limit::OutputLimit;
+pub(crate) use output_limit::enforce as enforce_output_limit;
 pub use worker::Workers;
