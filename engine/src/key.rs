@@ -1,5 +1,7 @@
 //! Keys as commands name them, and the form they have inside the tree.
 
+use std::hash::BuildHasher;
+
 /// The small number that stands for a namespace in memory. Slots are handed out by the engine;
 /// a namespace id (never used again, decision N7) stands behind each.
 pub type Slot = u8;
@@ -19,6 +21,15 @@ pub struct Key<'a> {
     pub bytes: &'a [u8],
     /// `Engine::hash(bytes)`.
     pub hash: u64,
+}
+
+/// Hash of a user's key: the one that [`Key::hash`] carries, the same for the life of the process.
+/// Its bits 58 to 63 choose the shard, 40 to 55 are the tag in the DRAM table, and the low ones
+/// choose the bucket.
+#[inline]
+#[must_use]
+pub fn hash(bytes: &[u8]) -> u64 {
+    foldhash::fast::FixedState::with_seed(0x5e87_0a11).hash_one(bytes)
 }
 
 /// What the engine stores beside a value and never interprets, except for the expiry time.

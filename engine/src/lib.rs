@@ -3,8 +3,10 @@
 #![deny(unsafe_code)]
 
 mod cemetery;
-mod dram;
-mod key;
+#[doc(hidden)]
+pub mod dram;
+#[doc(hidden)]
+pub mod key;
 mod memtable;
 mod store;
 pub mod table;

@@ -222,13 +222,13 @@ impl Engine {
             return;
         }
         let loads = &shard.loads;
-        let freed = shard.table.evict(held - bound, &mut |entry| {
+        let evicted = shard.table.evict(held - bound, &mut |entry| {
             !inner.is_pinned(entry.generation())
                 && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
         });
-        if freed > 0 {
+        if evicted.entries > 0 {
             shard.complete = false;
-        } else {
+        } else if evicted.bytes == 0 {
             inner.background.freeze_early();
         }
     }

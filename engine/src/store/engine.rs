@@ -18,7 +18,6 @@ use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard};
 use sexton_persistence::aof::Log;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -70,7 +69,6 @@ pub(super) struct DeadSlot {
 
 pub(super) struct Inner {
     pub(super) options: EngineOptions,
-    hasher: foldhash::fast::FixedState,
     pub(super) shards: Box<[Shard]>,
     pub(super) commit: Mutex<CommitState>,
     pub(super) namespaces: Namespaces,
@@ -134,7 +132,6 @@ impl Inner {
         let generation = parts.superversion.active.generation;
         let cold = ColdReads::new(parts.options.cold_read_threads);
         let inner = Self {
-            hasher: foldhash::fast::FixedState::with_seed(0x5e87_0a11),
             shards: parts.shards,
             commit: Mutex::new(parts.commit),
             namespaces: parts.namespaces,
@@ -247,7 +244,7 @@ impl Inner {
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
-        self.hasher.hash_one(key)
+        crate::key::hash(key)
     }
 
     /// Highest sequence that survives a crash together with everything before it (N2, N3).

@@ -228,19 +228,20 @@ impl<'e> Tx<'e> {
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
-        if self.shard(key.hash).table.find(key).is_none() {
-            if self.has_deleted(key) {
-                return Found::Absent;
-            }
-            let shard = self.shard(key.hash);
-            match engine.look_beyond_table(shard, key) {
-                cold::Beyond::Filled => {}
-                cold::Beyond::Absent => return Found::Absent,
-                cold::Beyond::Cold => return Found::Cold,
-            }
+        if let Some(at) = self.shard(key.hash).table.locate(key) {
+            return Found::Live(Entry(self.shard(key.hash).table.entry(at)));
+        }
+        if self.has_deleted(key) {
+            return Found::Absent;
         }
         let shard = self.shard(key.hash);
-        shard.table.find(key).map_or(Found::Absent, |entry| Found::Live(Entry(entry)))
+        match engine.look_beyond_table(shard, key) {
+            cold::Beyond::Filled => {}
+            cold::Beyond::Absent => return Found::Absent,
+            cold::Beyond::Cold => return Found::Cold,
+        }
+        let located = shard.table.locate(key);
+        located.map_or(Found::Absent, |at| Found::Live(Entry(shard.table.entry(at))))
     }
 
     /// True when this transaction has deleted the key and not written it since.

@@ -1,0 +1,342 @@
+//! One entry: header, lengths, expiry, key and value in one block.
+//!
+//! ```text
+//! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | has expiry 1 | flags 5 | access 24
+//! u32          key length, when its byte is 255
+//! u32          value length, when its byte is 255
+//! u64          expiry in milliseconds, when there is one
+//! key, value
+//! ```
+//!
+//! A free cell of a page is marked by what no entry has: a key whose length byte says "see below"
+//! and whose length below is 0.
+#![allow(unsafe_code)]
+
+use crate::key::{Key, Meta, Slot};
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+const HEADER_BYTES: usize = 8;
+/// Length byte that says that a u32 follows.
+const EXTENDED: usize = 255;
+const SLOT_SHIFT: u32 = 16;
+const GENERATION_SHIFT: u32 = 24;
+const CLOCK_SHIFT: u32 = 32;
+/// Highest value of the clock bits.
+pub(super) const CLOCK_MAX: u64 = 3;
+const EXPIRY_BIT: u64 = 1 << 34;
+const FLAGS_SHIFT: u32 = 35;
+const FLAGS_MASK: u8 = 0x1f;
+const ACCESS_SHIFT: u32 = 40;
+const ACCESS_MAX: u32 = 0xff_ffff;
+
+/// Bytes of an entry with these parts.
+pub(super) fn encoded_len(key_len: usize, value_len: usize, has_expiry: bool) -> usize {
+    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len >= EXTENDED);
+    HEADER_BYTES + 4 * extended + 8 * usize::from(has_expiry) + key_len + value_len
+}
+
+/// What an entry is written from.
+pub(super) struct Content<'a> {
+    pub(super) slot: Slot,
+    pub(super) key: &'a [u8],
+    pub(super) meta: Meta,
+    pub(super) value: &'a [u8],
+    pub(super) generation: u8,
+    pub(super) access: u32,
+    pub(super) clock: u64,
+}
+
+impl Content<'_> {
+    pub(super) fn encoded_len(&self) -> usize {
+        encoded_len(self.key.len(), self.value.len(), self.meta.expire_at_ms != 0)
+    }
+
+    fn header(&self) -> u64 {
+        let has_expiry = self.meta.expire_at_ms != 0;
+        self.key.len().min(EXTENDED) as u64
+            | (self.value.len().min(EXTENDED) as u64) << 8
+            | u64::from(self.slot) << SLOT_SHIFT
+            | u64::from(self.generation) << GENERATION_SHIFT
+            | self.clock << CLOCK_SHIFT
+            | if has_expiry { EXPIRY_BIT } else { 0 }
+            | u64::from(self.meta.flags & FLAGS_MASK) << FLAGS_SHIFT
+            | u64::from(self.access & ACCESS_MAX) << ACCESS_SHIFT
+    }
+}
+
+struct Layout {
+    key_at: usize,
+    key_len: usize,
+    value_len: usize,
+}
+
+/// Handle of an entry.
+///
+/// It can only be made by unsafe code that vouches for the entry being there ([`Entry::write`],
+/// [`Entry::from_address`]), and an entry's memory is only given back by unsafe code that vouches
+/// for no handle of it being used later (`Slab::free`). So a handle points at a written entry, and
+/// reading through it is sound. Entries belong to a table, which is used by one thread at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry(NonNull<u8>);
+
+impl Entry {
+    /// Writes an entry.
+    ///
+    /// # Safety
+    /// `block` is aligned to 8, has `content.encoded_len()` bytes, and nothing in `content` lies
+    /// in it.
+    pub(super) unsafe fn write(block: NonNull<u8>, content: &Content<'_>) -> Self {
+        let (key, value) = (content.key, content.value);
+        let start = block.as_ptr();
+        let mut at = HEADER_BYTES;
+        // SAFETY: the block holds encoded_len() bytes, which is what the parts below add up to; it
+        // does not overlap the sources.
+        unsafe {
+            start.cast::<u64>().write(content.header());
+            for len in [key.len(), value.len()] {
+                if len >= EXTENDED {
+                    let len = u32::try_from(len).expect("keys and values stay below 4 GiB");
+                    start.add(at).cast::<u32>().write_unaligned(len);
+                    at += 4;
+                }
+            }
+            if content.meta.expire_at_ms != 0 {
+                start.add(at).cast::<u64>().write_unaligned(content.meta.expire_at_ms);
+                at += 8;
+            }
+            start.add(at).copy_from_nonoverlapping(key.as_ptr(), key.len());
+            start.add(at + key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+        Self(block)
+    }
+
+    /// # Safety
+    /// `address` is that of a written entry which lives as long as the handle is used.
+    pub(super) unsafe fn from_address(address: u64) -> Self {
+        // SAFETY: the address of an entry is not null.
+        Self(unsafe { NonNull::new_unchecked(address as usize as *mut u8) })
+    }
+
+    pub(super) fn block(self) -> NonNull<u8> {
+        self.0
+    }
+
+    pub(super) fn address(self) -> u64 {
+        self.0.as_ptr() as usize as u64
+    }
+
+    fn header(self) -> u64 {
+        // SAFETY: type invariant; blocks are aligned to 8.
+        unsafe { self.0.cast::<u64>().read() }
+    }
+
+    fn set_header(self, header: u64) {
+        // SAFETY: as above. No reference to a header is ever made, and only one thread uses the
+        // table.
+        unsafe { self.0.cast::<u64>().write(header) }
+    }
+
+    fn u32_at(self, at: usize) -> usize {
+        // SAFETY: type invariant; the header says that a length lies there.
+        unsafe { self.0.as_ptr().add(at).cast::<u32>().read_unaligned() as usize }
+    }
+
+    #[inline]
+    fn layout(self) -> Layout {
+        let header = self.header();
+        let (mut key_len, mut value_len) =
+            ((header & 0xff) as usize, (header >> 8 & 0xff) as usize);
+        let mut key_at = HEADER_BYTES;
+        if key_len == EXTENDED {
+            key_len = self.u32_at(key_at);
+            key_at += 4;
+        }
+        if value_len == EXTENDED {
+            value_len = self.u32_at(key_at);
+            key_at += 4;
+        }
+        if header & EXPIRY_BIT != 0 {
+            key_at += 8;
+        }
+        Layout { key_at, key_len, value_len }
+    }
+
+    fn bytes_at<'a>(self, at: usize, len: usize) -> &'a [u8] {
+        // SAFETY: type invariant; `at` and `len` come from the entry's own layout. The lifetime is
+        // bounded by the callers, which tie it to a borrow of the table.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(at), len) }
+    }
+
+    /// Bytes of the whole entry.
+    pub(super) fn len(self) -> usize {
+        let layout = self.layout();
+        layout.key_at + layout.key_len + layout.value_len
+    }
+
+    #[inline]
+    pub(super) fn key<'a>(self) -> &'a [u8] {
+        let layout = self.layout();
+        self.bytes_at(layout.key_at, layout.key_len)
+    }
+
+    #[inline]
+    pub(super) fn value<'a>(self) -> &'a [u8] {
+        let layout = self.layout();
+        self.bytes_at(layout.key_at + layout.key_len, layout.value_len)
+    }
+
+    pub(super) fn slot(self) -> Slot {
+        (self.header() >> SLOT_SHIFT) as u8
+    }
+
+    pub(super) fn generation(self) -> u8 {
+        (self.header() >> GENERATION_SHIFT) as u8
+    }
+
+    pub(super) fn access(self) -> u32 {
+        (self.header() >> ACCESS_SHIFT) as u32
+    }
+
+    pub(super) fn has_expiry(self) -> bool {
+        self.header() & EXPIRY_BIT != 0
+    }
+
+    #[inline]
+    pub(super) fn meta(self) -> Meta {
+        let header = self.header();
+        let flags = (header >> FLAGS_SHIFT) as u8 & FLAGS_MASK;
+        if header & EXPIRY_BIT == 0 {
+            return Meta { flags, expire_at_ms: 0 };
+        }
+        let at = self.layout().key_at - 8;
+        // SAFETY: type invariant; the header says that an expiry lies before the key.
+        let expire_at_ms = unsafe { self.0.as_ptr().add(at).cast::<u64>().read_unaligned() };
+        Meta { flags, expire_at_ms }
+    }
+
+    #[inline]
+    pub(super) fn is(self, key: Key<'_>) -> bool {
+        self.slot() == key.slot && self.key() == key.bytes
+    }
+
+    pub(super) fn clock(self) -> u64 {
+        self.header() >> CLOCK_SHIFT & CLOCK_MAX
+    }
+
+    /// Notes a use. Written only while it changes something, so that hot entries stay clean lines.
+    #[inline]
+    pub(super) fn touch(self) {
+        let clock = self.clock();
+        if clock < CLOCK_MAX {
+            self.set_header(self.header() + (1 << CLOCK_SHIFT));
+        }
+    }
+
+    /// Takes one use back.
+    pub(super) fn cool(self) {
+        if self.clock() > 0 {
+            self.set_header(self.header() - (1 << CLOCK_SHIFT));
+        }
+    }
+
+    pub(super) fn set_access(self, access: u32) {
+        let low = self.header() & ((1 << ACCESS_SHIFT) - 1);
+        self.set_header(low | u64::from(access & ACCESS_MAX) << ACCESS_SHIFT);
+    }
+
+    /// Sets flags, generation and expiry in place; the entry must already be one with an expiry or
+    /// without, as `meta` is.
+    pub(super) fn set_meta(self, meta: Meta, generation: u8) {
+        debug_assert_eq!(self.has_expiry(), meta.expire_at_ms != 0);
+        let cleared = !(0xff << GENERATION_SHIFT | u64::from(FLAGS_MASK) << FLAGS_SHIFT);
+        self.set_header(
+            self.header() & cleared
+                | u64::from(generation) << GENERATION_SHIFT
+                | u64::from(meta.flags & FLAGS_MASK) << FLAGS_SHIFT,
+        );
+        if self.has_expiry() {
+            let at = self.layout().key_at - 8;
+            // SAFETY: type invariant; the header says that an expiry lies before the key.
+            unsafe { self.0.as_ptr().add(at).cast::<u64>().write_unaligned(meta.expire_at_ms) }
+        }
+    }
+}
+
+/// Marks a free cell, with the offset of the next free one.
+///
+/// # Safety
+/// `cell` is aligned to 8 and has at least 16 bytes that hold no entry.
+pub(super) unsafe fn write_free(cell: NonNull<u8>, next: u16) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        cell.cast::<u64>().write(EXTENDED as u64 | u64::from(next) << 32);
+        cell.cast::<u64>().add(1).write(0);
+    }
+}
+
+/// The next free cell's offset, if this cell is free.
+///
+/// # Safety
+/// `cell` was written by [`write_free`] or [`Entry::write`].
+pub(super) unsafe fn read_free(cell: NonNull<u8>) -> Option<u16> {
+    // SAFETY: the caller's promise; an entry whose key length byte is 255 goes on behind its header,
+    // and so does a free cell.
+    unsafe {
+        let header = cell.cast::<u64>().read();
+        let free = header as u8 == EXTENDED as u8 && cell.cast::<u32>().add(2).read() == 0;
+        free.then_some((header >> 32) as u16)
+    }
+}
+
+/// An entry as the owner of the shard's latch sees it.
+#[derive(Clone, Copy)]
+pub struct EntryRef<'a> {
+    entry: Entry,
+    table: PhantomData<&'a ()>,
+}
+
+impl<'a> EntryRef<'a> {
+    /// The caller ties `'a` to a borrow of the table.
+    pub(super) fn new(entry: Entry) -> Self {
+        Self { entry, table: PhantomData }
+    }
+
+    /// The user's key.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.entry.key()
+    }
+
+    /// Slot of its namespace.
+    #[must_use]
+    pub fn slot(&self) -> Slot {
+        self.entry.slot()
+    }
+
+    /// Flags and expiry.
+    #[inline]
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        self.entry.meta()
+    }
+
+    /// The value's bytes.
+    #[inline]
+    #[must_use]
+    pub fn value(&self) -> &'a [u8] {
+        self.entry.value()
+    }
+
+    /// Generation of the memtable that holds its last change.
+    #[must_use]
+    pub fn generation(&self) -> u8 {
+        self.entry.generation()
+    }
+
+    /// The 24-bit access field.
+    #[must_use]
+    pub fn access(&self) -> u32 {
+        self.entry.access()
+    }
+}

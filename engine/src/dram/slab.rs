@@ -1,0 +1,485 @@
+//! The allocator of one shard: pages cut into cells of one size class each.
+//!
+//! A page begins with a head; the cells follow. Free cells of a page are a list inside the page,
+//! pages with free cells are a list of their class, and a page without entries goes back to the
+//! pool at once. Entries above the largest class come from the global allocator.
+#![allow(unsafe_code)]
+
+use super::entry::{self, Entry};
+use super::page_pool::{Page, PagePool, PageSize, SMALL_BYTES};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+const HEAD_BYTES: usize = size_of::<PageHead>();
+/// Largest cell of a small page, 16 a page.
+const SMALL_MAX: usize = ((SMALL_BYTES - HEAD_BYTES) / 16) & !7;
+/// Largest cell of all, 8 a big page.
+const CELL_MAX: usize = ((2 * SMALL_BYTES - HEAD_BYTES) / 8) & !7;
+const CLASSES: usize = 15 + 24 + 16 + 24;
+/// End of a free list: no cell starts at offset 0.
+const NONE: u16 = 0;
+/// A class with fewer pages borrows free cells of slightly larger classes before it takes a page.
+const BORROW_PAGES: usize = 4;
+/// How many pages of a class are compared to find the emptiest.
+const COMPARED_PAGES: usize = 16;
+/// Before a large entry: its index in the list of large entries.
+const LARGE_PREFIX: usize = 8;
+
+/// Cell sizes: steps of 8 to 128, of 16 to 512, then what divides a page without rest.
+const CELL_BYTES: [u16; CLASSES] = {
+    let mut cells = [0; CLASSES];
+    let mut class = 0;
+    while class < CLASSES {
+        cells[class] = match class {
+            0..15 => 16 + 8 * class,
+            15..39 => 144 + 16 * (class - 15),
+            39..55 => ((SMALL_BYTES - HEAD_BYTES) / (31 - (class - 39))) & !7,
+            _ => ((2 * SMALL_BYTES - HEAD_BYTES) / (31 - (class - 55))) & !7,
+        } as u16;
+        class += 1;
+    }
+    cells
+};
+
+/// The class of an entry, by its size in units of 8 rounded up.
+const CLASS_OF: [u8; CELL_MAX / 8 + 1] = {
+    let mut classes = [0; CELL_MAX / 8 + 1];
+    let (mut unit, mut class) = (0, 0);
+    while unit < classes.len() {
+        if unit * 8 > CELL_BYTES[class] as usize {
+            class += 1;
+        }
+        classes[unit] = class as u8;
+        unit += 1;
+    }
+    classes
+};
+
+fn class_of(bytes: usize) -> usize {
+    usize::from(CLASS_OF[bytes.div_ceil(8)])
+}
+
+fn page_size(entry_bytes: usize) -> PageSize {
+    if entry_bytes <= SMALL_MAX { PageSize::Small } else { PageSize::Big }
+}
+
+/// Rounds as size classes of the global allocator do: four steps a doubling.
+fn large_block_bytes(entry_bytes: usize) -> usize {
+    let bytes = entry_bytes + LARGE_PREFIX;
+    bytes.next_multiple_of(1 << ((bytes - 1).ilog2() - 2))
+}
+
+#[repr(C)]
+struct PageHead {
+    class: u16,
+    /// Cells with an entry.
+    used: u16,
+    /// Offset of the first cell that was never used, in units of 8.
+    fresh: u16,
+    /// Offset of the first free cell below, in units of 8.
+    free: u16,
+    chunk: u32,
+    /// Index in the list of all pages.
+    index: u32,
+    /// Neighbours among the pages of the class with free cells.
+    previous: Option<PageRef>,
+    next: Option<PageRef>,
+}
+
+/// A page of this slab. The slab reads and writes heads through it and never holds references.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct PageRef(NonNull<PageHead>);
+
+impl PageRef {
+    /// # Safety
+    /// `entry` lies in a page of the slab, and `bytes` is its length.
+    unsafe fn of(entry: Entry, bytes: usize) -> Self {
+        let mask = page_size(bytes).bytes() - 1;
+        let offset = entry.block().as_ptr() as usize & mask;
+        // SAFETY: pages are aligned to their size, so the head lies `offset` below the entry.
+        Self(unsafe { entry.block().sub(offset).cast() })
+    }
+
+    fn head(&self) -> &PageHead {
+        // SAFETY: a PageRef is made for pages of the slab with a written head, and dropped with
+        // the page; no exclusive reference is alive, as head_mut's are statements long.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn head_mut(&mut self) -> &mut PageHead {
+        // SAFETY: as above; the slab is used by one thread.
+        unsafe { self.0.as_mut() }
+    }
+
+    fn cell_bytes(&self) -> usize {
+        usize::from(CELL_BYTES[usize::from(self.head().class)])
+    }
+
+    fn size(&self) -> PageSize {
+        page_size(self.cell_bytes())
+    }
+
+    /// Cells of the page.
+    fn cells(&self) -> usize {
+        (self.size().bytes() - HEAD_BYTES) / self.cell_bytes()
+    }
+
+    fn free_cells(&self) -> usize {
+        self.cells() - usize::from(self.head().used)
+    }
+
+    fn cell(&self, offset: usize) -> NonNull<u8> {
+        debug_assert!((HEAD_BYTES..self.size().bytes()).contains(&offset));
+        // SAFETY: offsets of cells lie inside the page.
+        unsafe { self.0.cast::<u8>().add(offset) }
+    }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Class {
+    /// First of the pages with free cells.
+    partial: Option<PageRef>,
+    pages: usize,
+    free_cells: usize,
+}
+
+/// See the module comment.
+pub(super) struct Slab {
+    pool: Arc<PagePool>,
+    classes: [Class; CLASSES],
+    pages: Vec<PageRef>,
+    page_bytes: usize,
+    large: Vec<Entry>,
+    large_bytes: usize,
+}
+
+impl Slab {
+    pub(super) fn new(pool: Arc<PagePool>) -> Self {
+        Self {
+            pool,
+            classes: [Class::default(); CLASSES],
+            pages: Vec::new(),
+            page_bytes: 0,
+            large: Vec::new(),
+            large_bytes: 0,
+        }
+    }
+
+    /// Bytes of pages and large entries, whether or not entries fill them.
+    pub(super) fn bytes(&self) -> usize {
+        self.page_bytes + self.large_bytes
+    }
+
+    pub(super) fn large_bytes(&self) -> usize {
+        self.large_bytes
+    }
+
+    /// A block for an entry of `bytes`, at least 8 of them; aligned to 8.
+    pub(super) fn allocate(&mut self, bytes: usize) -> NonNull<u8> {
+        if bytes > CELL_MAX {
+            return self.allocate_large(bytes);
+        }
+        let class = self.class_with_room(class_of(bytes));
+        let page = match self.classes[class].partial {
+            Some(page) => page,
+            None => self.add_page(class),
+        };
+        self.take_cell(page)
+    }
+
+    /// The class itself unless it has no free cell, is hardly used, and a slightly larger class of
+    /// the same page size has one.
+    fn class_with_room(&self, class: usize) -> usize {
+        let own = &self.classes[class];
+        if own.partial.is_some() || own.pages >= BORROW_PAGES {
+            return class;
+        }
+        let cell = usize::from(CELL_BYTES[class]);
+        let near = |other: &usize| {
+            let larger = usize::from(CELL_BYTES[*other]);
+            larger * 4 <= cell * 5 && page_size(larger) == page_size(cell)
+        };
+        (class + 1..CLASSES)
+            .take_while(near)
+            .find(|&other| self.classes[other].partial.is_some())
+            .unwrap_or(class)
+    }
+
+    fn add_page(&mut self, class: usize) -> PageRef {
+        let size = page_size(usize::from(CELL_BYTES[class]));
+        let page = self.pool.allocate(size);
+        let start = page.start.cast::<PageHead>();
+        let head = PageHead {
+            class: class as u16,
+            used: 0,
+            fresh: (HEAD_BYTES / 8) as u16,
+            free: NONE,
+            chunk: page.chunk,
+            index: self.pages.len() as u32,
+            previous: None,
+            next: None,
+        };
+        // SAFETY: the page is ours, larger than a head, and aligned to its size.
+        unsafe { start.write(head) };
+        let page = PageRef(start);
+        self.pages.push(page);
+        self.page_bytes += size.bytes();
+        self.classes[class].pages += 1;
+        self.classes[class].free_cells += page.cells();
+        self.link(page);
+        page
+    }
+
+    fn take_cell(&mut self, mut page: PageRef) -> NonNull<u8> {
+        let class = usize::from(page.head().class);
+        let cell_units = CELL_BYTES[class] / 8;
+        let head = page.head_mut();
+        let offset;
+        if head.free != NONE {
+            offset = usize::from(head.free) * 8;
+            let cell = page.cell(offset);
+            // SAFETY: cells of the free list were written by write_free.
+            let next = unsafe { entry::read_free(cell) };
+            debug_assert!(next.is_some(), "a cell of the free list is in use");
+            page.head_mut().free = next.unwrap_or(NONE);
+        } else {
+            offset = usize::from(head.fresh) * 8;
+            head.fresh += cell_units;
+        }
+        page.head_mut().used += 1;
+        self.classes[class].free_cells -= 1;
+        if page.free_cells() == 0 {
+            self.unlink(page);
+        }
+        page.cell(offset)
+    }
+
+    fn link(&mut self, mut page: PageRef) {
+        let first = &mut self.classes[usize::from(page.head().class)].partial;
+        page.head_mut().previous = None;
+        page.head_mut().next = *first;
+        if let Some(mut next) = *first {
+            next.head_mut().previous = Some(page);
+        }
+        *first = Some(page);
+    }
+
+    fn unlink(&mut self, page: PageRef) {
+        let (previous, next) = (page.head().previous, page.head().next);
+        match previous {
+            Some(mut previous) => previous.head_mut().next = next,
+            None => self.classes[usize::from(page.head().class)].partial = next,
+        }
+        if let Some(mut next) = next {
+            next.head_mut().previous = previous;
+        }
+    }
+
+    /// Frees an entry. Its page goes back to the pool when it was the last of it.
+    ///
+    /// # Safety
+    /// No handle of the entry is used afterwards, and it is an entry of this slab.
+    pub(super) unsafe fn free(&mut self, entry: Entry) {
+        let bytes = entry.len();
+        if bytes > CELL_MAX {
+            // SAFETY: the caller's promise.
+            return unsafe { self.free_large(entry, bytes) };
+        }
+        // SAFETY: the entry is one of this slab with that length.
+        let mut page = unsafe { PageRef::of(entry, bytes) };
+        let offset = entry.block().as_ptr() as usize - page.0.as_ptr() as usize;
+        let was_full = page.free_cells() == 0;
+        let next = page.head().free;
+        // SAFETY: the cell is free now and at least 16 bytes long.
+        unsafe { entry::write_free(entry.block(), next) };
+        page.head_mut().free = (offset / 8) as u16;
+        page.head_mut().used -= 1;
+        self.classes[usize::from(page.head().class)].free_cells += 1;
+        if was_full {
+            self.link(page);
+        }
+        if page.head().used == 0 {
+            self.unlink(page);
+            self.classes[usize::from(page.head().class)].free_cells -= page.cells();
+            // SAFETY: no entry is left in it.
+            unsafe { self.release(page) };
+        }
+    }
+
+    /// # Safety
+    /// No entry of the page is used any more, it is in no list of its class, and its cells do not
+    /// count as free ones.
+    unsafe fn release(&mut self, page: PageRef) {
+        let head = page.head();
+        let (size, index, chunk) = (page.size(), head.index as usize, head.chunk);
+        self.classes[usize::from(head.class)].pages -= 1;
+        self.page_bytes -= size.bytes();
+        self.pages.swap_remove(index);
+        if let Some(moved) = self.pages.get_mut(index) {
+            moved.head_mut().index = index as u32;
+        }
+        // SAFETY: the page is the pool's, of that size, and unused.
+        unsafe { self.pool.release(Page { start: page.0.cast(), chunk }, size) };
+    }
+
+    /// Whether an entry of `old` bytes may be overwritten in its place by one of `new` bytes.
+    pub(super) fn fits_in_place(&self, entry: Entry, old: usize, new: usize) -> bool {
+        if old > CELL_MAX || new > CELL_MAX {
+            return old > CELL_MAX
+                && new > CELL_MAX
+                && large_block_bytes(old) == large_block_bytes(new);
+        }
+        if page_size(old) != page_size(new) {
+            return false;
+        }
+        // SAFETY: the entry is one of this slab with that length.
+        let page = unsafe { PageRef::of(entry, old) };
+        let cell = page.cell_bytes();
+        new <= cell && (class_of(new) == usize::from(page.head().class) || new * 4 >= cell * 3)
+    }
+
+    fn allocate_large(&mut self, bytes: usize) -> NonNull<u8> {
+        let block_bytes = large_block_bytes(bytes);
+        let Ok(layout) = Layout::from_size_align(block_bytes, 8) else {
+            panic!("an entry of {bytes} bytes")
+        };
+        // SAFETY: the layout is not empty.
+        let start = unsafe { std::alloc::alloc(layout) };
+        let Some(start) = NonNull::new(start) else { std::alloc::handle_alloc_error(layout) };
+        // SAFETY: the block is longer than its prefix and aligned to 8. The handle is not read
+        // before the caller has written the entry: nobody else sees it meanwhile.
+        let entry = unsafe {
+            start.cast::<u64>().write(self.large.len() as u64);
+            Entry::from_address(start.add(LARGE_PREFIX).as_ptr() as usize as u64)
+        };
+        self.large.push(entry);
+        self.large_bytes += block_bytes;
+        entry.block()
+    }
+
+    /// # Safety
+    /// As for `free`; the entry is a large one of `bytes`.
+    unsafe fn free_large(&mut self, entry: Entry, bytes: usize) {
+        let block_bytes = large_block_bytes(bytes);
+        // SAFETY: large entries have a prefix with their index before them and were allocated
+        // with this layout, which depends on nothing but what fits_in_place keeps.
+        unsafe {
+            let start = entry.block().sub(LARGE_PREFIX);
+            let index = start.cast::<u64>().read() as usize;
+            self.large.swap_remove(index);
+            if let Some(moved) = self.large.get(index) {
+                moved.block().sub(LARGE_PREFIX).cast::<u64>().write(index as u64);
+            }
+            let layout = Layout::from_size_align_unchecked(block_bytes, 8);
+            std::alloc::dealloc(start.as_ptr(), layout);
+        }
+        self.large_bytes -= block_bytes;
+    }
+
+    pub(super) fn large_entries(&self) -> &[Entry] {
+        &self.large
+    }
+
+    /// All pages, in no particular order.
+    pub(super) fn pages(&self) -> &[PageRef] {
+        &self.pages
+    }
+
+    /// Entries of a page.
+    pub(super) fn entries(&self, page: PageRef) -> impl Iterator<Item = Entry> {
+        let end = usize::from(page.head().fresh) * 8;
+        (HEAD_BYTES..end).step_by(page.cell_bytes()).filter_map(move |offset| {
+            let cell = page.cell(offset);
+            // SAFETY: cells below `fresh` hold an entry or were marked free.
+            let free = unsafe { entry::read_free(cell) };
+            // SAFETY: it holds an entry then.
+            free.is_none().then(|| unsafe { Entry::from_address(cell.as_ptr() as usize as u64) })
+        })
+    }
+
+    /// True when at least a quarter of the page is free and the rest of its class has room for
+    /// what is in it.
+    pub(super) fn worth_evacuating(&self, page: PageRef) -> bool {
+        let (cells, free) = (page.cells(), page.free_cells());
+        let elsewhere = self.classes[usize::from(page.head().class)].free_cells - free;
+        free * 4 >= cells && elsewhere >= cells - free
+    }
+
+    /// The emptiest of some pages of the class of `entry_bytes`, once half of the class is free.
+    pub(super) fn sparse_page(&self, entry_bytes: usize) -> Option<PageRef> {
+        if entry_bytes > CELL_MAX {
+            return None;
+        }
+        let class = &self.classes[class_of(entry_bytes)];
+        let cells = class.partial?.cells();
+        if class.pages < 2 || class.free_cells * 2 < class.pages * cells {
+            return None;
+        }
+        std::iter::successors(class.partial, |page| page.head().next)
+            .take(COMPARED_PAGES)
+            .max_by_key(PageRef::free_cells)
+            .filter(|&page| self.worth_evacuating(page))
+    }
+
+    /// Takes a page out of use: no new entry goes into it. `evacuated` must follow.
+    pub(super) fn evacuate(&mut self, page: PageRef) {
+        self.unlink(page);
+        self.classes[usize::from(page.head().class)].free_cells -= page.free_cells();
+    }
+
+    /// A copy of an entry of a page that is being evacuated, in another page of its class.
+    pub(super) fn copy(&mut self, entry: Entry, from: PageRef) -> Entry {
+        let class = usize::from(from.head().class);
+        let page = match self.classes[class].partial {
+            Some(page) => page,
+            None => self.add_page(class),
+        };
+        let cell = self.take_cell(page);
+        // SAFETY: source and target are different cells of one class, and the source holds an entry.
+        unsafe {
+            cell.copy_from_nonoverlapping(entry.block(), entry.len());
+            Entry::from_address(cell.as_ptr() as usize as u64)
+        }
+    }
+
+    /// Gives back a page whose entries were all copied.
+    ///
+    /// # Safety
+    /// The page was given to `evacuate`, and no handle of its entries is used any more.
+    pub(super) unsafe fn evacuated(&mut self, page: PageRef) {
+        // SAFETY: the caller's promise.
+        unsafe { self.release(page) }
+    }
+}
+
+impl Drop for Slab {
+    fn drop(&mut self) {
+        while let Some(&entry) = self.large.last() {
+            // SAFETY: the table is being dropped; the entry is in the list of large ones.
+            unsafe { self.free_large(entry, entry.len()) };
+        }
+        while let Some(&page) = self.pages.last() {
+            // SAFETY: as above; lists and counts are not used any more.
+            unsafe { self.release(page) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_rise_cover_all_sizes_and_waste_little() {
+        assert!(CELL_BYTES.is_sorted());
+        assert_eq!(usize::from(CELL_BYTES[CLASSES - 1]), CELL_MAX);
+        assert_eq!(HEAD_BYTES, 32);
+        for bytes in 8..=CELL_MAX {
+            let cell = usize::from(CELL_BYTES[class_of(bytes)]);
+            assert!(cell >= bytes && cell % 8 == 0 && cell >= 16);
+            assert!(cell <= bytes + (bytes / 7).max(15), "{bytes} in {cell}");
+            assert_eq!(page_size(bytes), page_size(cell), "one page size a class, {bytes}");
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! The table of one shard.
+#![allow(unsafe_code)]
+
+use super::buckets::{BucketArray, Hint, LANES, Place};
+use super::entry::{Content, Entry, EntryRef};
+use super::page_pool::PagePool;
+use super::slab::{PageRef, Slab};
+use crate::key::{self, Key, Meta};
+use std::sync::Arc;
+
+/// Buckets are doubled when entries fill more than this share of the lanes.
+const LOAD_MAX: (usize, usize) = (85, 100);
+/// And made fewer below this share.
+const LOAD_MIN: (usize, usize) = (20, 100);
+/// Buckets with entries that a mutation moves while a resize runs, and empty ones it may pass.
+const STEP_BUCKETS: usize = 2;
+const STEP_EMPTY_BUCKETS: usize = 64;
+
+/// What [`Table::upsert`] found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upsert {
+    /// The key had an entry.
+    pub existed: bool,
+    /// And that had an expiry.
+    pub was_expiring: bool,
+}
+
+/// What [`Table::remove`] removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Removed {
+    /// The entry had an expiry.
+    pub had_expiry: bool,
+}
+
+/// Where an entry stands, until the next change of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Located {
+    in_old: bool,
+    place: Place,
+}
+
+/// The array that a resize is emptying.
+pub(super) struct Emptying {
+    pub(super) array: BucketArray,
+    /// Buckets below are empty.
+    cursor: usize,
+}
+
+/// Hash table of live entries, for one thread at a time (the owner of the shard's latch).
+///
+/// Keys must carry `key::hash` of their bytes: entries are hashed again when they move.
+pub struct Table {
+    pub(super) current: BucketArray,
+    pub(super) old: Option<Emptying>,
+    pub(super) slab: Slab,
+    hint: Arc<Hint>,
+    /// Resizes begun so far: places are stable while it stands still and no resize runs.
+    pub(super) resizes: u64,
+    pub(super) eviction: super::evict::Hand,
+    pub(super) sweep: super::sweep::Cursor,
+    pub(super) scratch: Vec<(Entry, u64)>,
+}
+
+// SAFETY: a table owns its pages, blocks and arrays alone. The hint that others share touches
+// arrays by atomics only. Handles in the fields point at the table's own entries.
+unsafe impl Send for Table {}
+
+impl Table {
+    /// An empty table that takes its pages from `pool`.
+    #[must_use]
+    pub fn new(pool: Arc<PagePool>) -> Self {
+        let current = BucketArray::new(0);
+        let hint = Arc::new(Hint::default());
+        hint.publish(&current, None);
+        Self {
+            current,
+            old: None,
+            slab: Slab::new(pool),
+            hint,
+            resizes: 0,
+            eviction: Default::default(),
+            sweep: Default::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// What other threads may use to bring this table's lines into the cache.
+    #[must_use]
+    pub fn hint(&self) -> Arc<Hint> {
+        Arc::clone(&self.hint)
+    }
+
+    /// Number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.current.len + self.old.as_ref().map_or(0, |old| old.array.len)
+    }
+
+    /// True without entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes held: pages, buckets, large entries.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.slab.bytes()
+            + self.current.bytes()
+            + self.old.as_ref().map_or(0, |old| old.array.bytes())
+    }
+
+    #[inline]
+    fn probe(&self, hash: u64, mut wanted: impl FnMut(Entry) -> bool) -> Option<(Located, Entry)> {
+        if let Some((place, entry)) = self.current.probe(hash, &mut wanted) {
+            return Some((Located { in_old: false, place }, entry));
+        }
+        let old = self.old.as_ref()?;
+        let (place, entry) = old.array.probe(hash, wanted)?;
+        Some((Located { in_old: true, place }, entry))
+    }
+
+    /// Looks a key up and notes its use.
+    #[inline]
+    #[must_use]
+    pub fn locate(&self, key: Key<'_>) -> Option<Located> {
+        let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
+        entry.touch();
+        Some(at)
+    }
+
+    /// The entry that `locate` found.
+    ///
+    /// # Panics
+    /// When the table was changed since, and no entry stands there any more.
+    #[inline]
+    #[must_use]
+    pub fn entry(&self, at: Located) -> EntryRef<'_> {
+        let array = match (&self.old, at.in_old) {
+            (Some(old), true) => &old.array,
+            _ => &self.current,
+        };
+        EntryRef::new(array.entry(at.place).expect("the table was changed after the look-up"))
+    }
+
+    /// The entry of a key; notes its use.
+    #[inline]
+    #[must_use]
+    pub fn find(&self, key: Key<'_>) -> Option<EntryRef<'_>> {
+        let (_, entry) = self.probe(key.hash, |entry| entry.is(key))?;
+        entry.touch();
+        Some(EntryRef::new(entry))
+    }
+
+    /// Shows every entry that may have this hash; the caller compares.
+    pub fn find_hash(&self, hash: u64, mut f: impl FnMut(&EntryRef<'_>)) {
+        self.probe(hash, |entry| {
+            f(&EntryRef::new(entry));
+            false
+        });
+    }
+
+    /// Shows about `count` entries from a place that `random` chooses.
+    pub fn sample(&self, random: u64, count: usize, mut f: impl FnMut(&EntryRef<'_>)) {
+        let mut missing = count;
+        let old = self.old.as_ref().map(|old| &old.array);
+        // The array is chosen by its share of the entries, by bits that do not choose the bucket.
+        let pick = (random >> 32) as usize % self.len().max(1);
+        let array = old.filter(|old| pick < old.len).unwrap_or(&self.current);
+        for step in 0..array.buckets().min(4 * count + 64) {
+            let bucket = array.home(random.wrapping_add(step as u64));
+            for lane in 0..LANES {
+                // Full buckets hold more than are wanted: none of their lanes must come first always.
+                let lane = (lane + (random >> 29) as usize) % LANES;
+                let Some(entry) = array.entry(Place { bucket, lane }) else { continue };
+                if missing == 0 {
+                    return;
+                }
+                missing -= 1;
+                f(&EntryRef::new(entry));
+            }
+        }
+    }
+
+    fn array_mut(&mut self, at: Located) -> &mut BucketArray {
+        match (&mut self.old, at.in_old) {
+            (Some(old), true) => &mut old.array,
+            _ => &mut self.current,
+        }
+    }
+
+    fn write_new(&mut self, content: &Content<'_>) -> Entry {
+        let block = self.slab.allocate(content.encoded_len());
+        // SAFETY: the block is that long, aligned to 8, and new.
+        unsafe { Entry::write(block, content) }
+    }
+
+    /// Writes an entry, new or over the key's old one (in place where the size allows).
+    pub fn upsert(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+        generation: u8,
+        access: u32,
+    ) -> Upsert {
+        debug_assert_eq!(key.hash, key::hash(key.bytes));
+        self.step();
+        let (slot, bytes) = (key.slot, key.bytes);
+        let mut content = Content { slot, key: bytes, meta, value, generation, access, clock: 0 };
+        let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else {
+            self.make_room();
+            let entry = self.write_new(&content);
+            self.current.insert(key.hash, entry);
+            return Upsert { existed: false, was_expiring: false };
+        };
+        let was_expiring = entry.has_expiry();
+        entry.touch();
+        content.clock = entry.clock();
+        self.replace(at, entry, &content);
+        Upsert { existed: true, was_expiring }
+    }
+
+    /// Writes `content` in place of `entry`; no part of it may lie in the table.
+    fn replace(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
+        if self.slab.fits_in_place(entry, entry.len(), content.encoded_len()) {
+            // SAFETY: the slab says that the block is long enough; the sources are the caller's.
+            unsafe { Entry::write(entry.block(), content) };
+            return;
+        }
+        self.relocate(at, entry, content);
+    }
+
+    fn relocate(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
+        let new = self.write_new(content);
+        self.array_mut(at).redirect(at.place, new);
+        // SAFETY: the bucket points at the new entry now, and `entry` ends here.
+        unsafe { self.slab.free(entry) };
+    }
+
+    /// Changes flags and expiry and keeps the value; false without an entry.
+    pub fn set_meta(&mut self, key: Key<'_>, meta: Meta, generation: u8) -> bool {
+        self.step();
+        let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else { return false };
+        if entry.has_expiry() == (meta.expire_at_ms != 0) {
+            entry.set_meta(meta, generation);
+            return true;
+        }
+        let (value, access, clock) = (entry.value(), entry.access(), entry.clock());
+        let (slot, key) = (key.slot, key.bytes);
+        let content = Content { slot, key, meta, value, generation, access, clock };
+        self.relocate(at, entry, &content);
+        true
+    }
+
+    /// Sets the 24-bit access field.
+    pub fn set_access(&mut self, key: Key<'_>, access: u32) {
+        if let Some((_, entry)) = self.probe(key.hash, |entry| entry.is(key)) {
+            entry.set_access(access);
+        }
+    }
+
+    /// Removes a key's entry.
+    pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
+        self.step();
+        let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
+        let (had_expiry, bytes) = (entry.has_expiry(), entry.len());
+        self.remove_at(key.hash, at, entry);
+        if let Some(page) = self.slab.sparse_page(bytes) {
+            self.evacuate(page);
+        }
+        self.shrink();
+        Some(Removed { had_expiry })
+    }
+
+    fn remove_at(&mut self, hash: u64, at: Located, entry: Entry) {
+        self.array_mut(at).remove(hash, at.place);
+        // SAFETY: no bucket points at the entry any more, and its handles end here.
+        unsafe { self.slab.free(entry) };
+    }
+
+    /// Removes an entry that is in the table.
+    pub(super) fn remove_entry(&mut self, hash: u64, entry: Entry) {
+        if let Some((at, _)) = self.probe(hash, |found| found == entry) {
+            self.remove_at(hash, at, entry);
+        } else {
+            debug_assert!(false, "an entry without a bucket");
+        }
+    }
+
+    /// Moves the entries of a page elsewhere and gives the page back. There must be room in other
+    /// pages of the class.
+    pub(super) fn evacuate(&mut self, page: PageRef) {
+        let mut moving = std::mem::take(&mut self.scratch);
+        moving.clear();
+        moving.extend(self.slab.entries(page).map(|entry| (entry, key::hash(entry.key()))));
+        for &(_, hash) in &moving {
+            self.prefetch(hash);
+        }
+        self.slab.evacuate(page);
+        for &(entry, hash) in &moving {
+            let copy = self.slab.copy(entry, page);
+            match self.probe(hash, |found| found == entry) {
+                Some((at, _)) => self.array_mut(at).redirect(at.place, copy),
+                None => debug_assert!(false, "an entry without a bucket"),
+            }
+        }
+        moving.clear();
+        self.scratch = moving;
+        // SAFETY: every entry was copied, and the buckets point at the copies.
+        unsafe { self.slab.evacuated(page) };
+    }
+
+    pub(super) fn prefetch(&self, hash: u64) {
+        self.current.prefetch(hash);
+        if let Some(old) = &self.old {
+            old.array.prefetch(hash);
+        }
+    }
+}
+
+/// Resizing.
+impl Table {
+    fn lanes(buckets: usize, (share, of): (usize, usize)) -> usize {
+        buckets * LANES / of * share
+    }
+
+    /// Sees to it that one more entry fits.
+    fn make_room(&mut self) {
+        if self.len() >= Self::lanes(self.current.buckets(), LOAD_MAX) {
+            self.finish_resize();
+            self.resize(self.current.log2() + 1);
+        }
+    }
+
+    /// Begins a resize to fewer buckets when entries have become few.
+    pub(super) fn shrink(&mut self) {
+        if self.old.is_some()
+            || self.current.log2() == super::buckets::MIN_LOG2
+            || self.len() >= Self::lanes(self.current.buckets(), LOAD_MIN)
+        {
+            return;
+        }
+        let buckets = (2 * self.len()).div_ceil(LANES).max(1).next_power_of_two();
+        self.resize(buckets.ilog2());
+    }
+
+    fn resize(&mut self, log2: u32) {
+        let array = std::mem::replace(&mut self.current, BucketArray::new(log2));
+        self.old = Some(Emptying { array, cursor: 0 });
+        self.resizes += 1;
+        self.publish();
+    }
+
+    fn publish(&self) {
+        self.hint.publish(&self.current, self.old.as_ref().map(|old| &old.array));
+    }
+
+    /// A mutation's share of a running resize.
+    pub(super) fn step(&mut self) {
+        if self.old.is_some() {
+            self.move_buckets(STEP_BUCKETS, STEP_EMPTY_BUCKETS);
+        }
+    }
+
+    fn finish_resize(&mut self) {
+        self.move_buckets(usize::MAX, usize::MAX);
+    }
+
+    /// Empties some buckets of the old array into the current one.
+    pub(super) fn move_buckets(&mut self, mut full: usize, mut empty: usize) {
+        let Some(old) = &mut self.old else { return };
+        while old.array.len > 0 && full > 0 && empty > 0 {
+            let bucket = old.cursor;
+            let before = old.array.len;
+            for lane in 0..LANES {
+                let place = Place { bucket, lane };
+                if let Some(entry) = old.array.entry(place) {
+                    let hash = key::hash(entry.key());
+                    old.array.remove(hash, place);
+                    self.current.insert(hash, entry);
+                }
+            }
+            if before == old.array.len {
+                empty -= 1;
+            } else {
+                full -= 1;
+            }
+            old.cursor += 1;
+        }
+        if old.array.len == 0 {
+            let done = self.old.take();
+            self.publish();
+            drop(done);
+        } else {
+            // The entries are asked for now and hashed at the next step.
+            let last = (old.cursor + STEP_BUCKETS).min(old.array.buckets());
+            (old.cursor..last).for_each(|bucket| old.array.prefetch_entries(bucket));
+        }
+    }
+}

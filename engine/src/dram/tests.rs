@@ -1,0 +1,368 @@
+use super::{PagePool, Table};
+use crate::key::{self, Key, Meta, Slot};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// xorshift64*.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 16) % n
+    }
+}
+
+fn key(slot: Slot, bytes: &[u8]) -> Key<'_> {
+    Key { slot, bytes, hash: key::hash(bytes) }
+}
+
+fn put(table: &mut Table, bytes: &[u8], value: &[u8]) {
+    table.upsert(key(0, bytes), Meta::default(), value, 1, 0);
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Item {
+    meta: Meta,
+    value: Vec<u8>,
+    generation: u8,
+    access: u32,
+}
+
+type Model = HashMap<(Slot, Vec<u8>), Item>;
+
+fn assert_same(table: &Table, model: &Model) {
+    assert_eq!(table.len(), model.len());
+    for ((slot, bytes), item) in model {
+        let entry = table.find(key(*slot, bytes)).expect("an entry of the model");
+        assert_eq!((entry.slot(), entry.key()), (*slot, bytes.as_slice()));
+        assert_eq!(entry.meta(), item.meta);
+        assert_eq!(entry.value(), item.value);
+        assert_eq!((entry.generation(), entry.access()), (item.generation, item.access));
+    }
+}
+
+/// Key `n`: most short, some with lengths around and above what a length byte holds.
+fn key_bytes(n: u64) -> Vec<u8> {
+    let mut bytes = format!("{n}").into_bytes();
+    match n % 64 {
+        0 => bytes.resize(254 + n as usize % 3, b'k'),
+        1 => bytes.resize(5000, b'k'),
+        _ => {}
+    }
+    bytes
+}
+
+fn value(random: &mut Random) -> Vec<u8> {
+    let len = match random.below(100) {
+        0 => 20_000 + random.below(50_000),
+        1..6 => 3000 + random.below(3000),
+        6..30 => 200 + random.below(400),
+        30..35 => 253 + random.below(5),
+        _ => random.below(40),
+    };
+    vec![random.next() as u8; len as usize]
+}
+
+fn meta(random: &mut Random) -> Meta {
+    let expire_at_ms = if random.below(3) == 0 { 1 + random.next() / 2 } else { 0 };
+    Meta { flags: random.below(32) as u8, expire_at_ms }
+}
+
+fn model_run(seed: u64, operations: u64) {
+    let mut random = Random(seed);
+    let mut table = Table::new(PagePool::new());
+    let mut model = Model::new();
+    // The key space grows and shrinks, so that the table does.
+    for phase in 0..6 {
+        let deletes = if phase % 2 == 0 { 10 } else { 70 };
+        for _ in 0..operations / 6 {
+            let (slot, bytes) = (random.below(3) as Slot, key_bytes(random.below(6000)));
+            let k = key(slot, &bytes);
+            let own = (slot, bytes.clone());
+            match random.below(100) {
+                n if n < deletes => {
+                    let removed = table.remove(k).map(|removed| removed.had_expiry);
+                    let had = model.remove(&own).map(|item| item.meta.expire_at_ms != 0);
+                    assert_eq!(removed, had);
+                }
+                n if n < deletes + 5 => {
+                    let (meta, generation) = (meta(&mut random), random.next() as u8);
+                    let item = model.get_mut(&own);
+                    assert_eq!(table.set_meta(k, meta, generation), item.is_some());
+                    if let Some(item) = item {
+                        (item.meta, item.generation) = (meta, generation);
+                    }
+                }
+                n if n < deletes + 8 => {
+                    let access = random.next() as u32 & 0xff_ffff;
+                    table.set_access(k, access);
+                    if let Some(item) = model.get_mut(&own) {
+                        item.access = access;
+                    }
+                }
+                _ => {
+                    let item = Item {
+                        meta: meta(&mut random),
+                        value: value(&mut random),
+                        generation: random.next() as u8,
+                        access: random.next() as u32 & 0xff_ffff,
+                    };
+                    let done =
+                        table.upsert(k, item.meta, &item.value, item.generation, item.access);
+                    let before = model.insert(own, item);
+                    assert_eq!(done.existed, before.is_some());
+                    let was_expiring = before.is_some_and(|item| item.meta.expire_at_ms != 0);
+                    assert_eq!(done.was_expiring, was_expiring);
+                }
+            }
+            if random.below(1000) == 0 {
+                let may = |e: &super::EntryRef<'_>| e.generation().is_multiple_of(4);
+                let mut gone = Vec::new();
+                let evicted = table.evict(random.below(100_000) as usize, &mut |entry| {
+                    if may(entry) {
+                        gone.push((entry.slot(), entry.key().to_vec()));
+                    }
+                    may(entry)
+                });
+                assert!(evicted.entries <= gone.len());
+                let before = model.len();
+                for own in gone {
+                    if table.find(key(own.0, &own.1)).is_none() {
+                        model.remove(&own);
+                    }
+                }
+                assert_eq!(before - model.len(), evicted.entries);
+            }
+        }
+        assert_same(&table, &model);
+        let mut dead = [false; 256];
+        dead[2] = true;
+        while !table.sweep_slots(&dead, 100) {}
+        model.retain(|(slot, _), _| *slot != 2);
+        assert_same(&table, &model);
+    }
+    let keys: Vec<_> = model.keys().cloned().collect();
+    for (slot, bytes) in keys {
+        assert!(table.remove(key(slot, &bytes)).is_some());
+    }
+    assert!(table.is_empty());
+    assert_eq!(table.slab.bytes(), 0, "every page and block was given back");
+}
+
+#[test]
+fn table_does_what_a_map_does() {
+    for seed in 1..4 {
+        model_run(seed, 60_000);
+    }
+}
+
+#[test]
+fn resizes_keep_everything_and_end() {
+    let mut table = Table::new(PagePool::new());
+    let keys: Vec<_> = (0..100_000_u64).map(|n| n.to_le_bytes()).collect();
+    for (n, bytes) in keys.iter().enumerate() {
+        put(&mut table, bytes, &(n as u32).to_le_bytes());
+        let probe = n / 2;
+        let found = table.find(key(0, &keys[probe])).expect("an earlier key");
+        assert_eq!(found.value(), (probe as u32).to_le_bytes());
+    }
+    let grown = table.bytes();
+    for bytes in &keys[100..] {
+        assert!(table.remove(key(0, bytes)).is_some());
+    }
+    assert!(table.find(key(0, &keys[100])).is_none());
+    for bytes in &keys[..100] {
+        assert!(table.find(key(0, bytes)).is_some());
+    }
+    // More than a hundredth would be a page a key: sparse pages were evacuated.
+    assert!(table.bytes() < grown / 50, "{} of {grown}", table.bytes());
+}
+
+#[test]
+fn find_hash_shows_the_same_key_of_every_slot() {
+    let mut table = Table::new(PagePool::new());
+    for slot in [1, 5, 9] {
+        table.upsert(key(slot, b"same"), Meta::default(), b"", 1, 0);
+    }
+    put(&mut table, b"other", b"");
+    let mut slots = Vec::new();
+    table.find_hash(key::hash(b"same"), |entry| {
+        if entry.key() == b"same" {
+            slots.push(entry.slot());
+        }
+    });
+    slots.sort_unstable();
+    assert_eq!(slots, [1, 5, 9]);
+}
+
+#[test]
+fn samples_reach_every_entry() {
+    let mut table = Table::new(PagePool::new());
+    for n in 0..2000_u64 {
+        put(&mut table, &n.to_le_bytes(), b"");
+    }
+    let mut random = Random(7);
+    let mut seen = std::collections::HashSet::new();
+    for _ in 0..6000 {
+        let mut shown = 0;
+        table.sample(random.next(), 5, |entry| {
+            shown += 1;
+            seen.insert(entry.key().to_vec());
+        });
+        assert_eq!(shown, 5);
+    }
+    assert!(seen.len() > 1950, "{} of 2000", seen.len());
+}
+
+#[test]
+fn hints_may_be_used_while_the_table_changes() {
+    let mut table = Table::new(PagePool::new());
+    let hint = table.hint();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let hinting = scope.spawn(|| {
+            let mut asked = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let hash = key::hash(&(asked % 50_000).to_le_bytes());
+                hint.prefetch_bucket(hash);
+                hint.prefetch_entry(hash);
+                asked += 1;
+            }
+            asked
+        });
+        for _ in 0..4 {
+            for n in 0..50_000_u64 {
+                put(&mut table, &n.to_le_bytes(), b"value");
+            }
+            for n in 0..50_000_u64 {
+                table.remove(key(0, &n.to_le_bytes()));
+            }
+        }
+        drop(table);
+        stop.store(true, Ordering::Relaxed);
+        assert!(hinting.join().expect("no panic") > 0);
+    });
+}
+
+#[test]
+fn bytes_per_key_are_bounded() {
+    for (value_len, bound) in [(8, 49), (64, 107), (1024, 1095)] {
+        let pool = PagePool::new();
+        // The share of one of 64 shards in 10 million keys.
+        let mut table = Table::new(pool);
+        let value = vec![1; value_len];
+        for n in 0..156_250_u64 {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&n.to_le_bytes());
+            put(&mut table, &bytes, &value);
+        }
+        let per_key = table.bytes() as f64 / table.len() as f64;
+        assert!(per_key <= f64::from(bound), "16 + {value_len}: {per_key:.1} bytes a key");
+    }
+}
+
+#[test]
+fn eviction_takes_only_what_it_may_and_lowers_the_bytes() {
+    let mut table = Table::new(PagePool::new());
+    for n in 0..50_000_u64 {
+        let generation = if n % 5 == 0 { 9 } else { 1 };
+        table.upsert(key(0, &n.to_le_bytes()), Meta::default(), &[7; 100], generation, 0);
+    }
+    let nothing = table.evict(1 << 20, &mut |_| false);
+    assert_eq!((nothing.entries, table.len()), (0, 50_000));
+    let (held, target) = (table.bytes(), table.bytes() / 2);
+    let mut freed = 0;
+    for _ in 0..20 {
+        freed += table.evict(target.saturating_sub(freed), &mut |e| e.generation() == 1).bytes;
+    }
+    assert!(freed >= target, "{freed} of {target}");
+    assert_eq!(table.bytes(), held - freed);
+    for n in (0..50_000_u64).step_by(5) {
+        assert!(table.find(key(0, &n.to_le_bytes())).is_some(), "pinned {n}");
+    }
+    for _ in 0..50 {
+        table.evict(usize::MAX, &mut |e| e.generation() == 1);
+    }
+    assert_eq!(table.len(), 10_000, "all that may go has gone");
+}
+
+#[test]
+fn used_entries_stay_longer() {
+    let mut table = Table::new(PagePool::new());
+    let hot = |n: u64| n % 10 == 3;
+    for n in 0..20_000_u64 {
+        put(&mut table, &n.to_le_bytes(), &[1; 50]);
+    }
+    for n in (0..20_000).filter(|&n| hot(n)) {
+        assert!(table.find(key(0, &u64::to_le_bytes(n))).is_some());
+    }
+    let target = table.slab.bytes() / 2;
+    let mut freed = 0;
+    while freed < target {
+        freed += table.evict(target - freed, &mut |_| true).bytes;
+    }
+    let mut hot_left = 0;
+    for n in (0..20_000).filter(|&n| hot(n)) {
+        hot_left += usize::from(table.find(key(0, &u64::to_le_bytes(n))).is_some());
+    }
+    assert!(table.len() < 12_000);
+    assert!(hot_left > 1900, "{hot_left} of 2000 used ones");
+}
+
+/// The values change from small to large while a bound holds: pages of the small class must come
+/// back, or the large ones would find no room.
+#[test]
+fn a_change_of_value_sizes_does_not_calcify_the_table() {
+    const BOUND: usize = 8 << 20;
+    let mut table = Table::new(PagePool::new());
+    let mut calls_over = 0;
+    let mut highest = 0;
+    for (round, len) in [20_usize, 3000, 200, 60_000, 20, 900].into_iter().enumerate() {
+        let mut stored = 0;
+        let mut n = 0;
+        while stored < 4 * BOUND {
+            let bytes = (round as u64, n);
+            let bytes = [bytes.0.to_le_bytes(), u64::to_le_bytes(bytes.1)].concat();
+            put(&mut table, &bytes, &vec![1; len]);
+            stored += len + 24;
+            n += 1;
+            if table.bytes() > BOUND {
+                calls_over += 1;
+                table.evict(table.bytes() - BOUND, &mut |_| true);
+            }
+            // While the buckets are doubled, both arrays are held: up to 1 MB here.
+            highest = highest.max(table.bytes());
+        }
+        let in_pages = table.slab.pages().iter().flat_map(|&page| table.slab.entries(page));
+        let held: usize = in_pages.map(|e| e.len()).sum::<usize>()
+            + table.slab.large_entries().iter().map(|e| e.len()).sum::<usize>();
+        assert!(held > BOUND / 4, "round {round}: {held} bytes of entries in {BOUND}");
+    }
+    assert!(calls_over > 100);
+    assert!(highest <= BOUND + BOUND / 8, "{highest} with a bound of {BOUND}");
+}
+
+#[test]
+fn pages_serve_other_shards_and_sizes() {
+    let pool = PagePool::new();
+    let mut first = Table::new(std::sync::Arc::clone(&pool));
+    let mut second = Table::new(std::sync::Arc::clone(&pool));
+    for n in 0..40_000_u64 {
+        put(&mut first, &n.to_le_bytes(), &[1; 80]);
+    }
+    let chunks = pool.chunks();
+    for n in 0..40_000_u64 {
+        first.remove(key(0, &n.to_le_bytes()));
+    }
+    for n in 0..2000_u64 {
+        put(&mut second, &n.to_le_bytes(), &[1; 1500]);
+    }
+    assert_eq!(pool.chunks(), chunks);
+}
