@@ -31,7 +31,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// `CONFIG SET directive value [directive value ...]`: all of them or none.
 fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if !ctx.args.len().is_multiple_of(2) {
-        return Err(ctx.spec.arity_error());
+        return Err(CommandError::Syntax);
     }
     let words: Vec<&[u8]> = ctx.args.from(2).collect();
     let pairs: Vec<(&[u8], &[u8])> = words.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
