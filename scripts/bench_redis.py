@@ -28,7 +28,7 @@ from harness.server import Server, process_tasks_cpu_ns, redis_tool
 
 #: INFO fields of the subject, with or without a prefix, that show whether a row may be cited.
 FLUSHES, DEBT, FROZEN = "flushes", "compaction_debt_bytes", "memtables_frozen"
-UNSYNCED_AGE_MS = "largest_unsynced_age_ms"
+UNSYNCED_AGE_MS = "largest_unsynced_ms"
 
 KEYS = 1_000_000
 FOREIGN_MAX = 0.08
