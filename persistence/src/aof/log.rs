@@ -42,6 +42,10 @@ pub struct LogOptions {
     pub unsynced_age_max_ms: u64,
     /// Retired segments kept for reuse: overwriting cached pages is far cheaper than fresh ones.
     pub recycled_segments_max: usize,
+    /// Write and sync on threads of the log. Without, [`Log::sync_through`] and
+    /// [`Log::write_gathered`] do it all, and dropping the log writes nothing: for tests that
+    /// repeat a history step by step.
+    pub threads: bool,
 }
 
 impl LogOptions {
@@ -56,6 +60,7 @@ impl LogOptions {
             gather_ms: 3,
             unsynced_age_max_ms: 2000,
             recycled_segments_max: 4,
+            threads: true,
         }
     }
 }
@@ -118,7 +123,11 @@ impl Log {
         source: Arc<dyn LogSource>,
         gauge: Arc<BufferGauge>,
     ) -> Result<Self, LogError> {
+        let with_threads = options.threads;
         let core = Arc::new(LogCore::open(storage, options, &tail, after_seq, source, gauge)?);
+        if !with_threads {
+            return Ok(Self { core, threads: Vec::new() });
+        }
         let threads = vec![
             Worker::spawn("aof-writer", &core, run_writer)?,
             Worker::spawn("aof-sync", &core, run_syncer)?,
@@ -133,7 +142,22 @@ impl Log {
 
     /// Wakes the log thread. Call it when an append answered true. Cheap.
     pub fn kick(&self) {
-        self.threads[WRITER].wake();
+        self.wake(WRITER);
+    }
+
+    fn wake(&self, thread: usize) {
+        if let Some(worker) = self.threads.get(thread) {
+            worker.wake();
+        }
+    }
+
+    /// Writes what commits have gathered, without a sync; false when there was nothing.
+    ///
+    /// # Errors
+    ///
+    /// A failing device: the log has failed then (N2).
+    pub fn write_gathered(&self) -> Result<bool, LogError> {
+        self.core.write_batch()
     }
 
     /// Everything up to this sequence survives a crash.
@@ -211,7 +235,7 @@ impl Log {
     /// A failing device. The segments then stay, which does no harm.
     pub fn retire_through(&self, mark: u64) -> Result<(), LogError> {
         let result = self.core.segments.retire_through(mark);
-        self.threads[PREPARER].wake();
+        self.wake(PREPARER);
         result
     }
 
@@ -259,13 +283,11 @@ impl Log {
     ///
     /// The last write or sync failed, or the log had failed before.
     pub fn close(mut self) -> Result<(), LogError> {
-        self.stop()
+        self.stop()?;
+        self.core.finish()
     }
 
     fn stop(&mut self) -> Result<(), LogError> {
-        if self.threads.is_empty() {
-            return Ok(());
-        }
         for worker in &self.threads {
             worker.stop.store(true, Ordering::Release);
             worker.wake();
@@ -277,14 +299,16 @@ impl Log {
         if panicked {
             return Err(LogError::Failed { reason: "a thread of the log panicked".to_owned() });
         }
-        self.core.finish()
+        Ok(())
     }
 }
 
 impl Drop for Log {
     fn drop(&mut self) {
         // Whoever wants to know calls `close`; a failure was reported by callback besides.
-        let _ = self.stop();
+        if !self.threads.is_empty() && self.stop().is_ok() {
+            let _ = self.core.finish();
+        }
     }
 }
 
