@@ -7,6 +7,7 @@ use super::options::SyncPolicy;
 use crate::tree::{self, CompactionContext};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -112,7 +113,7 @@ impl Engine {
             let early = std::mem::take(&mut background.signals.lock().freeze);
             let used = inner.superversion.load().active.arena().used_bytes();
             let full = used >= inner.options.memtable_bytes || (early && used > 0);
-            if full || self.log_has_failed() {
+            if full || self.log_has_failed() || self.flush_is_pending() {
                 self.flush_now_or_report();
             }
             let compactions = inner.compactions.load(Ordering::Relaxed);
@@ -145,7 +146,7 @@ impl Engine {
         let mut pending = inner.pending_flush.lock();
         self.flush_pending(&mut pending)?;
         let failed = self.log_has_failed();
-        *pending = self.freeze()?;
+        self.freeze(&mut pending)?;
         self.flush_pending(&mut pending)?;
         if failed {
             self.heal_log()?;
@@ -156,7 +157,8 @@ impl Engine {
 
     fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
         let inner = self.inner();
-        if let Some(job) = pending.as_ref() {
+        if let Some(job) = pending.as_mut() {
+            self.resolve(&mut inner.resolver.lock(), job)?;
             self.flush(job)?;
             *pending = None;
             self.sweep_graves();
@@ -164,6 +166,11 @@ impl Engine {
             inner.background.wake_compaction();
         }
         Ok(())
+    }
+
+    /// True when a frozen memtable could not be flushed and must be tried again.
+    fn flush_is_pending(&self) -> bool {
+        self.inner().pending_flush.try_lock().is_some_and(|pending| pending.is_some())
     }
 
     fn run_compaction(&self) {
@@ -190,7 +197,7 @@ impl Engine {
     }
 
     /// Runs the most urgent compaction; false when none is due.
-    fn compact_once(&self) -> Result<bool, EngineError> {
+    pub(super) fn compact_once(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
@@ -213,21 +220,40 @@ impl Engine {
         let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
         let outcome = tree::compact_with_expiry_mark(&job, &context, expiry_mark_ms)?;
         debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
-        let version = inner.versions.apply(&outcome.edit)?;
-        self.change_superversion(|superversion| superversion.version = version);
+        inner.versions.apply(&outcome.edit)?;
+        self.publish_tables(|_| {});
         inner.compactions.fetch_add(1, Ordering::Relaxed);
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(true)
     }
 
-    /// Flushes memtables, syncs log and manifest, stops the background threads.
+    /// Flushes memtables, syncs log and manifest, stops the background threads. Loads that no thread
+    /// has begun are answered with an error.
     pub fn close(&self) -> Result<(), EngineError> {
         let inner = self.inner();
         if inner.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let flushed = self.flush_now();
+        self.stop_threads();
+        if let Some(mut log) = inner.log.swap(None) {
+            // Others hold it for the length of a question at most.
+            let log = loop {
+                match Arc::try_unwrap(log) {
+                    Ok(log) => break log,
+                    Err(shared) => log = shared,
+                }
+                std::thread::yield_now();
+            };
+            log.close()?;
+        }
+        flushed
+    }
+
+    /// Ends the background threads and waits for them.
+    pub(super) fn stop_threads(&self) {
+        let inner = self.inner();
         let background = &inner.background;
         background.stop.store(true, Ordering::Release);
         inner.cold.stop();
@@ -237,10 +263,7 @@ impl Engine {
             // A thread that panicked has poisoned the store already.
             let _ = thread.join();
         }
-        if let Some(log) = inner.log.swap(None).and_then(std::sync::Arc::into_inner) {
-            log.close()?;
-        }
-        flushed
+        self.refuse_queued_loads();
     }
 }
 
@@ -250,12 +273,8 @@ impl Engine {
     pub(super) fn abandon(&self) {
         let inner = self.inner();
         inner.closed.store(true, Ordering::Release);
-        inner.background.stop.store(true, Ordering::Release);
-        inner.cold.stop();
-        inner.background.wake_compaction();
-        for thread in std::mem::take(&mut *inner.background.threads.lock()) {
-            thread.join().expect("background threads do not panic");
-        }
+        self.stop_threads();
+        assert_eq!(inner.poison.get(), None, "background threads do not panic");
         inner.log.store(None);
     }
 }

@@ -146,6 +146,10 @@ impl ColdReads {
         }
     }
 
+    fn next_queued(&self) -> Option<Job> {
+        self.queue.lock().pop_front()
+    }
+
     fn push(&self, jobs: impl Iterator<Item = Job>) {
         let mut queue = self.queue.lock();
         queue.extend(jobs);
@@ -269,6 +273,10 @@ impl Engine {
             }
             let state = if shard.table.find(key.as_key()).is_some() {
                 LoadState::Filled
+            } else if !inner.namespaces.is_live(key.slot) {
+                // The database was emptied since the caller looked. Filling an entry in could
+                // outlive the sweep of the slot and appear in the namespace that gets it next.
+                LoadState::Absent
             } else {
                 match self.look_beyond_table(&mut shard, key.as_key()) {
                     Beyond::Filled => LoadState::Filled,
@@ -305,22 +313,50 @@ impl Engine {
         }
         inner.cold.push(jobs.into_iter());
         waiting.one_done(None);
+        if inner.cold.stop.load(Ordering::Acquire) {
+            self.refuse_queued_loads();
+        } else if !inner.options.background {
+            self.run_queued_cold_reads();
+        }
     }
 
     /// Loop of one cold-read thread.
     pub(super) fn run_cold_reads(&self) {
         while let Some(job) = self.inner().cold.next() {
             let error = self.read_cold(&job).err();
-            let mut shard = self.inner().shards[shard_of(job.key.hash)].state.lock();
-            let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { continue };
-            let waiters = std::mem::take(&mut load.waiters);
-            if error.is_some() && load.state == (LoadState::Reading { ticket: job.ticket }) {
-                load.state = LoadState::Overtaken;
-            }
-            drop(shard);
-            for waiter in waiters {
-                waiter.one_done(error.clone());
-            }
+            self.end_load(&job, error);
+        }
+    }
+
+    /// Runs the queued reads on this thread, for a store without background threads.
+    fn run_queued_cold_reads(&self) {
+        while let Some(job) = self.inner().cold.next_queued() {
+            let error = self.read_cold(&job).err();
+            self.end_load(&job, error);
+        }
+    }
+
+    /// Answers those who wait for reads that no thread will do any more.
+    pub(super) fn refuse_queued_loads(&self) {
+        while let Some(job) = self.inner().cold.next_queued() {
+            self.end_load(&job, Some(EngineError::Storage("the store is closed".into())));
+        }
+    }
+
+    /// Tells the waiters of a read that it is over.
+    fn end_load(&self, job: &Job, error: Option<EngineError>) {
+        let mut shard = self.inner().shards[shard_of(job.key.hash)].state.lock();
+        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return };
+        match load.state {
+            // A write overtook this read and another one is under way: that one tells them.
+            LoadState::Reading { ticket } if ticket != job.ticket => return,
+            LoadState::Reading { .. } => load.state = LoadState::Overtaken,
+            _ => {}
+        }
+        let waiters = std::mem::take(&mut load.waiters);
+        drop(shard);
+        for waiter in waiters {
+            waiter.one_done(error.clone());
         }
     }
 
@@ -368,14 +404,19 @@ impl Engine {
 
     /// Settles the unresolved overwrites of one shard whose latch is held (blocks on I/O).
     pub(super) fn resolve_latched(&self, shard: &mut ShardState) -> Result<(), EngineError> {
-        let items = std::mem::take(&mut shard.unresolved);
-        self.inner().unresolved.fetch_sub(items.len() as u64, Ordering::Relaxed);
-        for item in items {
-            if let Some(meta) = self.lived_before(&item)? {
-                let count = shard.count_mut(item.slot);
+        let inner = self.inner();
+        while let Some(item) = shard.unresolved.last() {
+            let slot = item.slot;
+            let is_current = inner.namespaces.id_of(slot) == item.namespace;
+            if let Some(meta) = self.lived_before(item)?
+                && is_current
+            {
+                let count = shard.count_mut(slot);
                 count.keys -= 1;
                 count.expires -= i64::from(meta.expire_at_ms != 0);
             }
+            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
+            shard.unresolved.pop();
         }
         Ok(())
     }

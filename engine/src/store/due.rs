@@ -21,6 +21,8 @@ const COLD_LOOK_MS: u64 = 500;
 #[derive(Default)]
 pub(super) struct ColdDue {
     queue: VecDeque<DueKey>,
+    /// What was taken from the queue has been worked off: its taker has asked for more since.
+    worked_off: bool,
     now_ms: u64,
     looked_ms: u64,
     /// Records due at or before this have been handed out.
@@ -62,7 +64,10 @@ impl Engine {
                 state.droppable_ms = state.droppable_ms.max(ms);
                 state.settled = None;
             }
-            if state.settled.is_none() && state.handed_out_ms > state.droppable_ms {
+            if state.worked_off
+                && state.settled.is_none()
+                && state.handed_out_ms > state.droppable_ms
+            {
                 state.settled = Some((state.handed_out_ms, self.last_seq()));
             }
             state.looked_ms = state.now_ms;
@@ -74,6 +79,7 @@ impl Engine {
         if state.handed_out_ms == from_ms {
             state.handed_out_ms = reached_ms;
         }
+        state.worked_off &= found.is_empty();
         state.queue.extend(found);
         Ok(())
     }
@@ -132,24 +138,30 @@ impl Engine {
 
     /// Up to `limit` keys whose expiry is at or before `now_ms`: those in memory by their due time,
     /// and those that a look into the expiry index has found. The caller deletes them through
-    /// transactions (rule X3), which look again: a key may have changed since.
+    /// transactions (rule X3), which look again: a key may have changed since. None while writes are
+    /// refused or must wait: a key is handed out once.
     #[must_use]
     pub fn due(&self, now_ms: u64, limit: usize) -> Vec<DueKey> {
         let inner = self.inner();
         let mut due = Vec::new();
+        if self.must_wait() || self.write_refusal().is_some() {
+            return due;
+        }
         {
             let mut cold = inner.cold_due.lock();
             cold.now_ms = now_ms;
+            cold.worked_off = cold.queue.is_empty();
             let count = cold.queue.len().min(limit);
             due.extend(cold.queue.drain(..count));
-        }
-        let mut slot_dbs = [usize::MAX; namespace::SLOTS];
-        for db in 0..self.databases() {
-            slot_dbs[usize::from(self.slot_of(db))] = db;
         }
         let start = inner.due_shard.fetch_add(1, Ordering::Relaxed) as usize;
         for i in 0..inner.shards.len() {
             let mut state = inner.shards[(start + i) % inner.shards.len()].state.lock();
+            // Under the latch: a SWAPDB or FLUSHDB may have come between two shards.
+            let mut slot_dbs = [usize::MAX; namespace::SLOTS];
+            for db in 0..self.databases() {
+                slot_dbs[usize::from(self.slot_of(db))] = db;
+            }
             while due.len() < limit {
                 let Some(hash) = state.expiry.pop_due(now_ms) else { break };
                 state.table.find_hash(hash, |entry| {

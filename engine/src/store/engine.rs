@@ -4,7 +4,7 @@ use super::background::Background;
 use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::due::ColdDue;
-use super::freeze::FlushJob;
+use super::freeze::{FlushJob, Resolver};
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pins::Pins;
@@ -85,7 +85,7 @@ pub(super) struct Inner {
     pinned_generations: [AtomicU64; 4],
     pub(super) pins: Pins,
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
-    pub(super) resolver: Mutex<()>,
+    pub(super) resolver: Mutex<Resolver>,
     pub(super) unresolved: AtomicU64,
     pub(super) cold: ColdReads,
     pub(super) background: Background,
@@ -145,7 +145,7 @@ impl Inner {
             generation: AtomicU8::new(generation),
             pinned_generations: Default::default(),
             pins: Pins::default(),
-            resolver: Mutex::new(()),
+            resolver: Mutex::default(),
             unresolved: AtomicU64::new(0),
             cold,
             background: Background::default(),
@@ -351,6 +351,14 @@ impl Engine {
         if let Some(reason) = self.0.poison.get() {
             return Some(format!("the store is poisoned: {reason}"));
         }
+        if self.0.closed.load(Ordering::Acquire) {
+            return Some("the store is closed".into());
+        }
+        if self.0.memtable_is_overfull()
+            && let Some(error) = self.0.background.last_error()
+        {
+            return Some(format!("flushes fail: {error}"));
+        }
         self.0.log.load().as_ref().and_then(|log| log.failure())
     }
 
@@ -360,7 +368,7 @@ impl Engine {
     #[must_use]
     pub fn must_wait(&self) -> bool {
         let inner = &self.0;
-        inner.superversion.load().active.arena().used_bytes() >= 2 * inner.options.memtable_bytes
+        inner.memtable_is_overfull()
             || inner.unresolved.load(Ordering::Relaxed) > inner.options.unresolved_max
             || inner.log.load().as_ref().is_some_and(|log| log.must_wait())
     }
@@ -370,6 +378,12 @@ impl Engine {
 }
 
 impl Inner {
+    /// Flushes are so far behind that writers must wait, or hear that flushes fail.
+    fn memtable_is_overfull(&self) -> bool {
+        let used = self.superversion.load().active.arena().used_bytes();
+        used >= 2 * self.options.memtable_bytes
+    }
+
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {
         crate::tree::CompactionOptions::default()
     }

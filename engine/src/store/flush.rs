@@ -59,16 +59,14 @@ impl Engine {
         if let Some(table) = &table {
             edit.add(0, Arc::clone(table));
         }
-        let version = inner.versions.apply(&edit)?;
-        self.change_superversion(|superversion| {
-            superversion.frozen.retain(|frozen| frozen.m != m);
-            superversion.version = version;
-        });
+        inner.versions.apply(&edit)?;
+        self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         inner.mark.store(m, Ordering::Release);
         inner.flushes.fetch_add(1, Ordering::Relaxed);
         self.remove_old_checkpoints(&checkpoint);
         if let Some(log) = inner.log.load().as_ref() {
-            log.retire_through(m)?;
+            // The flush stands; segments that stay do no harm, and the next flush retires them too.
+            let _ = log.retire_through(m);
         }
         self.durable_moved();
         inner.background.wake_compaction();

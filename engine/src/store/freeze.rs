@@ -17,27 +17,37 @@ pub(super) struct FlushJob {
     pub(super) pin: Pin,
     /// Namespace id of each database at m.
     pub(super) namespaces: Vec<u64>,
-    /// Counts of each database at m, still without the corrections of `unresolved`.
+    /// Counts of each database at m; right once its overwrites are settled.
     pub(super) counts: Vec<Count>,
-    unresolved: Vec<Unresolved>,
+}
+
+/// Overwrites of the frozen memtable that were counted as new keys. Whoever holds it sees all such
+/// overwrites either here or in their shards (N9).
+#[derive(Default)]
+pub(super) struct Resolver {
+    frozen: Vec<Unresolved>,
+    /// Namespace and expiring keys of those settled, until the counts of the mark are corrected.
+    overwrites: Vec<(u64, i64)>,
 }
 
 impl Engine {
-    /// Freezes the active memtable, if there is anything to freeze, sorts it, and settles the
-    /// overwrites of it that were counted as new keys.
-    pub(super) fn freeze(&self) -> Result<Option<FlushJob>, EngineError> {
-        let inner = self.inner();
-        let resolver = inner.resolver.lock();
-        let Some(mut job) = self.rotate_memtable() else { return Ok(None) };
+    /// Freezes the active memtable into `pending`, if there is anything to freeze, sorts it, and
+    /// settles the overwrites of it that were counted as new keys.
+    ///
+    /// On an error the job stays in `pending`: its memtable must reach the tree before any later
+    /// one may (memtables install in order, N1).
+    pub(super) fn freeze(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+        let mut resolver = self.inner().resolver.lock();
+        let Some((mut job, unresolved)) = self.rotate_memtable() else { return Ok(()) };
+        resolver.frozen = unresolved;
         self.kick_log();
         self.publish_sorted(&mut job.frozen);
-        self.resolve(&mut job)?;
-        drop(resolver);
-        Ok(Some(job))
+        let job = pending.insert(job);
+        self.resolve(&mut resolver, job)
     }
 
     /// The part under all latches: no I/O, no sorting.
-    fn rotate_memtable(&self) -> Option<FlushJob> {
+    fn rotate_memtable(&self) -> Option<(FlushJob, Vec<Unresolved>)> {
         let inner = self.inner();
         let mut guards = inner.barrier();
         let mut commit = inner.commit.lock();
@@ -72,7 +82,7 @@ impl Engine {
         });
         let pin = inner.pins.add(m, number);
         let namespaces = inner.namespaces.ids();
-        Some(FlushJob { frozen, pin, namespaces, counts, unresolved })
+        Some((FlushJob { frozen, pin, namespaces, counts }, unresolved))
     }
 
     /// Sorts a frozen memtable; from then on its keys may leave the DRAM table.
@@ -90,10 +100,15 @@ impl Engine {
         self.inner().unpin_generation(frozen.memtable.generation);
     }
 
-    /// Settles what was counted as new without looking (N9), in key order so that neighbours share
-    /// blocks, and corrects both the live counts and those of the mark.
-    fn resolve(&self, job: &mut FlushJob) -> Result<(), EngineError> {
-        for (namespace, expires) in self.settle(std::mem::take(&mut job.unresolved))? {
+    /// Settles what the frozen memtable counted as new without looking (N9), and corrects both the
+    /// live counts and those of the mark. What could not be read is tried again with the flush.
+    pub(super) fn resolve(
+        &self,
+        resolver: &mut Resolver,
+        job: &mut FlushJob,
+    ) -> Result<(), EngineError> {
+        self.settle_frozen(resolver)?;
+        for (namespace, expires) in resolver.overwrites.drain(..) {
             if let Some(db) = job.namespaces.iter().position(|&id| id == namespace) {
                 job.counts[db].keys -= 1;
                 job.counts[db].expires -= expires;
@@ -102,19 +117,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Looks up each item and corrects the live counts; answers namespace and expiring keys (0 or 1)
-    /// of each put that turned out to be an overwrite. The resolver mutex is held.
+    /// The same without the counts of the mark, which follow when its flush is under way.
+    pub(super) fn settle_frozen(&self, resolver: &mut Resolver) -> Result<(), EngineError> {
+        self.settle(&mut resolver.frozen, &mut resolver.overwrites)
+    }
+
+    /// Looks up each item, in key order so that neighbours share blocks, and corrects the live
+    /// counts. Adds namespace and expiring keys (0 or 1) of each put that turned out to be an
+    /// overwrite to `overwrites`. Items that were not settled before an error stay in `items`.
     pub(super) fn settle(
         &self,
-        mut items: Vec<Unresolved>,
-    ) -> Result<Vec<(u64, i64)>, EngineError> {
+        items: &mut Vec<Unresolved>,
+        overwrites: &mut Vec<(u64, i64)>,
+    ) -> Result<(), EngineError> {
         let inner = self.inner();
-        let mut overwrites = Vec::new();
-        items.sort_unstable_by(|a, b| (a.namespace, &a.key).cmp(&(b.namespace, &b.key)));
-        for item in &items {
-            let found = self.lived_before(item);
-            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
-            if let Some(meta) = found? {
+        items.sort_unstable_by(|a, b| (b.namespace, &b.key).cmp(&(a.namespace, &a.key)));
+        while let Some(item) = items.last() {
+            if let Some(meta) = self.lived_before(item)? {
                 let expires = i64::from(meta.expire_at_ms != 0);
                 overwrites.push((item.namespace, expires));
                 let mut shard = inner.shards[shard_of(item.hash)].state.lock();
@@ -124,8 +143,19 @@ impl Engine {
                     count.expires -= expires;
                 }
             }
+            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
+            items.pop();
         }
-        Ok(overwrites)
+        Ok(())
+    }
+
+    /// Takes over the tables as of the last edit. Never those that one edit answered: a flush and a
+    /// compaction that end together may come here in the other order than their edits.
+    pub(super) fn publish_tables(&self, change: impl FnOnce(&mut SuperVersion)) {
+        self.change_superversion(|superversion| {
+            superversion.version = self.inner().versions.current();
+            change(superversion);
+        });
     }
 
     /// Replaces the superversion; returns the new one's number.

@@ -75,6 +75,11 @@ impl Namespaces {
             .find(|&(_, slot)| self.id_of(slot) == id)
     }
 
+    /// True when the slot belongs to a database now; stable while any latch is held.
+    pub(super) fn is_live(&self, slot: Slot) -> bool {
+        (0..self.databases()).any(|db| self.slot_of(db) == slot)
+    }
+
     /// Ids by database, for the manifest.
     pub(super) fn ids(&self) -> Vec<u64> {
         (0..self.databases()).map(|db| self.id_of(self.slot_of(db))).collect()

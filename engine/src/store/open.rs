@@ -93,14 +93,14 @@ impl Engine {
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
         let engine = Self::assemble(options, versions, mark);
         engine.restore(state.as_ref())?;
-        engine.start_cold_reads();
-        let report = engine.recover(mark, replay);
-        if report.is_err() {
-            engine.inner().cold.stop();
+        if engine.inner().options.background {
+            engine.start_cold_reads();
         }
-        let report = report?;
+        let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
         engine.adjust_memory_bound();
-        engine.start_background();
+        if engine.inner().options.background {
+            engine.start_background();
+        }
         Ok((engine, report))
     }
 
@@ -255,6 +255,8 @@ impl Engine {
         let inner = self.inner();
         let mut options = LogOptions::new(self.log_location());
         options.buffer_limit_bytes = inner.options.log_buffer_bytes as u64;
+        options.segment_bytes = inner.options.log_segment_bytes;
+        options.threads = inner.options.background;
         if let Some(policy) = inner.policy().of_log() {
             options.policy = policy;
         }

@@ -60,6 +60,11 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Unresolved overwrites at which writers wait (N9).
     pub unresolved_max: u64,
+    /// A log segment that reaches this size is followed by the next one.
+    pub log_segment_bytes: u64,
+    /// Run flush, compaction, cold reads and the log on threads of their own. Without, the caller of
+    /// an operation does what it needs itself: for tests that repeat a history step by step.
+    pub background: bool,
 }
 
 impl EngineOptions {
@@ -80,6 +85,8 @@ impl EngineOptions {
             compress: true,
             cold_read_threads: 2,
             unresolved_max: 1 << 20,
+            log_segment_bytes: 64 << 20,
+            background: true,
         }
     }
 }

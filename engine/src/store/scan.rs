@@ -145,8 +145,12 @@ impl Engine {
         let (pin, superversion, mark, namespace) = {
             let _guards = inner.barrier();
             let commit = inner.commit.lock();
+            // Superversion and pin in one step: between the two a sweep could forget graves whose
+            // dead lie in this superversion only (F3).
+            let change = inner.superversion_change.lock();
             let superversion = inner.superversion.load_full();
             let pin = inner.pins.add(commit.next_seq - 1, superversion.number);
+            drop(change);
             let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(range.db));
             (pin, superversion, commit.mark(), namespace)
         };
@@ -188,13 +192,19 @@ impl Engine {
     /// as in Redis). May block on I/O until unresolved overwrites are settled (N9).
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let inner = self.inner();
-        let _resolver = inner.resolver.lock();
+        let mut resolver = inner.resolver.lock();
+        self.settle_frozen(&mut resolver)?;
         loop {
             let mut pending = Vec::new();
             for shard in &inner.shards {
                 pending.append(&mut shard.state.lock().unresolved);
             }
-            self.settle(pending)?;
+            let settled = self.settle(&mut pending, &mut Vec::new());
+            for item in pending {
+                // The device failed: they wait for the next one who asks.
+                inner.shards[shard_of(item.hash)].state.lock().unresolved.push(item);
+            }
+            settled?;
             let guards = inner.barrier();
             if guards.iter().all(|guard| guard.unresolved.is_empty()) {
                 let slot = usize::from(inner.namespaces.slot_of(db));

@@ -17,9 +17,10 @@ impl Engine {
     pub(super) fn sweep_graves(&self) {
         let inner = self.inner();
         let mark = inner.mark.load(Ordering::Acquire);
+        // The superversion first: a reader that is not among the pins yet gets this one or a later.
+        let superversion = inner.superversion.load_full();
         let snapshots = inner.pins.sequences();
         let oldest_reader = inner.pins.oldest_superversion();
-        let superversion = inner.superversion.load_full();
         let memtables_from = superversion
             .frozen
             .iter()

@@ -368,9 +368,12 @@ impl<'e> Tx<'e> {
         drop(commit);
         self.first_seq.get_or_insert(seq);
         self.operations += 1;
+        let fresh_slot = engine.slot_of(db);
         if let Guards::Many(guards) = &mut self.guards {
             for (_, shard) in guards {
                 *shard.count_mut(slot) = Count::default();
+                // An overwrite settled late may have corrected the count of a dead namespace here.
+                *shard.count_mut(fresh_slot) = Count::default();
                 let before = shard.unresolved.len();
                 shard.unresolved.retain(|item| item.slot != slot);
                 let gone = (before - shard.unresolved.len()) as u64;
