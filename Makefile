@@ -7,7 +7,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-memory profile differential crash smoke tools \
-	larger-than-memory scan hostile faults mixed fuzz
+	larger-than-memory scan hostile faults mixed model fuzz
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -72,3 +72,7 @@ profile: setup build ## page faults and hottest symbols of a SET-only run
 
 fuzz: ## request scanner and configuration parser, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
+
+model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME')
+	cargo build --release -p sexton-tests --bin model
+	target/release/model $(ARGS)

@@ -1,1 +1,5 @@
-//! placeholder
+//! Tests of Sexton that are programs of their own.
+
+#![deny(unsafe_code)]
+
+pub mod model;

@@ -1,0 +1,200 @@
+//! Random histories: the steps, and the search for a violation.
+
+use super::world::{Command, Options, Violation, World};
+use super::{KEYS, Key, Random, Rule, Rules};
+
+/// Steps of a history.
+pub const STEPS: usize = 120;
+
+/// One step; numbers that pick among what exists at that moment are random bits.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(Vec<Command>),
+    Expire(Key),
+    Publish(u64),
+    Sync(u64),
+    FailLog(u64),
+    HealLog,
+    OpenSnapshot,
+    OpenIterator,
+    CloseReader(usize),
+    Read(Key, usize),
+    Iterate(Key, usize),
+    StartGet(Key),
+    AdvanceGet(usize),
+    Freeze,
+    StartFlush,
+    ConsultGraves(bool),
+    InstallFlush,
+    WholeFlush,
+    CollectForMerge,
+    StartMerge(usize),
+    InstallMerge,
+    WholeMerge(usize),
+    Forget,
+    Crash(u64),
+}
+
+/// What a history is like; drawn once from its seed.
+#[derive(Clone, Copy, Debug)]
+struct Character {
+    options: Options,
+    /// Publication lags behind; otherwise every write publishes at once.
+    lagging: bool,
+    /// Readers are closed rarely, so that several are open.
+    patient: bool,
+}
+
+impl Character {
+    fn draw(random: &mut Random) -> Self {
+        let options = Options { undo_runs: random.one_in(2), thin_graves: random.one_in(2) };
+        Self { options, lagging: random.one_in(2), patient: random.one_in(2) }
+    }
+}
+
+fn draw_key(random: &mut Random) -> Key {
+    u8::try_from(random.below(u64::from(KEYS))).unwrap_or(0)
+}
+
+fn draw_command(random: &mut Random, value: &mut u64) -> Command {
+    let key = draw_key(random);
+    *value += 100;
+    match random.below(24) {
+        0..=8 => Command::Put(key, *value),
+        9..=11 => Command::Increment(key),
+        12..=13 => Command::Copy(key, (key + 1) % KEYS),
+        23 => Command::Flush,
+        _ => Command::Delete(key),
+    }
+}
+
+fn draw_step(random: &mut Random, value: &mut u64) -> Step {
+    let pick = random.bits() >> 8;
+    let index = usize::try_from(pick & 0xFFFF).unwrap_or(0);
+    match random.below(200) {
+        0..=41 => Step::Write(vec![draw_command(random, value)]),
+        42..=51 => {
+            let len = 2 + random.below(2);
+            Step::Write((0..len).map(|_| draw_command(random, value)).collect())
+        }
+        52..=53 => Step::Expire(draw_key(random)),
+        54..=63 => Step::Publish(pick),
+        64..=71 => Step::Sync(pick),
+        72 => Step::FailLog(pick),
+        73..=76 => Step::HealLog,
+        77..=82 => Step::OpenSnapshot,
+        83..=86 => Step::OpenIterator,
+        87..=92 => Step::CloseReader(index),
+        93..=102 => Step::Read(draw_key(random), index),
+        103..=110 => Step::Iterate(draw_key(random), index),
+        111..=114 => Step::StartGet(draw_key(random)),
+        115..=125 => Step::AdvanceGet(index),
+        126..=132 => Step::Freeze,
+        133..=140 => Step::StartFlush,
+        141..=142 => Step::ConsultGraves(true),
+        143..=150 => Step::InstallFlush,
+        151..=156 => Step::WholeFlush,
+        157..=162 => Step::CollectForMerge,
+        163..=170 => Step::StartMerge(index),
+        171..=172 => Step::ConsultGraves(false),
+        173..=178 => Step::InstallMerge,
+        179..=184 => Step::WholeMerge(index),
+        185..=196 => Step::Forget,
+        _ => Step::Crash(pick),
+    }
+}
+
+fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Violation> {
+    match step {
+        Step::Write(commands) => {
+            world.write(commands)?;
+            if !character.lagging {
+                world.publish_all();
+            }
+        }
+        Step::Expire(key) => world.expire(*key),
+        Step::Publish(pick) => world.publish_some(*pick),
+        Step::Sync(pick) => world.sync_some(*pick),
+        Step::FailLog(pick) => world.fail_log(*pick),
+        Step::HealLog => world.heal_log(),
+        Step::OpenSnapshot => world.open_snapshot(),
+        Step::OpenIterator => world.open_iterator(),
+        Step::CloseReader(pick) if character.patient && pick % 4 != 0 => {}
+        Step::CloseReader(pick) => world.close_reader(*pick / 4),
+        Step::Read(key, pick) => world.read(*key, *pick)?,
+        Step::Iterate(key, pick) => world.iterate(*key, *pick)?,
+        Step::StartGet(key) => world.start_get(*key),
+        Step::AdvanceGet(pick) => world.step_get(*pick)?,
+        Step::Freeze => world.freeze(),
+        Step::StartFlush => world.start_flush(),
+        Step::ConsultGraves(flush) => world.consult_graves(*flush),
+        Step::InstallFlush => world.install_flush(),
+        Step::WholeFlush => {
+            world.freeze();
+            world.start_flush();
+            world.install_flush();
+        }
+        Step::CollectForMerge => world.collect_for_merge(),
+        Step::StartMerge(pick) => world.start_merge(*pick),
+        Step::InstallMerge => world.install_merge(),
+        Step::WholeMerge(pick) => {
+            world.collect_for_merge();
+            world.start_merge(*pick);
+            world.install_merge();
+        }
+        Step::Forget => world.forget(),
+        Step::Crash(pick) => world.crash(*pick)?,
+    }
+    Ok(())
+}
+
+/// Takes the lines of a trace.
+pub type Trace<'t> = &'t mut dyn FnMut(String);
+
+/// Runs the history of `seed`; `trace` gets a line per step.
+///
+/// # Errors
+/// The first difference between the store and the specification.
+pub fn run(seed: u64, rules: Rules, mut trace: Option<Trace<'_>>) -> Result<(), Violation> {
+    let mut random = Random::new(seed);
+    let character = Character::draw(&mut random);
+    let mut world = World::new(rules, character.options);
+    let mut value = 0;
+    if let Some(trace) = &mut trace {
+        trace(format!("{character:?}"));
+    }
+    for number in 1..=STEPS {
+        let step = draw_step(&mut random, &mut value);
+        let result = take(&mut world, &step, character);
+        if let Some(trace) = &mut trace {
+            trace(format!("{number:3} {step:?}\n      {}", world.describe()));
+        }
+        result.map_err(|violation| format!("step {number}: {violation}"))?;
+    }
+    Ok(())
+}
+
+/// A history that violates the specification.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Its seed.
+    pub seed: u64,
+    /// What differs.
+    pub violation: Violation,
+}
+
+/// Runs the histories of `seeds` until the first violation.
+#[must_use]
+pub fn search(seeds: std::ops::Range<u64>, rules: Rules) -> Option<Found> {
+    seeds.into_iter().find_map(|seed| {
+        let violation = run(seed, rules, None).err()?;
+        Some(Found { seed, violation })
+    })
+}
+
+/// Histories until the first violation with `rule` off, counted from 1; none within `limit`: `None`.
+#[must_use]
+pub fn histories_until_violation(rule: Rule, limit: u64) -> Option<(u64, Found)> {
+    let found = search(0..limit, Rules { off: Some(rule) })?;
+    Some((found.seed + 1, found))
+}

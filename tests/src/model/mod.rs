@@ -1,0 +1,30 @@
+//! A model of the store's rules, run by random histories.
+//!
+//! [`World`] is the store reduced to what the rules talk about: log, memtables, files, undo runs,
+//! cemetery, manifest, readers. Everything is a plain vector; what matters is the order of the steps
+//! and what each step may look at. [`Spec`] is the plain record of the operations. A history
+//! ([`history`]) is a seeded sequence of steps; after each read, each answer of a write and each crash
+//! the two are compared.
+//!
+//! The rules (P, X, G, C, F, D and the decisions N of engine/DESIGN.md) are switches ([`Rule`]). With
+//! all of them on no history may violate the specification. With any single one off some history must:
+//! a switch that is never caught would show that the model lacks the behaviour the rule is for.
+//!
+//! What the model leaves out: threads inside one step (latches make the steps atomic), eviction and
+//! cold reads, spilled grave runs, synced but uninstalled manifests (D4), the bytes of any format.
+
+pub mod history;
+mod random;
+mod rules;
+mod spec;
+mod store;
+mod world;
+
+pub use random::Random;
+pub use rules::{Rule, Rules};
+pub use spec::{Effect, Key, Seq, Spec};
+pub use store::OPEN;
+pub use world::{Command, Options, Violation, World};
+
+/// Keys of a history: few, so that histories collide.
+pub const KEYS: Key = 3;

@@ -1,0 +1,117 @@
+//! Forgetting: graves (F1 to F4), undo runs (N6), dead ids (N7).
+
+use super::{Grave, Key, OPEN, Rule, Seq, World};
+
+impl World {
+    /// A sweep.
+    pub fn forget(&mut self) {
+        if !self.late_undo.is_empty() {
+            self.files.append(&mut self.late_undo);
+            self.change();
+        }
+        let readers = self.readers_and(self.visible);
+        let oldest = self.oldest_superversion();
+        let mut graves = std::mem::take(&mut self.graves);
+        graves.retain_mut(|g| {
+            if g.e != OPEN {
+                return !self.closed_may_go(g, &readers);
+            }
+            if g.buried_in == 0 && self.is_buried(g) {
+                g.buried_in = self.number;
+            }
+            g.buried_in == 0 || (self.rules.on(Rule::F3Limbo) && oldest < g.buried_in)
+        });
+        self.graves = graves;
+        if self.options.thin_graves {
+            for key in 0..super::KEYS {
+                self.thin_graves(key, &readers);
+            }
+        }
+        self.forget_undo_runs(&readers);
+        self.forget_dead_ids(&readers);
+        if !self.rules.on(Rule::N1OneMark) {
+            self.write_checkpoint(self.durable.min(self.visible));
+        }
+    }
+
+    /// F1.
+    fn closed_may_go(&self, g: &Grave, readers: &[Seq]) -> bool {
+        let needs = |s: Seq| g.d <= s && s < g.e;
+        (!readers.iter().any(|&s| needs(s)) || !self.rules.on(Rule::F1Snapshots))
+            && (!self.frozen.iter().any(|&(m, _)| needs(m)) || !self.rules.on(Rule::F1PendingMarks))
+            && (g.e <= self.visible || !self.rules.on(Rule::F1Visible))
+            && (g.e <= self.durable || !self.rules.on(Rule::F1Durable))
+    }
+
+    /// F2.
+    fn is_buried(&self, g: &Grave) -> bool {
+        let superversion = self.superversion();
+        let in_memory = superversion.memtables.iter().any(|memtable| {
+            memtable.borrow().iter().any(|v| g.of(v.namespace, v.key) && v.seq < g.d)
+        });
+        if in_memory && self.rules.on(Rule::F2Memtables) {
+            return false;
+        }
+        let counts = |level: usize, undo: bool| {
+            (level > 0 || undo || self.rules.on(Rule::F2EveryFile))
+                && (!undo || self.rules.on(Rule::N6UndoIsFile))
+        };
+        let holders = superversion.files.iter().filter(|file| {
+            counts(file.level, file.undo_through.is_some())
+                && file.versions.iter().any(|v| g.of(v.namespace, v.key))
+        });
+        let mut holders = holders;
+        holders.all(|file| file.min_seq() > g.d || file.buried_through >= g.d)
+    }
+
+    /// F4: of the graves of a key those stay that some reader or mark needs, and the unpublished.
+    fn thin_graves(&mut self, key: Key, readers: &[Seq]) {
+        let namespace = self.namespace_at(OPEN);
+        let all = self.graves.iter().filter(|g| g.of(namespace, key)).map(|g| g.d);
+        let all: Vec<Seq> = all.collect();
+        let newest_at = |s: Seq| all.iter().copied().filter(|&d| d <= s).max();
+        let mut needed: Vec<Seq> = readers.iter().copied().filter_map(newest_at).collect();
+        if self.rules.on(Rule::F4Marks) {
+            let marks = self.frozen.iter().map(|(m, _)| *m).chain([self.disk.mark]);
+            needed.extend(marks.filter_map(newest_at));
+        }
+        let young = |d: Seq| d > self.visible && self.rules.on(Rule::F4AboveVisible);
+        let stays = |g: &Grave| !g.of(namespace, key) || needed.contains(&g.d) || young(g.d);
+        let kept = self.graves.iter().copied().filter(stays).collect();
+        self.graves = kept;
+    }
+
+    /// N6: an undo run goes when no reader at or below its last one is left.
+    fn forget_undo_runs(&mut self, readers: &[Seq]) {
+        let before = self.files.len();
+        let stays = self.rules.on(Rule::N6UndoStays);
+        self.files
+            .retain(|file| file.undo_through.is_none_or(|through| stays && readers[0] <= through));
+        if self.files.len() != before {
+            self.disk.files = self.files.clone();
+            self.change();
+        }
+    }
+
+    /// N7: the graves of a dead id go with it, the id itself when nothing can hold its records.
+    fn forget_dead_ids(&mut self, readers: &[Seq]) {
+        let gone: Vec<Seq> = self
+            .dead
+            .iter()
+            .filter(|(_, d)| *d <= self.durable && *d <= readers[0])
+            .filter(|(_, d)| self.frozen.iter().all(|(m, _)| m >= d))
+            .map(|(id, _)| *id)
+            .collect();
+        self.graves.retain(|g| !gone.contains(&g.namespace));
+        let superversion = self.superversion();
+        self.dead.retain(|&(id, d)| {
+            let in_memory = superversion
+                .memtables
+                .iter()
+                .any(|memtable| memtable.borrow().iter().any(|v| v.seq <= d));
+            let mut holders =
+                self.files.iter().filter(|f| f.versions.iter().any(|v| v.namespace == id));
+            in_memory || holders.any(|file| file.buried_through < d)
+        });
+    }
+}
