@@ -379,6 +379,11 @@ impl LogCore {
         if self.failure().is_none() {
             return Ok(());
         }
+        // What gathered in memory before the freeze is in the tables too: it must not follow in the
+        // fresh segment, which starts behind the mark.
+        if let Some(sealed) = self.source.take(std::mem::take(&mut writer.spare)) {
+            writer.held.extend(sealed.groups);
+        }
         let mut segment = self.segments.next()?;
         let header = SegmentHeader {
             epoch: self.epoch,

@@ -66,6 +66,25 @@ fn a_failed_write_keeps_what_comes_after_for_the_fresh_segment() {
 }
 
 #[test]
+fn what_gathered_before_the_freeze_does_not_follow_in_the_fresh_segment() {
+    let storage = storage();
+    let rig = rig_with_one_durable_commit(&storage);
+    storage.set_faults(SimFaults { fail_sync: Some(1), ..SimFaults::default() });
+    rig.append(&Commit::new(2, 1, 0, 10));
+    assert!(rig.core.sync_through(2).is_err());
+    // Executed before anybody knew of the failure; still in the buffer when the memtable freezes.
+    rig.append(&Commit::new(3, 1, 0, 10));
+    let mark = rig.cut();
+    rig.core.resume(mark).expect("a fresh segment");
+    let after = Commit::new(4, 1, 0, 10);
+    rig.append(&after);
+    rig.core.sync_through(4).expect("works again");
+    let crashed = storage.crash(7, CrashOptions::LOSE_ALL);
+    let (commands, tail) = read_all(&crashed, mark, 4).expect("recovers");
+    assert_eq!((commands, tail.last_seq), (commands_of(&[after]), 4));
+}
+
+#[test]
 fn a_full_disk_fails_resume_too_and_the_log_stays_failed() {
     let storage = storage();
     let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
