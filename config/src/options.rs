@@ -168,9 +168,9 @@ pub struct Options {
     pub block_cache_bytes: u64,
     /// `filter-bits-per-key`: Bits of the Bloom filter per key; 0 means no filter.
     pub filter_bits_per_key: u32,
-    /// `compression-upper`: Compression of all levels but the last.
+    /// `compression-upper`: Compression of the first level.
     pub compression_upper: Compression,
-    /// `compression-bottom`: Compression of the last level.
+    /// `compression-bottom`: Compression of the levels below the first.
     pub compression_bottom: Compression,
     /// `cemetery-max-memory`: Bytes of graves in DRAM.
     pub cemetery_max_memory_bytes: u64,

@@ -29,17 +29,20 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Bytes of decompressed table blocks kept in DRAM."),
     int("filter-bits-per-key", 0, 64, "10")
         .immutable()
+        .refused(NOT_BUILT)
         .doc("Bits of the Bloom filter per key; 0 writes tables without filter."),
     choice("compression-upper", COMPRESSION, "none")
         .immutable()
-        .doc("Block compression of all levels but the last."),
+        .refused(NOT_BUILT)
+        .doc("Block compression of the first level, whose tables are rewritten soon."),
     choice("compression-bottom", COMPRESSION, "lz4")
         .immutable()
-        .doc("Block compression of the last level."),
+        .doc("Block compression of the levels below the first."),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
         .immutable()
+        .refused(NOT_BUILT)
         .doc("Bytes of graves kept in DRAM before they spill to grave runs."),
-    int("delete-persist-seconds", 0, INT_MAX, "0").doc(
+    int("delete-persist-seconds", 0, INT_MAX, "0").refused(NOT_BUILT).doc(
         "Seconds after which a deleted key must be physically gone (rule N17); 0 means no \
             limit.",
     ),
@@ -47,9 +50,11 @@ pub(super) const TABLE: &[Directive] = &[
         .refused(NOT_BUILT)
         .doc("What happens to dump.rdb and other exports older than delete-persist-seconds."),
     memory("aof-buffer-limit", 1 << 16, 1 << 40, "64mb")
+        .immutable()
         .doc("Bytes of log not yet written at which writers wait (rule N14)."),
     memory("aof-segment-bytes", 0, 1 << 40, "0")
         .immutable()
+        .refused(NOT_BUILT)
         .doc("Bytes of a log segment; 0 means the same as the memtable."),
     choice("persistence-mode", PERSISTENCE_MODE, "log")
         .immutable()

@@ -30,7 +30,7 @@ pub const DEPRECATED: [&str; 3] =
     ["list-max-ziplist-entries", "list-max-ziplist-value", "lua-replicate-commands"];
 
 /// All directives.
-pub fn all() -> impl Iterator<Item = &'static Directive> {
+pub fn all() -> impl Iterator<Item = &'static Directive> + Clone {
     GROUPS.into_iter().flatten()
 }
 
@@ -134,6 +134,15 @@ mod tests {
             if let Class::Refused(reason) = directive.class {
                 assert!(reason.len() > 8, "{}", directive.name);
             }
+        }
+    }
+
+    #[test]
+    fn default_file_shows_our_directives_that_can_be_changed() {
+        let file = include_str!("../../sexton.conf");
+        let shown = |name: &str| file.lines().any(|line| line.split(' ').next() == Some(name));
+        for row in engine::TABLE {
+            assert_eq!(shown(row.name), row.class == Class::Effective, "{}", row.name);
         }
     }
 
