@@ -14,6 +14,7 @@ pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot};
 pub use store::{
-    Commit, Engine, EngineError, EngineOptions, Entry, Found, Latched, LoadPin, OpenReport,
-    OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Stats, SyncPolicy, Tx, TxBuf,
+    Candidate, Commit, Engine, EngineError, EngineOptions, Entry, Found, Latched, LoadPin,
+    OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Stats, SyncPolicy, Tx,
+    TxBuf,
 };

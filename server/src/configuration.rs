@@ -1,8 +1,10 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
+use crate::eviction;
 use crate::number::parse_i64;
 use crate::server::Server;
 use parking_lot::Mutex;
+use sexton_config::choice::EvictionPolicy;
 use sexton_config::{Config, SetBy, SetError};
 use sexton_engine::SyncPolicy;
 use std::sync::atomic::Ordering;
@@ -151,10 +153,37 @@ pub fn apply(server: &Server, name: &str, text: &[u8]) -> Result<(), String> {
             settings.bulk_max_bytes.store(unsigned(1 << 20, i64::MAX)?, Ordering::Relaxed);
         }
         "maxmemory" => server.engine.set_memory_bound(unsigned(0, i64::MAX)?),
+        "maxmemory-policy" => eviction::set_policy(server, eviction_policy_of(text)?),
+        "maxmemory-samples" => {
+            server.eviction.samples.store(unsigned(1, INT_MAX)? as usize, Ordering::Relaxed);
+        }
+        "lfu-log-factor" => {
+            let factor = unsigned(0, INT_MAX)? as u32;
+            server.eviction.access.log_factor.store(factor, Ordering::Relaxed);
+        }
+        "lfu-decay-time" => {
+            let minutes = unsigned(0, INT_MAX)? as u32;
+            server.eviction.access.decay_min.store(minutes, Ordering::Relaxed);
+        }
         // The others are read where they are used, or have no effect here.
         _ => {}
     }
     Ok(())
+}
+
+/// The policy that `maxmemory-policy` names.
+fn eviction_policy_of(text: &[u8]) -> Result<EvictionPolicy, String> {
+    Ok(match text {
+        b"volatile-lru" => EvictionPolicy::VolatileLru,
+        b"volatile-lfu" => EvictionPolicy::VolatileLfu,
+        b"volatile-random" => EvictionPolicy::VolatileRandom,
+        b"volatile-ttl" => EvictionPolicy::VolatileTtl,
+        b"allkeys-lru" => EvictionPolicy::AllkeysLru,
+        b"allkeys-lfu" => EvictionPolicy::AllkeysLfu,
+        b"allkeys-random" => EvictionPolicy::AllkeysRandom,
+        b"noeviction" => EvictionPolicy::NoEviction,
+        _ => return Err("argument is not the name of an eviction policy".to_owned()),
+    })
 }
 
 /// The policy that `appendfsync` names.

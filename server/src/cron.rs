@@ -1,6 +1,7 @@
 //! What happens by the clock: expiry of keys nobody asks for, idle connections.
 
-use crate::command::dispatch::{access_clock, load_blocking, now_ms};
+use crate::command::dispatch::{load_blocking, now_ms};
+use crate::eviction;
 use crate::notify::{NotifyClass, notify};
 use crate::resp::command_bytes;
 use crate::server::Server;
@@ -23,12 +24,18 @@ const SLICE: Duration = Duration::from_millis(1);
 pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
     let mut ticks = 0_u64;
+    let mut measured = Instant::now();
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
-        let more = expire_slice(server, &mut buf);
+        eviction::make_room(server, &mut buf);
+        let more = expire_slice(server, &mut buf) || server.engine.over_bound();
         std::thread::sleep(if more { SLICE } else { TICK });
+        if measured.elapsed() >= TICK {
+            measured = Instant::now();
+            server.engine.note_resident(crate::observe::rss_bytes().unwrap_or(0));
+        }
         server.engine.kick_log();
-        server.engine.set_access_now(access_clock(now_ms()));
+        server.engine.set_access_now(server.eviction.access.fresh(now_ms()));
         server.observe.traffic.sample(Instant::now());
         ticks += 1;
         if ticks.is_multiple_of(10) {

@@ -6,7 +6,7 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton_config::choice::{AppendFsync, Compression, LogLevel};
+use sexton_config::choice::{AppendFsync, Compression, EvictionPolicy, LogLevel};
 use sexton_config::{Config, Invocation, Options};
 use sexton_engine::{Engine, EngineOptions, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
@@ -17,8 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+mod allocator;
 
 fn main() -> ExitCode {
     let arguments = match Invocation::parse(std::env::args_os().skip(1)) {
@@ -190,6 +189,7 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     engine_options.log_dir_name = options.appenddirname.display().to_string();
     engine_options.log_file_name = options.appendfilename.display().to_string();
     engine_options.memory_bound_bytes = options.maxmemory_bytes;
+    engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     engine_options.compress = options.compression_bottom == Compression::Lz4;

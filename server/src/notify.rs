@@ -11,6 +11,8 @@ pub enum NotifyClass {
     String,
     /// `x`: a key was deleted because its time had come.
     Expired,
+    /// `e`: a key was deleted to make room.
+    Evicted,
     /// `n`: a key was created.
     New,
 }

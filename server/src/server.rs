@@ -3,6 +3,7 @@
 use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::configuration::Configuration;
+use crate::eviction::Eviction;
 use crate::net::OutputLimit;
 use crate::observe::Observe;
 use crate::session::Sessions;
@@ -34,6 +35,8 @@ pub struct Server {
     pub watches: WatchRegistry,
     /// Settings that are looked at for every batch or connection.
     pub settings: Settings,
+    /// `maxmemory-policy`.
+    pub eviction: Eviction,
     /// The directives behind CONFIG.
     pub config: Configuration,
 }
@@ -53,6 +56,7 @@ impl Server {
             cursors: Mutex::default(),
             watches: WatchRegistry::default(),
             settings: Settings::default(),
+            eviction: Eviction::default(),
             config: Configuration::default(),
         }
     }
@@ -120,6 +124,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired_keys: AtomicU64,
+    evicted_keys: AtomicU64,
 }
 
 impl Counters {
@@ -140,6 +145,11 @@ impl Counters {
         self.expired_keys.fetch_add(keys, Ordering::Relaxed);
     }
 
+    /// Keys were deleted to make room.
+    pub fn count_evicted(&self, keys: u64) {
+        self.evicted_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
     /// Look-ups that found a key.
     #[must_use]
     pub fn hits(&self) -> u64 {
@@ -158,9 +168,15 @@ impl Counters {
         self.expired_keys.load(Ordering::Relaxed)
     }
 
+    /// Keys deleted to make room.
+    #[must_use]
+    pub fn evicted_keys(&self) -> u64 {
+        self.evicted_keys.load(Ordering::Relaxed)
+    }
+
     /// CONFIG RESETSTAT.
     pub fn reset(&self) {
-        for counter in [&self.hits, &self.misses, &self.expired_keys] {
+        for counter in [&self.hits, &self.misses, &self.expired_keys, &self.evicted_keys] {
             counter.store(0, Ordering::Relaxed);
         }
     }

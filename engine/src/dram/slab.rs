@@ -150,6 +150,8 @@ pub(super) struct Slab {
     classes: [Class; CLASSES],
     pages: Vec<PageRef>,
     page_bytes: usize,
+    /// Bytes of the free cells of all classes.
+    free_bytes: usize,
     large: Vec<Entry>,
     large_bytes: usize,
 }
@@ -161,6 +163,7 @@ impl Slab {
             classes: [Class::default(); CLASSES],
             pages: Vec::new(),
             page_bytes: 0,
+            free_bytes: 0,
             large: Vec::new(),
             large_bytes: 0,
         }
@@ -169,6 +172,19 @@ impl Slab {
     /// Bytes of pages and large entries, whether or not entries fill them.
     pub(super) fn bytes(&self) -> usize {
         self.page_bytes + self.large_bytes
+    }
+
+    /// Bytes of `bytes()` that no entry fills and that are there for new ones.
+    pub(super) fn free_bytes(&self) -> usize {
+        self.free_bytes
+    }
+
+    /// Changes the number of free cells of a class.
+    fn change_free(&mut self, class: usize, change: isize) {
+        let cells = &mut self.classes[class].free_cells;
+        *cells = cells.wrapping_add_signed(change);
+        let bytes = change * CELL_BYTES[class] as isize;
+        self.free_bytes = self.free_bytes.wrapping_add_signed(bytes);
     }
 
     pub(super) fn large_bytes(&self) -> usize {
@@ -226,7 +242,7 @@ impl Slab {
         self.pages.push(page);
         self.page_bytes += size.bytes();
         self.classes[class].pages += 1;
-        self.classes[class].free_cells += page.cells();
+        self.change_free(class, page.cells() as isize);
         self.link(page);
         page
     }
@@ -248,7 +264,7 @@ impl Slab {
             head.fresh += cell_units;
         }
         page.head_mut().used += 1;
-        self.classes[class].free_cells -= 1;
+        self.change_free(class, -1);
         if page.free_cells() == 0 {
             self.unlink(page);
         }
@@ -295,13 +311,13 @@ impl Slab {
         unsafe { entry::write_free(entry.block(), next) };
         page.head_mut().free = (offset / 8) as u16;
         page.head_mut().used -= 1;
-        self.classes[usize::from(page.head().class)].free_cells += 1;
+        self.change_free(usize::from(page.head().class), 1);
         if was_full {
             self.link(page);
         }
         if page.head().used == 0 {
             self.unlink(page);
-            self.classes[usize::from(page.head().class)].free_cells -= page.cells();
+            self.change_free(usize::from(page.head().class), -(page.cells() as isize));
             // SAFETY: no entry is left in it.
             unsafe { self.release(page) };
         }
@@ -425,7 +441,8 @@ impl Slab {
     /// Takes a page out of use: no new entry goes into it. `evacuated` must follow.
     pub(super) fn evacuate(&mut self, page: PageRef) {
         self.unlink(page);
-        self.classes[usize::from(page.head().class)].free_cells -= page.free_cells();
+        let free = page.free_cells() as isize;
+        self.change_free(usize::from(page.head().class), -free);
     }
 
     /// A copy of an entry of a page that is being evacuated, in another page of its class.

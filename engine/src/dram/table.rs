@@ -110,6 +110,12 @@ impl Table {
             + self.old.as_ref().map_or(0, |old| old.array.bytes())
     }
 
+    /// Bytes of `bytes()` that new entries can take without the table growing.
+    #[must_use]
+    pub fn free_bytes(&self) -> usize {
+        self.slab.free_bytes()
+    }
+
     #[inline]
     fn probe(&self, hash: u64, mut wanted: impl FnMut(Entry) -> bool) -> Option<(Located, Entry)> {
         if let Some((place, entry)) = self.current.probe(hash, &mut wanted) {

@@ -220,6 +220,11 @@ impl Engine {
     /// of the memory bound.
     pub(super) fn keep_within_bound(&self, shard: &mut ShardState) {
         let inner = self.inner();
+        self.note_table_bytes(shard);
+        if inner.evicts_keys.load(Ordering::Relaxed) {
+            self.give_pages_back(shard);
+            return;
+        }
         let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
         let held = shard.table.bytes();
         if held <= bound {

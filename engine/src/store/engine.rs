@@ -91,6 +91,14 @@ pub(super) struct Inner {
     pub(super) background: Background,
     /// Bytes one shard of the DRAM table may hold; `usize::MAX` without `maxmemory`.
     pub(super) shard_bound_bytes: AtomicUsize,
+    /// Bytes of the DRAM tables of all shards, as of their last transactions.
+    pub(super) table_bytes: AtomicUsize,
+    /// What entries take of it; up to date while keys are evicted.
+    pub(super) live_bytes: AtomicUsize,
+    /// Keys are evicted (`maxmemory-policy`), so entries do not leave memory by themselves.
+    pub(super) evicts_keys: AtomicBool,
+    /// Memory of the process that no part of the store accounts for.
+    pub(super) other_bytes: AtomicU64,
     pub(super) dead_slots: Mutex<Vec<DeadSlot>>,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
     pub(super) dead: Mutex<Vec<(u64, Seq)>>,
@@ -150,6 +158,10 @@ impl Inner {
             cold,
             background: Background::default(),
             shard_bound_bytes: AtomicUsize::new(usize::MAX),
+            table_bytes: AtomicUsize::new(0),
+            live_bytes: AtomicUsize::new(0),
+            evicts_keys: AtomicBool::new(parts.options.evicts_keys),
+            other_bytes: AtomicU64::new(super::memory::BASE_BYTES),
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
             mark: AtomicU64::new(0),

@@ -28,6 +28,15 @@ impl Wheel {
         self.heap.pop().map(|Reverse((_, hash))| hash)
     }
 
+    /// Shows the hashes of up to `count` items from a place that `random` chooses.
+    pub(super) fn sample(&self, random: u64, count: usize, mut f: impl FnMut(u64)) {
+        let items = self.heap.as_slice();
+        for nth in 0..count.min(items.len()) {
+            let at = (random as usize).wrapping_add(nth.wrapping_mul(0x9e37_79b1)) % items.len();
+            f(items[at].0.1);
+        }
+    }
+
     /// Memory held.
     pub(super) fn bytes(&self) -> usize {
         self.heap.capacity() * size_of::<(u64, u64)>()

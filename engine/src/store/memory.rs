@@ -4,11 +4,19 @@ use super::engine::Engine;
 use super::shard::{SHARDS, ShardState};
 use std::sync::atomic::Ordering;
 
-/// What a process without data holds: code, stacks, connection buffers.
-const BASE_BYTES: u64 = 16 << 20;
+/// What a process is taken to hold beside the parts of the store (code, stacks, connection buffers,
+/// pages the allocator keeps) until it was measured.
+pub(super) const BASE_BYTES: u64 = 16 << 20;
 
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
 const TABLE_MIN_BYTES: u64 = 4 << 20;
+
+/// Of a rise of what nobody accounts for, one part of this many counts at each measurement: most of
+/// it is a moment's work.
+const RISE_SHARE: u64 = 4;
+
+/// The same for a fall. Slower, so that what comes back every second stays provided for.
+const FALL_SHARE: u64 = 64;
 
 impl Engine {
     /// Gives the DRAM table what `maxmemory` leaves beside memtables, filters, indexes, caches and
@@ -21,15 +29,44 @@ impl Engine {
             return;
         }
         let memtables = inner.pool.held_bytes().max(2 * inner.options.memtable_bytes);
-        let beside = BASE_BYTES + memtables + self.tree_memory_bytes() + self.graves_bytes();
+        let other = inner.other_bytes.load(Ordering::Relaxed);
+        let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
         let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
         inner.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
+    }
+
+    /// Tells how much memory the process really holds, in bytes: the table makes room for what no
+    /// part of the store accounts for. To be called a few times a second.
+    pub fn note_resident(&self, resident_bytes: u64) {
+        let inner = self.inner();
+        if inner.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let known = inner.table_bytes.load(Ordering::Relaxed) as u64
+            + inner.pool.held_bytes()
+            + self.tree_memory_bytes()
+            + self.graves_bytes();
+        let measured = resident_bytes.saturating_sub(known);
+        let other = inner.other_bytes.load(Ordering::Relaxed);
+        let next = if measured > other {
+            other + (measured - other) / RISE_SHARE
+        } else {
+            other - (other - measured) / FALL_SHARE
+        };
+        inner.other_bytes.store(next, Ordering::Relaxed);
+        self.adjust_memory_bound();
     }
 
     /// Changes the bound (`CONFIG SET maxmemory`); 0 for none.
     pub fn set_memory_bound(&self, bytes: u64) {
         self.inner().memory_bound_bytes.store(bytes, Ordering::Relaxed);
         self.adjust_memory_bound();
+    }
+
+    /// The bound of the whole process in bytes; 0 for none.
+    #[must_use]
+    pub fn memory_bound(&self) -> u64 {
+        self.inner().memory_bound_bytes.load(Ordering::Relaxed)
     }
 
     /// Filters, indexes and cached blocks.

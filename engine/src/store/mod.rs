@@ -5,6 +5,7 @@ mod cold;
 mod commit;
 mod due;
 mod engine;
+mod evict;
 mod expiry;
 mod flush;
 mod freeze;
@@ -24,6 +25,7 @@ mod tx;
 
 pub use cold::LoadPin;
 pub use engine::{Engine, EngineError};
+pub use evict::Candidate;
 pub use open::{OpenReport, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use scan::{Scan, ScanItem, ScanRange};

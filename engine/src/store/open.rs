@@ -127,6 +127,8 @@ impl Engine {
                 graves: AtomicUsize::new(0),
                 state: Mutex::new(ShardState {
                     table,
+                    noted_bytes: 0,
+                    noted_live_bytes: 0,
                     graves: Graves::default(),
                     complete: false,
                     loads: Loads::default(),
@@ -254,7 +256,7 @@ impl Engine {
     fn start_log(&self, tail: sexton_persistence::aof::LogTail) -> Result<(), EngineError> {
         let inner = self.inner();
         let mut options = LogOptions::new(self.log_location());
-        options.buffer_limit_bytes = inner.options.log_buffer_bytes as u64;
+        options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.threads = inner.options.background;
         if let Some(policy) = inner.policy().of_log() {

@@ -50,6 +50,8 @@ pub struct EngineOptions {
     pub memtable_bytes: u64,
     /// Bound of the whole process (`maxmemory`); 0 for none.
     pub memory_bound_bytes: u64,
+    /// Keys are evicted at the bound (`maxmemory-policy` other than `noeviction`).
+    pub evicts_keys: bool,
     /// Bound of the log buffer (`aof-buffer-limit`).
     pub log_buffer_bytes: usize,
     /// Bound of the cache of table blocks.
@@ -80,6 +82,7 @@ impl EngineOptions {
             sync_policy: SyncPolicy::EverySec,
             memtable_bytes: 64 << 20,
             memory_bound_bytes: 0,
+            evicts_keys: false,
             log_buffer_bytes: 64 << 20,
             block_cache_bytes: 32 << 20,
             compress: true,
@@ -91,12 +94,23 @@ impl EngineOptions {
     }
 }
 
+/// Share of the memory bound that one buffer or cache may have: one of this many.
+const BUFFER_SHARE: u64 = 8;
+
 impl EngineOptions {
+    /// A buffer's size, lowered to its share of the memory bound where there is one.
+    pub(super) fn bounded(&self, bytes: u64) -> u64 {
+        match self.memory_bound_bytes {
+            0 => bytes,
+            bound => bytes.min(bound / BUFFER_SHARE),
+        }
+    }
+
     pub(super) fn tree_options(&self) -> TreeOptions {
         let compression = if self.compress { Compression::Lz4 } else { Compression::None };
         TreeOptions {
             table: TableOptions { compression, ..TableOptions::default() },
-            cache_bytes: self.block_cache_bytes as u64,
+            cache_bytes: self.bounded(self.block_cache_bytes as u64),
             ..TreeOptions::default()
         }
     }

@@ -47,6 +47,10 @@ pub(super) struct Unresolved {
 /// What the latch guards.
 pub(super) struct ShardState {
     pub(super) table: dram::Table,
+    /// What of `table.bytes()` is in the sum over all shards.
+    pub(super) noted_bytes: usize,
+    /// The same for what entries take of it.
+    pub(super) noted_live_bytes: usize,
     pub(super) graves: Graves,
     /// Nothing was ever evicted from this shard since it was empty: a miss is an absence.
     pub(super) complete: bool,

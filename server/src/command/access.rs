@@ -17,18 +17,6 @@ pub enum Purpose {
     Write,
 }
 
-/// The access clock of an instant: seconds, 24 bits, never 0 (which means: not accessed yet).
-#[must_use]
-pub(crate) fn access_clock(now_ms: u64) -> u32 {
-    ((now_ms / 1000) as u32 & 0xff_ffff).max(1)
-}
-
-/// Seconds since the access that the 24-bit field tells; 0 when there was none since the write.
-#[must_use]
-pub(super) fn idle_seconds(access: u32, now_ms: u64) -> i64 {
-    if access == 0 { 0 } else { i64::from(access_clock(now_ms).wrapping_sub(access) & 0xff_ffff) }
-}
-
 impl<'e> Ctx<'_, 'e> {
     /// Gives the newest value of a key to `look`, without copying it, together with the reply.
     ///
@@ -48,12 +36,15 @@ impl<'e> Ctx<'_, 'e> {
                 if purpose != Purpose::Write {
                     self.server.stats.count_lookup(true);
                 }
-                let clock = access_clock(self.now_ms);
-                if purpose == Purpose::Glance || entry.access() == clock {
+                if purpose == Purpose::Glance {
                     return look(Some(entry), self.out);
                 }
-                // At most once a second a key.
-                tx.set_access(key, clock);
+                let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);
+                if entry.access() == touched {
+                    return look(Some(entry), self.out);
+                }
+                // With a clock of seconds, at most once a second a key.
+                tx.set_access(key, touched);
                 return match tx.find(key) {
                     Found::Live(entry) => look(Some(entry), self.out),
                     _ => unreachable!("found above, under the same latch"),

@@ -1,5 +1,6 @@
 //! What a command sees while it runs.
 
+use super::dispatch::kept_access;
 use super::{CommandError, CommandSpec};
 use crate::client::Client;
 use crate::resp::Reply;
@@ -118,7 +119,12 @@ impl<'e> Ctx<'_, 'e> {
     /// Writes `value` under `key`: one operation. Log it with [`Ctx::log_request`] or [`Ctx::log`].
     pub fn put(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
         let key = self.key_in(db, key);
+        let (server, now_ms) = (self.server, self.now_ms);
+        let access = kept_access(server, self.tx(), key, now_ms);
         self.tx().put(key, meta, value);
+        if let Some(access) = access {
+            self.tx().set_access(key, access);
+        }
         self.client.signal_modified(self.server, db, key);
     }
 

@@ -4,10 +4,10 @@
 //! that walks the key space) is handed back untouched, and the caller runs the same request again
 //! when the reason is gone.
 
-pub(crate) use super::access::access_clock;
 use super::table::{self, key_positions};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
 use crate::client::{Client, Queued};
+use crate::eviction;
 use crate::resp::{Reply, write_command};
 use crate::server::Server;
 use crate::session::ReplyMode;
@@ -109,23 +109,23 @@ impl Executor {
         let engine = &server.engine;
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
-        let clock = access_clock(now_ms);
-        let mut stale = false;
+        let mut touched = None;
         match tx.find(key) {
             Found::Live(entry) => {
                 let meta = entry.meta();
                 if meta.is_expired(now_ms) || !value::is_string(meta.flags) {
                     return None;
                 }
-                stale = entry.access() != clock;
+                let access = server.eviction.access.touched(entry.access(), now_ms);
+                touched = (access != entry.access()).then_some(access);
                 out.bulk(entry.value());
                 self.fast.hits += 1;
             }
             Found::Absent => out.null(),
             Found::Cold => return None,
         }
-        if stale {
-            tx.set_access(key, clock);
+        if let Some(access) = touched {
+            tx.set_access(key, access);
         }
         tx.commit();
         self.fast.gets += 1;
@@ -144,11 +144,16 @@ impl Executor {
         value: &[u8],
         logged: &[u8],
         out: &mut Reply,
+        now_ms: u64,
     ) -> Seq {
         let engine = &server.engine;
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
+        let access = kept_access(server, &mut tx, key, now_ms);
         tx.put(key, Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 }, value);
+        if let Some(access) = access {
+            tx.set_access(key, access);
+        }
         client.signal_modified(server, client.db, key);
         tx.log(client.db, logged);
         let commit = tx.commit();
@@ -156,6 +161,12 @@ impl Executor {
         crate::notify::notify(server, crate::notify::NotifyClass::String, "set", bytes, client.db);
         out.ok();
         commit.last_seq
+    }
+
+    /// Evicts keys when those in memory take too much; between requests.
+    #[inline]
+    pub fn make_room(&mut self, server: &Server) {
+        eviction::make_room(server, &mut self.tx_buf);
     }
 
     /// Brings the plain GETs and SETs of a batch, which took `time_us` together, into the
@@ -187,6 +198,9 @@ impl Executor {
     ) -> Outcome {
         let mark = out.len();
         let mode = client.reply_mode;
+        if !self.replaying {
+            self.make_room(server);
+        }
         let outcome = match self.check(server, client, args) {
             Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
             Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
@@ -260,7 +274,9 @@ impl Executor {
         };
         let writes = spec.flags.contains(Flags::WRITE) || queued_flag(Flags::WRITE);
         let needs_memory = spec.flags.contains(Flags::DENYOOM) || queued_flag(Flags::DENYOOM);
-        if needs_memory && server.settings.out_of_memory.load(Ordering::Relaxed) {
+        if needs_memory
+            && (server.settings.out_of_memory.load(Ordering::Relaxed) || is_too_large(server, args))
+        {
             return refuse(CommandError::text(
                 "OOM command not allowed when used memory > 'maxmemory'.",
             ));
@@ -553,6 +569,30 @@ pub fn load_blocking(server: &Server, keys: Vec<OwnedKey>) -> Result<LoadPin, St
         Ok(Ok(pin)) => Ok(pin),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("the load was dropped".to_owned()),
+    }
+}
+
+/// True for a request that is larger than the memory bound: what it brings can never be held (N18).
+fn is_too_large(server: &Server, args: Args<'_>) -> bool {
+    let bound = server.engine.memory_bound();
+    bound != 0 && args.from(1).map(|arg| arg.len() as u64).sum::<u64>() > bound
+}
+
+/// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to
+/// have after the write.
+pub(super) fn kept_access(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    now_ms: u64,
+) -> Option<u32> {
+    let access = &server.eviction.access;
+    if !access.is_lfu() {
+        return None;
+    }
+    match tx.find(key) {
+        Found::Live(entry) => Some(access.touched(entry.access(), now_ms)),
+        Found::Absent | Found::Cold => None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! DUMP and RESTORE: one value in Redis' RDB encoding.
 
-use super::access::{Purpose, access_clock};
+use super::access::Purpose;
 use super::{Args, Binding, CommandError, CommandResult, Ctx};
 use crate::notify::NotifyClass;
 use crate::number::parse_i64;
@@ -123,9 +123,11 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();
     ctx.log(db, &[b"RESTORE", key, ttl, payload, b"REPLACE", b"ABSTTL"]);
-    if let Some(seconds) = options.idle_seconds {
+    if let Some(seconds) = options.idle_seconds
+        && !ctx.server.eviction.access.is_lfu()
+    {
         let idle_ms = (seconds as u64).saturating_mul(1000);
-        let clock = access_clock(ctx.now_ms.saturating_sub(idle_ms));
+        let clock = crate::eviction::lru_clock(ctx.now_ms.saturating_sub(idle_ms));
         let key = ctx.key_in(db, key);
         ctx.tx().set_access(key, clock);
     }

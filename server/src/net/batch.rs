@@ -13,6 +13,9 @@ use std::time::Instant;
 /// Replies of one turn after which they are sent before more is executed, in bytes.
 pub(super) const TURN_REPLY_BYTES: usize = 256 * 1024;
 
+/// Larger values take the long way, where their size is checked.
+const LONG_WAY_BYTES: usize = 64 * 1024;
+
 /// What is known about a request before it runs.
 pub(super) struct Plan {
     pub(super) kind: Kind,
@@ -51,6 +54,7 @@ impl BatchRun<'_> {
     /// reason means that the replies should be sent first.
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();
+        self.worker.executor.make_room(self.server);
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut begun = Instant::now();
@@ -154,7 +158,13 @@ impl BatchRun<'_> {
                     &worker.log_form
                 };
                 let (key, value) = (args.get(1), args.get(2));
-                Some(worker.executor.fast_set(server, self.client, key, hash, value, logged, out))
+                if value.len() > LONG_WAY_BYTES {
+                    return false;
+                }
+                let now_ms = self.now_ms;
+                let client = &mut *self.client;
+                let executor = &mut worker.executor;
+                Some(executor.fast_set(server, client, key, hash, value, logged, out, now_ms))
             }
             _ => None,
         };

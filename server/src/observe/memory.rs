@@ -35,8 +35,9 @@ impl Memory {
     }
 }
 
-/// `VmRSS` of the process.
-fn rss_bytes() -> Option<u64> {
+/// Resident set of the process in bytes, as the kernel counts it.
+#[must_use]
+pub fn rss_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)

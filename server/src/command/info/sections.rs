@@ -184,10 +184,9 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     text.field("expired_keys", counters.expired_keys());
     text.field("expired_stale_perc", "0.00");
+    text.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
+    text.field("evicted_keys", counters.evicted_keys());
     text.zeros(&[
-        "expired_time_cap_reached_count",
-        "expire_cycle_cpu_milliseconds",
-        "evicted_keys",
         "evicted_clients",
         "total_eviction_exceeded_time",
         "current_eviction_exceeded_time",

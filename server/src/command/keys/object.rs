@@ -1,7 +1,8 @@
 //! OBJECT: how a value is kept.
 
-use crate::command::access::{self, Purpose};
+use crate::command::access::Purpose;
 use crate::command::{CommandError, CommandResult, Ctx};
+use crate::eviction::idle_seconds;
 use crate::number::parse_i64;
 use crate::value;
 
@@ -69,19 +70,34 @@ pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// OBJECT IDLETIME key, in seconds.
 pub(super) fn idletime(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, now_ms) = (ctx.client.db, ctx.args.get(2), ctx.now_ms);
+    let is_lfu = ctx.server.eviction.access.is_lfu();
     ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
-        Some(entry) => out.int(access::idle_seconds(entry.access(), now_ms)),
-        None => out.null(),
-    });
-    Ok(())
+        Some(_) if is_lfu => Err(CommandError::text(
+            "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when \
+             switching between policies at runtime LRU and LFU data will take some time to adjust.",
+        )),
+        Some(entry) => {
+            out.int(idle_seconds(entry.access(), now_ms));
+            Ok(())
+        }
+        None => {
+            out.null();
+            Ok(())
+        }
+    })
 }
 
-/// OBJECT FREQ key: the access field is a clock, not a counter, under every policy there is so far.
+/// OBJECT FREQ key: the LFU counter, under a policy that keeps one.
 pub(super) fn freq(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, key) = (ctx.client.db, ctx.args.get(2));
+    let (db, key, now_ms) = (ctx.client.db, ctx.args.get(2), ctx.now_ms);
+    let access = &ctx.server.eviction.access;
     ctx.inspect(Purpose::Glance, db, key, |entry, out| {
-        if entry.is_none() {
+        let Some(entry) = entry else {
             out.null();
+            return Ok(());
+        };
+        if access.is_lfu() {
+            out.int(i64::from(access.frequency(entry.access(), now_ms)));
             return Ok(());
         }
         Err(CommandError::text(
