@@ -6,21 +6,6 @@ use std::path::PathBuf;
 
 use crate::syntax::{quote, split_words};
 
-/// What `--help` prints.
-pub const USAGE: &str = "\
-Usage: sexton-server [/path/to/sexton.conf] [options] [-]
-       sexton-server - (read config from stdin)
-       sexton-server -v or --version
-       sexton-server -h or --help
-
-Examples:
-       sexton-server (run the server with the default configuration)
-       echo 'maxmemory 128mb' | sexton-server -
-       sexton-server /etc/sexton/sexton.conf
-       sexton-server --port 7777 --dir /var/lib/sexton
-       sexton-server /etc/sexton/sexton.conf --loglevel verbose -
-";
-
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Invocation {
@@ -28,7 +13,7 @@ pub enum Invocation {
     Serve(Arguments),
     /// `-v` or `--version`: print one line and end with status 0.
     Version,
-    /// `-h` or `--help`: print [`USAGE`] to standard error and end with status 1, as Redis does.
+    /// `-h` or `--help`: print the usage to standard error and end with status 1, as Redis does.
     Help,
 }
 
