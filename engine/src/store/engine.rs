@@ -397,7 +397,7 @@ impl Inner {
     }
 
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {
-        crate::tree::CompactionOptions::default()
+        self.options.compaction
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a store is opened with.
 
 use crate::table::{Compression, TableOptions};
-use crate::tree::TreeOptions;
+use crate::tree::{CompactionOptions, TreeOptions};
 use sexton_persistence::device::Storage;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -64,6 +64,8 @@ pub struct EngineOptions {
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
     pub log_segment_bytes: u64,
+    /// Sizes that steer compaction.
+    pub compaction: CompactionOptions,
     /// Run flush, compaction, cold reads and the log on threads of their own. Without, the caller of
     /// an operation does what it needs itself: for tests that repeat a history step by step.
     pub background: bool,
@@ -89,6 +91,7 @@ impl EngineOptions {
             cold_read_threads: 2,
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
+            compaction: CompactionOptions::default(),
             background: true,
         }
     }

@@ -1,0 +1,336 @@
+//! Crash histories: random operations, flushes, compactions and sweeps on simulated storage, a
+//! crash at a random instant, and the state after it against the model (rule I5): the first n
+//! commits, n at or above everything acknowledged as durable, transactions whole.
+//!
+//! Without background threads a history is the same each time its seed is run; a few with threads
+//! add the interleavings. `SEXTON_CRASH_HISTORIES` sets how many, `SEXTON_CRASH_SEED` the first.
+
+use super::harness::*;
+use crate::key::{Meta, Seq};
+use crate::store::namespace::FIRST_SEQ;
+use crate::store::*;
+use crate::tree::CompactionOptions;
+use sexton_persistence::device::Storage;
+use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const HISTORIES: u64 = 2500;
+const THREADED_HISTORIES: u64 = 60;
+const DATABASES: usize = 3;
+const KEYS: u64 = 24;
+const ROUNDS_MAX: u64 = 4;
+const STEPS_MAX: u64 = 120;
+
+/// One history in progress.
+struct History {
+    random: SimRandom,
+    storage: SimStorage,
+    background: bool,
+    policy: SyncPolicy,
+    /// The state that the running store was opened with, and its last sequence.
+    base: (Seq, Model),
+    /// Commits since, each with its last sequence.
+    commits: Vec<(Seq, Vec<Op>)>,
+    /// The state after all of them.
+    model: Model,
+    now_ms: u64,
+}
+
+fn crash_options(storage: &SimStorage, policy: SyncPolicy, background: bool) -> EngineOptions {
+    let storage: Arc<dyn Storage> = Arc::new(storage.clone());
+    EngineOptions {
+        background,
+        log_segment_bytes: 8 << 10,
+        cold_read_threads: 1,
+        compaction: CompactionOptions {
+            l0_tables: 3,
+            base_bytes: 4 << 10,
+            ratio: 3,
+            output_bytes: 2 << 10,
+        },
+        ..options(Path::new("data"), storage, policy)
+    }
+}
+
+impl History {
+    fn new(seed: u64, background: bool) -> Self {
+        let mut random = SimRandom::new(seed);
+        let policies = [SyncPolicy::Always, SyncPolicy::EverySec, SyncPolicy::No];
+        Self {
+            policy: policies[random.below(3) as usize],
+            random,
+            storage: SimStorage::new(),
+            background,
+            base: (FIRST_SEQ - 1, Model::new(DATABASES)),
+            commits: Vec::new(),
+            model: Model::new(DATABASES),
+            now_ms: 1_000_000,
+        }
+    }
+
+    fn run(&mut self) {
+        let mut acknowledged = FIRST_SEQ - 1;
+        for _ in 0..=self.random.below(ROUNDS_MAX) {
+            if self.random.percent(15) {
+                self.open_and_lose_power();
+            }
+            let engine = self.open(acknowledged);
+            acknowledged = self.work(&engine);
+            // Taken before the crash: what is durable by then may be more.
+            let crashed = self.crash();
+            engine.abandon();
+            drop(engine);
+            self.storage = crashed;
+        }
+        let engine = self.open(acknowledged);
+        self.check_point_reads(&engine);
+        engine.abandon();
+    }
+
+    /// What the power failure, or the mere end of the process, leaves behind.
+    fn crash(&mut self) -> SimStorage {
+        match self.random.below(5) {
+            0 => self.storage.crash(self.random.next_u64(), CrashOptions::LOSE_ALL),
+            1 => self.storage.crash(self.random.next_u64(), CrashOptions::KEEP_ALL),
+            2 => {
+                // The process ends; the operating system goes on with all that it has cached.
+                self.storage.set_faults(SimFaults::default());
+                self.storage.clone()
+            }
+            _ => self.storage.crash(self.random.next_u64(), CrashOptions::default()),
+        }
+    }
+
+    /// A start that does not get far, or just far enough.
+    fn open_and_lose_power(&mut self) {
+        let power_off_after = Some(self.random.below(60));
+        self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+        let options = crash_options(&self.storage, self.policy, self.background);
+        if let Ok((engine, _)) = Engine::open(options, &mut replay) {
+            engine.abandon();
+        }
+        self.storage = self.crash();
+    }
+
+    /// Opens the store after a crash and compares it with the commits up to what was recovered.
+    fn open(&mut self, acknowledged: Seq) -> Engine {
+        let options = crash_options(&self.storage, self.policy, self.background);
+        let (engine, report) = Engine::open(options, &mut replay).expect("a store that opens");
+        let recovered = report.recovered_seq;
+        assert!(recovered >= acknowledged, "{report:?}, acknowledged up to {acknowledged}");
+        let (base_seq, mut model) = self.base.clone();
+        let ends = self.commits.iter().map(|(seq, _)| *seq);
+        let is_end = recovered == base_seq || ends.into_iter().any(|seq| seq == recovered);
+        assert!(is_end, "recovered {recovered} is no end of a transaction");
+        for (seq, ops) in &self.commits {
+            if *seq <= recovered {
+                ops.iter().for_each(|op| model.apply(op));
+            }
+        }
+        self.commits.clear();
+        self.model = model.clone();
+        self.base = (recovered, model);
+        check(&engine, &self.model);
+        engine
+    }
+
+    /// Steps until the crash; answers what the store called durable then.
+    fn work(&mut self, engine: &Engine) -> Seq {
+        let power_off_after = self.random.percent(50).then(|| self.random.below(250));
+        self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+        let mut scan: Option<(Scan, Vec<(Vec<u8>, Value)>)> = None;
+        for _ in 0..self.random.below(STEPS_MAX) {
+            match self.random.below(100) {
+                0..58 => self.commit(engine),
+                58..65 => drop(engine.flush_now()),
+                65..73 => drop(engine.compact_once()),
+                73..76 => engine.sweep_graves(),
+                76..79 => drop(engine.sweep_dead_namespaces()),
+                79..85 => self.write_log(engine, false),
+                85..89 => self.write_log(engine, true),
+                89..92 => {
+                    let bound = if self.random.percent(70) { 0 } else { usize::MAX };
+                    engine.inner().shard_bound_bytes.store(bound, Ordering::Relaxed);
+                }
+                92..95 => self.expire(engine),
+                95 => check(engine, &self.model),
+                96 => self.check_point_reads(engine),
+                97 => {
+                    if let Some((scan, expected)) = scan.take() {
+                        self.check_scan(scan, expected);
+                    }
+                    let db = self.random.below(DATABASES as u64) as usize;
+                    let range = ScanRange { db, ..ScanRange::default() };
+                    let expected = self.model.0[db].clone().into_iter().collect();
+                    scan = Some((engine.scan(&range).expect("scan"), expected));
+                }
+                _ if power_off_after.is_none() => self.break_something(),
+                _ => {}
+            }
+        }
+        if let Some((scan, expected)) = scan {
+            self.check_scan(scan, expected);
+        }
+        let durable = engine.durable();
+        assert!(durable <= engine.last_seq().max(self.base.0));
+        durable
+    }
+
+    fn check_scan(&self, scan: Scan, expected: Vec<(Vec<u8>, Value)>) {
+        let items = scan.map(|item| item.expect("readable"));
+        let items: Vec<_> = items.map(|item| (item.key, (item.meta, item.value))).collect();
+        assert!(items == expected, "a scan sees the instant of its start (G2)");
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        format!("key:{:02}", self.random.below(KEYS)).into_bytes()
+    }
+
+    fn operation(&mut self) -> Op {
+        let db = self.random.below(DATABASES as u64) as usize;
+        let key = self.key();
+        match self.random.below(100) {
+            0..30 => Op::Delete(db, key),
+            30..50 => Op::Append(db, key, self.random.next_u64() as u8),
+            _ => {
+                let later_ms = self.random.below(4000);
+                let expires = self.random.percent(15);
+                let expire_at_ms = if expires { self.now_ms + later_ms } else { 0 };
+                let meta = Meta { flags: self.random.below(32) as u8, expire_at_ms };
+                let len_max = if self.random.percent(3) { 2000 } else { 60 };
+                let len = self.random.below(len_max);
+                Op::Put(db, key, meta, vec![self.random.next_u64() as u8; len as usize])
+            }
+        }
+    }
+
+    fn commit(&mut self, engine: &Engine) {
+        let mut ops = vec![self.operation()];
+        if self.random.percent(20) {
+            for _ in 0..self.random.below(4) {
+                ops.push(self.operation());
+            }
+        }
+        let db = self.random.below(DATABASES as u64) as usize;
+        match self.random.below(60) {
+            0 => ops.push(Op::Flush(db)),
+            1 => ops.push(Op::Swap(db, (db + 1) % DATABASES)),
+            2 => ops = vec![Op::Flush(db)],
+            _ => {}
+        }
+        self.commit_group(engine, ops);
+    }
+
+    fn commit_group(&mut self, engine: &Engine, ops: Vec<Op>) {
+        if engine.write_refusal().is_some() || engine.must_wait() {
+            drop(engine.flush_now());
+            return;
+        }
+        let commit = run_group(engine, &ops).expect("a readable device");
+        ops.iter().for_each(|op| self.model.apply(op));
+        if commit.operations > 0 {
+            self.commits.push((commit.last_seq, ops));
+        }
+        if self.background {
+            engine.kick_log();
+        } else if self.policy == SyncPolicy::Always && self.random.percent(60) {
+            self.write_log(engine, true);
+        }
+    }
+
+    fn write_log(&mut self, engine: &Engine, sync: bool) {
+        let log = engine.inner().log.load_full().expect("a log");
+        if sync {
+            drop(log.sync_through(engine.last_seq()));
+        } else {
+            drop(log.write_gathered());
+        }
+    }
+
+    /// Deletes what is due, as the layer above does (X3).
+    fn expire(&mut self, engine: &Engine) {
+        self.now_ms += 700;
+        loop {
+            engine.look_for_cold_due().expect("readable");
+            let due = engine.due(self.now_ms, 8);
+            if due.is_empty() {
+                break;
+            }
+            for (db, key) in due {
+                let entry = try_get(engine, db, &key).expect("a readable device");
+                if entry.is_some_and(|(meta, _)| meta.is_expired(self.now_ms)) {
+                    self.commit_group(engine, vec![Op::Delete(db, key)]);
+                }
+            }
+        }
+    }
+
+    /// Something fails once, soon; or the device is full until something is cleared away.
+    fn break_something(&mut self) {
+        let soon = Some(1 + self.random.below(6));
+        let faults = match self.random.below(6) {
+            0 => {
+                let short_write_bytes = self.random.below(600) as usize;
+                SimFaults { fail_write: soon, short_write_bytes, ..SimFaults::default() }
+            }
+            1 => SimFaults { fail_sync: soon, ..SimFaults::default() },
+            2 => SimFaults { fail_sync_dir: soon, ..SimFaults::default() },
+            3 => {
+                let space_left_bytes = Some(self.random.below(4000));
+                SimFaults { space_left_bytes, ..SimFaults::default() }
+            }
+            _ => SimFaults::default(),
+        };
+        self.storage.set_faults(faults);
+    }
+
+    fn check_point_reads(&mut self, engine: &Engine) {
+        for db in 0..DATABASES {
+            for number in 0..KEYS {
+                let key = format!("key:{number:02}").into_bytes();
+                let found = get(engine, db, &key);
+                let expected = self.model.0[db].get(&key);
+                assert!(found.as_ref() == expected, "{db} {number}: {found:?}, not {expected:?}");
+            }
+        }
+    }
+}
+
+fn from_environment(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
+
+/// Runs histories on two threads and names the seed of one that fails.
+fn run_histories(first: u64, count: u64, background: bool) {
+    let work = |part: u64| {
+        for seed in (first..first + count).filter(|seed| seed % 2 == part) {
+            let one = || History::new(seed, background).run();
+            if let Err(panic) = std::panic::catch_unwind(one) {
+                eprintln!("history of seed {seed} (background threads: {background})");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| work(1));
+        work(0);
+        if let Err(panic) = other.join() {
+            std::panic::resume_unwind(panic);
+        }
+    });
+}
+
+#[test]
+fn every_crash_leaves_a_prefix_that_holds_all_that_was_durable() {
+    let first = from_environment("SEXTON_CRASH_SEED", 0);
+    run_histories(first, from_environment("SEXTON_CRASH_HISTORIES", HISTORIES), false);
+}
+
+#[test]
+fn every_crash_under_background_threads_leaves_such_a_prefix() {
+    let histories = from_environment("SEXTON_CRASH_HISTORIES", HISTORIES);
+    let count = (histories * THREADED_HISTORIES / HISTORIES).max(1);
+    run_histories(from_environment("SEXTON_CRASH_SEED", 0), count, true);
+}

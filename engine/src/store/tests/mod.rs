@@ -1,0 +1,5 @@
+//! Tests of the store: against a plain map, through crashes and faults, on damaged files.
+
+mod crash;
+mod harness;
+mod histories;
