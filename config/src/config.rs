@@ -172,6 +172,12 @@ mod tests {
         let differs = |row: &&'static Directive| config.text(row.name) != defaults.text(row.name);
         let names: Vec<&str> = table::all().filter(differs).map(|row| row.name).collect();
         assert_eq!(names, ["bind", "dir"]);
+        for name in include_str!("../sexton.conf").lines().filter_map(|line| line.split(' ').next())
+        {
+            if let Some(row) = table::find(name.as_bytes()) {
+                assert_eq!(row.class, Class::Effective, "{name} is shown but does not act");
+            }
+        }
         assert!(config.options().dir.ends_with("data"));
         assert!(config.without_effect().is_empty());
     }

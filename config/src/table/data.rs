@@ -28,25 +28,35 @@ pub(super) const TABLE: &[Directive] = &[
     int("maxmemory-eviction-tenacity", 0, 100, "10").no_effect(),
     int("lfu-log-factor", 0, INT_MAX, "10"),
     int("lfu-decay-time", 0, INT_MAX, "1"),
-    int("active-expire-effort", 1, 10, "1"),
-    yes_no("lazyfree-lazy-eviction", "no"),
-    yes_no("lazyfree-lazy-expire", "no"),
-    yes_no("lazyfree-lazy-server-del", "no"),
-    yes_no("lazyfree-lazy-user-del", "no"),
-    yes_no("lazyfree-lazy-user-flush", "no"),
-    int("hash-max-listpack-entries", 0, LONG_MAX, "512").alias("hash-max-ziplist-entries"),
-    memory("hash-max-listpack-value", 0, LONG_MAX, "64").alias("hash-max-ziplist-value"),
-    int("list-max-listpack-size", i32::MIN as i128, INT_MAX, "-2").alias("list-max-ziplist-size"),
+    int("active-expire-effort", 1, 10, "1").no_effect(),
+    yes_no("lazyfree-lazy-eviction", "no").no_effect(),
+    yes_no("lazyfree-lazy-expire", "no").no_effect(),
+    yes_no("lazyfree-lazy-server-del", "no").no_effect(),
+    yes_no("lazyfree-lazy-user-del", "no").no_effect(),
+    yes_no("lazyfree-lazy-user-flush", "no").no_effect(),
+    int("hash-max-listpack-entries", 0, LONG_MAX, "512")
+        .alias("hash-max-ziplist-entries")
+        .no_effect(),
+    memory("hash-max-listpack-value", 0, LONG_MAX, "64")
+        .alias("hash-max-ziplist-value")
+        .no_effect(),
+    int("list-max-listpack-size", i32::MIN as i128, INT_MAX, "-2")
+        .alias("list-max-ziplist-size")
+        .no_effect(),
     int("list-compress-depth", 0, INT_MAX, "0").no_effect(),
-    int("set-max-intset-entries", 0, LONG_MAX, "512"),
+    int("set-max-intset-entries", 0, LONG_MAX, "512").no_effect(),
     int("set-max-listpack-entries", 0, LONG_MAX, "128").no_effect(),
     memory("set-max-listpack-value", 0, LONG_MAX, "64").no_effect(),
-    int("zset-max-listpack-entries", 0, LONG_MAX, "128").alias("zset-max-ziplist-entries"),
-    memory("zset-max-listpack-value", 0, LONG_MAX, "64").alias("zset-max-ziplist-value"),
-    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000"),
-    memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
-    int("stream-node-max-entries", 0, LONG_MAX, "100"),
-    choice("sanitize-dump-payload", SANITIZE, "no"),
+    int("zset-max-listpack-entries", 0, LONG_MAX, "128")
+        .alias("zset-max-ziplist-entries")
+        .no_effect(),
+    memory("zset-max-listpack-value", 0, LONG_MAX, "64")
+        .alias("zset-max-ziplist-value")
+        .no_effect(),
+    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000").no_effect(),
+    memory("stream-node-max-bytes", 0, LONG_MAX, "4096").no_effect(),
+    int("stream-node-max-entries", 0, LONG_MAX, "100").no_effect(),
+    choice("sanitize-dump-payload", SANITIZE, "no").no_effect(),
     yes_no("activerehashing", "yes").no_effect(),
     yes_no("jemalloc-bg-thread", "yes").no_effect(),
     yes_no("activedefrag", "no").refused(NO_DEFRAG),

@@ -7,6 +7,7 @@ use crate::kind::Kind;
 pub(super) const PROTECTED_ACTION: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("local", 2)];
 const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)];
 const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
+const NO_CLIENT_EVICTION: &str = "eviction of clients is not built yet";
 const NO_TLS: &str = "TLS is not built";
 const NO_ACL_FILE: &str = "ACL files are not built yet";
 
@@ -29,12 +30,13 @@ pub(super) const TABLE: &[Directive] = &[
     ),
     memory("client-query-buffer-limit", 1 << 20, LONG_MAX, "1gb"),
     memory("proto-max-bulk-len", 1 << 20, LONG_MAX, "512mb"),
-    special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0"),
-    int("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
+    special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0")
+        .refused(NO_CLIENT_EVICTION),
+    int("tracking-table-max-keys", 0, LONG_MAX, "1000000").no_effect(),
     optional("requirepass").sensitive(),
     text("aclfile", super::anything, "").immutable().refused(NO_ACL_FILE),
-    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels"),
-    int("acllog-max-len", 0, LONG_MAX, "128"),
+    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels").no_effect(),
+    int("acllog-max-len", 0, LONG_MAX, "128").no_effect(),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").immutable(),
     choice("enable-debug-command", PROTECTED_ACTION, "no").immutable(),
     choice("enable-module-command", PROTECTED_ACTION, "no").immutable().no_effect(),

@@ -6,20 +6,22 @@ use crate::kind::Kind;
 
 const FSYNC: &[(&str, u8)] = &[("everysec", 1), ("always", 2), ("no", 0)];
 
+const ALWAYS_CUT: &str = "a torn end of the log is always cut off as yet";
+
 pub(super) const TABLE: &[Directive] = &[
     special("dir", Kind::Dir, ".")
         .protected()
         .deny_loading()
         .doc("Created when missing; relative paths of other directives start here."),
-    text("dbfilename", db_filename, "dump.rdb").protected(),
-    special("save", Kind::Save, "3600 1 300 100 60 10000"),
-    yes_no("stop-writes-on-bgsave-error", "yes"),
-    yes_no("rdbcompression", "yes"),
-    yes_no("rdbchecksum", "yes").immutable(),
+    text("dbfilename", db_filename, "dump.rdb").protected().no_effect(),
+    special("save", Kind::Save, "3600 1 300 100 60 10000").no_effect(),
+    yes_no("stop-writes-on-bgsave-error", "yes").no_effect(),
+    yes_no("rdbcompression", "yes").no_effect(),
+    yes_no("rdbchecksum", "yes").immutable().no_effect(),
     yes_no("rdb-del-sync-files", "no").no_effect(),
     yes_no("rdb-save-incremental-fsync", "yes").no_effect(),
-    int("rdb-key-save-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
-    int("key-load-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
+    int("rdb-key-save-delay", i32::MIN as i128, INT_MAX, "0").hidden().no_effect(),
+    int("key-load-delay", i32::MIN as i128, INT_MAX, "0").hidden().no_effect(),
     int("loading-process-events-interval-bytes", 1024, INT_MAX, "2097152").hidden().no_effect(),
     yes_no("appendonly", "yes")
         .deny_loading()
@@ -28,11 +30,11 @@ pub(super) const TABLE: &[Directive] = &[
     text("appenddirname", append_dirname, "appendonlydir").immutable(),
     choice("appendfsync", FSYNC, "everysec"),
     yes_no("no-appendfsync-on-rewrite", "no").no_effect(),
-    int("auto-aof-rewrite-percentage", 0, INT_MAX, "100"),
-    memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "64mb"),
-    yes_no("aof-load-truncated", "yes"),
-    yes_no("aof-use-rdb-preamble", "yes"),
-    yes_no("aof-timestamp-enabled", "no"),
+    int("auto-aof-rewrite-percentage", 0, INT_MAX, "100").no_effect(),
+    memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "64mb").no_effect(),
+    yes_no("aof-load-truncated", "yes").refused(ALWAYS_CUT),
+    yes_no("aof-use-rdb-preamble", "yes").no_effect(),
+    yes_no("aof-timestamp-enabled", "no").no_effect(),
     yes_no("aof-rewrite-incremental-fsync", "yes").no_effect(),
     yes_no("aof-disable-auto-gc", "no").no_effect(),
 ];

@@ -16,6 +16,8 @@ const SYSLOG_FACILITY: &[(&str, u8)] = &[
     ("local6", 6),
     ("local7", 7),
 ];
+const NO_EVENTS: &str = "keyspace events are not built yet";
+const NO_SUPERVISION: &str = "reports to a supervisor are not built yet";
 const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
 const OOM_SCORE_ADJ: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)];
 const SHUTDOWN: &[(&str, u8)] =
@@ -24,7 +26,7 @@ const PROPAGATION_ERROR: &[(&str, u8)] = &[("ignore", 0), ("panic", 1), ("panic-
 
 pub(super) const TABLE: &[Directive] = &[
     yes_no("daemonize", "no").immutable(),
-    choice("supervised", SUPERVISED, "no").immutable(),
+    choice("supervised", SUPERVISED, "no").immutable().refused(NO_SUPERVISION),
     optional("pidfile").immutable(),
     choice("loglevel", LOG_LEVEL, "notice"),
     text("logfile", super::anything, "").immutable(),
@@ -35,7 +37,7 @@ pub(super) const TABLE: &[Directive] = &[
     yes_no("set-proc-title", "yes").immutable().no_effect(),
     text("proc-title-template", proc_title, "{title} {listen-addr} {server-mode}").no_effect(),
     text("ignore-warnings", super::anything, "").no_effect(),
-    yes_no("crash-log-enabled", "yes"),
+    yes_no("crash-log-enabled", "yes").no_effect(),
     yes_no("crash-memcheck-enabled", "yes").no_effect(),
     yes_no("use-exit-on-panic", "no").hidden().no_effect(),
     yes_no("disable-thp", "yes").immutable().no_effect(),
@@ -45,19 +47,19 @@ pub(super) const TABLE: &[Directive] = &[
     optional("bio_cpulist").immutable().no_effect(),
     optional("aof_rewrite_cpulist").immutable().no_effect(),
     optional("bgsave_cpulist").immutable().no_effect(),
-    int("hz", 0, INT_MAX, "10"),
+    int("hz", 0, INT_MAX, "10").no_effect(),
     yes_no("dynamic-hz", "yes").no_effect(),
     int("watchdog-period", 0, INT_MAX, "0").hidden().no_effect(),
-    int("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit"),
+    int("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit").no_effect(),
     int("slowlog-log-slower-than", -1, LONG_MAX, "10000"),
     int("slowlog-max-len", 0, LONG_MAX, "128"),
     int("latency-monitor-threshold", 0, LONG_MAX, "0"),
     yes_no("latency-tracking", "yes"),
-    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9"),
-    special("notify-keyspace-events", Kind::Events, "\"\""),
-    int("shutdown-timeout", 0, INT_MAX, "10"),
-    special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default"),
-    special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default"),
+    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").no_effect(),
+    special("notify-keyspace-events", Kind::Events, "\"\"").refused(NO_EVENTS),
+    int("shutdown-timeout", 0, INT_MAX, "10").no_effect(),
+    special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default").no_effect(),
+    special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default").no_effect(),
     choice("propagation-error-behavior", PROPAGATION_ERROR, "ignore").no_effect(),
     text("locale-collate", super::anything, "").no_effect(),
 ];
