@@ -133,6 +133,12 @@ impl PagePool {
         self.chunks.lock().all.len()
     }
 
+    /// Bytes of pages that nobody uses but whose memory is kept: at most 4 MB.
+    #[cfg(test)]
+    pub(super) fn idle_bytes(&self) -> usize {
+        self.chunks.lock().dirty_pages * SMALL_BYTES
+    }
+
     /// A page whose content is undefined.
     pub(super) fn allocate(&self, size: PageSize) -> Page {
         let mut chunks = self.chunks.lock();

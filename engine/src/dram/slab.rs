@@ -16,11 +16,15 @@ const HEAD_BYTES: usize = size_of::<PageHead>();
 const SMALL_MAX: usize = ((SMALL_BYTES - HEAD_BYTES) / 16) & !7;
 /// Largest cell of all, 8 a big page.
 const CELL_MAX: usize = ((2 * SMALL_BYTES - HEAD_BYTES) / 8) & !7;
-const CLASSES: usize = 15 + 24 + 16 + 24;
 /// End of a free list: no cell starts at offset 0.
 const NONE: u16 = 0;
-/// A class with fewer pages borrows free cells of slightly larger classes before it takes a page.
-const BORROW_PAGES: usize = 4;
+/// Classes of small pages.
+const SMALL_CLASSES: usize = 15 + 24 + 16;
+const CLASSES: usize = SMALL_CLASSES + 24;
+/// After so many allocations the older half of what is known about the demand is forgotten.
+const DEMAND_PERIOD: u32 = 2048;
+/// Most classes that share pages while there are few pages.
+const COARSEST: usize = 16;
 /// How many pages of a class are compared to find the emptiest.
 const COMPARED_PAGES: usize = 16;
 /// Before a large entry: its index in the list of large entries.
@@ -34,8 +38,8 @@ const CELL_BYTES: [u16; CLASSES] = {
         cells[class] = match class {
             0..15 => 16 + 8 * class,
             15..39 => 144 + 16 * (class - 15),
-            39..55 => ((SMALL_BYTES - HEAD_BYTES) / (31 - (class - 39))) & !7,
-            _ => ((2 * SMALL_BYTES - HEAD_BYTES) / (31 - (class - 55))) & !7,
+            39..SMALL_CLASSES => ((SMALL_BYTES - HEAD_BYTES) / (31 - (class - 39))) & !7,
+            _ => ((2 * SMALL_BYTES - HEAD_BYTES) / (31 - (class - SMALL_CLASSES))) & !7,
         } as u16;
         class += 1;
     }
@@ -144,8 +148,43 @@ struct Class {
     free_cells: usize,
 }
 
+/// Which classes were asked for lately.
+///
+/// A page serves one class, so many sizes in few pages would leave most of each page empty. While
+/// there are fewer than two pages for each class in demand, neighbouring classes share pages of
+/// the largest among them.
+#[derive(Default)]
+struct Demand {
+    lately: u128,
+    before: u128,
+    allocations: u32,
+}
+
+impl Demand {
+    fn note(&mut self, class: usize) {
+        self.lately |= 1 << class;
+        self.allocations += 1;
+        if self.allocations == DEMAND_PERIOD {
+            self.allocations = 0;
+            self.before = std::mem::take(&mut self.lately);
+        }
+    }
+
+    /// The class whose pages `class` shares, with `pages` pages in all.
+    fn coarsen(&self, class: usize, pages: usize) -> usize {
+        let wanted = (self.lately | self.before).count_ones() as usize;
+        let mut sharing = 1;
+        while wanted > 1 && pages * sharing < 2 * wanted && sharing < COARSEST {
+            sharing *= 2;
+        }
+        let last = if class < SMALL_CLASSES { SMALL_CLASSES - 1 } else { CLASSES - 1 };
+        (class | (sharing - 1)).min(last)
+    }
+}
+
 /// See the module comment.
 pub(super) struct Slab {
+    demand: Demand,
     pool: Arc<PagePool>,
     classes: [Class; CLASSES],
     pages: Vec<PageRef>,
@@ -159,6 +198,7 @@ pub(super) struct Slab {
 impl Slab {
     pub(super) fn new(pool: Arc<PagePool>) -> Self {
         Self {
+            demand: Demand::default(),
             pool,
             classes: [Class::default(); CLASSES],
             pages: Vec::new(),
@@ -204,22 +244,14 @@ impl Slab {
         self.take_cell(page)
     }
 
-    /// The class itself unless it has no free cell, is hardly used, and a slightly larger class of
-    /// the same page size has one.
-    fn class_with_room(&self, class: usize) -> usize {
-        let own = &self.classes[class];
-        if own.partial.is_some() || own.pages >= BORROW_PAGES {
+    /// A class with a free cell near above `class`, or the one to take a page for.
+    fn class_with_room(&mut self, class: usize) -> usize {
+        self.demand.note(class);
+        if self.classes[class].partial.is_some() {
             return class;
         }
-        let cell = usize::from(CELL_BYTES[class]);
-        let near = |other: &usize| {
-            let larger = usize::from(CELL_BYTES[*other]);
-            larger * 4 <= cell * 5 && page_size(larger) == page_size(cell)
-        };
-        (class + 1..CLASSES)
-            .take_while(near)
-            .find(|&other| self.classes[other].partial.is_some())
-            .unwrap_or(class)
+        let coarse = self.demand.coarsen(class, self.pages.len());
+        (class + 1..=coarse).find(|&c| self.classes[c].partial.is_some()).unwrap_or(coarse)
     }
 
     fn add_page(&mut self, class: usize) -> PageRef {
@@ -426,12 +458,16 @@ impl Slab {
         free * 4 >= cells && elsewhere >= cells - free
     }
 
-    /// The emptiest of some pages of the class of `entry_bytes`, once half of the class is free.
-    pub(super) fn sparse_page(&self, entry_bytes: usize) -> Option<PageRef> {
-        if entry_bytes > CELL_MAX {
-            return None;
-        }
-        let class = &self.classes[class_of(entry_bytes)];
+    /// The class of an entry's page, unless it is a large one.
+    pub(super) fn class_of_page(&self, entry: Entry) -> Option<usize> {
+        let bytes = entry.len();
+        // SAFETY: handles in the table are of entries of this slab.
+        (bytes <= CELL_MAX).then(|| usize::from(unsafe { PageRef::of(entry, bytes) }.head().class))
+    }
+
+    /// The emptiest of some pages of a class, once half of the class is free.
+    pub(super) fn sparse_page(&self, class: usize) -> Option<PageRef> {
+        let class = &self.classes[class];
         let cells = class.partial?.cells();
         if class.pages < 2 || class.free_cells * 2 < class.pages * cells {
             return None;
@@ -490,6 +526,18 @@ impl Drop for Slab {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_size_has_its_own_pages_and_many_sizes_share_few() {
+        let mut demand = Demand::default();
+        demand.note(9);
+        assert_eq!(demand.coarsen(9, 0), 9);
+        (0..30).for_each(|class| demand.note(class));
+        assert_eq!(demand.coarsen(9, 2), 15);
+        assert_eq!(demand.coarsen(SMALL_CLASSES - 3, 2), SMALL_CLASSES - 1);
+        assert_eq!(demand.coarsen(8, 30), 9);
+        assert_eq!(demand.coarsen(8, 60), 8);
+    }
 
     #[test]
     fn classes_rise_cover_all_sizes_and_waste_little() {

@@ -270,9 +270,9 @@ impl Table {
     pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
         self.step();
         let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
-        let (had_expiry, bytes) = (entry.has_expiry(), entry.len());
+        let (had_expiry, class) = (entry.has_expiry(), self.slab.class_of_page(entry));
         self.remove_at(key.hash, at, entry);
-        if let Some(page) = self.slab.sparse_page(bytes) {
+        if let Some(page) = class.and_then(|class| self.slab.sparse_page(class)) {
             self.evacuate(page);
         }
         self.shrink();

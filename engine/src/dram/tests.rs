@@ -365,4 +365,51 @@ fn pages_serve_other_shards_and_sizes() {
         put(&mut second, &n.to_le_bytes(), &[1; 1500]);
     }
     assert_eq!(pool.chunks(), chunks);
+    drop((first, second));
+    assert_eq!(pool.idle_bytes(), 4 << 20, "what is idle beyond that has no memory");
+}
+
+#[test]
+fn eviction_that_finds_nothing_soon_looks_at_little() {
+    let mut table = Table::new(PagePool::new());
+    for n in 0..50_000_u64 {
+        put(&mut table, &n.to_le_bytes(), b"pinned");
+    }
+    let mut asked = 0;
+    for _ in 0..20 {
+        asked = 0;
+        let evicted = table.evict(1, &mut |_| {
+            asked += 1;
+            false
+        });
+        assert_eq!(evicted, super::Evicted::default());
+        assert!(asked < 10_000);
+    }
+    assert!(asked < 1000, "{asked} entries asked about in the last call");
+    assert!(table.evict(1, &mut |_| true).bytes > 0);
+}
+
+/// Shares so small that every page counts, and entries of all sizes: classes must share pages.
+#[test]
+fn small_bounds_are_kept_and_used_with_mixed_sizes() {
+    for (bound, used_percent) in [(128 << 10, 14), (256 << 10, 30), (1 << 20, 55)] {
+        let mut random = Random(11);
+        let mut table = Table::new(PagePool::new());
+        let (mut worst, mut held) = (0, 0);
+        for n in 0..30_000_u64 {
+            let len = if random.below(8) == 0 { random.below(3000) } else { random.below(200) };
+            put(&mut table, &n.to_le_bytes(), &vec![1; len as usize]);
+            if table.bytes() > bound {
+                table.evict(table.bytes() - bound, &mut |_| true);
+            }
+            worst = worst.max(table.bytes());
+            if n >= 20_000 && n % 100 == 0 {
+                let pages = table.slab.pages().iter();
+                held += pages.flat_map(|&p| table.slab.entries(p)).map(|e| e.len()).sum::<usize>();
+            }
+        }
+        assert!(worst <= bound + (36 << 10), "{worst} bytes with a bound of {bound}");
+        // 100 samples: the sum is in percent.
+        assert!(held >= used_percent * bound, "{} percent of {bound}", held / bound);
+    }
 }
