@@ -31,6 +31,7 @@ enum Step {
     StartMerge(usize),
     InstallMerge,
     WholeMerge(usize),
+    LookForSweep,
     Forget,
     Crash(u64),
 }
@@ -99,7 +100,8 @@ fn draw_step(random: &mut Random, value: &mut u64) -> Step {
         171..=172 => Step::ConsultGraves(false),
         173..=178 => Step::InstallMerge,
         179..=184 => Step::WholeMerge(index),
-        185..=196 => Step::Forget,
+        185..=187 => Step::LookForSweep,
+        188..=197 => Step::Forget,
         _ => Step::Crash(pick),
     }
 }
@@ -142,6 +144,7 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
             world.start_merge(*pick);
             world.install_merge();
         }
+        Step::LookForSweep => world.look_for_sweep(),
         Step::Forget => world.forget(),
         Step::Crash(pick) => world.crash(*pick)?,
     }

@@ -46,6 +46,8 @@ rules! {
     G1SequenceFirst,
     /// G1: taking a sequence and showing it as a pin are one step to others; off: two.
     G1Pending,
+    /// G2: a scan gets its superversion and its pin in one step; off: the pin comes later.
+    G2PinWithView,
     /// Pins of running Gets are members of S; off: they are not.
     PinsCount,
     /// Batches are published and recovered whole; off: at any sequence.
@@ -72,6 +74,10 @@ rules! {
     F2Memtables,
     /// F2(b): every file that holds the key is past d; off: those below level 0, as for a tombstone.
     F2EveryFile,
+    /// F2: the superversion that is looked at is younger than the grave; off: it may be older.
+    F2ViewAfterGrave,
+    /// F3: a sweep takes its superversion before it asks for the oldest reader; off: after it.
+    F3ViewFirst,
     /// F3: a buried grave stays readable for older superversions; off: it goes at once.
     F3Limbo,
     /// F4: of several graves of a key those above `visible` stay; off: they go.

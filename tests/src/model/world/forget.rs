@@ -1,25 +1,45 @@
 //! Forgetting: graves (F1 to F4), undo runs (N6), dead ids (N7).
 
-use super::{Grave, Key, OPEN, Rule, Seq, World};
+use super::{Grave, Key, OPEN, Rule, Seq, SweepView, World};
 
 impl World {
-    /// A sweep.
+    /// First half of a sweep: it looks at the store.
+    pub fn look_for_sweep(&mut self) {
+        self.sweep = Some(self.view());
+    }
+
+    fn view(&self) -> SweepView {
+        SweepView {
+            superversion: self.superversion(),
+            last_seq: self.last_seq(),
+            oldest_superversion: self.oldest_superversion(),
+        }
+    }
+
+    /// A sweep, on what its first half saw if there was one.
     pub fn forget(&mut self) {
         if !self.late_undo.is_empty() {
             self.files.append(&mut self.late_undo);
             self.change();
         }
         let readers = self.readers_and(self.visible);
-        let oldest = self.oldest_superversion();
+        let now = self.view();
+        let mut view = self.sweep.take().unwrap_or_else(|| now.clone());
+        if self.rules.on(Rule::F3ViewFirst) {
+            view.oldest_superversion = now.oldest_superversion;
+        } else {
+            view = SweepView { oldest_superversion: view.oldest_superversion, ..now };
+        }
         let mut graves = std::mem::take(&mut self.graves);
         graves.retain_mut(|g| {
             if g.e != OPEN {
                 return !self.closed_may_go(g, &readers);
             }
-            if g.buried_in == 0 && self.is_buried(g) {
-                g.buried_in = self.number;
+            if g.buried_in == 0 && self.is_buried(g, &view) {
+                g.buried_in = view.superversion.number;
             }
-            g.buried_in == 0 || (self.rules.on(Rule::F3Limbo) && oldest < g.buried_in)
+            let in_limbo = view.oldest_superversion < g.buried_in;
+            g.buried_in == 0 || (self.rules.on(Rule::F3Limbo) && in_limbo)
         });
         self.graves = graves;
         if self.options.thin_graves {
@@ -43,9 +63,12 @@ impl World {
             && (g.e <= self.durable || !self.rules.on(Rule::F1Durable))
     }
 
-    /// F2.
-    fn is_buried(&self, g: &Grave) -> bool {
-        let superversion = self.superversion();
+    /// F2. A version below d that came after the look is not in the view, nor is d then.
+    fn is_buried(&self, g: &Grave, view: &SweepView) -> bool {
+        if g.d > view.last_seq && self.rules.on(Rule::F2ViewAfterGrave) {
+            return false;
+        }
+        let superversion = &view.superversion;
         let in_memory = superversion.memtables.iter().any(|memtable| {
             memtable.borrow().iter().any(|v| g.of(v.namespace, v.key) && v.seq < g.d)
         });
@@ -56,11 +79,10 @@ impl World {
             (level > 0 || undo || self.rules.on(Rule::F2EveryFile))
                 && (!undo || self.rules.on(Rule::N6UndoIsFile))
         };
-        let holders = superversion.files.iter().filter(|file| {
+        let mut holders = superversion.files.iter().filter(|file| {
             counts(file.level, file.undo_through.is_some())
                 && file.versions.iter().any(|v| g.of(v.namespace, v.key))
         });
-        let mut holders = holders;
         holders.all(|file| file.min_seq() > g.d || file.buried_through >= g.d)
     }
 

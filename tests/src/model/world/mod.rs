@@ -28,6 +28,23 @@ pub struct Options {
     pub thin_graves: bool,
 }
 
+/// A scan: one sequence, one superversion (G2).
+#[derive(Clone, Debug)]
+struct Scan {
+    s: Seq,
+    superversion: SuperVersion,
+    pinned: bool,
+}
+
+/// A sweep between its look at the store and its work.
+#[derive(Clone, Debug)]
+struct SweepView {
+    superversion: SuperVersion,
+    /// Last sequence when it looked.
+    last_seq: Seq,
+    oldest_superversion: u64,
+}
+
 /// A Get in the middle of its steps (G1).
 #[derive(Clone, Debug)]
 struct SlowGet {
@@ -63,8 +80,9 @@ pub struct World {
     /// Number of the superversion.
     number: u64,
     snapshots: Vec<Seq>,
-    iterators: Vec<(Seq, SuperVersion)>,
+    iterators: Vec<Scan>,
     gets: Vec<SlowGet>,
+    sweep: Option<SweepView>,
     flush: Option<Job>,
     merge: Option<Job>,
     /// First half of a merge's start: `now`, or S where C1 is broken.
@@ -99,6 +117,7 @@ impl World {
             snapshots: Vec::new(),
             iterators: Vec::new(),
             gets: Vec::new(),
+            sweep: None,
             flush: None,
             merge: None,
             collected: None,
@@ -158,7 +177,7 @@ impl World {
     /// S: snapshots, iterators, pins of running Gets, `visible`, and `now`; ascending.
     fn readers_and(&self, now: Seq) -> Vec<Seq> {
         let mut all = self.snapshots.clone();
-        all.extend(self.iterators.iter().map(|(s, _)| *s));
+        all.extend(self.iterators.iter().filter(|scan| scan.pinned).map(|scan| scan.s));
         if self.rules.on(Rule::PinsCount) {
             all.extend(self.gets.iter().filter(|get| get.pinned).filter_map(|get| get.s));
         }
@@ -173,11 +192,12 @@ impl World {
         self.number += 1;
     }
 
-    /// The oldest superversion somebody reads.
+    /// The oldest superversion that a pinned reader holds; the highest number without any.
     fn oldest_superversion(&self) -> u64 {
-        let iterators = self.iterators.iter().map(|(_, held)| held.number);
+        let pinned = self.iterators.iter().filter(|scan| scan.pinned);
+        let iterators = pinned.map(|scan| scan.superversion.number);
         let gets = self.gets.iter().filter_map(|get| Some(get.superversion.as_ref()?.number));
-        iterators.chain(gets).min().unwrap_or(self.number).min(self.number)
+        iterators.chain(gets).min().unwrap_or(u64::MAX)
     }
 
     /// One line for traces.

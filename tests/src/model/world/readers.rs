@@ -1,6 +1,6 @@
 //! Readers: snapshots, iterators over old superversions, Gets in five steps.
 
-use super::{Key, Rule, Skip, SlowGet, Violation, World};
+use super::{Key, Rule, Scan, Skip, SlowGet, Violation, World};
 
 impl World {
     /// Opens a named snapshot.
@@ -11,7 +11,8 @@ impl World {
     /// Opens an iterator: one sequence, one superversion (G2).
     pub fn open_iterator(&mut self) {
         let superversion = self.superversion();
-        self.iterators.push((self.visible, superversion));
+        let pinned = self.rules.on(Rule::G2PinWithView);
+        self.iterators.push(Scan { s: self.visible, superversion, pinned });
     }
 
     /// Closes a snapshot or an iterator.
@@ -43,12 +44,15 @@ impl World {
     ///
     /// # Errors
     /// A wrong answer.
-    pub fn iterate(&self, key: Key, pick: usize) -> Result<(), Violation> {
+    pub fn iterate(&mut self, key: Key, pick: usize) -> Result<(), Violation> {
         if self.iterators.is_empty() {
             return Ok(());
         }
-        let (s, superversion) = &self.iterators[pick % self.iterators.len()];
-        let s = *s;
+        let at = pick % self.iterators.len();
+        if !std::mem::replace(&mut self.iterators[at].pinned, true) {
+            return Ok(());
+        }
+        let Scan { s, ref superversion, .. } = self.iterators[at];
         let skip = if !self.rules.on(Rule::N5SkipByProof) {
             Skip::ByCount
         } else if !self.rules.on(Rule::N5ProofSequence) {
