@@ -11,7 +11,14 @@ const HISTORIES: u64 = 2_000;
 const FEW: u64 = 3_000;
 
 /// Rules whose switch needs more than [`FEW`] histories; `make model` covers them.
-const RARE: &[Rule] = &[Rule::F1Durable, Rule::N6UndoClaim, Rule::N6UndoIsFile];
+const RARE: &[Rule] = &[
+    Rule::C1NowFirst,
+    Rule::C4NoZeroing,
+    Rule::F1PendingMarks,
+    Rule::F1Durable,
+    Rule::N6UndoClaim,
+    Rule::N6UndoIsFile,
+];
 
 #[test]
 fn with_all_rules_on_no_history_violates_the_specification() {

@@ -20,6 +20,10 @@ enum Step {
     CloseReader(usize),
     Read(Key, usize),
     Iterate(Key, usize),
+    PointRead(Key),
+    AdvanceLoad(usize),
+    WholeLoad(Key),
+    Evict(usize),
     StartGet(Key),
     AdvanceGet(usize),
     Freeze,
@@ -44,12 +48,18 @@ struct Character {
     lagging: bool,
     /// Readers are closed rarely, so that several are open.
     patient: bool,
+    /// The DRAM table is small: entries leave it and are loaded again.
+    cold: bool,
 }
 
 impl Character {
     fn draw(random: &mut Random) -> Self {
-        let options = Options { undo_runs: random.one_in(2), thin_graves: random.one_in(2) };
-        Self { options, lagging: random.one_in(2), patient: random.one_in(2) }
+        Self {
+            options: Options { undo_runs: random.one_in(2), thin_graves: random.one_in(2) },
+            lagging: random.one_in(2),
+            patient: random.one_in(2),
+            cold: random.one_in(3),
+        }
     }
 }
 
@@ -69,10 +79,10 @@ fn draw_command(random: &mut Random, value: &mut u64) -> Command {
     }
 }
 
-fn draw_step(random: &mut Random, value: &mut u64) -> Step {
+fn draw_step(random: &mut Random, value: &mut u64, cold: bool) -> Step {
     let pick = random.bits() >> 8;
     let index = usize::try_from(pick & 0xFFFF).unwrap_or(0);
-    match random.below(200) {
+    match random.below(if cold { 216 } else { 200 }) {
         0..=41 => Step::Write(vec![draw_command(random, value)]),
         42..=51 => {
             let len = 2 + random.below(2);
@@ -101,7 +111,11 @@ fn draw_step(random: &mut Random, value: &mut u64) -> Step {
         173..=178 => Step::InstallMerge,
         179..=184 => Step::WholeMerge(index),
         185..=187 => Step::LookForSweep,
-        188..=197 => Step::Forget,
+        188..=196 => Step::Forget,
+        200..=204 => Step::PointRead(draw_key(random)),
+        205..=208 => Step::AdvanceLoad(index),
+        209..=211 => Step::WholeLoad(draw_key(random)),
+        212..=215 => Step::Evict(index),
         _ => Step::Crash(pick),
     }
 }
@@ -125,6 +139,10 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
         Step::CloseReader(pick) => world.close_reader(*pick / 4),
         Step::Read(key, pick) => world.read(*key, *pick)?,
         Step::Iterate(key, pick) => world.iterate(*key, *pick)?,
+        Step::PointRead(key) => world.point_read(*key)?,
+        Step::AdvanceLoad(pick) => world.advance_load(*pick)?,
+        Step::WholeLoad(key) => world.load(*key)?,
+        Step::Evict(pick) => world.evict(*pick),
         Step::StartGet(key) => world.start_get(*key),
         Step::AdvanceGet(pick) => world.step_get(*pick)?,
         Step::Freeze => world.freeze(),
@@ -167,7 +185,7 @@ pub fn run(seed: u64, rules: Rules, mut trace: Option<Trace<'_>>) -> Result<(), 
         trace(format!("{character:?}"));
     }
     for number in 1..=STEPS {
-        let step = draw_step(&mut random, &mut value);
+        let step = draw_step(&mut random, &mut value, character.cold);
         let result = take(&mut world, &step, character);
         if let Some(trace) = &mut trace {
             trace(format!("{number:3} {step:?}\n      {}", world.describe()));

@@ -10,8 +10,9 @@
 //! all of them on no history may violate the specification. With any single one off some history must:
 //! a switch that is never caught would show that the model lacks the behaviour the rule is for.
 //!
-//! What the model leaves out: threads inside one step (latches make the steps atomic), eviction and
-//! cold reads, spilled grave runs, synced but uninstalled manifests (D4), the bytes of any format.
+//! What the model leaves out: threads inside one step (latches make the steps atomic), counts (N9),
+//! expiry index records (N11), spilled grave runs, a manifest that is written but not synced (D4), and
+//! the bytes of any format.
 
 pub mod history;
 mod random;

@@ -122,6 +122,10 @@ rules! {
     N7DeadIdDurable,
     /// N7 with N1: and for the mark to pass it; off: durability is enough.
     N7DeadIdMark,
+    /// N10: a load fills the DRAM table only with its ticket; off: although the key was written.
+    N10Ticket,
+    /// N10: what changed in the active memtable stays in the DRAM table; off: it may be evicted.
+    N10PinnedInActive,
 }
 
 impl fmt::Display for Rule {

@@ -1,5 +1,6 @@
 //! The modelled store: its state, and what its parts share.
 
+mod cache;
 mod crash;
 mod forget;
 mod merge;
@@ -83,6 +84,9 @@ pub struct World {
     iterators: Vec<Scan>,
     gets: Vec<SlowGet>,
     sweep: Option<SweepView>,
+    /// The DRAM table.
+    cache: Vec<cache::Cached>,
+    loads: Vec<cache::Load>,
     flush: Option<Job>,
     merge: Option<Job>,
     /// First half of a merge's start: `now`, or S where C1 is broken.
@@ -118,6 +122,8 @@ impl World {
             iterators: Vec::new(),
             gets: Vec::new(),
             sweep: None,
+            cache: Vec::new(),
+            loads: Vec::new(),
             flush: None,
             merge: None,
             collected: None,

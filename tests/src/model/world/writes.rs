@@ -111,6 +111,7 @@ impl World {
                     }
                 }
                 self.files.iter().for_each(|file| file.count_dead(namespace, key));
+                self.cache_write(namespace, key, None);
                 Some(Effect::Delete(key))
             }
             Command::Flush => {
@@ -126,6 +127,7 @@ impl World {
         let namespace = self.namespace_at(OPEN);
         let version = Version { namespace, key, seq, put_seq: seq, value };
         self.active.borrow_mut().push(version);
+        self.cache_write(namespace, key, Some(version));
         if self.rules.on(Rule::P2PutKeepsGrave) {
             let open = |g: &&mut Grave| g.of(namespace, key) && g.e == OPEN && g.d < seq;
             self.graves.iter_mut().filter(open).for_each(|g| g.e = seq);
