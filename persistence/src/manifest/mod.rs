@@ -64,8 +64,12 @@ impl Manifest {
         let Scan { end, records, torn } = frame::scan(&*file)?;
         if torn {
             file.set_len(end)?;
-            file.sync_data()?;
         }
+        // After the mere end of a process the last record, and the pointer, may be in the page cache
+        // only. What is built on them, first of all the removal of old files, must not be durable
+        // before they are.
+        file.sync_data()?;
+        storage.sync_dir(dir)?;
         let manifest =
             Self { storage, dir: dir.to_path_buf(), file, number, end, records, failed: None };
         manifest.remove_leftovers()?;

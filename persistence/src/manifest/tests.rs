@@ -94,3 +94,26 @@ fn a_failed_append_blocks_until_a_rewrite() {
     assert_eq!(found, [&b"kept"[..], b"next", b"last"]);
     assert_eq!(storage.list(dir()).expect("lists"), ["CURRENT", "MANIFEST-00000002"]);
 }
+
+/// The process ends between write and sync of a record, or between rename of the pointer and sync of
+/// the directory; the next one reads it, builds on it, and then the power fails.
+#[test]
+fn what_was_read_after_the_end_of_a_process_survives_a_power_failure() {
+    for steps in 0..12 {
+        for rewrites in [false, true] {
+            let (storage, mut manifest) = created();
+            manifest.append(b"first").expect("appends");
+            storage.set_faults(SimFaults { power_off_after: Some(steps), ..SimFaults::default() });
+            let _ = if rewrites {
+                manifest.rewrite(&[b"first", b"second"])
+            } else {
+                manifest.append(b"second")
+            };
+            drop(manifest);
+            storage.set_faults(SimFaults::default());
+            let read = replayed(&storage).expect("opens after the end of the process");
+            let crashed = storage.crash(0, CrashOptions::LOSE_ALL);
+            assert_eq!(replayed(&crashed).expect("opens"), read, "{steps} steps, {rewrites}");
+        }
+    }
+}

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const HISTORIES: u64 = 2500;
+const HISTORIES: u64 = 2000;
 const THREADED_HISTORIES: u64 = 60;
 const DATABASES: usize = 3;
 const KEYS: u64 = 24;
@@ -38,7 +38,11 @@ struct History {
     now_ms: u64,
 }
 
-fn crash_options(storage: &SimStorage, policy: SyncPolicy, background: bool) -> EngineOptions {
+pub(super) fn small_options(
+    storage: &SimStorage,
+    policy: SyncPolicy,
+    background: bool,
+) -> EngineOptions {
     let storage: Arc<dyn Storage> = Arc::new(storage.clone());
     EngineOptions {
         background,
@@ -107,7 +111,7 @@ impl History {
     fn open_and_lose_power(&mut self) {
         let power_off_after = Some(self.random.below(60));
         self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
-        let options = crash_options(&self.storage, self.policy, self.background);
+        let options = small_options(&self.storage, self.policy, self.background);
         if let Ok((engine, _)) = Engine::open(options, &mut replay) {
             engine.abandon();
         }
@@ -116,7 +120,7 @@ impl History {
 
     /// Opens the store after a crash and compares it with the commits up to what was recovered.
     fn open(&mut self, acknowledged: Seq) -> Engine {
-        let options = crash_options(&self.storage, self.policy, self.background);
+        let options = small_options(&self.storage, self.policy, self.background);
         let (engine, report) = Engine::open(options, &mut replay).expect("a store that opens");
         let recovered = report.recovered_seq;
         assert!(recovered >= acknowledged, "{report:?}, acknowledged up to {acknowledged}");
@@ -144,7 +148,14 @@ impl History {
         for _ in 0..self.random.below(STEPS_MAX) {
             match self.random.below(100) {
                 0..58 => self.commit(engine),
-                58..65 => drop(engine.flush_now()),
+                58..63 => drop(engine.flush_now()),
+                63..65 => {
+                    // The state goes on changing between a mark and its checkpoint (D2).
+                    let mut pending = engine.inner().pending_flush.lock();
+                    if pending.is_none() {
+                        drop(engine.freeze(&mut pending));
+                    }
+                }
                 65..73 => drop(engine.compact_once()),
                 73..76 => engine.sweep_graves(),
                 76..79 => drop(engine.sweep_dead_namespaces()),

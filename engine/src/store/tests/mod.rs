@@ -1,5 +1,7 @@
 //! Tests of the store: against a plain map, through crashes and faults, on damaged files.
 
 mod crash;
+mod damage;
+mod faults;
 mod harness;
 mod histories;
