@@ -73,6 +73,9 @@ impl Segments {
             storage.sync_dir(parent)?;
         }
         let on_disk = Listing::load(&*storage, &location)?.unwrap_or_default();
+        // After the mere end of a process the listing just read may be in the page cache only: an
+        // older one, which lists more, must not come back once those files are gone.
+        storage.sync_dir(&location.dir)?;
         for name in storage.list(&location.dir)? {
             let listed = on_disk.segments.iter().any(|n| location.segment_name(*n) == name);
             if location.is_ours(&name) && !listed {

@@ -345,3 +345,42 @@ fn every_crash_under_background_threads_leaves_such_a_prefix() {
     let count = (histories * THREADED_HISTORIES / HISTORIES).max(1);
     run_histories(from_environment("SEXTON_CRASH_SEED", 0), count, true);
 }
+
+/// A process ends between any two steps of a flush; the next one starts on what the page cache
+/// holds, and the power fails between any two steps of that. Whatever it had removed by then must
+/// not be missed by what is left.
+#[test]
+fn a_power_failure_during_the_start_after_the_end_of_a_process() {
+    let mut starts_cut_short = 0;
+    for steps in 0..60 {
+        for start_steps in (0..40).step_by(4).map(|step| step + steps % 4) {
+            let mut history = History::new(steps, false);
+            history.policy = SyncPolicy::EverySec;
+            let engine = history.open(FIRST_SEQ - 1);
+            for _ in 0..3 {
+                (0..10).for_each(|_| history.commit(&engine));
+                engine.flush_now().expect("flush");
+            }
+            history.commit(&engine);
+            history.write_log(&engine, true);
+            let acknowledged = engine.durable();
+            (0..10).for_each(|_| history.commit(&engine));
+            let power_off_after = Some(steps);
+            history.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+            drop(engine.flush_now());
+            engine.abandon();
+            drop(engine);
+            let power_off_after = Some(start_steps);
+            history.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+            let options = small_options(&history.storage, history.policy, false);
+            match Engine::open(options, &mut replay) {
+                Ok((engine, _)) => engine.abandon(),
+                Err(_) => starts_cut_short += 1,
+            }
+            let seed = steps * 100 + start_steps;
+            history.storage = history.storage.crash(seed, CrashOptions::default());
+            history.open(acknowledged).abandon();
+        }
+    }
+    assert!(starts_cut_short > 100, "{starts_cut_short} starts were cut short");
+}
