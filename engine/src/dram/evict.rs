@@ -15,7 +15,7 @@ const LOOK_MAX: usize = 8192;
 const LOOK_MIN: usize = 64;
 /// A large entry costs as much of the above as this many.
 const LARGE_LOOK: usize = 8;
-/// Pages without a victim after which entries with one use more become victims.
+/// Visits without a victim, though some might go, after which entries with one use more become victims.
 const PATIENCE_PAGES: usize = 4;
 
 /// Where the last call stopped.
@@ -41,6 +41,21 @@ pub struct Evicted {
     pub bytes: usize,
 }
 
+/// One page or large entry.
+#[derive(Default)]
+struct Visit {
+    looked: usize,
+    removed: usize,
+    /// Entries that might go and were used lately.
+    spared: usize,
+}
+
+/// Visits of a call to `items` pages or large entries: two turns, and enough of few that one whose
+/// entries are all in use gives some up.
+fn turns(items: usize) -> usize {
+    (2 * items).max(PATIENCE_PAGES * (CLOCK_MAX as usize + 1))
+}
+
 impl Table {
     /// Removes entries that `may_evict` allows, those not used for long first, until `bytes()` has
     /// fallen by `target`. A call does a bounded amount of work and the next one goes on from there.
@@ -54,30 +69,37 @@ impl Table {
         let mut look = self.eviction.look;
         let (mut page_visits, mut large_visits) = (0, 0);
         let mut fruitless = 0;
+        let mut nothing_may_go = true;
         while look > 0 && held.saturating_sub(self.bytes()) < target {
             let level = (fruitless / PATIENCE_PAGES) as u64;
             let pages = self.slab.pages().len();
             let large = self.slab.large_entries().len();
-            let visit_large = large_visits < 2 * large * (CLOCK_MAX as usize + 1)
-                && self.next_is_large(page_visits >= 2 * pages);
-            let (looked, removed) = if visit_large {
+            let pages_done = pages == 0 || page_visits >= turns(pages);
+            let visit_large =
+                large > 0 && large_visits < turns(large) && self.next_is_large(pages_done);
+            let visit = if visit_large {
                 large_visits += 1;
-                (LARGE_LOOK, self.visit_large(level, may_evict))
-            } else if page_visits < 2 * pages {
+                self.visit_large(level, may_evict)
+            } else if !pages_done {
                 page_visits += 1;
-                self.visit_page(level.min(CLOCK_MAX), may_evict)
+                self.visit_page(level, may_evict)
             } else {
                 break;
             };
-            look = look.saturating_sub(looked);
-            evicted.entries += removed;
-            fruitless = if removed > 0 { 0 } else { fruitless + 1 };
+            look = look.saturating_sub(visit.looked);
+            evicted.entries += visit.removed;
+            if visit.removed > 0 {
+                fruitless = 0;
+            } else if visit.spared > 0 {
+                fruitless += 1;
+                nothing_may_go = false;
+            }
         }
         evicted.bytes = held.saturating_sub(self.bytes());
-        self.eviction.look = if evicted.entries > 0 || evicted.bytes > 0 {
-            LOOK_MAX
-        } else {
+        self.eviction.look = if nothing_may_go && evicted == Evicted::default() {
             (self.eviction.look / 2).max(LOOK_MIN)
+        } else {
+            LOOK_MAX
         };
         self.shrink();
         evicted
@@ -98,28 +120,31 @@ impl Table {
         &mut self,
         level: u64,
         may_evict: &mut dyn FnMut(&EntryRef<'_>) -> bool,
-    ) -> usize {
+    ) -> Visit {
         let large = self.slab.large_entries();
         let at = self.eviction.large % large.len();
         let entry = large[at];
-        if entry.clock() <= level && may_evict(&EntryRef::new(entry)) {
-            // The last entry takes its place and was not visited for long if it is an old one, but
-            // it is the newest: the hand passes it.
-            self.eviction.large = at + 1;
-            self.remove_entry(key::hash(entry.key()), entry);
-            return 1;
-        }
-        entry.cool();
+        // The entry that fills a gap is the newest one, so the hand goes on in any case.
         self.eviction.large = at + 1;
-        0
+        let mut visit = Visit { looked: LARGE_LOOK, ..Visit::default() };
+        if !may_evict(&EntryRef::new(entry)) {
+            return visit;
+        }
+        if entry.clock() <= level {
+            visit.removed = 1;
+            self.remove_entry(key::hash(entry.key()), entry);
+        } else {
+            visit.spared = 1;
+            entry.cool();
+        }
+        visit
     }
 
-    /// Answers the entries looked at and those removed.
     fn visit_page(
         &mut self,
         level: u64,
         may_evict: &mut dyn FnMut(&EntryRef<'_>) -> bool,
-    ) -> (usize, usize) {
+    ) -> Visit {
         let pages = self.slab.pages();
         let at = self.eviction.page % pages.len();
         // The page that fills a gap is the newest one, so the hand goes on in any case.
@@ -127,28 +152,31 @@ impl Table {
         let page = pages[at];
         let mut victims = std::mem::take(&mut self.scratch);
         victims.clear();
-        let mut looked = 1;
-        let mut staying = 0;
+        let mut visit = Visit { looked: 1, ..Visit::default() };
         for entry in self.slab.entries(page) {
-            looked += 1;
-            if entry.clock() <= level && may_evict(&EntryRef::new(entry)) {
+            visit.looked += 1;
+            if !may_evict(&EntryRef::new(entry)) {
+                continue;
+            }
+            if entry.clock() <= level {
                 let hash = key::hash(entry.key());
                 self.prefetch(hash);
                 victims.push((entry, hash));
             } else {
+                visit.spared += 1;
                 entry.cool();
-                staying += 1;
             }
         }
-        let removed = victims.len();
+        visit.removed = victims.len();
+        let staying = visit.looked - 1 - visit.removed;
         for (entry, hash) in victims.drain(..) {
             self.remove_entry(hash, entry);
         }
         self.scratch = victims;
         if staying > 0 && self.slab.worth_evacuating(page) {
-            looked += staying;
+            visit.looked += staying;
             self.evacuate(page);
         }
-        (looked, removed)
+        visit
     }
 }

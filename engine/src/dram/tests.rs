@@ -413,3 +413,17 @@ fn small_bounds_are_kept_and_used_with_mixed_sizes() {
         assert!(held >= used_percent * bound, "{} percent of {bound}", held / bound);
     }
 }
+
+#[test]
+fn entries_in_use_go_when_there_are_no_others() {
+    for len in [50, 50_000] {
+        let mut table = Table::new(PagePool::new());
+        for n in 0..20_u64 {
+            put(&mut table, &n.to_le_bytes(), &vec![1; len]);
+        }
+        for n in (0..20_u64).cycle().take(200) {
+            assert!(table.find(key(0, &n.to_le_bytes())).is_some());
+        }
+        assert!(table.evict(1, &mut |_| true).entries > 0, "values of {len}");
+    }
+}
