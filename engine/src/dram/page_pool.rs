@@ -6,6 +6,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 const CHUNK_BYTES: usize = 1 << 20;
+/// Chunks are mapped two at a time, in one huge page where the system has them: entries lie anywhere,
+/// and with small pages nearly every look-up would miss the translation cache too.
+const REGION_BYTES: usize = 2 * CHUNK_BYTES;
 /// Free pages whose memory is kept; what is freed beyond is given back to the system.
 const KEEP_PAGES: usize = 256;
 /// One bit of every pair.
@@ -70,6 +73,8 @@ struct Chunks {
     with_page: Vec<u32>,
     with_pair: Vec<u32>,
     dirty_pages: usize,
+    /// Second chunk of the last region.
+    unused: Option<NonNull<u8>>,
 }
 
 impl Chunks {
@@ -143,7 +148,12 @@ impl PagePool {
     pub(super) fn allocate(&self, size: PageSize) -> Page {
         let mut chunks = self.chunks.lock();
         let (number, bit) = chunks.candidate(size).unwrap_or_else(|| {
-            let start = map_chunk();
+            let start = chunks.unused.take().unwrap_or_else(|| {
+                let region = map_region();
+                // SAFETY: the second half of a region of two chunks.
+                chunks.unused = Some(unsafe { region.add(CHUNK_BYTES) });
+                region
+            });
             let number = chunks.all.len() as u32;
             let chunk =
                 Chunk { start, free: u64::MAX, dirty: 0, listed: false, pairs_listed: false };
@@ -187,18 +197,19 @@ impl PagePool {
 
 impl Drop for PagePool {
     fn drop(&mut self) {
-        for chunk in &self.chunks.get_mut().all {
+        let chunks = self.chunks.get_mut();
+        for start in chunks.all.iter().map(|chunk| chunk.start).chain(chunks.unused) {
             // SAFETY: the tables hold the pool alive, so no page is in use any more.
-            unsafe { libc::munmap(chunk.start.as_ptr().cast(), CHUNK_BYTES) };
+            unsafe { libc::munmap(start.as_ptr().cast(), CHUNK_BYTES) };
         }
     }
 }
 
-/// Maps a chunk aligned to the biggest page. A process that gets no memory ends, as it does when
-/// the global allocator gets none.
-fn map_chunk() -> NonNull<u8> {
-    let align = PageSize::Big.bytes();
-    let mapped = map(CHUNK_BYTES + align);
+/// Maps a region aligned to its size. A process that gets no memory ends, as it does when the
+/// global allocator gets none.
+fn map_region() -> NonNull<u8> {
+    let align = REGION_BYTES;
+    let mapped = map(REGION_BYTES + align);
     let skip = mapped.as_ptr().align_offset(align);
     // SAFETY: skip < align, so both cut-off parts lie inside the new mapping and outside the
     // chunk; lengths are multiples of the system's page, as mapping and alignment are.
@@ -207,7 +218,9 @@ fn map_chunk() -> NonNull<u8> {
         if skip > 0 {
             libc::munmap(mapped.as_ptr().cast(), skip);
         }
-        libc::munmap(start.add(CHUNK_BYTES).as_ptr().cast(), align - skip);
+        libc::munmap(start.add(REGION_BYTES).as_ptr().cast(), align - skip);
+        // A wish only: without huge pages everything works the same.
+        libc::madvise(start.as_ptr().cast(), REGION_BYTES, libc::MADV_HUGEPAGE);
         start
     }
 }

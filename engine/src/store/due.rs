@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 /// A key that is due: its database and its bytes.
-pub type DueKey = (usize, Vec<u8>);
+type DueKey = (usize, Vec<u8>);
 
 /// Keys found by the expiry index that one look collects at most.
 const COLD_DUE_MAX: usize = 16 << 10;

@@ -7,23 +7,23 @@ use crate::key::{Seq, Slot};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Number of slots, and the upper bound of databases plus dead namespaces not swept yet.
-pub const SLOTS: usize = 256;
+pub(super) const SLOTS: usize = 256;
 
 /// Ids below this belong to the databases of a new store; sequences start here.
-pub const FIRST_SEQ: Seq = 1 << 20;
+pub(super) const FIRST_SEQ: Seq = 1 << 20;
 
 /// Kind byte of root records.
-pub const KIND_ROOT: u8 = b'R';
+pub(super) const KIND_ROOT: u8 = b'R';
 
 /// Kind byte of expiry index records.
-pub const KIND_EXPIRY: u8 = b'T';
+pub(super) const KIND_EXPIRY: u8 = b'T';
 
 /// Bytes before the user's key in an engine key.
-pub const HEAD_BYTES: usize = 9;
+pub(super) const HEAD_BYTES: usize = 9;
 
 /// The head of a root record's engine key.
 #[must_use]
-pub fn head(namespace: u64) -> [u8; HEAD_BYTES] {
+pub(super) fn head(namespace: u64) -> [u8; HEAD_BYTES] {
     let mut head = [KIND_ROOT; HEAD_BYTES];
     head[1..].copy_from_slice(&namespace.to_be_bytes());
     head
@@ -31,7 +31,7 @@ pub fn head(namespace: u64) -> [u8; HEAD_BYTES] {
 
 /// Namespace id and user key of a root record's engine key; `None` for other kinds.
 #[must_use]
-pub fn split(key: &[u8]) -> Option<(u64, &[u8])> {
+pub(super) fn split(key: &[u8]) -> Option<(u64, &[u8])> {
     let (head, user) = key.split_first_chunk::<HEAD_BYTES>()?;
     let id = u64::from_be_bytes(head[1..].try_into().expect("8 bytes"));
     (head[0] == KIND_ROOT).then_some((id, user))
