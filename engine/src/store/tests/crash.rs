@@ -23,6 +23,9 @@ const KEYS: u64 = 24;
 const ROUNDS_MAX: u64 = 4;
 const STEPS_MAX: u64 = 120;
 
+/// A scan in progress with what it must still answer.
+type OpenScan = (Scan, Vec<(Vec<u8>, Value)>);
+
 /// One history in progress.
 struct History {
     random: SimRandom,
@@ -144,7 +147,7 @@ impl History {
     fn work(&mut self, engine: &Engine) -> Seq {
         let power_off_after = self.random.percent(50).then(|| self.random.below(250));
         self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
-        let mut scan: Option<(Scan, Vec<(Vec<u8>, Value)>)> = None;
+        let mut scan: Option<OpenScan> = None;
         for _ in 0..self.random.below(STEPS_MAX) {
             match self.random.below(100) {
                 0..58 => self.commit(engine),

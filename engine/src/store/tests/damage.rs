@@ -22,7 +22,7 @@ fn store() -> (SimStorage, Vec<Model>) {
     let mut model = Model::new(3);
     let mut random = SimRandom::new(7);
     let mut states = Vec::new();
-    let mut step = |model: &mut Model, op: Op| {
+    let step = |model: &mut Model, op: Op| {
         run_group(&engine, std::slice::from_ref(&op)).expect("memory");
         model.apply(&op);
     };

@@ -125,9 +125,12 @@ impl Op {
     }
 }
 
+/// What one database should hold.
+pub(super) type Database = BTreeMap<Vec<u8>, (Meta, Vec<u8>)>;
+
 /// The plain record of what should be there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Model(pub(super) Vec<BTreeMap<Vec<u8>, (Meta, Vec<u8>)>>);
+pub(super) struct Model(pub(super) Vec<Database>);
 
 impl Model {
     pub(super) fn new(databases: usize) -> Self {
