@@ -5,3 +5,4 @@ mod damage;
 mod faults;
 mod harness;
 mod histories;
+mod threads;
