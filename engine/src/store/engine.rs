@@ -56,6 +56,9 @@ impl From<sexton_persistence::device::StorageError> for EngineError {
 /// What runs when `durable` has moved.
 type DurableCallback = Box<dyn Fn(Seq) + Send + Sync>;
 
+/// How far ahead of a walk over keys their entries are asked for; their buckets twice as far.
+const AHEAD_KEYS: usize = 8;
+
 /// Words of the table that says which write a reply must wait for (N13).
 const WRITE_WORDS: usize = 4096;
 
@@ -304,6 +307,17 @@ impl Engine {
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         self.0.shards[shard_of(hash)].hint.prefetch_entry(hash);
+    }
+
+    /// Hint for a walk over many keys that has come to `at`: asks for those further on.
+    #[inline]
+    pub fn prefetch_ahead(&self, hashes: &[u64], at: usize) {
+        if let Some(&hash) = hashes.get(at + 2 * AHEAD_KEYS) {
+            self.prefetch_bucket(hash);
+        }
+        if let Some(&hash) = hashes.get(at + AHEAD_KEYS) {
+            self.prefetch_entry(hash);
+        }
     }
 
     /// Takes the latches and starts a transaction.

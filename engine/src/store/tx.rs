@@ -329,12 +329,19 @@ impl<'e> Tx<'e> {
     /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation
     /// otherwise. The key must not be `Cold`.
     pub fn delete(&mut self, key: Key<'_>) -> bool {
-        if !matches!(self.find(key), Found::Live(_)) {
-            return false;
-        }
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        let removed = match self.shard(key.hash).table.remove(key) {
+            Some(removed) => removed,
+            // It may lie in a sorted memtable, from where it comes into the table first.
+            None if matches!(self.find(key), Found::Live(_)) => {
+                match self.shard(key.hash).table.remove(key) {
+                    Some(removed) => removed,
+                    None => return false,
+                }
+            }
+            None => return false,
+        };
         let shard = self.shard(key.hash);
-        let Some(removed) = shard.table.remove(key) else { return false };
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);

@@ -50,13 +50,7 @@ impl<'e> Ctx<'_, 'e> {
                     _ => unreachable!("found above, under the same latch"),
                 };
             }
-            Found::Live(_) => {
-                tx.delete(key);
-                tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
-                self.server.stats.count_expired(1);
-                self.client.signal_modified(self.server, db, key);
-                notify(self.server, NotifyClass::Expired, "expired", key.bytes, db);
-            }
+            Found::Live(_) => self.expire(db, key),
             Found::Absent => {}
             Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
         }
@@ -64,6 +58,23 @@ impl<'e> Ctx<'_, 'e> {
             self.server.stats.count_lookup(false);
         }
         look(None, self.out)
+    }
+
+    /// Deletes a key if its time has come, logged as DEL (rule X3).
+    pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
+        let now_ms = self.now_ms;
+        if matches!(self.tx().find(key), Found::Live(entry) if entry.meta().is_expired(now_ms)) {
+            self.expire(db, key);
+        }
+    }
+
+    fn expire(&mut self, db: usize, key: Key<'_>) {
+        let tx = self.tx();
+        tx.delete(key);
+        tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
+        self.server.stats.count_expired(1);
+        self.client.signal_modified(self.server, db, key);
+        notify(self.server, NotifyClass::Expired, "expired", key.bytes, db);
     }
 
     /// The same for a key of the client's database that must hold a string or nothing.

@@ -332,7 +332,7 @@ impl Executor {
             let mut tx = engine.begin(latched, &mut self.tx_buf);
             if needs_values(spec, args) {
                 let mut cold = Vec::new();
-                find_cold(server, client.db, spec, args, &mut tx, &mut cold);
+                find_cold(server, client.db, spec, args, &self.hashes, &mut tx, &mut cold);
                 if !cold.is_empty() {
                     return Outcome::Cold(cold);
                 }
@@ -446,7 +446,7 @@ impl Executor {
         let mut db = client.db;
         for queued in &transaction.queued {
             if matches!(queued.spec.class, Class::Keyed | Class::Exclusive) {
-                find_cold(server, db, queued.spec, queued.args(), &mut tx, &mut cold);
+                find_cold(server, db, queued.spec, queued.args(), &[], &mut tx, &mut cold);
             } else if queued.spec.name == "select" {
                 db = super::selected_db(queued.args(), server.databases).unwrap_or(db);
             }
@@ -633,11 +633,13 @@ fn needs_values(spec: &CommandSpec, args: Args<'_>) -> bool {
     spec.reads_values || (spec.name == "set" && args.len() > 3)
 }
 
+/// `hashes`: those of the keys in the order of [`each_key`], or none when they are not known.
 fn find_cold(
     server: &Server,
     db: usize,
     spec: &'static CommandSpec,
     args: Args<'_>,
+    hashes: &[u64],
     tx: &mut Tx<'_>,
     cold: &mut Vec<OwnedKey>,
 ) {
@@ -645,9 +647,13 @@ fn find_cold(
         return;
     }
     let engine = &server.engine;
+    let mut nth = 0;
     each_key(spec, args, |bytes| {
+        engine.prefetch_ahead(hashes, nth);
+        let hash = hashes.get(nth).copied().unwrap_or_else(|| engine.hash(bytes));
+        nth += 1;
         let mut look = |db: usize| {
-            let key = Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) };
+            let key = Key { slot: engine.slot_of(db), bytes, hash };
             if matches!(tx.find(key), Found::Cold) {
                 cold.push(OwnedKey { slot: key.slot, bytes: bytes.to_vec(), hash: key.hash });
             }

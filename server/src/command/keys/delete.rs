@@ -4,19 +4,27 @@ use crate::command::access::Purpose;
 use crate::command::{CommandError, CommandResult, Ctx};
 use crate::notify::NotifyClass;
 use crate::value::ValueType;
+use sexton_engine::Key;
 
 /// DEL key [key ...], and UNLINK: deleting is opening a grave, so there is nothing to do lazily.
 ///
 /// One operation a deleted key. Logged as it came: replay finds the same keys, each of them once.
 pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
+    let engine = &ctx.server.engine;
+    let slot = engine.slot_of(db);
+    let hashes: Vec<u64> = ctx.args.from(1).map(|key| engine.hash(key)).collect();
     // Expired keys first: their deletions are logged before the request.
-    for key in ctx.args.from(1) {
-        ctx.inspect(Purpose::Write, db, key, |_, _| ());
+    for (at, key) in ctx.args.from(1).enumerate() {
+        engine.prefetch_ahead(&hashes, at);
+        ctx.delete_due(db, Key { slot, bytes: key, hash: hashes[at] });
     }
     let mut deleted = 0;
-    for key in ctx.args.from(1) {
-        if ctx.delete(db, key) {
+    for (at, key) in ctx.args.from(1).enumerate() {
+        engine.prefetch_ahead(&hashes, at);
+        let hashed = Key { slot, bytes: key, hash: hashes[at] };
+        if ctx.tx().delete(hashed) {
+            ctx.client.signal_modified(ctx.server, db, hashed);
             deleted += 1;
             ctx.notify(NotifyClass::Generic, "del", key);
         }
