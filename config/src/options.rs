@@ -13,7 +13,7 @@ use crate::value::{Events, OutputLimits, SavePoint, Value};
 /// Least bytes of a memtable.
 pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
-pub(crate) const MEMTABLE_SHARE: u64 = 8;
+pub(crate) const MEMTABLE_SHARE: u64 = 16;
 
 /// The directives the server acts on, now or when what they steer is built (the directive table says
 /// which), typed. The names carry the unit where the directive's does not.
@@ -326,7 +326,7 @@ impl Options {
         }
     }
 
-    /// Bytes of a memtable: `memtable-bytes`, but at most an eighth of `maxmemory` when that is
+    /// Bytes of a memtable: `memtable-bytes`, but at most a sixteenth of `maxmemory` when that is
     /// set, and at least 1 MiB.
     pub fn effective_memtable_bytes(&self) -> u64 {
         let bound = match self.maxmemory_bytes {
@@ -389,10 +389,10 @@ mod tests {
     }
 
     #[test]
-    fn memtable_is_an_eighth_of_maxmemory_at_most() {
+    fn memtable_is_a_sixteenth_of_maxmemory_at_most() {
         for (text, bytes) in [
             ("", 64 << 20),
-            ("maxmemory 80mb", 10 << 20),
+            ("maxmemory 80mb", 5 << 20),
             ("maxmemory 4mb", 1 << 20),
             ("maxmemory 64gb\nmemtable-bytes 128mb", 128 << 20),
         ] {

@@ -19,7 +19,7 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Threads that read keys from the device for commands that miss the DRAM table."),
     memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
         .immutable()
-        .doc("Bytes of a memtable before it is frozen; at most an eighth of maxmemory."),
+        .doc("Bytes of a memtable before it is frozen; at most a sixteenth of maxmemory."),
     memory("resident-value-max", 0, LONG_MAX, "0").refused(NOT_BUILT).doc(
         "Values above this many bytes are worked on by element records, not loaded; 0 \
             means a sixteenth of maxmemory (rule N18).",

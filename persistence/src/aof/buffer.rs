@@ -12,7 +12,7 @@ pub const GROUP_TARGET_BYTES: usize = 256 << 10;
 const HEAD_BYTES: usize = ANNOTATION_MIN_BYTES + ALIGNMENT_BYTES;
 const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
 /// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
-const CHUNKS_AT_START: usize = 4;
+pub(crate) const CHUNKS_AT_START: usize = 4;
 /// Unused chunks that are kept for the next burst; more go back to the allocator.
 pub(crate) const SPARE_CHUNKS_MAX: usize = 64;
 

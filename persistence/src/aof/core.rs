@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::buffer::{Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers};
+use super::buffer::{
+    CHUNKS_AT_START, GROUP_TARGET_BYTES, Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers,
+};
 use super::gauge::{BufferGauge, monotonic_us};
 use super::segments::{Segment, Segments};
 use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
@@ -25,6 +27,8 @@ struct Writer {
     /// Taken from the source, not yet written; not empty between calls only after a failure.
     held: VecDeque<Group>,
     spare: SealedBuffers,
+    /// Chunks the buffer had in stock when it was last asked.
+    stocked: usize,
 }
 
 /// What writing and syncing tell each other.
@@ -127,6 +131,7 @@ impl LogCore {
                 logged_seq: tail.logged_seq,
                 held: VecDeque::new(),
                 spare: SealedBuffers::default(),
+                stocked: 0,
             }),
             sync_turn: Mutex::new(()),
             state: Mutex::default(),
@@ -208,7 +213,8 @@ impl LogCore {
             };
             self.state.lock().taken_us = sealed.oldest_us;
             let mut groups = sealed.groups;
-            let room = SPARE_CHUNKS_MAX.saturating_sub(sealed.spare_count);
+            writer.stocked = sealed.spare_count;
+            let room = self.spare_chunks_max().saturating_sub(sealed.spare_count);
             writer.held.extend(groups.drain(..));
             // What the buffer has too little of is made here, outside the commit mutex.
             writer.spare.groups = groups;
@@ -226,6 +232,12 @@ impl LogCore {
         drop(guard);
         self.progress.notify_all();
         result.map(|()| true)
+    }
+
+    /// Chunks kept for reuse: as many as may wait to be written, so a small buffer stays small.
+    fn spare_chunks_max(&self) -> usize {
+        let waiting = self.options.buffer_limit_bytes / GROUP_TARGET_BYTES as u64;
+        (waiting as usize).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
     }
 
     fn write_held(&self, writer: &mut Writer) -> Result<(), LogError> {
@@ -248,7 +260,8 @@ impl LogCore {
             }
             if let Some(group) = writer.held.pop_front() {
                 self.gauge.drained(group.command_bytes());
-                if group.is_regular() && writer.spare.groups.len() < SPARE_CHUNKS_MAX {
+                let kept = writer.stocked + writer.spare.groups.len();
+                if group.is_regular() && kept < self.spare_chunks_max() {
                     writer.spare.groups.push(group);
                 }
             }
