@@ -40,6 +40,7 @@ impl Engine {
     pub fn note_resident(&self, resident_bytes: u64) {
         let inner = self.inner();
         if inner.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
+            inner.above_bound.store(false, Ordering::Relaxed);
             return;
         }
         let known = inner.table_bytes.load(Ordering::Relaxed) as u64
@@ -54,7 +55,21 @@ impl Engine {
             other - (other - measured) / FALL_SHARE
         };
         inner.other_bytes.store(next, Ordering::Relaxed);
+        let is_above = resident_bytes > inner.memory_bound_bytes.load(Ordering::Relaxed);
+        inner.above_bound.store(is_above, Ordering::Relaxed);
         self.adjust_memory_bound();
+    }
+
+    /// Bytes of the active memtable at which writers wait for the flush of the one before.
+    pub(super) fn active_memtable_max_bytes(&self) -> u64 {
+        let inner = self.inner();
+        let memtable = inner.options.memtable_bytes;
+        // Full ones are frozen, so this much room comes back whatever else takes memory.
+        if inner.above_bound.load(Ordering::Relaxed) {
+            memtable + memtable / 4
+        } else {
+            2 * memtable
+        }
     }
 
     /// Changes the bound (`CONFIG SET maxmemory`); 0 for none.

@@ -98,7 +98,7 @@ impl EngineOptions {
 }
 
 /// Share of the memory bound that one buffer or cache may have: one of this many.
-const BUFFER_SHARE: u64 = 8;
+const BUFFER_SHARE: u64 = 16;
 
 impl EngineOptions {
     /// A buffer's size, lowered to its share of the memory bound where there is one.
