@@ -102,6 +102,8 @@ pub(super) struct Inner {
     pub(super) evicts_keys: AtomicBool,
     /// Memory of the process that no part of the store accounts for.
     pub(super) other_bytes: AtomicU64,
+    /// The process was larger than the memory bound when it was last measured.
+    pub(super) above_bound: AtomicBool,
     pub(super) dead_slots: Mutex<Vec<DeadSlot>>,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
     pub(super) dead: Mutex<Vec<(u64, Seq)>>,
@@ -165,6 +167,7 @@ impl Inner {
             live_bytes: AtomicUsize::new(0),
             evicts_keys: AtomicBool::new(parts.options.evicts_keys),
             other_bytes: AtomicU64::new(super::memory::BASE_BYTES),
+            above_bound: AtomicBool::new(false),
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
             mark: AtomicU64::new(0),
@@ -407,7 +410,7 @@ impl Inner {
     /// Flushes are so far behind that writers must wait, or hear that flushes fail.
     fn memtable_is_overfull(&self) -> bool {
         let used = self.superversion.load().active.arena().used_bytes();
-        used >= 2 * self.options.memtable_bytes
+        used >= self.active_memtable_max_bytes()
     }
 
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {

@@ -1,6 +1,6 @@
 //! One bound for the whole process: what is left of it for the DRAM table.
 
-use super::engine::Engine;
+use super::engine::{Engine, Inner};
 use super::shard::{SHARDS, ShardState};
 use std::sync::atomic::Ordering;
 
@@ -60,18 +60,6 @@ impl Engine {
         self.adjust_memory_bound();
     }
 
-    /// Bytes of the active memtable at which writers wait for the flush of the one before.
-    pub(super) fn active_memtable_max_bytes(&self) -> u64 {
-        let inner = self.inner();
-        let memtable = inner.options.memtable_bytes;
-        // Full ones are frozen, so this much room comes back whatever else takes memory.
-        if inner.above_bound.load(Ordering::Relaxed) {
-            memtable + memtable / 4
-        } else {
-            2 * memtable
-        }
-    }
-
     /// Changes the bound (`CONFIG SET maxmemory`); 0 for none.
     pub fn set_memory_bound(&self, bytes: u64) {
         self.inner().memory_bound_bytes.store(bytes, Ordering::Relaxed);
@@ -94,5 +82,18 @@ impl Engine {
     pub(super) fn graves_bytes(&self) -> u64 {
         let bytes = |state: &ShardState| state.graves.bytes() + state.expiry.bytes();
         self.inner().shards.iter().map(|shard| bytes(&shard.state.lock()) as u64).sum()
+    }
+}
+
+impl Inner {
+    /// Bytes of the active memtable at which writers wait for the flush of the one before.
+    pub(super) fn active_memtable_max_bytes(&self) -> u64 {
+        let memtable = self.options.memtable_bytes;
+        // Full ones are frozen, so this much room comes back whatever else takes memory.
+        if self.above_bound.load(Ordering::Relaxed) {
+            memtable + memtable / 4
+        } else {
+            2 * memtable
+        }
     }
 }
