@@ -83,6 +83,8 @@ pub(super) struct LogCore {
     active_bytes: AtomicU64,
     /// The last answer of [`must_wait`](Self::must_wait).
     delayed: AtomicBool,
+    /// The writing thread rests until it is woken.
+    writer_idle: AtomicBool,
 }
 
 impl LogCore {
@@ -144,6 +146,7 @@ impl LogCore {
             helpers: OnceLock::new(),
             active_bytes: AtomicU64::new(HEADER_BYTES as u64),
             delayed: AtomicBool::new(false),
+            writer_idle: AtomicBool::new(true),
         })
     }
 
@@ -173,6 +176,17 @@ impl LogCore {
 
     pub(super) fn is_dirty(&self) -> bool {
         !self.state.lock().dirty.is_empty()
+    }
+
+    /// The writing thread is about to rest, or is back.
+    pub(super) fn set_writer_idle(&self, idle: bool) {
+        self.writer_idle.store(idle, Ordering::SeqCst);
+    }
+
+    /// True when the writing thread would not look by itself soon enough.
+    pub(super) fn wants_kick(&self) -> bool {
+        self.writer_idle.load(Ordering::SeqCst)
+            || self.gauge.pending_bytes() >= GROUP_TARGET_BYTES as u64
     }
 
     pub(super) fn pending_bytes(&self) -> u64 {

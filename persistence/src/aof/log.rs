@@ -142,6 +142,10 @@ impl Log {
 
     /// Wakes the log thread. Call it when an append answered true. Cheap.
     pub fn kick(&self) {
+        // A thread that gathers or writes looks again before it rests: no system call for it.
+        if !self.core.wants_kick() {
+            return;
+        }
         self.wake(WRITER);
     }
 
@@ -339,7 +343,14 @@ fn run_writer(core: &LogCore, stop: &AtomicBool) {
             Ok(false) if always && core.is_dirty() && core.sync().is_ok() => {}
             // Gathering may have swallowed the wake-up that came with `stop`.
             Ok(false) | Err(_) if stop.load(Ordering::Acquire) => {}
-            Ok(false) | Err(_) => thread::park(),
+            Ok(false) | Err(_) => {
+                // Said first, looked once more second: an append in between is not lost.
+                core.set_writer_idle(true);
+                if !matches!(core.write_batch(), Ok(true)) {
+                    thread::park();
+                }
+                core.set_writer_idle(false);
+            }
         }
     }
 }
