@@ -248,6 +248,7 @@ impl Engine {
             };
             log.close()?;
         }
+        *inner.dir_lock.lock() = None;
         flushed
     }
 
@@ -277,5 +278,6 @@ impl Engine {
         let panicked = inner.poison.get().filter(|reason| reason.contains("panicked"));
         assert_eq!(panicked, None, "background threads do not panic");
         inner.log.store(None);
+        *inner.dir_lock.lock() = None;
     }
 }

@@ -123,6 +123,8 @@ pub(super) struct Inner {
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
     pub(super) closed: AtomicBool,
+    /// Keeps other processes out of the directory until the store is closed.
+    pub(super) dir_lock: Mutex<Option<Box<dyn Send + Sync>>>,
     pub(super) durable_callbacks: Mutex<Vec<DurableCallback>>,
 }
 
@@ -183,6 +185,7 @@ impl Inner {
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
+            dir_lock: Mutex::new(None),
             durable_callbacks: Mutex::new(Vec::new()),
             options: parts.options,
         };

@@ -83,6 +83,7 @@ impl Engine {
         let storage = Arc::clone(&options.storage);
         let tree_dir = options.dir.join("tree");
         storage.create_dir_all(&tree_dir)?;
+        let lock = storage.lock_dir(&options.dir)?;
         if options.sync_policy == SyncPolicy::Off {
             for name in storage.list(&tree_dir)? {
                 storage.remove(&tree_dir.join(name))?;
@@ -92,6 +93,7 @@ impl Engine {
         let state = versions.recovered_mark();
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
         let engine = Self::assemble(options, versions, mark);
+        *engine.inner().dir_lock.lock() = Some(lock);
         engine.restore(state.as_ref())?;
         if engine.inner().options.background {
             engine.start_cold_reads();

@@ -241,3 +241,15 @@ fn a_load_for_an_emptied_database_brings_nothing_into_memory() {
     assert_eq!(get(&engine, 0, b"cold"), None);
     engine.abandon();
 }
+
+#[test]
+fn a_store_that_is_open_cannot_be_opened_again() {
+    let storage = SimStorage::new();
+    let (engine, _) = start(&storage);
+    let options = || small_options(&storage, SyncPolicy::Always, false);
+    let Err(error) = Engine::open(options(), &mut replay) else { panic!("opened twice") };
+    assert!(error.to_string().contains("lock data"), "{error}");
+    engine.close().expect("close");
+    let (engine, _) = Engine::open(options(), &mut replay).expect("closed by then");
+    engine.abandon();
+}
