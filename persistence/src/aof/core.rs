@@ -422,6 +422,10 @@ impl LogCore {
         segment.file.write_all_at(&header.encode(), 0)?;
         segment.file.sync_data()?;
         segment.end = HEADER_BYTES as u64;
+        // A write that failed may have arrived all the same, behind what counts as the end: when the
+        // file is recycled, that must be overwritten too (N4).
+        let failed_bytes = writer.segment.file.len().unwrap_or(self.options.segment_bytes);
+        writer.segment.end = writer.segment.end.max(failed_bytes);
         self.note_start(&writer.segment, &header);
         self.active_bytes.store(segment.end, Ordering::Relaxed);
         writer.segment = segment;

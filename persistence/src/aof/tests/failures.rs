@@ -84,6 +84,35 @@ fn what_gathered_before_the_freeze_does_not_follow_in_the_fresh_segment() {
     assert_eq!((commands, tail.last_seq), (commands_of(&[after]), 4));
 }
 
+/// A write is reported as failed although every byte arrived. Its file is recycled later: the group
+/// must not turn up behind the header of the segment that the file has become.
+#[test]
+fn what_a_failed_write_left_behind_is_gone_from_a_recycled_segment() {
+    let storage = storage();
+    let rig = rig_with_one_durable_commit(&storage);
+    let _ = rig.cut();
+    rig.core.write_batch().expect("a fresh segment, without groups");
+    let short_write_bytes = 4096;
+    storage.set_faults(SimFaults {
+        fail_write: Some(1),
+        short_write_bytes,
+        ..SimFaults::default()
+    });
+    rig.append(&Commit::new(2, 1, 0, 10));
+    assert!(rig.core.write_batch().is_err());
+    let mut mark = rig.cut();
+    rig.core.resume(mark).expect("a fresh segment");
+    for seq in 3..12 {
+        rig.core.segments.retire_through(mark).expect("retires");
+        rig.append(&Commit::new(seq, 1, 0, 10));
+        mark = rig.cut();
+        rig.core.sync_through(mark).expect("syncs");
+        let crashed = storage.crash(seq, CrashOptions::KEEP_ALL);
+        let (commands, tail) = read_all(&crashed, mark, mark).expect("recovers");
+        assert_eq!((commands.len(), tail.last_seq), (0, seq));
+    }
+}
+
 #[test]
 fn a_full_disk_fails_resume_too_and_the_log_stays_failed() {
     let storage = storage();
