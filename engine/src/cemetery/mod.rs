@@ -14,6 +14,9 @@ use hashbrown::HashTable;
 /// The e of a grave that no put has closed.
 pub(crate) const OPEN: Seq = Seq::MAX;
 
+/// The table shrinks when it has room for this many times the graves in it.
+const SHRINK_AT: usize = 8;
+
 /// One grave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grave {
@@ -103,8 +106,9 @@ impl Graves {
             stays
         });
         self.key_bytes -= freed;
-        if self.table.is_empty() {
-            self.table = HashTable::new();
+        // After a mass delete the room for its graves goes back, too.
+        if self.table.capacity() > SHRINK_AT * self.table.len() {
+            self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
         }
     }
 
@@ -148,6 +152,18 @@ mod tests {
         assert_eq!(graves.newest_at(7, b"Rk", 5), Some(5));
         assert!(graves.is_open(7, (b"R", b"k")));
         assert!(!graves.is_open(7, (b"R", b"other")));
+    }
+
+    #[test]
+    fn room_for_many_graves_goes_back_and_the_others_are_still_found() {
+        let mut graves = Graves::default();
+        for nth in 0..10_000_u64 {
+            graves.open(nth, nth.to_be_bytes().as_slice().into(), nth + 1);
+        }
+        let full = graves.bytes();
+        graves.retain(|hash, _| hash % 100 == 7);
+        assert!(graves.bytes() * 10 < full, "{} of {full} bytes", graves.bytes());
+        assert_eq!(graves.newest_at(307, &307_u64.to_be_bytes(), Seq::MAX), Some(308));
     }
 
     #[test]
