@@ -3,11 +3,12 @@
 use super::Args;
 use super::dispatch::{Executor, Outcome};
 use crate::client::Client;
+use crate::eviction;
 use crate::resp::{Reply, command_bytes};
 use crate::server::Server;
 use crate::session::Pause;
+use sexton_config::choice::EvictionPolicy;
 use sexton_engine::Engine;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 const NOW_MS: u64 = 1_000_000;
@@ -148,11 +149,18 @@ fn a_pause_holds_writes_back_untouched() {
 fn memory_is_refused_to_those_who_need_it() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    bench.server.settings.out_of_memory.store(true, Ordering::Relaxed);
-    let refused = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-    assert_eq!(bench.run(&mut client, "SET a 1"), refused);
+    bench.server.engine.set_memory_bound(4 << 20);
+    eviction::set_policy(&bench.server, EvictionPolicy::VolatileRandom);
+    let value = "v".repeat(64 << 10);
+    let replies: Vec<String> =
+        (0..128).map(|nth| bench.run(&mut client, &format!("SET {nth} {value}"))).collect();
+    assert_eq!(replies[0], "+OK\r\n");
+    assert_eq!(replies[127], "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
     assert!(!bench.executor.is_fast_write(&bench.server));
-    assert_eq!(bench.run(&mut client, "DEL a"), ":0\r\n");
+    assert_eq!(bench.run(&mut client, "DEL 0"), ":1\r\n");
+    bench.run(&mut client, "FLUSHALL");
+    bench.server.engine.set_memory_bound(0);
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
 }
 
 #[test]
