@@ -16,7 +16,7 @@ use std::time::Duration;
 const IDLE: Duration = Duration::from_millis(100);
 
 /// Pause after a failed flush or compaction before it is tried again.
-const RETRY: Duration = Duration::from_millis(200);
+const RETRY: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct Signals {
