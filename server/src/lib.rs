@@ -19,6 +19,7 @@ pub mod server;
 pub mod session;
 pub mod sha1;
 pub mod sha256;
+mod sha_blocks;
 pub mod shutdown;
 pub mod value;
 pub mod watch;

@@ -4,20 +4,7 @@
 #[must_use]
 pub fn sha1(data: &[u8]) -> [u8; 20] {
     let mut state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
-    let mut chunks = data.chunks_exact(64);
-    for chunk in &mut chunks {
-        compress(&mut state, chunk);
-    }
-    // The rest, a one bit, zeros, and the length in bits: one block or two.
-    let rest = chunks.remainder();
-    let mut tail = [0; 128];
-    tail[..rest.len()].copy_from_slice(rest);
-    tail[rest.len()] = 0x80;
-    let end = if rest.len() < 56 { 64 } else { 128 };
-    tail[end - 8..end].copy_from_slice(&(data.len() as u64 * 8).to_be_bytes());
-    for chunk in tail[..end].chunks_exact(64) {
-        compress(&mut state, chunk);
-    }
+    crate::sha_blocks::for_each(data, |block| compress(&mut state, block));
     let mut digest = [0; 20];
     for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
         bytes.copy_from_slice(&word.to_be_bytes());

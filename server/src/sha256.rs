@@ -19,19 +19,7 @@ pub fn sha256(data: &[u8]) -> [u8; 32] {
         0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab,
         0x5be0cd19,
     ];
-    let mut chunks = data.chunks_exact(64);
-    for chunk in &mut chunks {
-        compress(&mut state, chunk);
-    }
-    let rest = chunks.remainder();
-    let mut tail = [0; 128];
-    tail[..rest.len()].copy_from_slice(rest);
-    tail[rest.len()] = 0x80;
-    let end = if rest.len() < 56 { 64 } else { 128 };
-    tail[end - 8..end].copy_from_slice(&(data.len() as u64 * 8).to_be_bytes());
-    for chunk in tail[..end].chunks_exact(64) {
-        compress(&mut state, chunk);
-    }
+    crate::sha_blocks::for_each(data, |block| compress(&mut state, block));
     let mut digest = [0; 32];
     for (bytes, word) in digest.chunks_exact_mut(4).zip(state) {
         bytes.copy_from_slice(&word.to_be_bytes());
