@@ -6,7 +6,7 @@ ROUNDS ?= 100
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-memory profile differential crash smoke tools \
+.PHONY: help run build test check setup bench-redis bench-memory profile differential parity crash smoke tools \
 	larger-than-memory scan hostile faults mixed model fuzz
 
 help: ## this list
@@ -37,6 +37,9 @@ differential: setup build ## random commands against redis-server 7.0, replies b
 crash: setup build ## kill -9 under load, 100 rounds for each policy (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy everysec --rounds $(ROUNDS)
+
+parity: setup build ## scripts of settings and commands against redis-server 7.0
+	$(PY) -m parity
 
 smoke: setup build ## every command through redis-py and ioredis
 	$(PY) -m smoke_python

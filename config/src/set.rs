@@ -24,29 +24,30 @@ pub struct SetDone {
     pub changed: Vec<&'static str>,
     /// Names that were set to something that has no effect here; the server logs them.
     pub without_effect: Vec<&'static str>,
-    before: Vec<(usize, Value)>,
 }
 
 impl Config {
-    /// Sets directives in the given order. On an error nothing has changed. The caller applies the
-    /// changed ones (opens ports, resizes tables); when that fails it gives `SetDone` to
-    /// [`Config::restore`] and answers [`SetError::apply`].
+    /// Sets directives in the given order. On an error nothing has changed. The caller does this on a
+    /// copy, applies the changed ones (opens ports, resizes tables), and takes the copy when that went
+    /// well; otherwise it answers [`SetError::apply`].
     pub fn set_many(&mut self, pairs: &[(&[u8], &[u8])], by: SetBy) -> Result<SetDone, SetError> {
         let rows = self.find_settable(pairs, by)?;
-        let mut done =
-            SetDone { changed: Vec::new(), without_effect: Vec::new(), before: Vec::new() };
+        let mut done = SetDone { changed: Vec::new(), without_effect: Vec::new() };
+        let mut before: Vec<(usize, Value)> = Vec::new();
         for ((position, row, name), (_, text)) in rows.iter().zip(pairs) {
             match self.parse_text(*position, row, text) {
                 Ok(value) if value == self.values[*position] => {}
                 Ok(value) => {
                     let old = std::mem::replace(&mut self.values[*position], value);
-                    done.before.push((*position, old));
+                    before.push((*position, old));
                     if !done.changed.contains(&row.name) {
                         done.changed.push(row.name);
                     }
                 }
                 Err(reason) => {
-                    self.put_back(&done);
+                    for (position, value) in before.into_iter().rev() {
+                        self.values[position] = value;
+                    }
                     return Err(SetError::Failed { name: (*name).to_owned(), reason });
                 }
             }
@@ -58,18 +59,6 @@ impl Config {
         make_dir_absolute(&mut self.values);
         self.options = Options::of(&self.values);
         Ok(done)
-    }
-
-    /// Takes back what [`Config::set_many`] did.
-    pub fn restore(&mut self, done: &SetDone) {
-        self.put_back(done);
-        self.options = Options::of(&self.values);
-    }
-
-    fn put_back(&mut self, done: &SetDone) {
-        for (position, value) in done.before.iter().rev() {
-            self.values[*position] = value.clone();
-        }
     }
 
     /// The rows to set, each with the name it was found by: a name and its alias may both be set.
@@ -214,9 +203,8 @@ mod tests {
     }
 
     #[test]
-    fn changed_names_and_restore() {
+    fn changed_names() {
         let mut config = Config::default();
-        let before = config.clone();
         let done = set(
             &mut config,
             &[
@@ -232,8 +220,6 @@ mod tests {
         assert_eq!(done.without_effect, ["hash-max-listpack-value", "activerehashing"]);
         assert_eq!(config.options().slowlog_max_len, 20);
         assert_eq!(config.options().hash_max_listpack_value_bytes, 2);
-        config.restore(&done);
-        assert_eq!(config, before);
     }
 
     #[test]

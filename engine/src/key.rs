@@ -9,6 +9,9 @@ pub type Slot = u8;
 /// A sequence number: one per operation, never reused for another that may survive (rule I1).
 pub type Seq = u64;
 
+/// Longest value, in bytes. Lengths and positions in blocks are 32 bits wide.
+pub const VALUE_MAX_BYTES: u64 = 2 << 30;
+
 /// A user's key with its hash, which is computed once a request.
 ///
 /// The hash covers the bytes only, not the namespace, so that it can be computed before the

@@ -12,7 +12,7 @@ mod store;
 pub mod table;
 pub mod tree;
 
-pub use key::{Key, Meta, Seq, Slot};
+pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
     Candidate, Commit, Engine, EngineError, EngineOptions, Entry, Found, Latched, LoadPin,
     OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Stats, SyncPolicy, Tx,

@@ -3,17 +3,23 @@
 use crate::eviction;
 use crate::number::parse_i64;
 use crate::server::Server;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
 use sexton_config::choice::EvictionPolicy;
 use sexton_config::{Config, SetBy, SetError};
-use sexton_engine::SyncPolicy;
+use sexton_engine::{SyncPolicy, VALUE_MAX_BYTES};
 use std::sync::atomic::Ordering;
 
 /// The directives' values, shared by all threads.
 #[derive(Debug, Default)]
 pub struct Configuration {
     inner: Mutex<Config>,
+    /// Held over a whole change, so that changes of several clients follow each other. Taken before
+    /// any latch of the store: a change may wait for writers, which hold latches.
+    changes: ReentrantMutex<()>,
 }
+
+/// Keeps other clients from changing the configuration.
+pub type ConfigurationHold<'a> = ReentrantMutexGuard<'a, ()>;
 
 impl Configuration {
     /// Takes the configuration that the server was started with.
@@ -34,8 +40,14 @@ impl Configuration {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Sets several directives, all or none: `apply` makes each change effective, and is called
-    /// with the old texts again when one fails.
+    /// Keeps the changes of others out. For a transaction with CONFIG SET, before it takes latches.
+    pub fn hold(&self) -> ConfigurationHold<'_> {
+        self.changes.lock()
+    }
+
+    /// Sets several directives, all or none, also in the eyes of other clients: they see the old
+    /// texts until everything is in force. `apply` makes each change effective, given the
+    /// configuration that is to be, and is called with the old one again when a change fails.
     ///
     /// # Errors
     /// Redis' reasons.
@@ -43,20 +55,22 @@ impl Configuration {
         &self,
         pairs: &[(&[u8], &[u8])],
         by: SetBy,
-        apply: impl Fn(&str, &[u8]) -> Result<(), String>,
+        apply: impl Fn(&Config, &str) -> Result<(), String>,
     ) -> Result<(), SetError> {
-        let done = self.inner.lock().set_many(pairs, by)?;
-        let text = |name: &str| self.inner.lock().text(name).unwrap_or_default();
+        let _changes = self.changes.lock();
+        let old = self.inner.lock().clone();
+        let mut new = old.clone();
+        let done = new.set_many(pairs, by)?;
         for (nth, name) in done.changed.iter().enumerate() {
-            if let Err(reason) = apply(name, &text(name)) {
-                self.inner.lock().restore(&done);
+            if let Err(reason) = apply(&new, name) {
                 for name in &done.changed[..nth] {
                     // The old text was in force a moment ago.
-                    let _ = apply(name, &text(name));
+                    let _ = apply(&old, name);
                 }
                 return Err(SetError::apply(name, reason));
             }
         }
+        *self.inner.lock() = new;
         Ok(())
     }
 
@@ -81,24 +95,24 @@ impl Configuration {
 /// # Errors
 /// A directive whose value cannot be used.
 pub fn start(server: &Server, config: Config) -> Result<(), String> {
-    let everything = config.get(&[b"*"]);
-    server.config.replace(config);
-    for (name, text) in everything {
+    for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
         // The store was opened with its policy, and with its bound.
         if !matches!(&*name, "appendonly" | "appendfsync") {
-            apply(server, &name, &text).map_err(|reason| format!("{name}: {reason}"))?;
+            apply(server, &config, &name).map_err(|reason| format!("{name}: {reason}"))?;
         }
     }
+    server.config.replace(config);
     Ok(())
 }
 
-/// Makes a directive effective in the running server: the one place where CONFIG SET acts.
+/// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts.
 ///
 /// # Errors
 /// Why the value cannot be used, as Redis says it.
-pub fn apply(server: &Server, name: &str, text: &[u8]) -> Result<(), String> {
+pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String> {
     let settings = &server.settings;
+    let text = &*config.text(name).unwrap_or_default();
     let int = |min: i64, max: i64| {
         let number = parse_i64(text).ok_or("argument couldn't be parsed into an integer")?;
         if (min..=max).contains(&number) {
@@ -126,18 +140,16 @@ pub fn apply(server: &Server, name: &str, text: &[u8]) -> Result<(), String> {
         "latency-tracking" => settings.latency_tracking.store(yes_no()?, Ordering::Relaxed),
         "appendonly" => {
             let on = yes_no()?;
-            let policy =
-                if on { policy_of(&server.setting("appendfsync")) } else { SyncPolicy::Off };
+            let policy = if on {
+                policy_of(&config.text("appendfsync").unwrap_or_default())
+            } else {
+                SyncPolicy::Off
+            };
             set_policy(server, policy)?;
         }
         "appendfsync" => {
-            if !matches!(text, b"always" | b"everysec" | b"no") {
-                return Err(
-                    "argument(s) must be one of the following: everysec, always, no".to_owned()
-                );
-            }
             if server.engine.sync_policy() != SyncPolicy::Off {
-                set_policy(server, policy_of(&String::from_utf8_lossy(text)))?;
+                set_policy(server, policy_of(text))?;
             }
         }
         "protected-mode" => settings.protected_mode.store(yes_no()?, Ordering::Relaxed),
@@ -150,7 +162,8 @@ pub fn apply(server: &Server, name: &str, text: &[u8]) -> Result<(), String> {
         }
         "client-output-buffer-limit" => settings.output_limit.set_from("normal", text)?,
         "proto-max-bulk-len" => {
-            settings.bulk_max_bytes.store(unsigned(1 << 20, i64::MAX)?, Ordering::Relaxed);
+            let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
+            settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
         "maxmemory" => server.engine.set_memory_bound(unsigned(0, i64::MAX)?),
         "maxmemory-policy" => eviction::set_policy(server, eviction_policy_of(text)?),
@@ -187,10 +200,10 @@ fn eviction_policy_of(text: &[u8]) -> Result<EvictionPolicy, String> {
 }
 
 /// The policy that `appendfsync` names.
-fn policy_of(text: &str) -> SyncPolicy {
+fn policy_of(text: &[u8]) -> SyncPolicy {
     match text {
-        "always" => SyncPolicy::Always,
-        "no" => SyncPolicy::No,
+        b"always" => SyncPolicy::Always,
+        b"no" => SyncPolicy::No,
         _ => SyncPolicy::EverySec,
     }
 }
@@ -202,14 +215,17 @@ fn set_policy(server: &Server, policy: SyncPolicy) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn all_pairs_are_set_or_none() {
         let configuration = Configuration::default();
         let set = |pairs: &[(&[u8], &[u8])]| {
-            configuration.set(pairs, SetBy::default(), |_, text| match text {
-                b"13" => Err("argument is unlucky".to_owned()),
-                _ => Ok(()),
+            configuration.set(pairs, SetBy::default(), |config, name| {
+                match config.text(name).as_deref() {
+                    Some(b"13") => Err("argument is unlucky".to_owned()),
+                    _ => Ok(()),
+                }
             })
         };
         set(&[(b"TIMEOUT", b"5"), (b"maxclients", b"7")]).unwrap();
@@ -218,5 +234,41 @@ mod tests {
         assert!(error.to_string().ends_with("'maxclients') - argument is unlucky"), "{error}");
         assert_eq!(configuration.text("timeout"), "5");
         assert_eq!(configuration.text("maxclients"), "7");
+    }
+
+    /// Each change sets both directives to one number, and applies them with a gap in between; a change
+    /// that took turns with another would leave, or show, two different ones.
+    #[test]
+    fn changes_of_several_clients_follow_each_other() {
+        let configuration = Configuration::default();
+        let applied = [AtomicU64::new(0), AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            for client in 1..=4_u64 {
+                let (configuration, applied) = (&configuration, &applied);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let number = (client * 1000 + round).to_string();
+                        let pairs = [
+                            (&b"timeout"[..], number.as_bytes()),
+                            (b"tcp-keepalive", number.as_bytes()),
+                        ];
+                        let apply = |config: &Config, name: &str| {
+                            let text = String::from_utf8(config.text(name).unwrap()).unwrap();
+                            let at = usize::from(name == "timeout");
+                            applied[at].store(text.parse().unwrap(), Ordering::SeqCst);
+                            std::thread::yield_now();
+                            Ok(())
+                        };
+                        configuration.set(&pairs, SetBy::default(), apply).unwrap();
+                        let _hold = configuration.hold();
+                        let shown = |name| configuration.text(name).parse::<u64>().unwrap();
+                        assert_eq!(shown("timeout"), shown("tcp-keepalive"));
+                        let [keepalive, timeout] = applied;
+                        assert_eq!(timeout.load(Ordering::SeqCst), shown("timeout"));
+                        assert_eq!(keepalive.load(Ordering::SeqCst), shown("timeout"));
+                    }
+                });
+            }
+        });
     }
 }

@@ -3,8 +3,10 @@
 use super::{CommandError, CommandResult, Ctx};
 use crate::notify::{NotifyClass, notify};
 use crate::resp::{Reply, command_bytes};
+use crate::session::Session;
 use crate::value;
 use sexton_engine::{Entry, Found, Key};
+use std::sync::atomic::Ordering;
 
 /// What a look-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,18 @@ pub enum Purpose {
     Glance,
     /// A look before a write: nothing is counted, the access time is set.
     Write,
+    /// A read whose point is the access time: it is set for a client with CLIENT NO-TOUCH too.
+    Touch,
+}
+
+impl Purpose {
+    fn sets_access(self, session: &Session) -> bool {
+        match self {
+            Self::Glance => false,
+            Self::Touch => true,
+            Self::Read | Self::Write => !session.no_touch.load(Ordering::Relaxed),
+        }
+    }
 }
 
 impl<'e> Ctx<'_, 'e> {
@@ -36,7 +50,7 @@ impl<'e> Ctx<'_, 'e> {
                 if purpose != Purpose::Write {
                     self.server.stats.count_lookup(true);
                 }
-                if purpose == Purpose::Glance {
+                if !purpose.sets_access(&self.client.session) {
                     return look(Some(entry), self.out);
                 }
                 let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);

@@ -48,7 +48,7 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let server = ctx.server;
     server
         .config
-        .set(&pairs, by, |name, text| configuration::apply(server, name, text))
+        .set(&pairs, by, |config, name| configuration::apply(server, config, name))
         .map_err(|error| CommandError::from(error.to_string()))?;
     ctx.out.ok();
     Ok(())

@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
+use std::sync::atomic::Ordering;
 
 /// The arguments of one request: ranges of the read buffer, or a queued copy.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +48,9 @@ impl<'a> Args<'a> {
     }
 }
 
+/// The time at which requests of the log are executed: nothing expires then.
+pub(super) const REPLAY_MS: u64 = 0;
+
 /// Everything a command may use. Replies go to `out`; a command that returns an error has its
 /// partial reply dropped by the dispatcher, so it must not have changed anything by then.
 pub struct Ctx<'a, 'e> {
@@ -86,6 +90,15 @@ impl<'e> Ctx<'_, 'e> {
         Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) }
     }
 
+    /// Longest string that a command may make, in bytes: `proto-max-bulk-len`. Replay knows no bound but
+    /// the engine's: what was logged was allowed when it came.
+    pub fn string_max_bytes(&self) -> u64 {
+        if self.now_ms == REPLAY_MS {
+            return sexton_engine::VALUE_MAX_BYTES;
+        }
+        self.server.settings.bulk_max_bytes.load(Ordering::Relaxed)
+    }
+
     /// Value of a key of database `db`, for reading: an expired one is deleted first (rule X3, logged
     /// as DEL) and reads as absent; hits, misses and the access time are counted.
     pub fn read(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
@@ -120,7 +133,8 @@ impl<'e> Ctx<'_, 'e> {
     pub fn put(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
         let key = self.key_in(db, key);
         let (server, now_ms) = (self.server, self.now_ms);
-        let access = kept_access(server, self.tx(), key, now_ms);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let access = kept_access(server, self.client, tx, key, now_ms);
         self.tx().put(key, meta, value);
         if let Some(access) = access {
             self.tx().set_access(key, access);

@@ -4,6 +4,7 @@
 //! that walks the key space) is handed back untouched, and the caller runs the same request again
 //! when the reason is gone.
 
+use super::context::REPLAY_MS;
 use super::table::{self, key_positions};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
 use crate::client::{Client, Queued};
@@ -116,8 +117,10 @@ impl Executor {
                 if meta.is_expired(now_ms) || !value::is_string(meta.flags) {
                     return None;
                 }
-                let access = server.eviction.access.touched(entry.access(), now_ms);
-                touched = (access != entry.access()).then_some(access);
+                if !client.session.no_touch.load(Ordering::Relaxed) {
+                    let access = server.eviction.access.touched(entry.access(), now_ms);
+                    touched = (access != entry.access()).then_some(access);
+                }
                 out.bulk(entry.value());
                 self.fast.hits += 1;
             }
@@ -149,7 +152,7 @@ impl Executor {
         let engine = &server.engine;
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
-        let access = kept_access(server, &mut tx, key, now_ms);
+        let access = kept_access(server, client, &mut tx, key, now_ms);
         tx.put(key, Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 }, value);
         if let Some(access) = access {
             tx.set_access(key, access);
@@ -434,6 +437,8 @@ impl Executor {
         self.hashes.extend(client.watched_keys().map(|key| engine.hash(key)));
         let all = has(Class::Offload) || has(Class::Exclusive);
         let latched = if all { Latched::All } else { Latched::Hashes(&self.hashes) };
+        let sets = transaction.queued.iter().any(|queued| queued.spec.name == "config|set");
+        let _hold = sets.then(|| server.config.hold());
         let mut tx = engine.begin(latched, &mut self.tx_buf);
         if client.watch_failed(now_ms) {
             drop(tx);
@@ -511,7 +516,8 @@ impl Executor {
         let mut batch = Batch::default();
         loop {
             batch.clear();
-            let limits = Limits { bulk_max_bytes: u64::from(u32::MAX), ..Limits::default() };
+            let limits =
+                Limits { bulk_max_bytes: sexton_engine::VALUE_MAX_BYTES, ..Limits::default() };
             let (used, error) = Scanner::default().scan(rest, &mut batch, limits);
             if let Some(error) = error {
                 return Err(error.to_string());
@@ -523,9 +529,10 @@ impl Executor {
                     continue;
                 }
                 out.truncate(0);
-                // Nothing expires while 0 is the time.
                 let mut _pin = None;
-                while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, 0) {
+                while let Outcome::Cold(keys) =
+                    self.execute(server, client, args, &mut out, REPLAY_MS)
+                {
                     _pin = Some(load_blocking(server, keys)?);
                 }
                 if let Some(text) = out.bytes().strip_prefix(b"-") {
@@ -582,6 +589,7 @@ fn is_too_large(server: &Server, args: Args<'_>) -> bool {
 /// have after the write.
 pub(super) fn kept_access(
     server: &Server,
+    client: &Client,
     tx: &mut Tx<'_>,
     key: Key<'_>,
     now_ms: u64,
@@ -591,6 +599,9 @@ pub(super) fn kept_access(
         return None;
     }
     match tx.find(key) {
+        Found::Live(entry) if client.session.no_touch.load(Ordering::Relaxed) => {
+            Some(entry.access())
+        }
         Found::Live(entry) => Some(access.touched(entry.access(), now_ms)),
         Found::Absent | Found::Cold => None,
     }

@@ -41,8 +41,8 @@ fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 struct Options {
     replace: bool,
     absolute: bool,
-    idle_seconds: Option<i64>,
-    frequency: Option<i64>,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
 }
 
 impl Options {
@@ -57,20 +57,16 @@ impl Options {
                 b"ABSTTL" => options.absolute = true,
                 b"IDLETIME" if more && options.frequency.is_none() => {
                     let seconds = number()?;
-                    if seconds < 0 {
-                        return Err(CommandError::text("ERR Invalid IDLETIME value, must be >= 0"));
-                    }
-                    options.idle_seconds = Some(seconds);
+                    options.idle_seconds = Some(u64::try_from(seconds).map_err(|_| {
+                        CommandError::text("ERR Invalid IDLETIME value, must be >= 0")
+                    })?);
                     at += 1;
                 }
                 b"FREQ" if more && options.idle_seconds.is_none() => {
                     let frequency = number()?;
-                    if !(0..=255).contains(&frequency) {
-                        return Err(CommandError::text(
-                            "ERR Invalid FREQ value, must be >= 0 and <= 255",
-                        ));
-                    }
-                    options.frequency = Some(frequency);
+                    options.frequency = Some(u8::try_from(frequency).map_err(|_| {
+                        CommandError::text("ERR Invalid FREQ value, must be >= 0 and <= 255")
+                    })?);
                     at += 1;
                 }
                 _ => return Err(CommandError::Syntax),
@@ -123,13 +119,10 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();
     ctx.log(db, &[b"RESTORE", key, ttl, payload, b"REPLACE", b"ABSTTL"]);
-    if let Some(seconds) = options.idle_seconds
-        && !ctx.server.eviction.access.is_lfu()
-    {
-        let idle_ms = (seconds as u64).saturating_mul(1000);
-        let clock = crate::eviction::lru_clock(ctx.now_ms.saturating_sub(idle_ms));
+    let access = &ctx.server.eviction.access;
+    if let Some(field) = access.restored(options.idle_seconds, options.frequency, ctx.now_ms) {
         let key = ctx.key_in(db, key);
-        ctx.tx().set_access(key, clock);
+        ctx.tx().set_access(key, field);
     }
     ctx.notify(NotifyClass::Generic, "restore", key);
     ctx.out.ok();

@@ -83,6 +83,26 @@ impl AccessField {
         minutes(now_ms) << 8 | counter
     }
 
+    /// The field that RESTORE asks for: IDLETIME under LRU, FREQ under LFU; `None` when it says
+    /// nothing that the policy in force keeps.
+    #[must_use]
+    pub fn restored(
+        &self,
+        idle_seconds: Option<u64>,
+        frequency: Option<u8>,
+        now_ms: u64,
+    ) -> Option<u32> {
+        if self.is_lfu() {
+            return frequency.map(|counter| minutes(now_ms) << 8 | u32::from(counter));
+        }
+        let clock = lru_clock(now_ms);
+        // As in Redis, an age beyond the clock's start counts as half a turn.
+        idle_seconds.map(|seconds| match u64::from(clock).checked_sub(seconds) {
+            Some(at) => (at as u32).max(1),
+            None => ((clock + FIELD_MASK / 2) % FIELD_MASK).max(1),
+        })
+    }
+
     /// The LFU counter with the decay since the last access.
     #[must_use]
     pub fn frequency(&self, field: u32, now_ms: u64) -> u32 {
@@ -108,6 +128,21 @@ mod tests {
         let turn_ms = 1000 * (u64::from(FIELD_MASK) + 1);
         let before = lru_clock(turn_ms - 2000);
         assert_eq!(idle_seconds(before, turn_ms + 3000), 5);
+    }
+
+    #[test]
+    fn restore_sets_what_the_policy_keeps() {
+        let access = AccessField::default();
+        let field = access.restored(Some(1000), Some(7), NOW_MS).unwrap();
+        assert_eq!(idle_seconds(field, NOW_MS), 1000);
+        assert_eq!(access.restored(None, Some(7), NOW_MS), None);
+        let half_a_turn = i64::from(FIELD_MASK / 2);
+        let field = access.restored(Some(u64::MAX), None, NOW_MS).unwrap();
+        assert!((half_a_turn - idle_seconds(field, NOW_MS)).abs() <= 2);
+        access.set_lfu(true);
+        assert_eq!(access.restored(Some(1000), None, NOW_MS), None);
+        let field = access.restored(None, Some(200), NOW_MS).unwrap();
+        assert_eq!(access.frequency(field, NOW_MS), 200);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) fn exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// TOUCH key [key ...].
 pub(super) fn touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    count(ctx, Purpose::Read)
+    count(ctx, Purpose::Touch)
 }
 
 fn count(ctx: &mut Ctx<'_, '_>, purpose: Purpose) -> CommandResult {

@@ -4,9 +4,6 @@ use crate::command::access::Purpose;
 use crate::command::{Args, CommandError, CommandResult, Ctx};
 use crate::value;
 
-/// Largest table of partial lengths, in bytes: the default of `proto-max-bulk-len`.
-const TABLE_MAX_BYTES: usize = 512 << 20;
-
 struct Options {
     length_only: bool,
     ranges: bool,
@@ -57,14 +54,15 @@ struct Table {
 }
 
 impl Table {
-    fn build(a: &[u8], b: &[u8]) -> Result<Self, CommandError> {
+    /// `max_bytes`: the largest table, `proto-max-bulk-len` as in Redis.
+    fn build(a: &[u8], b: &[u8], max_bytes: u64) -> Result<Self, CommandError> {
         const NO_MEMORY: CommandError = CommandError::text(
             "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
         );
         let width = b.len() + 1;
         let cells = (a.len() + 1)
             .checked_mul(width)
-            .filter(|&cells| cells <= TABLE_MAX_BYTES / size_of::<u32>())
+            .filter(|&cells| cells as u64 <= max_bytes / size_of::<u32>() as u64)
             .ok_or(NO_MEMORY)?;
         let mut lengths = Vec::new();
         lengths.try_reserve_exact(cells).map_err(|_| NO_MEMORY)?;
@@ -127,7 +125,7 @@ pub(super) fn lcs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let options = Options::parse(ctx.args)?;
     let [a, b] = &strings;
-    let table = Table::build(a, b)?;
+    let table = Table::build(a, b, ctx.string_max_bytes())?;
     let total = i64::from(table.at(a.len(), b.len()));
     if options.length_only {
         ctx.out.int(total);
@@ -167,7 +165,7 @@ mod tests {
     #[test]
     fn finds_the_runs_of_the_manual() {
         let (a, b) = (b"ohmytext", b"mynewtext");
-        let table = Table::build(a, b).unwrap();
+        let table = Table::build(a, b, 512 << 20).unwrap();
         assert_eq!(table.at(a.len(), b.len()), 6);
         let runs = table.matches(a, b);
         assert_eq!(runs, [Match { a: 4, b: 5, len: 4 }, Match { a: 2, b: 0, len: 2 }]);
@@ -176,6 +174,6 @@ mod tests {
     #[test]
     fn too_large_a_table_is_refused() {
         let half = vec![b'x'; 20_000];
-        assert!(Table::build(&half, &half).is_err());
+        assert!(Table::build(&half, &half, 512 << 20).is_err());
     }
 }

@@ -6,21 +6,19 @@ use crate::notify::NotifyClass;
 use crate::value::{PLAIN_STRING, RAW_STRING};
 use sexton_engine::Meta;
 
-/// Longest string, in bytes: the default of `proto-max-bulk-len`.
-const STRING_MAX_BYTES: u64 = 512 << 20;
-
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 /// APPEND key value. One operation, even for an empty value; logged as it came.
 pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, tail) = (ctx.client.db, ctx.args.get(1), ctx.args.get(2));
+    let max_bytes = ctx.string_max_bytes();
     let (meta, value) =
         ctx.inspect_string(Purpose::Write, key, |entry, _| -> Result<_, CommandError> {
             let Some(entry) = entry else {
                 return Ok((Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, tail.to_vec()));
             };
-            if (entry.value().len() + tail.len()) as u64 > STRING_MAX_BYTES {
+            if (entry.value().len() + tail.len()) as u64 > max_bytes {
                 return Err(TOO_LONG);
             }
             let flags = PLAIN_STRING | RAW_STRING;
@@ -66,6 +64,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, patch) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
     let offset = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR offset is out of range"))?;
+    let max_bytes = ctx.string_max_bytes();
     let edited =
         ctx.inspect_string(Purpose::Write, key, |entry, out| -> Result<_, CommandError> {
             let old = entry.map_or(&[][..], |entry| entry.value());
@@ -73,7 +72,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 out.int(old.len() as i64);
                 return Ok(None);
             }
-            if offset.saturating_add(patch.len() as u64) > STRING_MAX_BYTES {
+            if offset.saturating_add(patch.len() as u64) > max_bytes {
                 return Err(TOO_LONG);
             }
             let (start, end) = (offset as usize, offset as usize + patch.len());
