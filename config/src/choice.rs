@@ -120,6 +120,15 @@ choice! {
     Lz4 = 1,
 }
 
+choice! {
+    /// `deletes`: how deletes are kept.
+    Deletes, default Cemetery,
+    /// Beside the tree.
+    Cemetery = 0,
+    /// As records of the tree: the ordinary LSM-tree.
+    Tombstones = 1,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,6 +154,7 @@ mod tests {
         names("supervised", |n| format!("{:?}", Supervised::of(n)));
         names("enable-debug-command", |n| format!("{:?}", Permission::of(n)));
         names("sanitize-dump-payload", |n| format!("{:?}", SanitizePayload::of(n)));
+        names("deletes", |n| format!("{:?}", Deletes::of(n)));
         names("compression-bottom", |n| format!("{:?}", Compression::of(n)));
     }
 }

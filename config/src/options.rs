@@ -5,7 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::choice::{
-    AppendFsync, Compression, EvictionPolicy, LogLevel, Permission, SanitizePayload, Supervised,
+    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Permission, SanitizePayload,
+    Supervised,
 };
 use crate::table;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
@@ -173,6 +174,8 @@ pub struct Options {
     pub compression_upper: Compression,
     /// `compression-bottom`: Compression of the levels below the first.
     pub compression_bottom: Compression,
+    /// `deletes`: How deletes are kept.
+    pub deletes: Deletes,
     /// `cemetery-max-memory`: Bytes of graves in DRAM.
     pub cemetery_max_memory_bytes: u64,
     /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
@@ -319,6 +322,7 @@ impl Options {
             filter_bits_per_key: view.int("filter-bits-per-key"),
             compression_upper: Compression::of(view.number("compression-upper")),
             compression_bottom: Compression::of(view.number("compression-bottom")),
+            deletes: Deletes::of(view.number("deletes")),
             cemetery_max_memory_bytes: view.int("cemetery-max-memory"),
             delete_persist_seconds: view.int("delete-persist-seconds"),
             aof_buffer_limit_bytes: view.int("aof-buffer-limit"),

@@ -45,6 +45,25 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// The flags of the layer above.
+    pub(crate) const FLAGS_MASK: u8 = 0x1f;
+    /// Set beside the flags of a tombstone: the record says that its key has no value
+    /// (`deletes = tombstones` only, engine/DESIGN.md, "Paper mode").
+    const TOMBSTONE: u8 = 0x80;
+
+    /// What a tombstone carries.
+    #[must_use]
+    pub(crate) fn tombstone() -> Self {
+        Self { flags: Self::TOMBSTONE, expire_at_ms: 0 }
+    }
+
+    /// True for a tombstone.
+    #[must_use]
+    #[inline]
+    pub fn is_tombstone(&self) -> bool {
+        self.flags & Self::TOMBSTONE != 0
+    }
+
     /// True when the value has an expiry time at or before `now_ms`.
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {

@@ -6,9 +6,9 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton_config::choice::{AppendFsync, Compression, EvictionPolicy, LogLevel};
+use sexton_config::choice::{AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel};
 use sexton_config::{Config, Invocation, Options};
-use sexton_engine::{Engine, EngineOptions, SyncPolicy};
+use sexton_engine::{DeleteMode, Engine, EngineOptions, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -204,6 +204,11 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     engine_options.compress = options.compression_bottom == Compression::Lz4;
+    engine_options.filter_bits_per_key = options.filter_bits_per_key as u8;
+    engine_options.deletes = match options.deletes {
+        Deletes::Cemetery => DeleteMode::Cemetery,
+        Deletes::Tombstones => DeleteMode::Tombstones,
+    };
     engine_options.cold_read_threads = options.cold_read_threads;
     engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;
     let started = Instant::now();

@@ -5,6 +5,7 @@ use crate::directive::Directive;
 use crate::kind::Kind;
 
 const COMPRESSION: &[(&str, u8)] = &[("none", 0), ("lz4", 1)];
+const DELETES: &[(&str, u8)] = &[("cemetery", 0), ("tombstones", 1)];
 const PERSISTENCE_MODE: &[(&str, u8)] = &[("log", 0), ("wbl", 1)];
 const UNDO_FULL: &[(&str, u8)] = &[("close-snapshots", 0), ("stall", 1)];
 const EXPORTS: &[(&str, u8)] = &[("report", 0), ("rewrite", 1)];
@@ -29,7 +30,6 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Bytes of decompressed table blocks kept in DRAM."),
     int("filter-bits-per-key", 0, 64, "10")
         .immutable()
-        .refused(NOT_BUILT)
         .doc("Bits of the Bloom filter per key; 0 writes tables without filter."),
     choice("compression-upper", COMPRESSION, "none")
         .immutable()
@@ -38,6 +38,10 @@ pub(super) const TABLE: &[Directive] = &[
     choice("compression-bottom", COMPRESSION, "lz4")
         .immutable()
         .doc("Block compression of the levels below the first."),
+    choice("deletes", DELETES, "cemetery").immutable().doc(
+        "How deletes are kept, fixed when a store is made: cemetery keeps them beside the tree; \
+            tombstones makes an ordinary LSM-tree of the same engine, for comparison.",
+    ),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
         .immutable()
         .refused(NOT_BUILT)

@@ -4,7 +4,8 @@ use super::engine::{Engine, EngineError};
 use super::flush::EngineGraves;
 use super::freeze::FlushJob;
 use super::options::SyncPolicy;
-use crate::tree::{self, CompactionContext};
+use crate::key::Seq;
+use crate::tree::{self, CompactionContext, Job, Version};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -204,7 +205,7 @@ impl Engine {
         let now = inner.mark.load(Ordering::Acquire);
         let version = inner.versions.current();
         let job = tree::pick_compaction(&version, &inner.compaction_options())
-            .or_else(|| self.pick_burial(&version));
+            .or_else(|| self.pick_for_deletes(&version, now));
         let Some(job) = job else { return Ok(false) };
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
@@ -226,6 +227,16 @@ impl Engine {
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(true)
+    }
+
+    /// A merge for the sake of the dead alone.
+    fn pick_for_deletes(&self, version: &Version, now: Seq) -> Option<Job> {
+        let inner = self.inner();
+        if !inner.has_tombstones() {
+            return self.pick_burial(version);
+        }
+        let min_reader = self.snapshots_through(now)[0];
+        tree::pick_tombstones(version, min_reader, &inner.compaction_options())
     }
 
     /// Flushes memtables, syncs log and manifest, stops the background threads. Loads that no thread

@@ -169,13 +169,16 @@ impl Engine {
             return Beyond::Absent;
         }
         let head = namespace::head(self.inner().namespaces.id_of(key.slot));
-        if shard.graves.is_open(key.hash, (&head, key.bytes)) {
+        if shard.is_dead(key.hash, (&head, key.bytes)) {
             return Beyond::Absent;
         }
         let engine_key = [&head, key.bytes].concat();
         let superversion = self.inner().superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                if record.meta.is_tombstone() {
+                    return Beyond::Absent;
+                }
                 self.fill(shard, key, record.meta, record.value);
                 return Beyond::Filled;
             }
@@ -192,13 +195,16 @@ impl Engine {
             return Existence::No;
         }
         let head = namespace::head(self.inner().namespaces.id_of(key.slot));
-        if shard.graves.is_open(key.hash, (&head, key.bytes)) {
+        if shard.is_dead(key.hash, (&head, key.bytes)) {
             return Existence::No;
         }
         let engine_key = [&head, key.bytes].concat();
         let superversion = self.inner().superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                if record.meta.is_tombstone() {
+                    return Existence::No;
+                }
                 return Existence::Yes(record.meta);
             }
         }
@@ -400,10 +406,14 @@ impl Engine {
         let superversion = self.inner().superversion.load_full();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(engine_key, bound) {
+                if record.meta.is_tombstone() {
+                    return Ok(None);
+                }
                 return Ok(Some((record.seq, record.meta, record.value.to_vec())));
             }
         }
         let found = tree::get(&superversion.version, engine_key, bound)?;
+        let found = found.filter(|version| !version.meta.is_tombstone());
         Ok(found.map(|version| (version.seq, version.meta, version.value.to_vec())))
     }
 

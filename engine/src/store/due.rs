@@ -132,7 +132,7 @@ impl Engine {
         let (db, slot) = inner.namespaces.find_id(id)?;
         match state.table.find(Key { slot, bytes: user, hash }) {
             Some(entry) => entry.meta().is_expired(now_ms).then_some(db),
-            None => (!state.graves.is_open(hash, root.split_at(HEAD_BYTES))).then_some(db),
+            None => (!state.is_dead(hash, root.split_at(HEAD_BYTES))).then_some(db),
         }
     }
 

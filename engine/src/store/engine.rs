@@ -13,7 +13,7 @@ use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use crate::key::{Seq, Slot};
 use crate::memtable::ChunkPool;
-use crate::tree::VersionSet;
+use crate::tree::{DeleteMode, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard};
 use sexton_persistence::aof::Log;
@@ -33,12 +33,14 @@ pub enum EngineError {
     Poisoned(String),
     /// The log could not be replayed.
     Replay(String),
+    /// The options do not fit the store.
+    Refused(String),
 }
 
 impl fmt::Display for EngineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Storage(text) | Self::Corrupt(text) => f.write_str(text),
+            Self::Storage(text) | Self::Corrupt(text) | Self::Refused(text) => f.write_str(text),
             Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
             Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
         }
@@ -414,6 +416,12 @@ impl Inner {
     fn memtable_is_overfull(&self) -> bool {
         let used = self.superversion.load().active.arena().used_bytes();
         used >= self.active_memtable_max_bytes()
+    }
+
+    /// True with `deletes = tombstones`.
+    #[inline]
+    pub(super) fn has_tombstones(&self) -> bool {
+        self.options.deletes == DeleteMode::Tombstones
     }
 
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {

@@ -98,6 +98,11 @@ impl Engine {
             }
         });
         self.inner().unpin_generation(frozen.memtable.generation);
+        if self.inner().has_tombstones() {
+            for shard in &self.inner().shards {
+                shard.state.lock().tombstones.forget_through(frozen.m);
+            }
+        }
     }
 
     /// Settles what the frozen memtable counted as new without looking (N9), and corrects both the

@@ -80,7 +80,9 @@ impl Engine {
 
     /// Memory of the cemetery and of the due times.
     pub(super) fn graves_bytes(&self) -> u64 {
-        let bytes = |state: &ShardState| state.graves.bytes() + state.expiry.bytes();
+        let bytes = |state: &ShardState| {
+            state.graves.bytes() + state.tombstones.bytes() + state.expiry.bytes()
+        };
         self.inner().shards.iter().map(|shard| bytes(&shard.state.lock()) as u64).sum()
     }
 }

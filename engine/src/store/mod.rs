@@ -21,8 +21,10 @@ mod shard;
 mod stats;
 mod superversion;
 mod sweep;
+mod tombstones;
 mod tx;
 
+pub use crate::tree::DeleteMode;
 pub use cold::LoadPin;
 pub use engine::{Engine, EngineError};
 pub use evict::Candidate;

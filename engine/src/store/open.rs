@@ -7,13 +7,14 @@ use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::superversion::SuperVersion;
+use super::tombstones::Tombstones;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::Seq;
 use crate::memtable::{ChunkPool, Memtable};
 use crate::store::expiry::Wheel;
 use crate::store::namespace;
-use crate::tree::{MarkEdit, VersionSet};
+use crate::tree::{MarkEdit, VersionEdit, VersionSet};
 use parking_lot::Mutex;
 use sexton_persistence::aof::{
     Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, Sealed, SealedBuffers,
@@ -90,6 +91,7 @@ impl Engine {
             }
         }
         let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
+        fix_deletes(&options, &versions)?;
         let state = versions.recovered_mark();
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
         let engine = Self::assemble(options, versions, mark);
@@ -132,6 +134,7 @@ impl Engine {
                     noted_bytes: 0,
                     noted_live_bytes: 0,
                     graves: Graves::default(),
+                    tombstones: Tombstones::default(),
                     complete: false,
                     loads: Loads::default(),
                     counts: Box::new([Count::default(); SLOTS]),
@@ -294,6 +297,26 @@ impl Engine {
         let durable = self.durable();
         for callback in self.inner().durable_callbacks.lock().iter() {
             callback(durable);
+        }
+    }
+}
+
+/// A new store notes how it keeps deletes; an old one is opened only as what it is, because neither
+/// way reads what the other has written.
+fn fix_deletes(options: &EngineOptions, versions: &VersionSet) -> Result<(), EngineError> {
+    let wanted = options.deletes;
+    match versions.deletes() {
+        Some(found) if found == wanted => Ok(()),
+        Some(found) => Err(EngineError::Refused(format!(
+            "the store in {} keeps deletes as \"{found}\" and was opened with deletes = {wanted}: \
+             this is fixed when a store is made",
+            options.dir.display()
+        ))),
+        None => {
+            let mut edit = VersionEdit::new();
+            edit.set_deletes(wanted);
+            versions.apply(&edit)?;
+            Ok(())
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a store is opened with.
 
 use crate::table::{Compression, TableOptions};
-use crate::tree::{CompactionOptions, TreeOptions};
+use crate::tree::{CompactionOptions, DeleteMode, TreeOptions};
 use sexton_persistence::device::Storage;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -58,12 +58,16 @@ pub struct EngineOptions {
     pub block_cache_bytes: usize,
     /// Compress table blocks with LZ4.
     pub compress: bool,
+    /// Bits of the filter for each distinct key of a table; 0 writes tables without filter.
+    pub filter_bits_per_key: u8,
     /// Threads that read cold keys.
     pub cold_read_threads: usize,
     /// Unresolved overwrites at which writers wait (N9).
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
     pub log_segment_bytes: u64,
+    /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
+    pub deletes: DeleteMode,
     /// Sizes that steer compaction.
     pub compaction: CompactionOptions,
     /// Run flush, compaction, cold reads and the log on threads of their own. Without, the caller of
@@ -88,9 +92,11 @@ impl EngineOptions {
             log_buffer_bytes: 64 << 20,
             block_cache_bytes: 32 << 20,
             compress: true,
+            filter_bits_per_key: 10,
             cold_read_threads: 2,
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
+            deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),
             background: true,
         }
@@ -112,7 +118,11 @@ impl EngineOptions {
     pub(super) fn tree_options(&self) -> TreeOptions {
         let compression = if self.compress { Compression::Lz4 } else { Compression::None };
         TreeOptions {
-            table: TableOptions { compression, ..TableOptions::default() },
+            table: TableOptions {
+                compression,
+                filter_bits_per_key: self.filter_bits_per_key,
+                ..TableOptions::default()
+            },
             cache_bytes: self.bounded(self.block_cache_bytes as u64),
             ..TreeOptions::default()
         }

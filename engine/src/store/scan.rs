@@ -121,7 +121,8 @@ impl Walk {
                 continue;
             }
             let user = &key[HEAD_BYTES..];
-            let dead = graves(engine.hash(user), key, self.s) > Some(self.merge.seq());
+            let dead = self.merge.meta().is_tombstone()
+                || graves(engine.hash(user), key, self.s) > Some(self.merge.seq());
             let item = (!dead).then(|| ScanItem {
                 key: user.to_vec(),
                 meta: self.merge.meta(),

@@ -2,6 +2,7 @@
 
 use super::load::Loads;
 use super::namespace::SLOTS;
+use super::tombstones::Tombstones;
 use crate::cemetery::Graves;
 use crate::dram;
 use crate::key::{Seq, Slot};
@@ -52,6 +53,8 @@ pub(super) struct ShardState {
     /// The same for what entries take of it.
     pub(super) noted_live_bytes: usize,
     pub(super) graves: Graves,
+    /// Dead keys of the unsorted memtables; empty but with `deletes = tombstones`.
+    pub(super) tombstones: Tombstones,
     /// Nothing was ever evicted from this shard since it was empty: a miss is an absence.
     pub(super) complete: bool,
     pub(super) loads: Loads,
@@ -61,6 +64,12 @@ pub(super) struct ShardState {
 }
 
 impl ShardState {
+    /// True when the newest state of a key that is not in the DRAM table is known to be dead. The key is
+    /// given as head and user's bytes.
+    pub(super) fn is_dead(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
+        self.graves.is_open(hash, key) || self.tombstones.contains(hash, key)
+    }
+
     pub(super) fn count_mut(&mut self, slot: Slot) -> &mut Count {
         &mut self.counts[usize::from(slot)]
     }

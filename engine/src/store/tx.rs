@@ -74,6 +74,18 @@ enum Staged {
     Put { at: usize, len: usize, key_len: usize },
     /// Engine key of `len` bytes in `TxBuf::records` from `at`.
     Delete { at: usize, len: usize },
+    /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
+    Tombstone { at: usize, len: usize, key_len: usize },
+}
+
+impl Staged {
+    /// Where the record to be copied into the arena lies; empty for a grave.
+    fn record(&self) -> std::ops::Range<usize> {
+        match *self {
+            Self::Put { at, len, .. } | Self::Tombstone { at, len, .. } => at..at + len,
+            Self::Delete { at, .. } => at..at,
+        }
+    }
 }
 
 struct Operation {
@@ -134,15 +146,17 @@ impl TxBuf {
             .iter()
             .rev()
             .filter(|operation| operation.hash == hash)
-            .find_map(|operation| match operation.staged {
-                Staged::Delete { at, len } => {
-                    let staged = &self.records[at..at + len];
-                    (staged.strip_prefix(head) == Some(key)).then_some(true)
-                }
-                Staged::Put { at, len, key_len } => {
-                    let staged = &self.records[at..at + len][memtable::HEADER_BYTES..][..key_len];
-                    (staged.strip_prefix(head) == Some(key)).then_some(false)
-                }
+            .find_map(|operation| {
+                let (staged, is_delete) = match operation.staged {
+                    Staged::Delete { at, len } => (&self.records[at..at + len], true),
+                    Staged::Put { at, len, key_len } => {
+                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], false)
+                    }
+                    Staged::Tombstone { at, len, key_len } => {
+                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], true)
+                    }
+                };
+                (staged.strip_prefix(head) == Some(key)).then_some(is_delete)
             })
             .unwrap_or(false)
     }
@@ -299,14 +313,27 @@ impl<'e> Tx<'e> {
     }
 
     fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        let (at, len, key_len) = self.stage_record(key, namespace, meta, value);
+        let staged = Staged::Put { at, len, key_len };
+        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.operations += 1;
+    }
+
+    /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
+    fn stage_record(
+        &mut self,
+        key: Key<'_>,
+        namespace: u64,
+        meta: Meta,
+        value: &[u8],
+    ) -> (usize, usize, usize) {
         let len = memtable::encoded_len(HEAD_BYTES + key.bytes.len(), value.len());
         let at = self.buf.records.len();
         self.buf.records.resize(at + len, 0);
         let head = namespace::head(namespace);
         memtable::encode(&mut self.buf.records[at..], 0, meta, (&head, key.bytes), value);
-        let staged = Staged::Put { at, len, key_len: HEAD_BYTES + key.bytes.len() };
-        self.buf.operations.push(Operation { hash: key.hash, staged });
-        self.operations += 1;
+        (at, len, HEAD_BYTES + key.bytes.len())
     }
 
     /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`.
@@ -346,12 +373,16 @@ impl<'e> Tx<'e> {
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);
         shard.loads.overtake(key);
-        let at = self.buf.records.len();
-        self.buf.records.extend_from_slice(&namespace::head(namespace));
-        self.buf.records.extend_from_slice(key.bytes);
-        let len = self.buf.records.len() - at;
         self.buf.deletes += 1;
-        let staged = Staged::Delete { at, len };
+        let staged = if self.engine.inner().has_tombstones() {
+            let (at, len, key_len) = self.stage_record(key, namespace, Meta::tombstone(), b"");
+            Staged::Tombstone { at, len, key_len }
+        } else {
+            let at = self.buf.records.len();
+            self.buf.records.extend_from_slice(&namespace::head(namespace));
+            self.buf.records.extend_from_slice(key.bytes);
+            Staged::Delete { at, len: self.buf.records.len() - at }
+        };
         self.buf.operations.push(Operation { hash: key.hash, staged });
         self.operations += 1;
         true
@@ -479,10 +510,7 @@ impl<'e> Tx<'e> {
     fn commit_staged(&mut self, last: bool) {
         let count = self.buf.operations.len() as u64;
         let inner = self.engine.inner();
-        let record_bytes = self.buf.operations.iter().map(|op| match op.staged {
-            Staged::Put { len, .. } => len,
-            Staged::Delete { .. } => 0,
-        });
+        let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
         let record_bytes: usize = record_bytes.sum();
         if count == 0 && !last {
             return;
@@ -516,10 +544,21 @@ impl<'e> Tx<'e> {
                     let room = room.as_mut().expect("room for every put");
                     room.split_to(len).bytes().copy_from_slice(record);
                     let shard = self.shard(hash);
+                    let key = &record[memtable::HEADER_BYTES..][..key_len];
                     if !shard.graves.is_empty() {
-                        let key = &record[memtable::HEADER_BYTES..][..key_len];
                         shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
                     }
+                    if !shard.tombstones.is_empty() {
+                        shard.tombstones.remove(hash, key);
+                    }
+                }
+                Staged::Tombstone { at, len, key_len } => {
+                    let record = &mut records[at..at + len];
+                    memtable::stamp(record, seq);
+                    let room = room.as_mut().expect("room for every record");
+                    room.split_to(len).bytes().copy_from_slice(record);
+                    let key = &record[memtable::HEADER_BYTES..][..key_len];
+                    self.shard(hash).tombstones.insert(hash, key, seq);
                 }
                 Staged::Delete { at, len } => {
                     self.shard(hash).graves.open(hash, records[at..at + len].into(), seq);

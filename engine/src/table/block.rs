@@ -7,10 +7,10 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-const FLAGS_MASK: u64 = 0x1f;
+const FLAGS_MASK: u64 = Meta::FLAGS_MASK as u64;
 const HAS_EXPIRY: u64 = 0x20;
 const WIDE: u64 = 0x40;
-const RESERVED: u64 = 0x80;
+const TOMBSTONE: u64 = 0x80;
 const NARROW_HEAD_BYTES: usize = 12;
 const WIDE_HEAD_BYTES: usize = 20;
 
@@ -72,7 +72,7 @@ impl BlockBuilder {
             shared = 0;
         }
         self.since_restart += 1;
-        let mut tag = seq << 8 | u64::from(meta.flags) & FLAGS_MASK;
+        let mut tag = seq << 8 | u64::from(meta.flags) & (TOMBSTONE | FLAGS_MASK);
         let mut head = [0u8; WIDE_HEAD_BYTES + 8];
         let narrow_shared = shared.min(255);
         let narrow_rest = key.len() - narrow_shared;
@@ -183,14 +183,14 @@ pub(super) fn entry_at(
         let (Some(shared), Some(rest), Some(value)) = lengths else { return Err(Malformed) };
         (shared as usize, rest as usize, value as usize)
     };
-    let mut meta = Meta { flags: (tag & FLAGS_MASK) as u8, expire_at_ms: 0 };
+    let mut meta = Meta { flags: (tag & (TOMBSTONE | FLAGS_MASK)) as u8, expire_at_ms: 0 };
     if tag & HAS_EXPIRY != 0 {
         meta.expire_at_ms = super::format::get_u64(data, next).ok_or(Malformed)?;
         next += 8;
     }
     let value = next + rest_len;
     let end = value + value_len;
-    if tag & RESERVED != 0 || end > layout.entries_end {
+    if end > layout.entries_end {
         return Err(Malformed);
     }
     Ok(Some(EntryHead { seq: tag >> 8, meta, shared, rest: next, value, end }))
@@ -347,7 +347,10 @@ mod tests {
                 key.resize(300 + i as usize, b'x');
             }
             let value = vec![i as u8; if i % 50 == 49 { 70_000 } else { i as usize }];
-            let meta = Meta { flags: (i % 32) as u8, expire_at_ms: u64::from(i % 2) * 77 };
+            let mut meta = Meta { flags: (i % 32) as u8, expire_at_ms: u64::from(i % 2) * 77 };
+            if i % 7 == 3 {
+                meta = Meta::tombstone();
+            }
             let seq = SEQ_MAX - u64::from(i);
             builder.add(&key, shared_prefix(&last, &key), seq, meta, &value);
             last.clone_from(&key);

@@ -4,8 +4,12 @@ use super::error::{TableError, TableResult};
 use crate::key::Seq;
 use std::path::Path;
 
-/// Version of the table format this build writes and reads.
-pub const TABLE_VERSION: u32 = 1;
+/// Version of the table format this build writes.
+pub const TABLE_VERSION: u32 = 2;
+/// Oldest version of the table format this build reads.
+pub const TABLE_VERSION_MIN: u32 = 1;
+/// First version whose properties count tombstones.
+pub(super) const VERSION_WITH_TOMBSTONES: u32 = 2;
 /// Highest sequence an entry can carry: eight bits of its tag are taken.
 pub const SEQ_MAX: Seq = (1 << 56) - 1;
 

@@ -20,7 +20,7 @@ pub use builder::{BuilderBuffers, Compression, TableBuilder, TableOptions};
 pub use cache::BlockCache;
 pub use error::{TableError, TableResult};
 pub use filter::key_hash;
-pub use format::{SEQ_MAX, TABLE_VERSION, namespace_of};
+pub use format::{SEQ_MAX, TABLE_VERSION, TABLE_VERSION_MIN, namespace_of};
 pub use iter::{ReadMode, TableIter};
 pub use properties::{Properties, TableMeta};
 pub use reader::{FoundVersion, Scratch, Table};

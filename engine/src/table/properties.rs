@@ -33,6 +33,8 @@ pub struct Properties {
     pub min_namespace: u64,
     /// Largest namespace id of a key.
     pub max_namespace: u64,
+    /// Versions that are tombstones (`deletes = tombstones`).
+    pub tombstones: u64,
     /// Smallest key.
     pub min_key: Box<[u8]>,
     /// Largest key.
@@ -50,7 +52,9 @@ pub struct TableMeta {
     pub properties: Arc<Properties>,
 }
 
-const FIXED_BYTES: usize = 13 * 8 + 2 * 4;
+/// Number of counters, and how many of them the first version of the format had.
+const NUMBERS: usize = 14;
+const NUMBERS_V1: usize = 13;
 
 impl Default for Properties {
     fn default() -> Self {
@@ -68,6 +72,7 @@ impl Default for Properties {
             data_bytes: 0,
             min_namespace: u64::MAX,
             max_namespace: 0,
+            tombstones: 0,
             min_key: Box::default(),
             max_key: Box::default(),
         }
@@ -89,6 +94,7 @@ impl Properties {
             self.max_expire_ms = self.max_expire_ms.max(at);
             self.expiring += 1;
         }
+        self.tombstones += u64::from(meta.is_tombstone());
         if let Some(id) = namespace_of(key) {
             self.min_namespace = self.min_namespace.min(id);
             self.max_namespace = self.max_namespace.max(id);
@@ -119,7 +125,7 @@ impl Properties {
         out.extend_from_slice(&self.max_key);
     }
 
-    fn numbers(&self) -> [u64; 13] {
+    fn numbers(&self) -> [u64; NUMBERS] {
         [
             self.entries,
             self.distinct_keys,
@@ -134,23 +140,31 @@ impl Properties {
             self.data_bytes,
             self.min_namespace,
             self.max_namespace,
+            self.tombstones,
         ]
     }
 
-    /// Reads the encoded form, which must fill `bytes`; `None` when it does not fit.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
-        let mut n = [0u64; 13];
-        for (i, field) in n.iter_mut().enumerate() {
+    /// Reads the encoded form, which must fill `bytes`; `None` when it does not fit. The first version
+    /// of the format (`counts_tombstones` false) had no tombstones to count.
+    pub(crate) fn decode(bytes: &[u8], counts_tombstones: bool) -> Option<Self> {
+        let count = if counts_tombstones { NUMBERS } else { NUMBERS_V1 };
+        let mut n = [0u64; NUMBERS];
+        for (i, field) in n.iter_mut().enumerate().take(count) {
             *field = get_u64(bytes, i * 8)?;
         }
-        let min_len = get_u32(bytes, 13 * 8)? as usize;
-        let max_len = get_u32(bytes, 13 * 8 + 4)? as usize;
-        let keys = bytes.get(FIXED_BYTES..)?;
+        let min_len = get_u32(bytes, count * 8)? as usize;
+        let max_len = get_u32(bytes, count * 8 + 4)? as usize;
+        let keys = bytes.get(count * 8 + 8..)?;
         if keys.len() != min_len.checked_add(max_len)? {
             return None;
         }
         let (min_key, max_key) = keys.split_at(min_len);
-        let sound = min_key <= max_key && n[2] <= n[3] && n[0] > 0 && n[1] > 0 && n[1] <= n[0];
+        let sound = min_key <= max_key
+            && n[2] <= n[3]
+            && n[0] > 0
+            && n[1] > 0
+            && n[1] <= n[0]
+            && n[13] <= n[0];
         sound.then(|| Self {
             entries: n[0],
             distinct_keys: n[1],
@@ -165,6 +179,7 @@ impl Properties {
             data_bytes: n[10],
             min_namespace: n[11],
             max_namespace: n[12],
+            tombstones: n[13],
             min_key: min_key.into(),
             max_key: max_key.into(),
         })

@@ -5,8 +5,9 @@ use super::cache::BlockCache;
 use super::error::{TableError, TableResult};
 use super::filter::Filter;
 use super::format::{
-    FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TRAILER_BYTES, corrupt, crc32c,
-    decompress, get_u32, get_u64, open_frame,
+    FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
+    TRAILER_BYTES, VERSION_WITH_TOMBSTONES, corrupt, crc32c, decompress, get_u32, get_u64,
+    open_frame,
 };
 use super::index::Index;
 use super::iter::{ReadMode, TableIter};
@@ -77,12 +78,9 @@ impl Table {
             let (stored, computed) = (stored.into(), computed.into());
             return Err(corrupt(&path, footer_at, "footer checksum", stored, computed));
         }
-        if word(48) != TABLE_VERSION {
-            return Err(TableError::Version {
-                file: path,
-                got: word(48),
-                supported: TABLE_VERSION,
-            });
+        let version = word(48);
+        if !(TABLE_VERSION_MIN..=TABLE_VERSION).contains(&version) {
+            return Err(TableError::Version { file: path, got: version, supported: TABLE_VERSION });
         }
         let [filter_at, index_at, properties_at, footer_field, found, zero] =
             [field(0), field(1), field(2), field(3), field(4), field(5)];
@@ -107,7 +105,7 @@ impl Table {
         let filter = Filter::decode(part(filter_at, index_at)?, &path, filter_at)?;
         let index = Index::decode(part(index_at, properties_at)?, filter_at, &path, index_at)?;
         let encoded = part(properties_at, footer_at)?;
-        let properties = Properties::decode(encoded)
+        let properties = Properties::decode(encoded, version >= VERSION_WITH_TOMBSTONES)
             .ok_or_else(|| corrupt(&path, properties_at, "properties", 0, encoded.len() as u64))?;
         let meta = TableMeta { number, file_bytes: len, properties: Arc::new(properties) };
         Ok(Self {

@@ -6,6 +6,7 @@ use super::level_iter::LevelIter;
 use super::merge::MergeIter;
 use super::pick::Job;
 use super::source::Source;
+use super::tombstone::TombstoneRule;
 use super::version_set::{TableWriter, VersionSet};
 use crate::key::Seq;
 use crate::table::{ReadMode, TableError, TableResult};
@@ -131,6 +132,8 @@ fn merge(
     let mut rule = KeepRule::new(context.snapshots, context.graves)
         .with_dead_ids(context.dead_ids)
         .with_expiry_mark(expiry_mark_ms);
+    let version = context.versions.current();
+    let mut below = TombstoneRule::new(&version, job.output_level, rule.buried_through());
     let mut writer: Option<TableWriter> = None;
     let mut last_key = Vec::new();
     let (mut read, mut written) = (0u64, 0u64);
@@ -141,7 +144,7 @@ fn merge(
             return Err(TableError::Cancelled);
         }
         let (key, seq) = (input.key(), input.seq());
-        if rule.keeps(key, seq) {
+        if rule.keeps(key, seq) && !(input.meta().is_tombstone() && below.allows(key, seq)) {
             // A key never straddles two tables of a level.
             let full = writer.as_ref().is_some_and(|w| w.data_bytes() >= job.output_bytes);
             if full && key != last_key {
@@ -163,7 +166,7 @@ fn merge(
     }
     close(&mut writer, job, context, &rule, outcome)?;
     outcome.entries_in_out = (read, written);
-    outcome.max_grave_used = rule.max_grave_used();
+    outcome.max_grave_used = rule.max_grave_used().max(below.max_dropped);
     Ok(())
 }
 

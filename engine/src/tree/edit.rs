@@ -5,13 +5,16 @@ use crate::key::Seq;
 use crate::table::{Properties, Table, TableMeta};
 use std::sync::Arc;
 
-/// Version of the record format.
-const EDIT_VERSION: u16 = 1;
+/// Version of the record format that this build writes.
+pub(super) const EDIT_VERSION: u16 = 2;
+/// Version 1 had no counts of tombstones, and no word on how deletes are kept.
+const EDIT_VERSION_MIN: u16 = 1;
 const TAG_FILE_ADDED: u8 = 1;
 const TAG_FILE_DELETED: u8 = 2;
 const TAG_MARK: u8 = 3;
 const TAG_NEXT_FILE: u8 = 4;
 const TAG_RESERVED_SEQ: u8 = 5;
+const TAG_DELETES: u8 = 6;
 
 /// The state that belongs to a recovery mark (N1): all of it changes in one edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +31,37 @@ pub struct MarkEdit {
     pub dead: Vec<(u64, Seq)>,
 }
 
+/// How a store keeps deletes; fixed when it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum DeleteMode {
+    /// Deleted keys lie in the cemetery, the tree has live versions only: the FLSM-tree.
+    #[default]
+    Cemetery = 0,
+    /// A delete is a record of its own in memtables and tables, which goes when nothing older lies
+    /// below it: the ordinary LSM-tree, for comparison.
+    Tombstones = 1,
+}
+
+impl DeleteMode {
+    fn from_u8(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::Cemetery),
+            1 => Some(Self::Tombstones),
+            _ => None,
+        }
+    }
+}
+
+impl std::fmt::Display for DeleteMode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Cemetery => "cemetery",
+            Self::Tombstones => "tombstones",
+        })
+    }
+}
+
 /// A change of the tree, applied in one step.
 #[derive(Clone, Debug, Default)]
 pub struct VersionEdit {
@@ -35,6 +69,7 @@ pub struct VersionEdit {
     pub(super) deleted: Vec<(usize, u64)>,
     pub(super) mark: Option<MarkEdit>,
     pub(super) reserved_seq: Option<Seq>,
+    pub(super) deletes: Option<DeleteMode>,
 }
 
 impl VersionEdit {
@@ -65,6 +100,11 @@ impl VersionEdit {
         self.reserved_seq = Some(seq);
     }
 
+    /// Notes how the store keeps deletes.
+    pub fn set_deletes(&mut self, deletes: DeleteMode) {
+        self.deletes = Some(deletes);
+    }
+
     /// The tables it adds, with their levels.
     #[must_use]
     pub fn added(&self) -> &[(usize, Arc<Table>)] {
@@ -86,6 +126,7 @@ impl VersionEdit {
             mark: self.mark.clone(),
             reserved_seq: self.reserved_seq,
             next_file: Some(next_file),
+            deletes: self.deletes,
         }
         .encode()
     }
@@ -99,6 +140,7 @@ pub(super) struct Record {
     pub(super) mark: Option<MarkEdit>,
     pub(super) reserved_seq: Option<Seq>,
     pub(super) next_file: Option<u64>,
+    pub(super) deletes: Option<DeleteMode>,
 }
 
 /// Why a record cannot be used.
@@ -143,6 +185,10 @@ impl Record {
                 field(tag, &mut body);
             }
         }
+        if let Some(deletes) = self.deletes {
+            body.push(deletes as u8);
+            field(TAG_DELETES, &mut body);
+        }
         out
     }
 
@@ -155,17 +201,17 @@ impl Record {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Option<RecordError>> {
         let version = u16::from_le_bytes(reader.array().ok_or(None)?);
-        if version != EDIT_VERSION {
+        if !(EDIT_VERSION_MIN..=EDIT_VERSION).contains(&version) {
             return Err(Some(RecordError::Version(version)));
         }
         let mut record = Self::default();
         while reader.at < reader.bytes.len() {
-            record.read_field(reader).ok_or(None)?;
+            record.read_field(reader, version).ok_or(None)?;
         }
         Ok(record)
     }
 
-    fn read_field(&mut self, reader: &mut Reader<'_>) -> Option<()> {
+    fn read_field(&mut self, reader: &mut Reader<'_>, version: u16) -> Option<()> {
         let [tag] = reader.array()?;
         let len = reader.u32()? as usize;
         let mut body = Reader { bytes: reader.take(len)?, at: 0 };
@@ -173,13 +219,18 @@ impl Record {
             TAG_FILE_ADDED => {
                 let level = body.level()?;
                 let (number, file_bytes) = (body.u64()?, body.u64()?);
-                let properties = Arc::new(Properties::decode(body.take(len - 17)?)?);
+                let encoded = body.take(len.checked_sub(17)?)?;
+                let properties = Arc::new(Properties::decode(encoded, version >= 2)?);
                 self.added.push((level, TableMeta { number, file_bytes, properties }));
             }
             TAG_FILE_DELETED => self.deleted.push((body.level()?, body.u64()?)),
             TAG_MARK => self.mark = Some(read_mark(&mut body)?),
             TAG_NEXT_FILE => self.next_file = Some(body.u64()?),
             TAG_RESERVED_SEQ => self.reserved_seq = Some(body.u64()?),
+            TAG_DELETES => {
+                let [number] = body.array()?;
+                self.deletes = Some(DeleteMode::from_u8(number)?);
+            }
             _ => return None,
         }
         (body.at == len).then_some(())
@@ -269,6 +320,7 @@ mod tests {
             min_seq: 4,
             max_seq: 9,
             buried_through: 8,
+            tombstones: 2,
             min_key: b"a".as_slice().into(),
             max_key: b"bcd".as_slice().into(),
             ..Properties::default()
@@ -287,6 +339,7 @@ mod tests {
             mark: Some(mark),
             reserved_seq: Some(1 << 20),
             next_file: Some(14),
+            deletes: Some(DeleteMode::Tombstones),
         }
     }
 
@@ -305,6 +358,28 @@ mod tests {
                 assert!(record != full());
             }
         }
+    }
+
+    #[test]
+    fn records_of_the_first_version_are_read() {
+        let record = full();
+        let (level, meta) = &record.added[0];
+        let mut properties = Vec::new();
+        meta.properties.encode(&mut properties);
+        // The thirteen counters that version 1 had, then the keys.
+        properties.drain(13 * 8..14 * 8);
+        let mut bytes = [&1u16.to_le_bytes()[..], &[TAG_FILE_ADDED]].concat();
+        bytes.extend_from_slice(&(properties.len() as u32 + 17).to_le_bytes());
+        bytes.push(*level as u8);
+        bytes.extend_from_slice(&meta.number.to_le_bytes());
+        bytes.extend_from_slice(&meta.file_bytes.to_le_bytes());
+        bytes.extend_from_slice(&properties);
+        let read = Record::decode(&bytes).unwrap();
+        let want = Properties { tombstones: 0, ..Properties::clone(&meta.properties) };
+        assert_eq!(*read.added[0].1.properties, want);
+        assert_eq!((read.added[0].1.number, read.deletes), (meta.number, None));
+        bytes[0] = 2;
+        assert!(Record::decode(&bytes).is_err(), "the lengths are those of version 1");
     }
 
     #[test]

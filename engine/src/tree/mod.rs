@@ -9,18 +9,20 @@ mod level_iter;
 mod merge;
 mod pick;
 mod source;
+mod tombstone;
 mod version;
 mod version_set;
 
 pub use burial::BurialTally;
 pub use compaction::{CompactionContext, Outcome, compact, compact_with_expiry_mark};
 pub use drop_rule::{Graves, KeepRule, NoGraves};
-pub use edit::{MarkEdit, VersionEdit};
+pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use get::{files_that_may_hold, get, may_exist};
 pub use level_iter::{LevelIter, ScanSource, add_sources};
 pub use merge::MergeIter;
 pub use pick::{CompactionOptions, Job, debt, pick_compaction};
 pub use source::Source;
+pub use tombstone::pick_tombstones;
 pub use version::{LEVELS, Version};
 pub use version_set::{TableWriter, TreeOptions, VersionSet};
 

@@ -121,10 +121,11 @@ fn targets(version: &Version, options: &CompactionOptions) -> ([u64; LEVELS], us
 #[must_use]
 pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option<Job> {
     let (targets, _) = targets(version, options);
+    let weights = Weights::new(version);
     let l0_score = version.level(0).len() as f64 / options.l0_tables.max(1) as f64;
     let mut best = (l0_score, 0);
     for (level, target) in targets.iter().enumerate().take(LEVELS - 1).skip(1) {
-        let bytes = bytes_of(version.level(level)) as f64;
+        let bytes = weights.of_all(version.level(level)) as f64;
         // A level above the base should be empty: any byte in it is too much.
         let score = if *target == 0 && bytes > 0.0 { 1.0 } else { bytes / (*target).max(1) as f64 };
         if score > best.0 && score > 1.0 || score >= 1.0 && best.0 < 1.0 {
@@ -134,7 +135,7 @@ pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option
     match best {
         (score, _) if score < 1.0 => None,
         (_, 0) => Some(job_of_level_0(version, options, true)),
-        (_, level) => job_of_level(version, level, options),
+        (_, level) => job_of_level(version, level, &weights, options),
     }
 }
 
@@ -166,22 +167,68 @@ pub(super) fn job_of_level_0(
 }
 
 /// The table of `level` that drags along the fewest bytes of the next level for its own.
-fn job_of_level(version: &Version, level: usize, options: &CompactionOptions) -> Option<Job> {
+fn job_of_level(
+    version: &Version,
+    level: usize,
+    weights: &Weights,
+    options: &CompactionOptions,
+) -> Option<Job> {
     let overlap = |table: &Arc<Table>| {
         let p = table.properties();
         version.overlapping(level + 1, &p.min_key, &p.max_key)
     };
     let cost = |table: &Arc<Table>| {
-        bytes_of(overlap(table)).saturating_mul(1000) / table.file_bytes().max(1)
+        bytes_of(overlap(table)).saturating_mul(1000) / weights.of(table).max(1)
     };
     let table = version.level(level).iter().min_by_key(|table| cost(table))?;
-    let below = overlap(table).to_vec();
+    Some(job_of_table(version, level, table, options))
+}
+
+/// One table of `level`, 1 or deeper, into the next level.
+pub(super) fn job_of_table(
+    version: &Version,
+    level: usize,
+    table: &Arc<Table>,
+    options: &CompactionOptions,
+) -> Job {
+    let p = table.properties();
+    let below = version.overlapping(level + 1, &p.min_key, &p.max_key).to_vec();
     let is_move = below.is_empty();
     let mut inputs = vec![(level, vec![Arc::clone(table)])];
     if !is_move {
         inputs.push((level + 1, below));
     }
-    Some(Job { inputs, output_level: level + 1, is_move, output_bytes: options.output_bytes })
+    Job { inputs, output_level: level + 1, is_move, output_bytes: options.output_bytes }
+}
+
+/// What tables count for when their levels are compared.
+struct Weights {
+    /// Bytes of an average value in the tree.
+    value_bytes: u64,
+}
+
+impl Weights {
+    fn new(version: &Version) -> Self {
+        let (mut bytes, mut values) = (0, 0);
+        for (_, table) in version.tables() {
+            let p = table.properties();
+            bytes += p.value_bytes;
+            values += p.entries - p.tombstones;
+        }
+        Self { value_bytes: bytes / values.max(1) }
+    }
+
+    /// Bytes a table counts for. Where most versions are tombstones, each surplus one counts for the
+    /// value it will make go, twice, as in RocksDB: merging them down frees the space of those values.
+    fn of(&self, table: &Table) -> u64 {
+        let p = table.properties();
+        let surplus = (2 * p.tombstones).saturating_sub(p.entries);
+        table.file_bytes() + 2 * surplus * self.value_bytes
+    }
+
+    fn of_all(&self, tables: &[Arc<Table>]) -> u64 {
+        tables.iter().map(|table| self.of(table)).sum()
+    }
 }
 
 /// Bytes above the targets of their levels: what compaction is behind, for INFO and for pacing

@@ -1,6 +1,6 @@
 //! The current version of the tree, and the steps from one version to the next.
 
-use super::edit::{MarkEdit, Record, RecordError, VersionEdit};
+use super::edit::{DeleteMode, EDIT_VERSION, MarkEdit, Record, RecordError, VersionEdit};
 use super::version::{LEVELS, Version};
 use crate::key::{Meta, Seq};
 use crate::table::{
@@ -68,6 +68,7 @@ struct State {
     manifest: Manifest,
     mark: Option<MarkEdit>,
     reserved_seq: Option<Seq>,
+    deletes: Option<DeleteMode>,
     /// Length of the manifest after its last rewrite.
     compact_bytes: u64,
 }
@@ -126,6 +127,7 @@ impl VersionSet {
             manifest,
             mark: recovered.mark,
             reserved_seq: recovered.reserved_seq,
+            deletes: recovered.deletes,
         };
         Ok(Self { shared, current: ArcSwap::from_pointee(version), state: Mutex::new(state) })
     }
@@ -146,6 +148,15 @@ impl VersionSet {
     #[must_use]
     pub fn reserved_seq(&self) -> Option<Seq> {
         self.state.lock().reserved_seq
+    }
+
+    /// How deletes are kept, as the manifest says. One that does not say it is older than the choice,
+    /// and its store has a cemetery; `None` in a tree that nothing was ever written to.
+    #[must_use]
+    pub fn deletes(&self) -> Option<DeleteMode> {
+        let state = self.state.lock();
+        let is_new = state.mark.is_none() && self.current.load().is_empty();
+        state.deletes.or((!is_new).then_some(DeleteMode::Cemetery))
     }
 
     /// A number for a new file, never given out before.
@@ -187,6 +198,7 @@ impl VersionSet {
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         let mark = edit.mark.clone().or_else(|| state.mark.clone());
         let reserved_seq = edit.reserved_seq.max(state.reserved_seq);
+        let deletes = edit.deletes.or(state.deletes);
         let size = state.manifest.size_bytes();
         let is_long = size > REWRITE_BYTES_MIN && size > state.compact_bytes * REWRITE_GROWTH;
         // After a failed append the end of the manifest is unknown: a whole new one decides.
@@ -196,6 +208,7 @@ impl VersionSet {
                 deleted: Vec::new(),
                 mark: mark.clone(),
                 reserved_seq,
+                deletes,
             };
             if let Err(error) = state.manifest.rewrite(&[&whole.encode(next_file)]) {
                 // The next start may find the edit or not: its tables must be there then. If it
@@ -207,6 +220,7 @@ impl VersionSet {
         }
         state.mark = mark;
         state.reserved_seq = reserved_seq;
+        state.deletes = deletes;
         let next = Arc::new(next);
         for (_, table) in &edit.added {
             table.keep();
@@ -301,6 +315,7 @@ struct Recovered {
     files: BTreeMap<u64, (usize, TableMeta)>,
     mark: Option<MarkEdit>,
     reserved_seq: Option<Seq>,
+    deletes: Option<DeleteMode>,
     next_file: u64,
 }
 
@@ -319,7 +334,7 @@ impl Recovered {
                 RecordError::Version(got) => TableError::Version {
                     file: dir.join("MANIFEST"),
                     got: got.into(),
-                    supported: 1,
+                    supported: EDIT_VERSION.into(),
                 },
                 RecordError::Malformed(at) => bad("fields of a version edit (record number)", at),
             })?;
@@ -337,6 +352,7 @@ impl Recovered {
             }
             recovered.mark = record.mark.or(recovered.mark);
             recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
+            recovered.deletes = record.deletes.or(recovered.deletes);
             recovered.next_file = recovered.next_file.max(record.next_file.unwrap_or(0));
         }
         Ok(recovered)

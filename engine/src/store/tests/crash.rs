@@ -32,6 +32,7 @@ struct History {
     storage: SimStorage,
     background: bool,
     policy: SyncPolicy,
+    deletes: DeleteMode,
     /// The state that the running store was opened with, and its last sequence.
     base: (Seq, Model),
     /// Commits since, each with its last sequence.
@@ -39,6 +40,11 @@ struct History {
     /// The state after all of them.
     model: Model,
     now_ms: u64,
+}
+
+/// A third of the histories run in paper mode.
+fn deletes_of(seed: u64) -> DeleteMode {
+    if seed % 3 == 2 { DeleteMode::Tombstones } else { DeleteMode::Cemetery }
 }
 
 pub(super) fn small_options(
@@ -68,6 +74,7 @@ impl History {
         Self {
             policy: policies[random.below(3) as usize],
             random,
+            deletes: deletes_of(seed),
             storage: SimStorage::new(),
             background,
             base: (FIRST_SEQ - 1, Model::new(DATABASES)),
@@ -75,6 +82,11 @@ impl History {
             model: Model::new(DATABASES),
             now_ms: 1_000_000,
         }
+    }
+
+    fn options(&self) -> EngineOptions {
+        let options = small_options(&self.storage, self.policy, self.background);
+        EngineOptions { deletes: self.deletes, ..options }
     }
 
     fn run(&mut self) {
@@ -114,7 +126,7 @@ impl History {
     fn open_and_lose_power(&mut self) {
         let power_off_after = Some(self.random.below(60));
         self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
-        let options = small_options(&self.storage, self.policy, self.background);
+        let options = self.options();
         if let Ok((engine, _)) = Engine::open(options, &mut replay) {
             engine.abandon();
         }
@@ -123,7 +135,7 @@ impl History {
 
     /// Opens the store after a crash and compares it with the commits up to what was recovered.
     fn open(&mut self, acknowledged: Seq) -> Engine {
-        let options = small_options(&self.storage, self.policy, self.background);
+        let options = self.options();
         let (engine, report) = Engine::open(options, &mut replay).expect("a store that opens");
         let recovered = report.recovered_seq;
         assert!(recovered >= acknowledged, "{report:?}, acknowledged up to {acknowledged}");
@@ -375,7 +387,7 @@ fn a_power_failure_during_the_start_after_the_end_of_a_process() {
             drop(engine);
             let power_off_after = Some(start_steps);
             history.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
-            let options = small_options(&history.storage, history.policy, false);
+            let options = history.options();
             match Engine::open(options, &mut replay) {
                 Ok((engine, _)) => engine.abandon(),
                 Err(_) => starts_cut_short += 1,

@@ -287,10 +287,16 @@ pub(super) fn options(dir: &Path, storage: Arc<dyn Storage>, policy: SyncPolicy)
 }
 
 pub(super) fn open(dir: &Path, policy: SyncPolicy) -> Engine {
-    let storage = Arc::new(DiskStorage);
-    let (engine, _) =
-        Engine::open(options(dir, storage, policy), &mut replay).expect("a store that opens");
-    engine
+    open_as(dir, policy, DeleteMode::Cemetery).expect("a store that opens")
+}
+
+pub(super) fn open_as(
+    dir: &Path,
+    policy: SyncPolicy,
+    deletes: DeleteMode,
+) -> Result<Engine, EngineError> {
+    let options = options(dir, Arc::new(DiskStorage), policy);
+    Engine::open(EngineOptions { deletes, ..options }, &mut replay).map(|(engine, _)| engine)
 }
 
 pub(super) fn random(state: &mut u64) -> u64 {

@@ -5,9 +5,9 @@ use crate::key::Meta;
 use crate::store::*;
 use std::sync::atomic::Ordering;
 
-fn random_history(name: &str, policy: SyncPolicy, bounded: bool, seed: u64) {
+fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: bool, seed: u64) {
     let dir = TempDir::new(name);
-    let engine = open(&dir.0, policy);
+    let engine = open_as(&dir.0, policy, deletes).expect("a new store");
     let mut model = Model::new(3);
     let mut state = seed;
     for step in 0..6000 {
@@ -35,7 +35,7 @@ fn random_history(name: &str, policy: SyncPolicy, bounded: bool, seed: u64) {
     engine.close().expect("close");
     if policy != SyncPolicy::Off {
         drop(engine);
-        let engine = open(&dir.0, policy);
+        let engine = open_as(&dir.0, policy, deletes).expect("the same mode");
         check(&engine, &model);
         engine.close().expect("close again");
     }
@@ -43,17 +43,22 @@ fn random_history(name: &str, policy: SyncPolicy, bounded: bool, seed: u64) {
 
 #[test]
 fn random_history_in_memory_equals_the_model() {
-    random_history("warm", SyncPolicy::EverySec, false, 0x9e37_79b9_7f4a_7c15);
+    let policy = SyncPolicy::EverySec;
+    random_history("warm", policy, DeleteMode::Cemetery, false, 0x9e37_79b9_7f4a_7c15);
+    random_history("warm", policy, DeleteMode::Tombstones, false, 0x9e37_79b9_7f4a_7c15);
 }
 
 #[test]
 fn random_history_larger_than_memory_equals_the_model() {
-    random_history("cold", SyncPolicy::EverySec, true, 0x1234_5678_9abc_def1);
+    let policy = SyncPolicy::EverySec;
+    random_history("cold", policy, DeleteMode::Cemetery, true, 0x1234_5678_9abc_def1);
+    random_history("cold", policy, DeleteMode::Tombstones, true, 0x1234_5678_9abc_def1);
 }
 
 #[test]
 fn random_history_without_a_log_equals_the_model() {
-    random_history("off", SyncPolicy::Off, true, 0xdead_beef_cafe_f00d);
+    random_history("off", SyncPolicy::Off, DeleteMode::Cemetery, true, 0xdead_beef_cafe_f00d);
+    random_history("off", SyncPolicy::Off, DeleteMode::Tombstones, true, 0xdead_beef_cafe_f00d);
 }
 
 #[test]

@@ -5,4 +5,5 @@ mod damage;
 mod faults;
 mod harness;
 mod histories;
+mod paper;
 mod threads;
