@@ -1,66 +1,66 @@
 //! DUMP payloads: type byte, value, version (2 bytes), CRC-64 (8 bytes), both little-endian.
 
-use super::{Input, RDB_VERSION, RDB_VERSION_MAX, RdbError};
-use crate::checksum::Crc64;
+use super::encode::write_value;
+use super::{
+    DUMP_VERSION, DUMP_VERSION_MAX, Dialect, Input, RdbError, StringOptions, Value, read_value,
+};
+use crate::checksum::crc64;
 
 const FOOTER_BYTES: usize = 2 + 8;
+/// First version of Valkey's own numbering.
+const VALKEY_SINCE: u16 = 80;
+/// Newest version of Valkey's that is understood.
+const VALKEY_VERSION_MAX: u16 = 80;
 
-/// Type bytes of values that DUMP can write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum DumpType {
-    /// A string.
-    String = 0,
-}
-
-impl DumpType {
-    /// Reads the type byte at the start of a payload.
-    ///
-    /// # Errors
-    /// The input is empty, or the type is unknown.
-    pub fn read(input: &mut Input<'_>) -> Result<Self, RdbError> {
-        let [found] = input.take_array()?;
-        match found {
-            0 => Ok(Self::String),
-            _ => Err(RdbError::UnknownType { found }),
-        }
-    }
-}
-
-fn crc64(bytes: &[u8]) -> u64 {
-    let mut crc = Crc64::new();
-    crc.update(bytes);
-    crc.finish()
-}
-
-/// Appends version and checksum to type byte and value.
-pub fn finish_payload(payload: &mut Vec<u8>) {
-    payload.extend_from_slice(&RDB_VERSION.to_le_bytes());
-    let crc = crc64(payload);
+/// The payload of a value, as Redis 7.0 makes it for a string; `None` for a module's value.
+#[must_use]
+pub fn dump(value: &Value) -> Option<Vec<u8>> {
+    let version = value.version_needed()?.max(DUMP_VERSION);
+    let mut payload = vec![value.code()];
+    write_value(&mut payload, value, StringOptions { compress: true });
+    payload.extend_from_slice(&version.to_le_bytes());
+    let crc = crc64(&payload);
     payload.extend_from_slice(&crc.to_le_bytes());
+    Some(payload)
 }
 
-/// Checks version and checksum; gives type byte and value.
+/// Checks version and checksum of a payload; gives type byte and value, and whose types they are.
 ///
 /// # Errors
 /// Too short, a version that is newer than ours, or damaged.
-pub fn check_payload(payload: &[u8]) -> Result<&[u8], RdbError> {
+pub fn check_payload(payload: &[u8]) -> Result<(&[u8], Dialect), RdbError> {
     let footer_at = payload.len().checked_sub(FOOTER_BYTES).ok_or(RdbError::Truncated {
         at: 0,
-        wanted: FOOTER_BYTES,
-        left: payload.len(),
+        wanted: FOOTER_BYTES as u64,
+        left: payload.len() as u64,
     })?;
     let mut footer = Input::new(&payload[footer_at..]);
     let version = u16::from_le_bytes(footer.take_array()?);
-    if version > RDB_VERSION_MAX {
-        return Err(RdbError::Version { found: version });
-    }
+    let dialect = match version {
+        VALKEY_SINCE..=VALKEY_VERSION_MAX => Dialect::Valkey,
+        0..=DUMP_VERSION_MAX => Dialect::Redis,
+        found => return Err(RdbError::Version { found }),
+    };
     let announced = u64::from_le_bytes(footer.take_array()?);
     let computed = crc64(&payload[..footer_at + 2]);
     if announced != computed {
         return Err(RdbError::Checksum { announced, computed });
     }
-    Ok(&payload[..footer_at])
+    Ok((&payload[..footer_at], dialect))
+}
+
+/// Decodes what [`check_payload`] gave.
+///
+/// # Errors
+/// Damaged, of a type that cannot be read, or with bytes left over.
+pub fn read_payload(body: &[u8], dialect: Dialect) -> Result<Value, RdbError> {
+    let mut input = Input::new(body);
+    let [found] = input.take_array()?;
+    let value = read_value(&mut input, found, dialect)?;
+    if input.left() > 0 {
+        return Err(RdbError::BadValue { reason: "bytes behind the value" });
+    }
+    Ok(value)
 }
 
 #[cfg(test)]
@@ -71,11 +71,12 @@ mod tests {
     const ZERO: [u8; 13] = [0, 0xc0, 0, 10, 0, 0x98, 0x40, 0xa7, 0x78, 0xf8, 0x50, 0x03, 0x08];
 
     #[test]
-    fn footer_equals_that_of_redis() {
-        let mut payload = vec![0, 0xc0, 0];
-        finish_payload(&mut payload);
-        assert_eq!(payload, ZERO);
-        assert_eq!(check_payload(&ZERO), Ok(&ZERO[..3]));
+    fn payload_equals_that_of_redis() {
+        let value = Value::String(b"0".to_vec());
+        assert_eq!(dump(&value).unwrap(), ZERO);
+        let (body, dialect) = check_payload(&ZERO).unwrap();
+        assert_eq!(read_payload(body, dialect), Ok(value));
+        assert_eq!(dump(&Value::Module("ReJSON-RL".into())), None);
     }
 
     #[test]
@@ -86,5 +87,6 @@ mod tests {
             assert!(check_payload(&damaged).is_err(), "byte {at}");
         }
         assert!(check_payload(&ZERO[..9]).is_err());
+        assert!(read_payload(&[0, 0xc0, 0, 0], Dialect::Redis).is_err(), "a byte too many");
     }
 }

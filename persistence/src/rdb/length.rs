@@ -49,6 +49,18 @@ pub fn read_length(input: &mut Input<'_>) -> Result<Length, RdbError> {
     })
 }
 
+/// Reads a length or count that is no encoding mark.
+///
+/// # Errors
+/// The input ends, or something else stands there.
+pub fn read_count(input: &mut Input<'_>) -> Result<u64, RdbError> {
+    let at = input.offset();
+    match read_length(input)? {
+        Length::Plain(count) => Ok(count),
+        Length::Encoded(found) => Err(RdbError::BadLength { at, found: 0xc0 | found }),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

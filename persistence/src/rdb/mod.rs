@@ -1,72 +1,49 @@
-//! Redis' RDB encoding: lengths, strings and DUMP payloads.
+//! The RDB format: files, and DUMP payloads.
 //!
-//! Written as Redis 7.0 writes it (version 10), byte for byte, LZF included; read up to version 12
-//! where the types allow it. Every length is checked against the bytes that are left before
-//! anything is allocated.
+//! Read is everything that Redis 2.x to 8.10 and Valkey 9 write, but for a few types that no release
+//! of Redis up to 7.4 knows, which are refused by name. Written are the plain types that every
+//! version reads, under the lowest version number that the content needs; strings byte for byte as
+//! Redis 7.0 writes them, LZF included.
+//!
+//! A reader holds one value at a time. Every length is checked against the bytes that are left
+//! before anything is allocated, and what is decoded stays in proportion to its bytes in the file.
+//!
+//! ```text
+//! REDIS0009 | aux... | select db, resize db, keys... | ... | end | CRC-64
+//! key: [expiry] [idle time or frequency] type, key, value
+//! ```
 
 mod dump;
+mod encode;
 mod error;
+mod input;
 mod length;
 pub mod lzf;
+mod module;
+mod packed;
+mod reader;
+mod stream;
 mod string;
+mod strings;
+mod value;
+mod writer;
 
-pub use dump::{DumpType, check_payload, finish_payload};
+pub use dump::{check_payload, dump, read_payload};
 pub use error::RdbError;
-pub use length::{Length, read_length, write_length};
+pub use input::Input;
+pub use length::{Length, read_count, read_length, write_length};
+pub use reader::{KeyRecord, Reader, Record, is_rdb};
+pub use stream::{Consumer, Group, Pending, Stream, StreamEntry, StreamId};
 pub use string::{StringOptions, read_string, write_string};
+pub use strings::Strings;
+pub use value::{Dialect, Value, read_value};
+pub use writer::{Writer, WriterOptions};
 
-/// Version that is written.
-pub const RDB_VERSION: u16 = 10;
+/// Version under which DUMP payloads are written, unless the value needs a higher one: that of Redis 7.0.
+pub const DUMP_VERSION: u16 = 10;
 
-/// Newest version of Redis' own numbering that is understood.
-pub const RDB_VERSION_MAX: u16 = 12;
+/// Newest version of Redis' own numbering that RESTORE takes.
+pub const DUMP_VERSION_MAX: u16 = 12;
 
-/// Bytes being decoded, with the position for error messages.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Input<'a> {
-    /// Starts at the first byte.
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
-    }
-
-    /// Offset of the next byte.
-    #[must_use]
-    pub fn offset(&self) -> usize {
-        self.at
-    }
-
-    /// Bytes that are left.
-    #[must_use]
-    pub fn left(&self) -> usize {
-        self.bytes.len() - self.at
-    }
-
-    /// Takes the next `count` bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
-    pub fn take(&mut self, count: usize) -> Result<&'a [u8], RdbError> {
-        if count > self.left() {
-            return Err(RdbError::Truncated { at: self.at, wanted: count, left: self.left() });
-        }
-        let taken = &self.bytes[self.at..self.at + count];
-        self.at += count;
-        Ok(taken)
-    }
-
-    /// Takes a fixed number of bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
-    pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], RdbError> {
-        let mut array = [0; N];
-        array.copy_from_slice(self.take(N)?);
-        Ok(array)
-    }
-}
+/// Lowest version of files that is written: that of Redis 5.0 to 6.2, which all newer servers read.
+pub const FILE_VERSION: u16 = 9;

@@ -70,7 +70,7 @@ fn write_integer(out: &mut Vec<u8>, number: i32) {
 pub fn read_string(input: &mut Input<'_>) -> Result<Vec<u8>, RdbError> {
     let at = input.offset();
     let number: i32 = match read_length(input)? {
-        Length::Plain(length) => return Ok(input.take(byte_count(length))?.to_vec()),
+        Length::Plain(length) => return input.take(length),
         Length::Encoded(INT_8) => i8::from_le_bytes(input.take_array()?).into(),
         Length::Encoded(INT_16) => i16::from_le_bytes(input.take_array()?).into(),
         Length::Encoded(INT_32) => i32::from_le_bytes(input.take_array()?),
@@ -80,10 +80,6 @@ pub fn read_string(input: &mut Input<'_>) -> Result<Vec<u8>, RdbError> {
         }
     };
     Ok(number.to_string().into_bytes())
-}
-
-fn byte_count(length: u64) -> usize {
-    usize::try_from(length).unwrap_or(usize::MAX)
 }
 
 fn read_compressed(input: &mut Input<'_>) -> Result<Vec<u8>, RdbError> {
@@ -98,8 +94,9 @@ fn read_compressed(input: &mut Input<'_>) -> Result<Vec<u8>, RdbError> {
     let packed_len = plain_length(input)?;
     let len = plain_length(input)?;
     let at = input.offset();
-    let packed = input.take(byte_count(packed_len))?;
-    lzf::decompress(packed, byte_count(len)).ok_or(RdbError::BadLzf { at })
+    let packed = input.take(packed_len)?;
+    // At most 512 MiB, as checked above.
+    lzf::decompress(&packed, len as usize).ok_or(RdbError::BadLzf { at })
 }
 
 #[cfg(test)]

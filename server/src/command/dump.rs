@@ -6,10 +6,7 @@ use crate::notify::NotifyClass;
 use crate::number::parse_i64;
 use crate::value::{self, PLAIN_STRING};
 use sexton_engine::Meta;
-use sexton_persistence::rdb::{
-    DumpType, Input, RdbError, StringOptions, check_payload, finish_payload, read_string,
-    write_string,
-};
+use sexton_persistence::rdb::{self, Value, check_payload, read_payload};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -23,10 +20,8 @@ fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     ctx.inspect(Purpose::Read, db, key, |entry, out| match entry {
         Some(entry) if value::is_string(entry.meta().flags) => {
-            let mut payload = vec![DumpType::String as u8];
-            write_string(&mut payload, entry.value(), StringOptions { compress: true });
-            finish_payload(&mut payload);
-            out.bulk(&payload);
+            let payload = rdb::dump(&Value::String(entry.value().to_vec()));
+            out.bulk(&payload.unwrap_or_default());
             Ok(())
         }
         Some(_) => Err(CommandError::text("ERR DUMP of this type is not supported yet")),
@@ -77,10 +72,17 @@ impl Options {
     }
 }
 
-fn read_value(body: &[u8]) -> Result<Vec<u8>, RdbError> {
-    let mut input = Input::new(body);
-    match DumpType::read(&mut input)? {
-        DumpType::String => read_string(&mut input),
+/// The string of a payload.
+fn read_string(payload: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let (body, dialect) = check_payload(payload)
+        .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
+    match read_payload(body, dialect) {
+        Ok(Value::String(string)) => Ok(string),
+        Ok(other) => {
+            let name = other.type_name();
+            Err(format!("ERR RESTORE of type '{name}' is not supported yet").into())
+        }
+        Err(_) => Err(CommandError::text("ERR Bad data format")),
     }
 }
 
@@ -97,9 +99,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let ttl_ms = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
-    let body = check_payload(payload)
-        .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
-    let value = read_value(body).map_err(|_| CommandError::text("ERR Bad data format"))?;
+    let value = read_string(payload)?;
     let expire_at_ms = match ttl_ms {
         0 => 0,
         ms if options.absolute => ms,

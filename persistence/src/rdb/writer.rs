@@ -1,0 +1,220 @@
+//! Writing RDB files.
+
+use super::encode::write_value;
+use super::reader::opcode;
+use super::{StringOptions, Value, write_length, write_string};
+use crate::checksum::Crc64;
+use std::io::{self, Write};
+
+/// Bytes that are handed on at once.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// What a writer needs to know, from the configuration.
+#[derive(Clone, Copy, Debug)]
+pub struct WriterOptions {
+    /// Version in the header.
+    pub version: u16,
+    /// `rdbcompression`.
+    pub compress: bool,
+    /// `rdbchecksum`: without, the checksum is zero.
+    pub checksum: bool,
+}
+
+/// Writes one file: header, remarks, databases, keys, end.
+#[derive(Debug)]
+pub struct Writer<W: Write> {
+    out: W,
+    buffer: Vec<u8>,
+    crc: Option<Crc64>,
+    strings: StringOptions,
+    written: u64,
+}
+
+impl<W: Write> Writer<W> {
+    /// Starts a file.
+    #[must_use]
+    pub fn new(out: W, options: WriterOptions) -> Self {
+        Self {
+            out,
+            buffer: format!("REDIS{:04}", options.version).into_bytes(),
+            crc: options.checksum.then(Crc64::new),
+            strings: StringOptions { compress: options.compress },
+            written: 0,
+        }
+    }
+
+    /// A remark about the file.
+    ///
+    /// # Errors
+    /// The output fails, here and below.
+    pub fn aux(&mut self, name: &str, value: &str) -> io::Result<()> {
+        self.buffer.push(opcode::AUX);
+        write_string(&mut self.buffer, name.as_bytes(), self.strings);
+        write_string(&mut self.buffer, value.as_bytes(), self.strings);
+        self.hand_on()
+    }
+
+    /// The keys that follow belong to database `db`, which has about as many keys, of which
+    /// `expires` expire.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn select_db(&mut self, db: u64, keys: u64, expires: u64) -> io::Result<()> {
+        self.buffer.push(opcode::SELECT_DB);
+        write_length(&mut self.buffer, db);
+        self.buffer.push(opcode::RESIZE_DB);
+        write_length(&mut self.buffer, keys);
+        write_length(&mut self.buffer, expires);
+        self.hand_on()
+    }
+
+    /// The source of a function library; needs version 10.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn function(&mut self, source: &[u8]) -> io::Result<()> {
+        self.buffer.push(opcode::FUNCTION);
+        write_string(&mut self.buffer, source, self.strings);
+        self.hand_on()
+    }
+
+    fn key_head(&mut self, key: &[u8], expire_at_ms: u64, code: u8) {
+        if expire_at_ms != 0 {
+            self.buffer.push(opcode::EXPIRE_MS);
+            self.buffer.extend_from_slice(&expire_at_ms.to_le_bytes());
+        }
+        self.buffer.push(code);
+        write_string(&mut self.buffer, key, self.strings);
+    }
+
+    /// A key with a string; `expire_at_ms` in ms since the epoch, 0 for never.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn string(&mut self, key: &[u8], expire_at_ms: u64, value: &[u8]) -> io::Result<()> {
+        self.key_head(key, expire_at_ms, super::value::code::STRING);
+        write_string(&mut self.buffer, value, self.strings);
+        self.hand_on()
+    }
+
+    /// A key with any value; `expire_at_ms` in ms since the epoch, 0 for never.
+    ///
+    /// # Errors
+    /// The output fails, or the value is a module's or needs a higher version
+    /// ([`Value::version_needed`]).
+    pub fn value(&mut self, key: &[u8], expire_at_ms: u64, value: &Value) -> io::Result<()> {
+        if value.version_needed().is_none() {
+            return Err(io::Error::other("the value of a module cannot be written"));
+        }
+        self.key_head(key, expire_at_ms, value.code());
+        write_value(&mut self.buffer, value, self.strings);
+        self.hand_on()
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        if self.buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if let Some(crc) = &mut self.crc {
+            crc.update(&self.buffer);
+        }
+        self.out.write_all(&self.buffer)?;
+        self.written += self.buffer.len() as u64;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Bytes so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.written + self.buffer.len() as u64
+    }
+
+    /// Ends the file; gives the output back.
+    ///
+    /// # Errors
+    /// The output fails.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.buffer.push(opcode::END);
+        self.flush()?;
+        let crc = self.crc.as_ref().map_or(0, Crc64::finish);
+        self.out.write_all(&crc.to_le_bytes())?;
+        Ok(self.out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rdb::{Input, KeyRecord, RdbError, Reader, Record};
+
+    fn sample(checksum: bool) -> Vec<u8> {
+        let options = WriterOptions { version: 9, compress: true, checksum };
+        let mut writer = Writer::new(Vec::new(), options);
+        writer.aux("redis-ver", "7.0.15").unwrap();
+        writer.select_db(0, 2, 1).unwrap();
+        writer.string(b"a", 0, b"1").unwrap();
+        writer.string(b"b", 1_700_000_000_123, &[b'x'; 3_000]).unwrap();
+        writer.select_db(7, 1, 0).unwrap();
+        writer.value(b"l", 0, &Value::List([&b"x"[..], b"y"].into_iter().collect())).unwrap();
+        writer.finish().unwrap()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        for checksum in [true, false] {
+            let file = sample(checksum);
+            let mut reader = Reader::open(Input::new(&file)).unwrap();
+            let mut keys = Vec::new();
+            let mut others = Vec::new();
+            while let Some(record) = reader.next_record().unwrap() {
+                match record {
+                    Record::Key(key) => keys.push(*key),
+                    other => others.push(other),
+                }
+            }
+            assert_eq!(
+                others,
+                [
+                    Record::Aux(b"redis-ver".to_vec(), b"7.0.15".to_vec()),
+                    Record::SelectDb(0),
+                    Record::ResizeDb { keys: 2, expires: 1 },
+                    Record::SelectDb(7),
+                    Record::ResizeDb { keys: 1, expires: 0 },
+                ]
+            );
+            let expiries: Vec<_> = keys.iter().map(|key: &KeyRecord| key.expire_at_ms).collect();
+            assert_eq!(expiries, [None, Some(1_700_000_000_123), None]);
+            assert_eq!(keys[1].value, Value::String(vec![b'x'; 3_000]));
+            assert_eq!(reader.progress(), (file.len() as u64, file.len() as u64));
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_is_noticed() {
+        let file = sample(true);
+        for at in 0..file.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 0x10;
+            let result = Reader::open(Input::new(&damaged)).and_then(|mut reader| {
+                while reader.next_record()?.is_some() {}
+                Ok(())
+            });
+            assert!(result.is_err(), "byte {at}");
+        }
+        for cut in 0..file.len() {
+            let result = Reader::open(Input::new(&file[..cut])).and_then(|mut reader| {
+                while reader.next_record()?.is_some() {}
+                Ok(())
+            });
+            assert!(
+                matches!(
+                    result,
+                    Err(RdbError::Truncated { .. } | RdbError::NotRdb | RdbError::InKey { .. })
+                ),
+                "cut at {cut}: {result:?}"
+            );
+        }
+    }
+}
