@@ -129,6 +129,15 @@ choice! {
     Tombstones = 1,
 }
 
+choice! {
+    /// `memtable`: how memtables find and order their records.
+    Memtable, default Hash,
+    /// By hash; sorted when needed.
+    Hash = 0,
+    /// In a skip list.
+    SkipList = 1,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,6 +163,7 @@ mod tests {
         names("supervised", |n| format!("{:?}", Supervised::of(n)));
         names("enable-debug-command", |n| format!("{:?}", Permission::of(n)));
         names("sanitize-dump-payload", |n| format!("{:?}", SanitizePayload::of(n)));
+        names("memtable", |n| format!("{:?}", Memtable::of(n)));
         names("deletes", |n| format!("{:?}", Deletes::of(n)));
         names("compression-bottom", |n| format!("{:?}", Compression::of(n)));
     }

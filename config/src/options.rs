@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use crate::choice::{
-    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Permission, SanitizePayload,
-    Supervised,
+    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, Permission,
+    SanitizePayload, Supervised,
 };
 use crate::table;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
@@ -164,6 +164,8 @@ pub struct Options {
     pub worker_threads: usize,
     /// `cold-read-threads`: Threads that read keys from the device.
     pub cold_read_threads: usize,
+    /// `memtable`: How memtables find and order their records.
+    pub memtable: Memtable,
     /// `memtable-bytes`: Configured bytes of a memtable; see [`Options::effective_memtable_bytes`].
     pub memtable_bytes: u64,
     /// `block-cache-bytes`: Bytes of decompressed table blocks in DRAM.
@@ -317,6 +319,7 @@ impl Options {
             aof_timestamp_enabled: view.on("aof-timestamp-enabled"),
             worker_threads: view.int("worker-threads"),
             cold_read_threads: view.int("cold-read-threads"),
+            memtable: Memtable::of(view.number("memtable")),
             memtable_bytes: view.int("memtable-bytes"),
             block_cache_bytes: view.int("block-cache-bytes"),
             filter_bits_per_key: view.int("filter-bits-per-key"),

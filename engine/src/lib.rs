@@ -15,6 +15,6 @@ pub mod tree;
 pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
     Candidate, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry, Found, Latched,
-    LoadPin, OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Stats,
-    SyncPolicy, Tx, TxBuf,
+    LoadPin, MemtableKind, OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange,
+    Stats, SyncPolicy, Tx, TxBuf,
 };

@@ -6,9 +6,11 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton_config::choice::{AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel};
+use sexton_config::choice::{
+    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable,
+};
 use sexton_config::{Config, Invocation, Options};
-use sexton_engine::{DeleteMode, Engine, EngineOptions, SyncPolicy};
+use sexton_engine::{DeleteMode, Engine, EngineOptions, MemtableKind, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -208,6 +210,10 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     engine_options.deletes = match options.deletes {
         Deletes::Cemetery => DeleteMode::Cemetery,
         Deletes::Tombstones => DeleteMode::Tombstones,
+    };
+    engine_options.memtable = match options.memtable {
+        Memtable::Hash => MemtableKind::Hash,
+        Memtable::SkipList => MemtableKind::SkipList,
     };
     engine_options.cold_read_threads = options.cold_read_threads;
     engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;

@@ -5,6 +5,7 @@ use crate::directive::Directive;
 use crate::kind::Kind;
 
 const COMPRESSION: &[(&str, u8)] = &[("none", 0), ("lz4", 1)];
+const MEMTABLE: &[(&str, u8)] = &[("hash", 0), ("skiplist", 1)];
 const DELETES: &[(&str, u8)] = &[("cemetery", 0), ("tombstones", 1)];
 const PERSISTENCE_MODE: &[(&str, u8)] = &[("log", 0), ("wbl", 1)];
 const UNDO_FULL: &[(&str, u8)] = &[("close-snapshots", 0), ("stall", 1)];
@@ -21,6 +22,10 @@ pub(super) const TABLE: &[Directive] = &[
     memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
         .immutable()
         .doc("Bytes of a memtable before it is frozen; at most a sixteenth of maxmemory."),
+    choice("memtable", MEMTABLE, "hash").immutable().doc(
+        "How memtables find and order their records: hash, sorted when needed; or skiplist, as they \
+            are written, for comparison.",
+    ),
     memory("resident-value-max", 0, LONG_MAX, "0").refused(NOT_BUILT).doc(
         "Values above this many bytes are worked on by element records, not loaded; 0 \
             means a sixteenth of maxmemory (rule N18).",

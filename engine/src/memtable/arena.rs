@@ -234,6 +234,18 @@ impl Arena {
 }
 
 impl Position {
+    /// The position of a node of a skip list; `None` for null.
+    #[must_use]
+    pub(super) fn of_node(node: *mut u8) -> Option<Self> {
+        (!node.is_null()).then_some(Self(node))
+    }
+
+    /// The address of the node whose position this is.
+    #[must_use]
+    pub(super) fn node(self) -> *mut u8 {
+        self.0.cast_mut()
+    }
+
     /// The position `bytes` further on.
     #[must_use]
     pub(crate) fn advance(self, bytes: usize) -> Self {
@@ -263,6 +275,11 @@ pub(crate) struct Mark {
 }
 
 impl Room {
+    /// Ends the reservation; answers where it starts.
+    pub(super) fn into_start(self) -> *mut u8 {
+        self.at
+    }
+
     /// The reserved bytes.
     pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: a Room is the only reference to its reservation, which is inside a live chunk: it

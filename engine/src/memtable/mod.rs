@@ -1,23 +1,41 @@
 //! Memtables: put records in commit order in an arena; order comes on demand.
 //!
 //! A memtable has no index: keys changed in it are pinned in the DRAM table until it is sorted
-//! (`engine/DESIGN.md`, "A write").
+//! (`engine/DESIGN.md`, "A write"). With `memtable = skiplist` it also has a skip list, which keeps it
+//! in order as it grows.
 
 mod arena;
 mod record;
 mod run;
+mod skiplist;
 
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Room};
 pub(crate) use record::{HEADER_BYTES, encode, encoded_len, stamp};
 pub(crate) use run::{Run, RunSource};
+pub(crate) use skiplist::{LINK_BYTES, random_height};
 
+use self::arena::Position;
+use self::record::Record;
+use self::skiplist::SkipList;
 use crate::key::Seq;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
+/// How a memtable finds and orders its records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemtableKind {
+    /// Found through the DRAM table, sorted when somebody needs them in order.
+    #[default]
+    Hash,
+    /// The same, and linked into a skip list one by one as they are written: the usual memtable of an
+    /// LSM-tree, for comparison.
+    SkipList,
+}
+
 /// An arena with its place in the order of memtables.
 pub(crate) struct Memtable {
     arena: Arena,
+    list: Option<SkipList>,
     /// Stands in the DRAM entries changed while this memtable was active.
     pub(crate) generation: u8,
     /// Lowest sequence it can hold.
@@ -38,9 +56,42 @@ const ORDERED_RUNS_MAX: usize = 8;
 impl Memtable {
     /// An empty memtable.
     #[must_use]
-    pub(crate) fn new(pool: Arc<ChunkPool>, generation: u8, first_seq: Seq) -> Arc<Self> {
+    pub(crate) fn new(
+        pool: Arc<ChunkPool>,
+        kind: MemtableKind,
+        generation: u8,
+        first_seq: Seq,
+    ) -> Arc<Self> {
         let ordered = Mutex::new(Ordered::default());
-        Arc::new(Self { arena: Arena::new(pool), generation, first_seq, ordered })
+        let list = (kind == MemtableKind::SkipList).then(SkipList::default);
+        Arc::new(Self { arena: Arena::new(pool), list, generation, first_seq, ordered })
+    }
+
+    /// Copies an encoded record into `room`, which has `height` links more than the record needs, and
+    /// puts it into the skip list. The room is one of this memtable's arena.
+    pub(crate) fn link(&self, mut room: Room, encoded: &[u8], height: usize) {
+        record::copy_with_tower(room.bytes(), encoded, height, LINK_BYTES);
+        if let Some(list) = &self.list {
+            list.insert(room);
+        }
+    }
+
+    /// The record at a position of its arena.
+    fn record(&self, at: Position) -> Record<'_> {
+        let header = self.arena.record_bytes(at, HEADER_BYTES);
+        let header = header.first_chunk::<HEADER_BYTES>().expect("a whole header");
+        let (height, body_len) = record::extent(header);
+        let body = at.advance(HEADER_BYTES + height * LINK_BYTES);
+        record::assemble(header, self.arena.record_bytes(body, body_len))
+    }
+
+    /// All its records in order. Everything below `upto` is written, and nothing follows.
+    #[must_use]
+    pub(crate) fn sorted(self: &Arc<Self>, upto: Mark) -> Run {
+        match &self.list {
+            Some(list) => Run::of_list(Arc::clone(self), list),
+            None => Run::sort(Arc::clone(self), Mark::default(), upto),
+        }
     }
 
     /// Its memory.
@@ -55,10 +106,14 @@ impl Memtable {
     pub(crate) fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
         let mut ordered = self.ordered.lock();
         if ordered.upto != upto {
-            if ordered.runs.len() >= ORDERED_RUNS_MAX {
+            if self.list.is_some() || ordered.runs.len() >= ORDERED_RUNS_MAX {
                 *ordered = Ordered::default();
             }
-            let run = Run::sort(Arc::clone(self), ordered.upto, upto);
+            let run = match &self.list {
+                // What is linked behind the mark is younger than any reader of it.
+                Some(list) => Run::of_list(Arc::clone(self), list),
+                None => Run::sort(Arc::clone(self), ordered.upto, upto),
+            };
             ordered.upto = upto;
             if !run.is_empty() {
                 ordered.runs.push(Arc::new(run));

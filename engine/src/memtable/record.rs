@@ -5,8 +5,10 @@
 //!         8  expire_at_ms   u64   0 = none
 //!        16  key length     u32   engine key: kind, namespace id, user key
 //!        20  value length   u32
-//!        24  flags          u8    then 7 bytes of zero
-//!        32  key, value, padding to a multiple of 8
+//!        24  flags          u8
+//!        25  height         u8    links of its tower in a skip list, 0 without; then 6 bytes of zero
+//!        32  tower: height * 8 bytes
+//!            key, value, padding to a multiple of 8
 //! ```
 //! Native byte order: an arena in DRAM never leaves the process.
 
@@ -56,14 +58,41 @@ pub(crate) fn stamp(encoded: &mut [u8], seq: Seq) {
     encoded[0..8].copy_from_slice(&seq.to_ne_bytes());
 }
 
-/// Reads the record at the start of `bytes`; returns it and its encoded length.
+/// Copies an encoded record into `out`, leaving room for a tower of `height` links.
+pub(crate) fn copy_with_tower(out: &mut [u8], encoded: &[u8], height: usize, link_bytes: usize) {
+    let (head, rest) = out.split_at_mut(HEADER_BYTES);
+    head.copy_from_slice(&encoded[..HEADER_BYTES]);
+    head[25] = height as u8;
+    rest[height * link_bytes..].copy_from_slice(&encoded[HEADER_BYTES..]);
+}
+
+/// Height of the tower and bytes of key and value, from a header.
+#[must_use]
+pub(super) fn extent(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
+    (usize::from(header[25]), (u32_at(header, 16) + u32_at(header, 20)) as usize)
+}
+
+/// The record of a header and of the key and value that it describes.
+#[must_use]
+pub(super) fn assemble<'a>(header: &[u8; HEADER_BYTES], body: &'a [u8]) -> Record<'a> {
+    let (key, value) = body.split_at(u32_at(header, 16) as usize);
+    let meta = Meta { flags: header[24], expire_at_ms: u64_at(header, 8) };
+    Record { seq: u64_at(header, 0), meta, key, value }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
+/// Reads the record without a tower at the start of `bytes`; returns it and its encoded length.
 #[must_use]
 pub(crate) fn decode(bytes: &[u8]) -> (Record<'_>, usize) {
-    let u64_at = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    let u32_at = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
-    let (key_len, value_len) = (u32_at(16) as usize, u32_at(20) as usize);
-    let body = &bytes[HEADER_BYTES..HEADER_BYTES + key_len + value_len];
-    let (key, value) = body.split_at(key_len);
-    let meta = Meta { flags: bytes[24], expire_at_ms: u64_at(8) };
-    (Record { seq: u64_at(0), meta, key, value }, encoded_len(key_len, value_len))
+    let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>().expect("a whole header");
+    let (height, body_len) = extent(header);
+    debug_assert_eq!(height, 0);
+    (assemble(header, &rest[..body_len]), (HEADER_BYTES + body_len).next_multiple_of(8))
 }

@@ -2,7 +2,8 @@
 
 use super::Memtable;
 use super::arena::{Mark, Position};
-use super::record::{self, HEADER_BYTES, Record};
+use super::record::{self, Record};
+use super::skiplist::SkipList;
 use crate::key::{Meta, Seq};
 use crate::table::TableResult;
 use crate::tree::Source;
@@ -105,13 +106,20 @@ impl Run {
         u64::from_be_bytes(bytes)
     }
 
+    /// The records of a skip list, which is in order already.
+    #[must_use]
+    pub(super) fn of_list(memtable: Arc<Memtable>, list: &SkipList) -> Self {
+        let mut slots = Vec::new();
+        let mut next = list.first();
+        while let Some(at) = next {
+            slots.push(Slot { prefix: 0, at });
+            next = list.after(at);
+        }
+        Self { memtable, slots, shared_prefix_len: 0, exact: false }
+    }
+
     fn read(&self, at: Position) -> Record<'_> {
-        let arena = self.memtable.arena();
-        let header = arena.record_bytes(at, HEADER_BYTES);
-        let len = |at: usize| {
-            u32::from_ne_bytes(header[at..at + 4].try_into().expect("4 bytes")) as usize
-        };
-        record::decode(arena.record_bytes(at, HEADER_BYTES + len(16) + len(20))).0
+        self.memtable.record(at)
     }
 
     /// Index of the first record behind `index` that may be of another key. Only a hint for merges

@@ -11,7 +11,7 @@ struct Writer {
 
 impl Writer {
     fn new(pool: &Arc<ChunkPool>) -> Self {
-        let memtable = Memtable::new(Arc::clone(pool), 1, 1);
+        let memtable = Memtable::new(Arc::clone(pool), MemtableKind::Hash, 1, 1);
         Self { memtable, cursor: Cursor::default(), seq: 0 }
     }
 
@@ -128,4 +128,79 @@ fn ordered_through_sorts_only_what_is_new_and_misses_nothing() {
     let again = writer.memtable.ordered_through(writer.mark());
     let before = again.len();
     assert_eq!(writer.memtable.ordered_through(writer.mark()).len(), before);
+}
+
+/// A memtable with a skip list, filled by several threads as the store does: room is reserved under one
+/// mutex, records are written and linked outside it.
+struct Linked {
+    memtable: Arc<Memtable>,
+    reserve: Mutex<(Cursor, Seq)>,
+}
+
+impl Linked {
+    fn new(pool: &Arc<ChunkPool>) -> Self {
+        let memtable = Memtable::new(Arc::clone(pool), MemtableKind::SkipList, 1, 1);
+        Self { memtable, reserve: Mutex::default() }
+    }
+
+    fn put(&self, key: &[u8], value: &[u8]) -> Seq {
+        let mut record = vec![0; encoded_len(key.len(), value.len())];
+        encode(&mut record, 0, Meta::default(), (key, b""), value);
+        let height = random_height();
+        let len = record.len() + height * LINK_BYTES;
+        let (room, seq) = {
+            let mut reserve = self.reserve.lock();
+            reserve.1 += 1;
+            (self.memtable.arena().reserve(&mut reserve.0, len), reserve.1)
+        };
+        stamp(&mut record, seq);
+        self.memtable.link(room, &record, height);
+        seq
+    }
+}
+
+#[test]
+fn a_skip_list_is_in_order_whatever_order_its_records_came_in() {
+    let pool = ChunkPool::new(8 << 20);
+    for ascending in [true, false] {
+        let linked = Linked::new(&pool);
+        let all: Mutex<Vec<(Vec<u8>, std::cmp::Reverse<Seq>)>> = Mutex::default();
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                let (linked, all) = (&linked, &all);
+                scope.spawn(move || {
+                    let mut state = 0x9e37_79b9 * (thread + 1);
+                    for i in 0..4_000_u64 {
+                        let number = if ascending { i } else { random(&mut state) % 1_000 };
+                        let key = format!("key{number:06}").into_bytes();
+                        let seq = linked.put(&key, &number.to_le_bytes());
+                        all.lock().push((key, std::cmp::Reverse(seq)));
+                    }
+                });
+            }
+        });
+        let mut want = all.into_inner();
+        want.sort_unstable();
+        let run = linked.memtable.sorted(Mark::default());
+        let got: Vec<_> = (0..run.len()).map(|i| run.record(i)).collect();
+        assert_eq!(got.len(), want.len());
+        for (record, (key, seq)) in got.iter().zip(&want) {
+            assert_eq!((record.key, record.seq), (key.as_slice(), seq.0), "ascending: {ascending}");
+            let number = std::str::from_utf8(&record.key[3..]).unwrap().parse::<u64>().unwrap();
+            assert_eq!(record.value, number.to_le_bytes());
+        }
+        let newest = run.get(b"key000500", Seq::MAX).unwrap();
+        let first = want.iter().find(|(key, _)| key == b"key000500").unwrap();
+        assert_eq!(newest.seq, first.1.0);
+    }
+}
+
+#[test]
+fn heights_fall_by_quarters() {
+    let mut counts = [0_u32; 13];
+    for _ in 0..100_000 {
+        counts[random_height()] += 1;
+    }
+    assert_eq!(counts[0], 0);
+    assert!(counts[1..5].windows(2).all(|pair| pair[0] > 3 * pair[1] && pair[0] < 5 * pair[1]));
 }

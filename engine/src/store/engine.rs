@@ -12,7 +12,7 @@ use super::shard::{Shard, ShardState, shard_of};
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use crate::key::{Seq, Slot};
-use crate::memtable::ChunkPool;
+use crate::memtable::{ChunkPool, MemtableKind};
 use crate::tree::{DeleteMode, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard};
@@ -422,6 +422,12 @@ impl Inner {
     #[inline]
     pub(super) fn has_tombstones(&self) -> bool {
         self.options.deletes == DeleteMode::Tombstones
+    }
+
+    /// True with `memtable = skiplist`.
+    #[inline]
+    pub(super) fn has_skip_lists(&self) -> bool {
+        self.options.memtable == MemtableKind::SkipList
     }
 
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {

@@ -5,7 +5,7 @@ use super::pins::Pin;
 use super::shard::{Count, Unresolved, shard_of};
 use super::superversion::{Frozen, SuperVersion};
 use crate::key::Seq;
-use crate::memtable::{Memtable, Run};
+use crate::memtable::Memtable;
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,7 +57,7 @@ impl Engine {
         let old = inner.superversion.load_full();
         let generation = old.active.generation % u8::MAX + 1;
         let pool = Arc::clone(&inner.pool);
-        let active = Memtable::new(pool, generation, commit.next_seq);
+        let active = Memtable::new(pool, inner.options.memtable, generation, commit.next_seq);
         let mark = commit.mark();
         let (m, wake_log) = commit.rotate(Arc::clone(&active));
         if wake_log {
@@ -87,8 +87,7 @@ impl Engine {
 
     /// Sorts a frozen memtable; from then on its keys may leave the DRAM table.
     fn publish_sorted(&self, frozen: &mut Frozen) {
-        let run = Run::sort(Arc::clone(&frozen.memtable), Default::default(), frozen.mark);
-        let run = Arc::new(run);
+        let run = Arc::new(frozen.memtable.sorted(frozen.mark));
         frozen.run = Some(Arc::clone(&run));
         self.change_superversion(|superversion| {
             for held in &mut superversion.frozen {

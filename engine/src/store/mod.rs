@@ -24,6 +24,7 @@ mod sweep;
 mod tombstones;
 mod tx;
 
+pub use crate::memtable::MemtableKind;
 pub use crate::tree::DeleteMode;
 pub use cold::LoadPin;
 pub use engine::{Engine, EngineError};

@@ -145,7 +145,7 @@ impl Engine {
         });
         let memtable_bytes = options.memtable_bytes as usize;
         let pool = ChunkPool::new(memtable_bytes);
-        let active = Memtable::new(Arc::clone(&pool), 1, mark + 1);
+        let active = Memtable::new(Arc::clone(&pool), options.memtable, 1, mark + 1);
         let superversion = SuperVersion {
             number: 1,
             active: Arc::clone(&active),

@@ -1,5 +1,6 @@
 //! What a store is opened with.
 
+use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, TreeOptions};
 use sexton_persistence::device::Storage;
@@ -46,6 +47,8 @@ pub struct EngineOptions {
     pub databases: usize,
     /// How the log is synced.
     pub sync_policy: SyncPolicy,
+    /// How memtables find and order their records.
+    pub memtable: MemtableKind,
     /// A memtable is frozen at this size.
     pub memtable_bytes: u64,
     /// Bound of the whole process (`maxmemory`); 0 for none.
@@ -86,6 +89,7 @@ impl EngineOptions {
             log_file_name: "appendonly.aof".into(),
             databases: 16,
             sync_policy: SyncPolicy::EverySec,
+            memtable: MemtableKind::default(),
             memtable_bytes: 64 << 20,
             memory_bound_bytes: 0,
             evicts_keys: false,

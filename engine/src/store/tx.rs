@@ -11,9 +11,10 @@ use super::scan::{ScanItem, ScanRange};
 use super::shard::{Count, SHARDS, ShardState, Unresolved, shard_of};
 use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot};
-use crate::memtable;
+use crate::memtable::{self, Memtable, Room};
 use parking_lot::MutexGuard;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// An entry found in memory, valid while its latch is held.
@@ -98,6 +99,8 @@ struct Operation {
 pub struct TxBuf {
     records: Vec<u8>,
     operations: Vec<Operation>,
+    /// Height of each operation's node, with `memtable = skiplist`.
+    heights: Vec<usize>,
     /// Hash of a key -> its last operation among the first `indexed` ones; filled when a read misses.
     last_operation: HashMap<u64, usize>,
     indexed: usize,
@@ -133,6 +136,16 @@ impl TxBuf {
         self.deletes = 0;
     }
 
+    /// Chooses the heights of the staged records' nodes; answers their sum.
+    fn choose_heights(&mut self) -> usize {
+        self.heights.clear();
+        let height = |op: &Operation| {
+            if op.staged.record().is_empty() { 0 } else { memtable::random_height() }
+        };
+        self.heights.extend(self.operations.iter().map(height));
+        self.heights.iter().sum()
+    }
+
     /// True when the last staged operation on this engine key is a delete. Its grave opens with the
     /// commit only, so until then neither cemetery nor tree know that the key is dead.
     fn is_deleted(&mut self, hash: u64, head: &[u8], key: &[u8]) -> bool {
@@ -159,6 +172,38 @@ impl TxBuf {
                 (staged.strip_prefix(head) == Some(key)).then_some(is_delete)
             })
             .unwrap_or(false)
+    }
+}
+
+/// Puts staged records into the active memtable.
+enum Filler<'h> {
+    /// They follow each other in the arena.
+    Plain,
+    /// The same, and each is linked into the skip list; with the heights of the operations.
+    Linked(Arc<Memtable>, &'h [usize]),
+}
+
+impl<'h> Filler<'h> {
+    /// For records whose room was reserved, under latches that have not gone since: so the active
+    /// memtable is the one they belong to.
+    fn new(engine: &Engine, heights: &'h [usize]) -> Self {
+        let inner = engine.inner();
+        if !inner.has_skip_lists() {
+            return Self::Plain;
+        }
+        Self::Linked(Arc::clone(&inner.superversion.load().active), heights)
+    }
+
+    #[inline]
+    fn fill(&self, room: &mut Room, record: &[u8], operation: usize) {
+        match self {
+            Self::Plain => room.split_to(record.len()).bytes().copy_from_slice(record),
+            Self::Linked(memtable, heights) => {
+                let height = heights[operation];
+                let node = room.split_to(record.len() + height * memtable::LINK_BYTES);
+                memtable.link(node, record, height);
+            }
+        }
     }
 }
 
@@ -511,9 +556,12 @@ impl<'e> Tx<'e> {
         let count = self.buf.operations.len() as u64;
         let inner = self.engine.inner();
         let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
-        let record_bytes: usize = record_bytes.sum();
+        let mut record_bytes: usize = record_bytes.sum();
         if count == 0 && !last {
             return;
+        }
+        if inner.has_skip_lists() {
+            record_bytes += self.buf.choose_heights() * memtable::LINK_BYTES;
         }
         let mut commit = inner.commit.lock();
         let first = commit.next_seq;
@@ -533,6 +581,8 @@ impl<'e> Tx<'e> {
         }
         self.first_seq.get_or_insert(first);
         let operations = std::mem::take(&mut self.buf.operations);
+        let heights = std::mem::take(&mut self.buf.heights);
+        let filler = Filler::new(self.engine, &heights);
         let mut records = std::mem::take(&mut self.buf.records);
         for (i, operation) in operations.iter().enumerate() {
             let seq = first + i as u64;
@@ -542,7 +592,7 @@ impl<'e> Tx<'e> {
                     let record = &mut records[at..at + len];
                     memtable::stamp(record, seq);
                     let room = room.as_mut().expect("room for every put");
-                    room.split_to(len).bytes().copy_from_slice(record);
+                    filler.fill(room, record, i);
                     let shard = self.shard(hash);
                     let key = &record[memtable::HEADER_BYTES..][..key_len];
                     if !shard.graves.is_empty() {
@@ -556,7 +606,7 @@ impl<'e> Tx<'e> {
                     let record = &mut records[at..at + len];
                     memtable::stamp(record, seq);
                     let room = room.as_mut().expect("room for every record");
-                    room.split_to(len).bytes().copy_from_slice(record);
+                    filler.fill(room, record, i);
                     let key = &record[memtable::HEADER_BYTES..][..key_len];
                     self.shard(hash).tombstones.insert(hash, key, seq);
                 }
@@ -568,6 +618,7 @@ impl<'e> Tx<'e> {
             inner.note_write(hash, seq);
         }
         self.buf.operations = operations;
+        self.buf.heights = heights;
         self.buf.forget_operations();
         self.buf.records = records;
         self.buf.records.clear();

@@ -33,6 +33,7 @@ struct History {
     background: bool,
     policy: SyncPolicy,
     deletes: DeleteMode,
+    memtable: MemtableKind,
     /// The state that the running store was opened with, and its last sequence.
     base: (Seq, Model),
     /// Commits since, each with its last sequence.
@@ -45,6 +46,11 @@ struct History {
 /// A third of the histories run in paper mode.
 fn deletes_of(seed: u64) -> DeleteMode {
     if seed % 3 == 2 { DeleteMode::Tombstones } else { DeleteMode::Cemetery }
+}
+
+/// A fifth of the histories, in both modes, run with skip lists.
+fn memtable_of(seed: u64) -> MemtableKind {
+    if seed % 5 == 4 { MemtableKind::SkipList } else { MemtableKind::Hash }
 }
 
 pub(super) fn small_options(
@@ -75,6 +81,7 @@ impl History {
             policy: policies[random.below(3) as usize],
             random,
             deletes: deletes_of(seed),
+            memtable: memtable_of(seed),
             storage: SimStorage::new(),
             background,
             base: (FIRST_SEQ - 1, Model::new(DATABASES)),
@@ -86,7 +93,7 @@ impl History {
 
     fn options(&self) -> EngineOptions {
         let options = small_options(&self.storage, self.policy, self.background);
-        EngineOptions { deletes: self.deletes, ..options }
+        EngineOptions { deletes: self.deletes, memtable: self.memtable, ..options }
     }
 
     fn run(&mut self) {

@@ -1,4 +1,4 @@
-//! Paper mode: the store as an ordinary LSM-tree (`deletes = tombstones`).
+//! Paper mode: the store as an ordinary LSM-tree (`deletes = tombstones`, `memtable = skiplist`).
 
 use super::harness::*;
 use crate::key::Meta;
@@ -120,4 +120,29 @@ fn a_tombstone_of_an_older_version_does_not_hide_a_newer_one() {
     settle(&engine);
     assert!(get(&engine, 0, b"k0001").is_some());
     engine.abandon();
+}
+
+#[test]
+fn a_store_with_skip_lists_equals_the_model_and_opens_without() {
+    let dir = TempDir::new("skiplist");
+    let open = |memtable| {
+        let storage = std::sync::Arc::new(sexton_persistence::device::DiskStorage);
+        let options = EngineOptions { memtable, ..options(&dir.0, storage, SyncPolicy::EverySec) };
+        Engine::open(options, &mut replay).expect("a store that opens").0
+    };
+    let mut model = Model::new(3);
+    let mut state = 0x5eed_0001_0203_0405;
+    for kind in [MemtableKind::SkipList, MemtableKind::Hash, MemtableKind::SkipList] {
+        let engine = open(kind);
+        check(&engine, &model);
+        for step in 0..1500 {
+            let op = random_op(&mut state, 300);
+            run(&engine, &op);
+            model.apply(&op);
+            if step % 300 == 299 {
+                check(&engine, &model);
+            }
+        }
+        engine.close().expect("close");
+    }
 }
