@@ -9,8 +9,8 @@ pub type Slot = u8;
 /// A sequence number: one per operation, never reused for another that may survive (rule I1).
 pub type Seq = u64;
 
-/// Longest value, in bytes. Lengths and positions in blocks are 32 bits wide.
-pub const VALUE_MAX_BYTES: u64 = 2 << 30;
+/// Longest value, in bytes: what an entry of a table may hold (engine/FORMAT.md).
+pub const VALUE_MAX_BYTES: u64 = 512 << 20;
 
 /// A user's key with its hash, which is computed once a request.
 ///

@@ -147,10 +147,9 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             };
             set_policy(server, policy)?;
         }
-        "appendfsync" => {
-            if server.engine.sync_policy() != SyncPolicy::Off {
-                set_policy(server, policy_of(text))?;
-            }
+        // With `appendonly no` it is only remembered.
+        "appendfsync" if server.engine.sync_policy() != SyncPolicy::Off => {
+            set_policy(server, policy_of(text))?;
         }
         "protected-mode" => settings.protected_mode.store(yes_no()?, Ordering::Relaxed),
         "maxclients" => settings.clients_max.store(unsigned(1, INT_MAX)?, Ordering::Relaxed),

@@ -35,10 +35,7 @@ SAME = {
         ("APPEND", "s", ""),
         ("APPEND", "fresh", "x"),
         ("CONFIG", "SET", "proto-max-bulk-len", MB - 1),
-        ("CONFIG", "SET", "proto-max-bulk-len", 1024 * MB),
-        ("SETRANGE", "large", 600 * MB, "!"),
-        ("STRLEN", "large"),
-        ("DEL", "large", "s", "new"),
+        ("DEL", "s", "new"),
         ("CONFIG", "SET", "proto-max-bulk-len", 512 * MB),
     ],
     "RESTORE with IDLETIME and FREQ": [

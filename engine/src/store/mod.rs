@@ -16,6 +16,7 @@ mod open;
 mod options;
 mod pins;
 mod policy;
+mod random_key;
 mod scan;
 mod shard;
 mod stats;

@@ -6,7 +6,7 @@ use super::pins::Pin;
 use super::shard::shard_of;
 use super::superversion::SuperVersion;
 use crate::key::{Meta, Seq};
-use crate::memtable::{Mark, RunSource};
+use crate::memtable::{Mark, Run, RunSource};
 use crate::tree::{self, MergeIter, ScanSource, Source};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +22,8 @@ pub struct ScanRange {
     pub after: bool,
     /// Only keys with this prefix.
     pub prefix: Vec<u8>,
+    /// Values are not copied: they come out empty.
+    pub keys_only: bool,
 }
 
 /// One live key of a scan.
@@ -31,18 +33,57 @@ pub struct ScanItem {
     pub key: Vec<u8>,
     /// Flags and expiry.
     pub meta: Meta,
-    /// Its value.
+    /// Its value; empty in a scan of keys only.
     pub value: Vec<u8>,
 }
 
 /// Where a scan asks for D(k, s).
-type GraveLookup<'a> = &'a dyn Fn(u64, &[u8], Seq) -> Option<Seq>;
+pub(super) type GraveLookup<'a> = &'a dyn Fn(u64, &[u8], Seq) -> Option<Seq>;
 
-struct Walk {
+/// What a walk reads: one sequence and one superversion.
+pub(super) struct View {
+    pub(super) superversion: Arc<SuperVersion>,
+    /// Where the active memtable ends.
+    active_mark: Mark,
+    s: Seq,
+    namespace: u64,
+}
+
+impl View {
+    /// The sorted memtables, newest first.
+    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
+        let mut runs = self.superversion.active.ordered_through(self.active_mark);
+        for frozen in &self.superversion.frozen {
+            match &frozen.run {
+                Some(run) => runs.push(Arc::clone(run)),
+                None => runs.extend(frozen.memtable.ordered_through(frozen.mark)),
+            }
+        }
+        runs
+    }
+
+    /// The first engine key of the database, and the first one behind it.
+    pub(super) fn bounds(&self) -> ([u8; HEAD_BYTES], [u8; HEAD_BYTES]) {
+        (namespace::head(self.namespace), namespace::head(self.namespace + 1))
+    }
+}
+
+/// What a walk found on a key.
+pub(super) enum Step {
+    /// Behind the last key.
+    End,
+    /// No value that this walk sees.
+    Nothing,
+    Live(ScanItem),
+}
+
+/// A walk over the keys of one database.
+pub(super) struct Walk {
     merge: MergeIter<ScanSource>,
     s: Seq,
     head: [u8; HEAD_BYTES],
     prefix: Vec<u8>,
+    keys_only: bool,
 }
 
 /// A scan in progress: one sequence and one superversion for its life (G2).
@@ -69,71 +110,74 @@ impl Iterator for Scan {
 }
 
 impl Walk {
-    fn open(
-        superversion: &SuperVersion,
-        active_mark: Mark,
-        s: Seq,
-        namespace: u64,
-        range: &ScanRange,
-    ) -> Result<Self, EngineError> {
-        let head = namespace::head(namespace);
+    /// A walk from the start of `range`.
+    pub(super) fn open(view: &View, range: &ScanRange) -> Result<Self, EngineError> {
         let mut sources: Vec<ScanSource> = Vec::new();
-        for run in superversion.active.ordered_through(active_mark) {
+        for run in view.runs() {
             sources.push(Box::new(RunSource::new(run)));
         }
-        for frozen in &superversion.frozen {
-            match &frozen.run {
-                Some(run) => sources.push(Box::new(RunSource::new(Arc::clone(run)))),
-                None => {
-                    let runs = frozen.memtable.ordered_through(frozen.mark);
-                    for run in runs {
-                        sources.push(Box::new(RunSource::new(run)));
-                    }
-                }
-            }
-        }
-        tree::add_sources(&superversion.version, &mut sources);
-        let mut merge = MergeIter::new(sources);
+        tree::add_sources(&view.superversion.version, &mut sources);
+        let (head, prefix) = (namespace::head(view.namespace), range.prefix.clone());
+        let merge = MergeIter::new(sources);
+        let mut walk = Self { merge, s: view.s, head, prefix, keys_only: range.keys_only };
         let start = range.from.as_slice().max(range.prefix.as_slice());
         let mut seek = [head.as_slice(), start].concat();
         if range.after && start == range.from {
             seek.push(0);
         }
-        merge.seek(&seek)?;
-        Ok(Self { merge, s, head, prefix: range.prefix.clone() })
+        walk.seek(&seek)?;
+        Ok(walk)
+    }
+
+    /// Goes to the first version at or behind an engine key.
+    pub(super) fn seek(&mut self, engine_key: &[u8]) -> Result<(), EngineError> {
+        Ok(self.merge.seek(engine_key)?)
     }
 
     /// The next live key: newest version at or below s, unless a grave covers it.
-    fn next(
+    pub(super) fn next(
         &mut self,
         engine: &Engine,
         graves: GraveLookup<'_>,
     ) -> Result<Option<ScanItem>, EngineError> {
-        while self.merge.valid() {
-            let key = self.merge.key();
-            let in_range =
-                key.strip_prefix(&self.head).is_some_and(|k| k.starts_with(&self.prefix));
-            if !in_range {
-                return Ok(None);
-            }
-            if self.merge.seq() > self.s {
-                self.merge.next()?;
-                continue;
-            }
-            let user = &key[HEAD_BYTES..];
-            let dead = self.merge.meta().is_tombstone()
-                || graves(engine.hash(user), key, self.s) > Some(self.merge.seq());
-            let item = (!dead).then(|| ScanItem {
-                key: user.to_vec(),
-                meta: self.merge.meta(),
-                value: self.merge.value().to_vec(),
-            });
-            self.merge.next_key()?;
-            if item.is_some() {
-                return Ok(item);
+        loop {
+            match self.step(engine, graves)? {
+                Step::Live(item) => return Ok(Some(item)),
+                Step::Nothing => {}
+                Step::End => return Ok(None),
             }
         }
-        Ok(None)
+    }
+
+    /// Looks at one version, and behind the key when it is the one that counts.
+    pub(super) fn step(
+        &mut self,
+        engine: &Engine,
+        graves: GraveLookup<'_>,
+    ) -> Result<Step, EngineError> {
+        if !self.merge.valid() {
+            return Ok(Step::End);
+        }
+        let key = self.merge.key();
+        let in_range = key.strip_prefix(&self.head).is_some_and(|k| k.starts_with(&self.prefix));
+        if !in_range {
+            return Ok(Step::End);
+        }
+        if self.merge.seq() > self.s {
+            self.merge.next()?;
+            return Ok(Step::Nothing);
+        }
+        let user = &key[HEAD_BYTES..];
+        let dead = self.merge.meta().is_tombstone()
+            || graves(engine.hash(user), key, self.s) > Some(self.merge.seq());
+        let step = if dead {
+            Step::Nothing
+        } else {
+            let value = if self.keys_only { Vec::new() } else { self.merge.value().to_vec() };
+            Step::Live(ScanItem { key: user.to_vec(), meta: self.merge.meta(), value })
+        };
+        self.merge.next_key()?;
+        Ok(step)
     }
 }
 
@@ -142,42 +186,52 @@ impl Engine {
     /// table holds. Blocks on I/O: never call it on a worker thread. The view is taken at the call.
     /// No latch may be held by the caller (under `Latched::All` there is [`super::Tx::scan`]).
     pub fn scan(&self, range: &ScanRange) -> Result<Scan, EngineError> {
-        let inner = self.inner();
-        let (pin, superversion, mark, namespace) = {
-            let _guards = inner.barrier();
-            let commit = inner.commit.lock();
-            // Superversion and pin in one step: between the two a sweep could forget graves whose
-            // dead lie in this superversion only (F3).
-            let change = inner.superversion_change.lock();
-            let superversion = inner.superversion.load_full();
-            let pin = inner.pins.add(commit.next_seq - 1, superversion.number);
-            drop(change);
-            let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(range.db));
-            (pin, superversion, commit.mark(), namespace)
-        };
-        let walk = Walk::open(&superversion, mark, pin.seq(), namespace, range)?;
+        let (view, pin) = self.view(range.db);
+        let walk = Walk::open(&view, range)?;
         Ok(Scan { engine: self.clone(), walk, failed: false, _pin: pin })
     }
 
-    /// The same for a transaction that holds all latches.
+    /// The newest state of a database, and what keeps the graves it needs.
+    pub(super) fn view(&self, db: usize) -> (View, Pin) {
+        let inner = self.inner();
+        let _guards = inner.barrier();
+        let commit = inner.commit.lock();
+        // Superversion and pin in one step: between the two a sweep could forget graves whose
+        // dead lie in this superversion only (F3).
+        let change = inner.superversion_change.lock();
+        let superversion = inner.superversion.load_full();
+        let s = commit.next_seq - 1;
+        let pin = inner.pins.add(s, superversion.number);
+        drop(change);
+        let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(db));
+        (View { superversion, active_mark: commit.mark(), s, namespace }, pin)
+    }
+
+    /// The same for a transaction that holds all latches, which stand for the pin.
+    pub(super) fn view_latched(&self, db: usize) -> View {
+        let inner = self.inner();
+        let commit = inner.commit.lock();
+        let (active_mark, s) = (commit.mark(), commit.next_seq - 1);
+        drop(commit);
+        let superversion = inner.superversion.load_full();
+        let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(db));
+        View { superversion, active_mark, s, namespace }
+    }
+
+    /// A scan for a transaction that holds all latches, until `visit` answers false.
     pub(super) fn scan_latched(
         &self,
         range: &ScanRange,
         graves: GraveLookup<'_>,
-    ) -> Result<Vec<ScanItem>, EngineError> {
-        let inner = self.inner();
-        let (mark, s) = {
-            let commit = inner.commit.lock();
-            (commit.mark(), commit.next_seq - 1)
-        };
-        let superversion = inner.superversion.load_full();
-        let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(range.db));
-        let mut walk = Walk::open(&superversion, mark, s, namespace, range)?;
-        let mut items = Vec::new();
+        visit: &mut dyn FnMut(ScanItem) -> bool,
+    ) -> Result<(), EngineError> {
+        let mut walk = Walk::open(&self.view_latched(range.db), range)?;
         while let Some(item) = walk.next(self, graves)? {
-            items.push(item);
+            if !visit(item) {
+                break;
+            }
         }
-        Ok(items)
+        Ok(())
     }
 
     /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all.

@@ -7,7 +7,7 @@
 use super::cold;
 use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
-use super::scan::{ScanItem, ScanRange};
+use super::scan::{GraveLookup, ScanItem, ScanRange};
 use super::shard::{Count, SHARDS, ShardState, Unresolved, shard_of};
 use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot};
@@ -525,14 +525,36 @@ impl<'e> Tx<'e> {
         self.operations
     }
 
-    /// Scan of the newest state under `Latched::All`, this transaction's writes included.
-    pub fn scan(&mut self, range: &ScanRange) -> Result<Vec<ScanItem>, EngineError> {
-        assert!(self.all, "scan needs all latches");
+    /// Scan of the newest state under `Latched::All`, this transaction's writes included, until
+    /// `visit` answers false.
+    pub fn scan(
+        &mut self,
+        range: &ScanRange,
+        visit: &mut dyn FnMut(ScanItem) -> bool,
+    ) -> Result<(), EngineError> {
+        self.with_graves(|engine, graves| engine.scan_latched(range, graves, visit))
+    }
+
+    /// [`Engine::random_key`] under `Latched::All`, this transaction's writes included.
+    pub fn random_key(
+        &mut self,
+        db: usize,
+        now_ms: u64,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        self.with_graves(|engine, graves| {
+            engine.draw_key(&engine.view_latched(db), graves, now_ms, random)
+        })
+    }
+
+    /// Runs something that reads the whole of a database, with what is staged committed.
+    fn with_graves<R>(&mut self, run: impl FnOnce(&Engine, GraveLookup<'_>) -> R) -> R {
+        assert!(self.all, "a walk over a database needs all latches");
         self.commit_staged(false);
-        let Guards::Many(guards) = &mut self.guards else { return Ok(Vec::new()) };
+        let Guards::Many(guards) = &self.guards else { unreachable!("all latches are held") };
         let graves =
             |hash: u64, key: &[u8], s: Seq| guards[shard_of(hash)].1.graves.newest_at(hash, key, s);
-        self.engine.scan_latched(range, &graves)
+        run(self.engine, &graves)
     }
 
     /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.

@@ -276,6 +276,30 @@ impl Block {
         self.layout
     }
 
+    /// The key of a random entry: all of one restart interval are as likely as each other.
+    pub(super) fn random_key(&self, random: &mut dyn FnMut() -> u64) -> Result<Vec<u8>, Malformed> {
+        let interval = (random() % self.layout.restarts as u64) as usize;
+        let mut at = self.layout.restart(&self.data, interval)?;
+        let end = if interval + 1 < self.layout.restarts {
+            self.layout.restart(&self.data, interval + 1)?
+        } else {
+            self.layout.entries_end
+        };
+        let (mut key, mut chosen) = (Vec::new(), Vec::new());
+        let mut seen = 0;
+        while at < end {
+            let head = entry_at(&self.data, self.layout, at)?.ok_or(Malformed)?;
+            extend_key(&self.data, &head, &mut key)?;
+            seen += 1;
+            // The n-th entry takes the place of the one chosen before with probability 1/n.
+            if random().is_multiple_of(seen) {
+                chosen.clone_from(&key);
+            }
+            at = head.end;
+        }
+        Ok(chosen)
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -20,7 +20,7 @@ pub(super) const TRAILER_BYTES: usize = 5;
 /// Entries between two whole keys.
 pub(super) const RESTART_INTERVAL: u32 = 16;
 /// Longest key or value: 512 MiB and room for the engine's prefix.
-pub(super) const ENTRY_PART_BYTES_MAX: usize = (512 << 20) + 64;
+pub(super) const ENTRY_PART_BYTES_MAX: usize = crate::key::VALUE_MAX_BYTES as usize + 64;
 /// LZ4 cannot expand by more than this factor; a claim above it is a lie.
 const LZ4_RATIO_MAX: usize = 255;
 

@@ -15,6 +15,7 @@ use super::properties::{Properties, TableMeta};
 use crate::key::{Meta, Seq};
 use parking_lot::Mutex;
 use sexton_persistence::device::{File, Storage};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -182,6 +183,37 @@ impl Table {
             // The versions of a key can straddle blocks.
         }
         Ok(None)
+    }
+
+    /// Number of data blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.index.len()
+    }
+
+    /// The blocks that can hold keys from `from` to below `to`.
+    #[must_use]
+    pub fn blocks_between(&self, from: &[u8], to: &[u8]) -> Range<usize> {
+        let properties = self.properties();
+        if *properties.max_key < *from || *properties.min_key >= *to {
+            return 0..0;
+        }
+        // A separator at or above `to` can close a block with smaller keys.
+        self.index.find(from)..(self.index.find(to) + 1).min(self.index.len())
+    }
+
+    /// The key of a random entry of block `i`. `random` gives 64 random bits at each call.
+    ///
+    /// # Errors
+    /// A failed read or a damaged block.
+    pub fn random_key(
+        &self,
+        i: usize,
+        random: &mut dyn FnMut() -> u64,
+        scratch: &mut Scratch,
+    ) -> TableResult<Vec<u8>> {
+        let block = self.block(i, &mut scratch.frame)?;
+        block.random_key(random).map_err(|_| self.malformed(i))
     }
 
     /// An iterator over all versions, not positioned yet: call `seek` first.

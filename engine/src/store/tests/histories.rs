@@ -175,7 +175,13 @@ fn a_range_starts_and_ends_where_it_says() {
         run(&engine, &Op::Put(1, name.into(), Meta::default(), Vec::new()));
     }
     let keys = |from: &str, after: bool, prefix: &str| -> Vec<String> {
-        let range = ScanRange { db: 1, from: from.into(), after, prefix: prefix.into() };
+        let range = ScanRange {
+            db: 1,
+            from: from.into(),
+            after,
+            prefix: prefix.into(),
+            ..ScanRange::default()
+        };
         let items = engine.scan(&range).expect("scan");
         items.map(|i| String::from_utf8(i.expect("item").key).expect("text")).collect()
     };
@@ -184,4 +190,68 @@ fn a_range_starts_and_ends_where_it_says() {
     assert_eq!(keys("b", true, ""), ["ba", "bb", "c"]);
     assert_eq!(keys("", false, "b"), ["b", "ba", "bb"]);
     assert_eq!(keys("ba", true, "b"), ["bb"]);
+}
+
+/// Draws of keys of database 0 that are not due at 1000, `times` of them.
+fn drawn(engine: &Engine, times: usize) -> Vec<Vec<u8>> {
+    let mut state = 0x5151_u64;
+    let mut next = || random(&mut state).rotate_left(17);
+    let mut draw = || engine.random_key(0, 1000, &mut next).expect("readable");
+    (0..times).filter_map(|_| draw()).collect()
+}
+
+#[test]
+fn random_keys_are_alive_wherever_they_lie_and_all_come_up() {
+    let dir = TempDir::new("random-key");
+    let engine = open(&dir.0, SyncPolicy::EverySec);
+    assert!(drawn(&engine, 10).is_empty());
+    let name = |i: usize| format!("k{i:04}").into_bytes();
+    let put = |db, i, expire_at_ms| {
+        let meta = Meta { flags: 0, expire_at_ms };
+        run(&engine, &Op::Put(db, name(i), meta, vec![b'v'; 100]));
+    };
+    // Tables, sorted memtables and the active one; neighbours in the databases on both sides.
+    for part in 0..3 {
+        for i in 0..100 {
+            put(0, 100 * part + i, 0);
+            put(1, 100 * part + i, 0);
+        }
+        if part < 2 {
+            engine.flush_now().expect("flush");
+        }
+    }
+    for i in (0..300).filter(|i| i % 3 == 0) {
+        run(&engine, &Op::Delete(0, name(i)));
+    }
+    for i in (0..300).filter(|i| i % 3 == 1) {
+        put(0, i, if i % 2 == 0 { 1000 } else { 2000 });
+    }
+    let alive = |i: usize| i % 3 == 2 || (i % 3 == 1 && i % 2 == 1);
+    let mut counts = std::collections::BTreeMap::new();
+    for key in drawn(&engine, 15_000) {
+        *counts.entry(key).or_insert(0) += 1;
+    }
+    let expected: Vec<Vec<u8>> = (0..300).filter(|&i| alive(i)).map(name).collect();
+    assert_eq!(counts.keys().cloned().collect::<Vec<_>>(), expected);
+    assert!(counts.values().all(|&times| times > 10), "100 is the mean: {counts:?}");
+
+    // One key is left among dead and due ones.
+    for i in (0..300).filter(|&i| alive(i) && i != 299) {
+        run(&engine, &Op::Delete(0, name(i)));
+    }
+    assert_eq!(drawn(&engine, 5), vec![name(299); 5]);
+    run(&engine, &Op::Delete(0, name(299)));
+    assert!(drawn(&engine, 5).is_empty(), "what is left is due");
+}
+
+#[test]
+fn a_scan_of_keys_only_copies_no_values() {
+    let dir = TempDir::new("keys-only");
+    let engine = open(&dir.0, SyncPolicy::EverySec);
+    run(&engine, &Op::Put(0, b"k".to_vec(), Meta { flags: 3, expire_at_ms: 7 }, vec![1; 50]));
+    let range = ScanRange { keys_only: true, ..ScanRange::default() };
+    let items: Vec<ScanItem> =
+        engine.scan(&range).expect("scan").map(|item| item.expect("item")).collect();
+    let meta = Meta { flags: 3, expire_at_ms: 7 };
+    assert_eq!(items, [ScanItem { key: b"k".to_vec(), meta, value: Vec::new() }]);
 }

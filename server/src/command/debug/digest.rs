@@ -56,7 +56,15 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         };
         let failed = |error: sexton_engine::EngineError| CommandError::from(format!("ERR {error}"));
         match ctx.tx.as_deref_mut() {
-            Some(tx) => tx.scan(&range).map_err(failed)?.iter().try_for_each(add)?,
+            Some(tx) => {
+                let mut added = Ok(());
+                let mut visit = |item: ScanItem| {
+                    added = add(&item);
+                    added.is_ok()
+                };
+                tx.scan(&range, &mut visit).map_err(failed)?;
+                added?;
+            }
             None => {
                 for item in ctx.server.engine.scan(&range).map_err(failed)? {
                     add(&item.map_err(failed)?)?;

@@ -9,11 +9,11 @@ mod cursor;
 pub use cursor::CursorTable;
 
 use super::{Args, Binding, CommandError, CommandResult, Ctx};
+use crate::eviction::random;
 use crate::glob;
 use crate::number::parse_i64;
 use crate::value::ValueType;
 use sexton_engine::{EngineError, ScanItem, ScanRange};
-use std::hash::{BuildHasher, RandomState};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -31,21 +31,25 @@ fn storage_error(error: EngineError) -> CommandError {
     format!("ERR storage: {error}").into()
 }
 
-type Items<'a> = Box<dyn Iterator<Item = Result<ScanItem, CommandError>> + 'a>;
-
-/// The live keys of a range that are not due.
-fn walk<'c>(ctx: &'c mut Ctx<'_, '_>, range: ScanRange) -> Result<Items<'c>, CommandError> {
+/// Shows `visit` the live keys of a range that are not due, without their values, until it answers
+/// false.
+fn walk(
+    ctx: &mut Ctx<'_, '_>,
+    range: ScanRange,
+    mut visit: impl FnMut(ScanItem) -> bool,
+) -> CommandResult {
     let now_ms = ctx.now_ms;
-    let items: Items<'c> = match ctx.tx.as_deref_mut() {
-        Some(tx) => Box::new(tx.scan(&range).map_err(storage_error)?.into_iter().map(Ok)),
-        None => {
-            let scan = ctx.server.engine.scan(&range).map_err(storage_error)?;
-            Box::new(scan.map(|item| item.map_err(storage_error)))
+    let range = ScanRange { keys_only: true, ..range };
+    let mut visit = |item: ScanItem| item.meta.is_expired(now_ms) || visit(item);
+    if let Some(tx) = ctx.tx.as_deref_mut() {
+        return tx.scan(&range, &mut visit).map_err(storage_error);
+    }
+    for item in ctx.server.engine.scan(&range).map_err(storage_error)? {
+        if !visit(item.map_err(storage_error)?) {
+            break;
         }
-    };
-    Ok(Box::new(
-        items.filter(move |item| item.as_ref().map_or(true, |item| !item.meta.is_expired(now_ms))),
-    ))
+    }
+    Ok(())
 }
 
 /// Options of SCAN.
@@ -123,17 +127,19 @@ fn scan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut found = Vec::new();
     let mut last_key = Vec::new();
     let mut more = false;
-    for (looked_at, item) in walk(ctx, range)?.enumerate() {
+    let mut looked_at = 0;
+    walk(ctx, range, |item| {
         if looked_at == options.count {
             more = true;
-            break;
+            return false;
         }
-        let item = item?;
+        looked_at += 1;
         last_key.clone_from(&item.key);
         if options.takes(&item) {
             found.push(item.key);
         }
-    }
+        true
+    })?;
     let next = if more { server.cursors.lock().store(cursor, &last_key) } else { 0 };
     ctx.out.array(2);
     ctx.out.bulk(itoa::Buffer::new().format(next).as_bytes());
@@ -150,12 +156,12 @@ fn keys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let prefix = glob::literal_prefix(pattern);
     let range = ScanRange { db: ctx.client.db, prefix, ..ScanRange::default() };
     let mut found = Vec::new();
-    for item in walk(ctx, range)? {
-        let key = item?.key;
-        if glob::matches(pattern, &key) {
-            found.push(key);
+    walk(ctx, range, |item| {
+        if glob::matches(pattern, &item.key) {
+            found.push(item.key);
         }
-    }
+        true
+    })?;
     ctx.out.array(found.len());
     for key in &found {
         ctx.out.bulk(key);
@@ -163,19 +169,14 @@ fn keys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// RANDOMKEY: every key with the same probability, at the cost of one walk over all of them.
+/// RANDOMKEY: one of the keys that are not due, approximately each with the same probability.
 fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let range = ScanRange { db: ctx.client.db, ..ScanRange::default() };
-    let random = RandomState::new();
-    let mut chosen = None;
-    for (earlier, item) in (0_u64..).zip(walk(ctx, range)?) {
-        let key = item?.key;
-        // The n-th key replaces the choice with probability 1/n (reservoir of one).
-        if random.hash_one(earlier).is_multiple_of(earlier + 1) {
-            chosen = Some(key);
-        }
-    }
-    match chosen {
+    let (db, now_ms) = (ctx.client.db, ctx.now_ms);
+    let drawn = match ctx.tx.as_deref_mut() {
+        Some(tx) => tx.random_key(db, now_ms, &mut random),
+        None => ctx.server.engine.random_key(db, now_ms, &mut random),
+    };
+    match drawn.map_err(storage_error)? {
         Some(key) => ctx.out.bulk(&key),
         None => ctx.out.null(),
     }

@@ -1,0 +1,129 @@
+//! A random live key without a walk over all of them (N12): RANDOMKEY.
+//!
+//! A draw takes a sorted memtable or a table, by its share of the entries, then a random record, or a
+//! random entry of a random block, and keeps its key if that is alive. Approximate: keys with several
+//! versions, keys beside dead ones in a block and keys of small blocks come up more often.
+
+use super::engine::{Engine, EngineError};
+use super::namespace::HEAD_BYTES;
+use super::scan::{GraveLookup, ScanRange, Step, View, Walk};
+use crate::memtable::Run;
+use crate::table::{Scratch, Table};
+use std::sync::Arc;
+
+/// Draws that may hit a dead or due key, before the first live key behind the last one is taken.
+const DRAWS: usize = 64;
+
+/// Something that holds entries of the database, and where in it they are.
+enum Part {
+    Records { run: Arc<Run>, from: usize, len: usize },
+    Blocks { table: Arc<Table>, from: usize, len: usize },
+}
+
+/// The parts of a view; each with the number of entries in it and the ones before it.
+struct Lot {
+    parts: Vec<(u64, Part)>,
+}
+
+impl Lot {
+    fn of(view: &View) -> Self {
+        let (start, end) = view.bounds();
+        let mut parts = Vec::new();
+        let mut entries = 0;
+        for run in view.runs() {
+            let from = run.lower_bound(&start, u64::MAX);
+            let len = run.lower_bound(&end, u64::MAX) - from;
+            if len != 0 {
+                entries += len as u64;
+                parts.push((entries, Part::Records { run, from, len }));
+            }
+        }
+        for (_, table) in view.superversion.version.tables() {
+            let blocks = table.blocks_between(&start, &end);
+            if !blocks.is_empty() {
+                let (from, len) = (blocks.start, blocks.len());
+                let share = table.properties().entries.saturating_mul(len as u64);
+                entries += (share / table.blocks() as u64).max(1);
+                parts.push((entries, Part::Blocks { table: Arc::clone(table), from, len }));
+            }
+        }
+        Self { parts }
+    }
+
+    /// The engine key of a random entry; it can be of a neighbouring database. `None` when there is
+    /// no entry at all.
+    fn draw(&self, random: &mut dyn FnMut() -> u64) -> Result<Option<Vec<u8>>, EngineError> {
+        let Some(&(entries, _)) = self.parts.last() else { return Ok(None) };
+        let nth = random() % entries;
+        let at = self.parts.partition_point(|&(upto, _)| upto <= nth);
+        Ok(Some(match &self.parts[at].1 {
+            Part::Records { run, from, len } => {
+                run.record(from + (random() % *len as u64) as usize).key.to_vec()
+            }
+            Part::Blocks { table, from, len } => {
+                let block = from + (random() % *len as u64) as usize;
+                table.random_key(block, random, &mut Scratch::default())?
+            }
+        }))
+    }
+}
+
+impl Engine {
+    /// A key of a database that is alive and not due at `now_ms`; `None` when there is none. Blocks on
+    /// I/O: never call it on a worker thread, nor with a latch held (under `Latched::All` there is
+    /// [`super::Tx::random_key`]). `random` gives 64 random bits at each call.
+    ///
+    /// # Errors
+    /// A block that cannot be read.
+    pub fn random_key(
+        &self,
+        db: usize,
+        now_ms: u64,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        let (keys, _, unresolved) = self.count_provisional(db);
+        if keys == 0 && unresolved == 0 {
+            return Ok(None);
+        }
+        let (view, _pin) = self.view(db);
+        let graves = |hash: u64, key: &[u8], s| self.newest_grave(hash, key, s);
+        self.draw_key(&view, &graves, now_ms, random)
+    }
+
+    pub(super) fn draw_key(
+        &self,
+        view: &View,
+        graves: GraveLookup<'_>,
+        now_ms: u64,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        let lot = Lot::of(view);
+        let mut walk = Walk::open(view, &ScanRange { keys_only: true, ..ScanRange::default() })?;
+        let (start, _) = view.bounds();
+        let mut last = start.to_vec();
+        for _ in 0..DRAWS {
+            let Some(drawn) = lot.draw(random)? else { return Ok(None) };
+            if !drawn.starts_with(&start) {
+                continue;
+            }
+            walk.seek(&drawn)?;
+            if let Step::Live(item) = walk.step(self, graves)?
+                && drawn[HEAD_BYTES..] == item.key
+                && !item.meta.is_expired(now_ms)
+            {
+                return Ok(Some(item.key));
+            }
+            last = drawn;
+        }
+        // Most entries are dead or due: the first live key behind the last draw, or before it.
+        for from in [last.as_slice(), &start] {
+            walk.seek(from)?;
+            while let Some(item) = walk.next(self, graves)? {
+                if !item.meta.is_expired(now_ms) {
+                    return Ok(Some(item.key));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
