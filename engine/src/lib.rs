@@ -5,6 +5,7 @@
 mod cemetery;
 #[doc(hidden)]
 pub mod dram;
+mod iterator;
 #[doc(hidden)]
 pub mod key;
 mod memtable;
@@ -14,7 +15,8 @@ pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
-    Candidate, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry, Found, Latched,
-    LoadPin, MemtableKind, OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange,
-    Stats, SyncPolicy, Tx, TxBuf,
+    Candidate, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry, Found, Iter,
+    IterOptions, Latched, LoadPin, MemtableKind, OpenReport, OwnedKey, Replay, ReplayGroup, Scan,
+    ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, Stats, SyncPolicy,
+    Tx, TxBuf, WriteBatch, replay_bytes,
 };

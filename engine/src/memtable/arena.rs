@@ -268,7 +268,7 @@ impl Position {
 }
 
 /// A place between two records of an arena.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     chunk: usize,
     offset: usize,

@@ -100,12 +100,12 @@ impl Memtable {
         &self.arena
     }
 
-    /// Sorted runs that together hold everything below `upto`, a mark taken at a barrier. Sorts
-    /// only what came since the last call.
+    /// Sorted runs, newest last, that together hold everything below `upto`, a mark taken at a barrier,
+    /// and perhaps more, which readers tell by its sequences. Sorts only what came since the last call.
     #[must_use]
     pub(crate) fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
         let mut ordered = self.ordered.lock();
-        if ordered.upto != upto {
+        if ordered.upto < upto {
             if self.list.is_some() || ordered.runs.len() >= ORDERED_RUNS_MAX {
                 *ordered = Ordered::default();
             }

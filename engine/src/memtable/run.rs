@@ -6,7 +6,7 @@ use super::record::{self, Record};
 use super::skiplist::SkipList;
 use crate::key::{Meta, Seq};
 use crate::table::TableResult;
-use crate::tree::Source;
+use crate::tree::{BackSource, Source};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -153,6 +153,13 @@ impl Run {
         self.slots.is_empty()
     }
 
+    /// Smallest and largest key; `None` without records.
+    #[must_use]
+    pub(crate) fn key_range(&self) -> Option<(&[u8], &[u8])> {
+        let last = self.len().checked_sub(1)?;
+        Some((self.record(0).key, self.record(last).key))
+    }
+
     /// Record `index` in key order.
     #[must_use]
     pub(crate) fn record(&self, index: usize) -> Record<'_> {
@@ -256,11 +263,24 @@ impl Source for RunSource {
 
     fn next(&mut self) -> TableResult<()> {
         self.at += 1;
+        self.run.prefetch_behind(self.at);
         Ok(())
     }
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         self.at = self.run.lower_bound(key, Seq::MAX);
         Ok(())
+    }
+}
+
+impl BackSource for RunSource {
+    fn prev(&mut self) -> TableResult<()> {
+        self.at = self.at.checked_sub(1).unwrap_or(self.run.len());
+        Ok(())
+    }
+
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+        self.at = key.map_or(self.run.len(), |key| self.run.lower_bound(key, Seq::MAX));
+        self.prev()
     }
 }

@@ -1,9 +1,9 @@
 //! The background threads: flush, compaction, cold reads.
 
 use super::engine::{Engine, EngineError};
-use super::flush::EngineGraves;
 use super::freeze::FlushJob;
 use super::options::SyncPolicy;
+use super::view::ReaderGraves;
 use crate::key::Seq;
 use crate::tree::{self, CompactionContext, Job, Version};
 use parking_lot::{Condvar, Mutex};
@@ -122,6 +122,7 @@ impl Engine {
                 compactions_seen = compactions;
                 self.sweep_graves();
             }
+            self.end_old_snapshots();
             self.sweep_dead_namespaces();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.
@@ -209,7 +210,7 @@ impl Engine {
         let Some(job) = job else { return Ok(false) };
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
-        let graves = EngineGraves::new(self);
+        let graves = ReaderGraves::new(self, self.has_graves());
         let context = CompactionContext {
             versions: &inner.versions,
             snapshots: &snapshots,

@@ -9,8 +9,8 @@ use crate::key::{Key, Meta, Seq};
 use crate::tree;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 
 /// What is known about a key that is not in the DRAM table, without I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -254,9 +254,39 @@ impl Engine {
     /// No latch may be held.
     pub fn load(
         &self,
-        mut keys: Vec<OwnedKey>,
+        keys: Vec<OwnedKey>,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
+        let jobs = self.register_load(keys, done);
+        let inner = self.inner();
+        inner.cold.push(jobs.into_iter());
+        if inner.cold.stop.load(Ordering::Acquire) {
+            self.refuse_queued_loads();
+        } else if !inner.options.background {
+            self.run_queued_cold_reads();
+        }
+    }
+
+    /// The same for one key and on this thread, which waits. No latch may be held.
+    pub(super) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
+        let (tell, told) = mpsc::channel();
+        let jobs = self.register_load(vec![key], move |result| {
+            // The receiver waits below.
+            let _ = tell.send(result);
+        });
+        for job in jobs {
+            let error = self.read_cold(&job).err();
+            self.end_load(&job, error);
+        }
+        told.recv().unwrap_or_else(|_| Err(EngineError::Storage("the store is closed".into())))
+    }
+
+    /// Notes a load for each key, and answers the reads that somebody must do for them.
+    fn register_load(
+        &self,
+        mut keys: Vec<OwnedKey>,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) -> Vec<Job> {
         keys.sort_unstable_by(|a, b| (a.slot, &a.bytes).cmp(&(b.slot, &b.bytes)));
         keys.dedup();
         let waiting = Arc::new(Waiting {
@@ -322,13 +352,8 @@ impl Engine {
                 waiting.one_done(None);
             }
         }
-        inner.cold.push(jobs.into_iter());
         waiting.one_done(None);
-        if inner.cold.stop.load(Ordering::Acquire) {
-            self.refuse_queued_loads();
-        } else if !inner.options.background {
-            self.run_queued_cold_reads();
-        }
+        jobs
     }
 
     /// Loop of one cold-read thread.

@@ -4,7 +4,7 @@ use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES, KIND_EXPIRY};
 use super::shard::shard_of;
 use crate::key::{Key, Seq};
-use crate::tree::{self, MergeIter, Source};
+use crate::tree::{MergeIter, Source};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
@@ -92,9 +92,7 @@ impl Engine {
         to_ms: u64,
     ) -> Result<(Vec<DueKey>, u64), EngineError> {
         let version = self.inner().versions.current();
-        let mut sources = Vec::new();
-        tree::add_sources(&version, &mut sources);
-        let mut merge = MergeIter::new(sources);
+        let mut merge = MergeIter::new(version.cursors(|_| false));
         let mut start = vec![KIND_EXPIRY];
         start.extend_from_slice(&(from_ms + 1).to_be_bytes());
         merge.seek(&start)?;

@@ -9,6 +9,7 @@ use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pins::Pins;
 use super::shard::{Shard, ShardState, shard_of};
+use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use crate::key::{Seq, Slot};
@@ -35,6 +36,20 @@ pub enum EngineError {
     Replay(String),
     /// The options do not fit the store.
     Refused(String),
+    /// As many snapshots are open as may be.
+    SnapshotRefused {
+        /// Open ones.
+        open: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The snapshot has ended by itself.
+    SnapshotEnded {
+        /// Time since it was opened, in milliseconds.
+        age_ms: u64,
+        /// Its timeout in milliseconds.
+        timeout_ms: u64,
+    },
 }
 
 impl fmt::Display for EngineError {
@@ -43,6 +58,13 @@ impl fmt::Display for EngineError {
             Self::Storage(text) | Self::Corrupt(text) | Self::Refused(text) => f.write_str(text),
             Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
             Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
+            Self::SnapshotRefused { open, max } => {
+                write!(f, "{open} snapshots are open, at most {max} may be")
+            }
+            Self::SnapshotEnded { age_ms, timeout_ms } => write!(
+                f,
+                "the snapshot has ended: opened {age_ms} ms ago with a timeout of {timeout_ms} ms"
+            ),
         }
     }
 }
@@ -89,6 +111,9 @@ pub(super) struct Inner {
     /// One bit a generation: entries changed in it may not be evicted (N10).
     pinned_generations: [AtomicU64; 4],
     pub(super) pins: Pins,
+    pub(super) snapshots: Snapshots,
+    /// Every operation up to this sequence was complete at some barrier.
+    pub(super) complete_through: AtomicU64,
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
     pub(super) resolver: Mutex<Resolver>,
     pub(super) unresolved: AtomicU64,
@@ -162,6 +187,8 @@ impl Inner {
             generation: AtomicU8::new(generation),
             pinned_generations: Default::default(),
             pins: Pins::default(),
+            snapshots: Snapshots::default(),
+            complete_through: AtomicU64::new(0),
             resolver: Mutex::default(),
             unresolved: AtomicU64::new(0),
             cold,
@@ -251,6 +278,12 @@ impl Inner {
     /// The first panic or lost write of a worker: writes stop, reads go on.
     pub(super) fn poison(&self, reason: &str) {
         let _ = self.poison.set(reason.to_owned());
+    }
+
+    /// A member of S is gone: what only it needed may go.
+    pub(super) fn reader_left(&self) {
+        self.burial_wanted.store(true, Ordering::Release);
+        self.background.wake_compaction();
     }
 
     /// All latches in ascending order: nothing is half applied while the answer lives.

@@ -2,40 +2,17 @@
 
 use super::engine::{Engine, EngineError};
 use super::freeze::FlushJob;
-use super::namespace::{self, KIND_EXPIRY};
+use super::namespace::KIND_EXPIRY;
 use super::options::SyncPolicy;
+use super::view::ReaderGraves;
 use crate::cemetery::Checkpoint;
 use crate::key::{Meta, Seq};
 use crate::memtable::Run;
 use crate::table::Table;
-use crate::tree::{Graves, KeepRule, MarkEdit, TableWriter, VersionEdit};
+use crate::tree::{KeepRule, MarkEdit, TableWriter, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// D(k, s) for merges, asked shard by shard.
-pub(super) struct EngineGraves<'e> {
-    pub(super) engine: &'e Engine,
-    any: bool,
-}
-
-impl<'e> EngineGraves<'e> {
-    pub(super) fn new(engine: &'e Engine) -> Self {
-        let any = engine.inner().shards.iter().any(|s| s.graves.load(Ordering::Acquire) > 0);
-        Self { engine, any }
-    }
-}
-
-impl Graves for EngineGraves<'_> {
-    fn is_empty(&self) -> bool {
-        !self.any
-    }
-
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
-        let (_, user) = namespace::split(key)?;
-        self.engine.newest_grave(self.engine.hash(user), key, s)
-    }
-}
 
 impl Engine {
     /// Writes and installs what was frozen. On an error nothing is installed and the memtable stays
@@ -77,7 +54,7 @@ impl Engine {
     fn write_table(&self, run: &Arc<Run>, m: Seq) -> Result<Option<Arc<Table>>, EngineError> {
         let inner = self.inner();
         let snapshots = self.snapshots_through(m);
-        let graves = EngineGraves::new(self);
+        let graves = ReaderGraves::new(self, self.has_graves());
         let mut rule = KeepRule::new(&snapshots, &graves);
         let mut builder: Option<TableWriter> = None;
         let mut expiring: Vec<(u64, usize)> = Vec::new();

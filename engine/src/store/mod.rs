@@ -1,6 +1,7 @@
 //! The store: latches, transactions, recovery, and the background work behind them.
 
 mod background;
+mod bytes;
 mod cold;
 mod commit;
 mod due;
@@ -9,6 +10,7 @@ mod evict;
 mod expiry;
 mod flush;
 mod freeze;
+mod iter;
 mod load;
 mod memory;
 mod namespace;
@@ -19,20 +21,25 @@ mod policy;
 mod random_key;
 mod scan;
 mod shard;
+mod snapshot;
 mod stats;
 mod superversion;
 mod sweep;
 mod tombstones;
 mod tx;
+mod view;
 
 pub use crate::memtable::MemtableKind;
 pub use crate::tree::DeleteMode;
+pub use bytes::{WriteBatch, replay_bytes};
 pub use cold::LoadPin;
 pub use engine::{Engine, EngineError};
 pub use evict::Candidate;
+pub use iter::{Iter, IterOptions};
 pub use open::{OpenReport, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use scan::{Scan, ScanItem, ScanRange};
+pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue};
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
 

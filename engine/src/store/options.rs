@@ -65,6 +65,8 @@ pub struct EngineOptions {
     pub filter_bits_per_key: u8,
     /// Threads that read cold keys.
     pub cold_read_threads: usize,
+    /// Snapshots that may be open at once.
+    pub snapshots_max: usize,
     /// Unresolved overwrites at which writers wait (N9).
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
@@ -98,6 +100,7 @@ impl EngineOptions {
             compress: true,
             filter_bits_per_key: 10,
             cold_read_threads: 2,
+            snapshots_max: 1024,
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
             deletes: DeleteMode::default(),

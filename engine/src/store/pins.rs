@@ -5,6 +5,9 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Stands for the superversion of pins that hold none.
+const NO_SUPERVERSION: u64 = u64::MAX;
+
 /// Pinned sequences with the superversion each pin was taken in.
 #[derive(Clone, Default)]
 pub(super) struct Pins(Arc<Mutex<BTreeMap<(Seq, u64), usize>>>);
@@ -21,6 +24,11 @@ impl Pins {
     pub(super) fn add(&self, seq: Seq, superversion: u64) -> Pin {
         *self.0.lock().entry((seq, superversion)).or_insert(0) += 1;
         Pin { pins: self.clone(), seq, superversion }
+    }
+
+    /// Adds the sequence of a named snapshot, which holds no superversion: its reads pin their own.
+    pub(super) fn add_named(&self, seq: Seq) -> Pin {
+        self.add(seq, NO_SUPERVERSION)
     }
 
     /// Members of S in ascending order, without repeats.

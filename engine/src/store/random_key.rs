@@ -5,10 +5,12 @@
 //! versions, keys beside dead ones in a block and keys of small blocks come up more often.
 
 use super::engine::{Engine, EngineError};
-use super::namespace::HEAD_BYTES;
-use super::scan::{GraveLookup, ScanRange, Step, View, Walk};
+use super::namespace::{self, HEAD_BYTES};
+use super::view::{ReaderGraves, View};
+use crate::iterator::Bounds;
 use crate::memtable::Run;
 use crate::table::{Scratch, Table};
+use crate::tree::Graves;
 use std::sync::Arc;
 
 /// Draws that may hit a dead or due key, before the first live key behind the last one is taken.
@@ -26,20 +28,19 @@ struct Lot {
 }
 
 impl Lot {
-    fn of(view: &View) -> Self {
-        let (start, end) = view.bounds();
+    fn of(view: &View, Bounds { lower: start, upper: end }: &Bounds) -> Self {
         let mut parts = Vec::new();
         let mut entries = 0;
         for run in view.runs() {
-            let from = run.lower_bound(&start, u64::MAX);
-            let len = run.lower_bound(&end, u64::MAX) - from;
+            let from = run.lower_bound(start, u64::MAX);
+            let len = run.lower_bound(end, u64::MAX) - from;
             if len != 0 {
                 entries += len as u64;
                 parts.push((entries, Part::Records { run, from, len }));
             }
         }
         for (_, table) in view.superversion.version.tables() {
-            let blocks = table.blocks_between(&start, &end);
+            let blocks = table.blocks_between(start, end);
             if !blocks.is_empty() {
                 let (from, len) = (blocks.start, blocks.len());
                 let share = table.properties().entries.saturating_mul(len as u64);
@@ -85,43 +86,43 @@ impl Engine {
         if keys == 0 && unresolved == 0 {
             return Ok(None);
         }
-        let (view, _pin) = self.view(db);
-        let graves = |hash: u64, key: &[u8], s| self.newest_grave(hash, key, s);
-        self.draw_key(&view, &graves, now_ms, random)
+        let (view, _pin, namespaces) = self.newest_view();
+        let id = namespaces.get(db).copied().unwrap_or(namespace::FREE);
+        let graves = ReaderGraves::new(self, self.has_graves());
+        self.draw_key(&view, &namespace::head(id), &graves, now_ms, random)
     }
 
     pub(super) fn draw_key(
         &self,
         view: &View,
-        graves: GraveLookup<'_>,
+        head: &[u8],
+        graves: &dyn Graves,
         now_ms: u64,
         random: &mut dyn FnMut() -> u64,
     ) -> Result<Option<Vec<u8>>, EngineError> {
-        let lot = Lot::of(view);
-        let mut walk = Walk::open(view, &ScanRange { keys_only: true, ..ScanRange::default() })?;
-        let (start, _) = view.bounds();
-        let mut last = start.to_vec();
+        let bounds = Bounds::of_prefix(head);
+        let lot = Lot::of(view, &bounds);
+        let mut last = head.to_vec();
         for _ in 0..DRAWS {
             let Some(drawn) = lot.draw(random)? else { return Ok(None) };
-            if !drawn.starts_with(&start) {
+            if !drawn.starts_with(head) {
                 continue;
             }
-            walk.seek(&drawn)?;
-            if let Step::Live(item) = walk.step(self, graves)?
-                && drawn[HEAD_BYTES..] == item.key
-                && !item.meta.is_expired(now_ms)
-            {
-                return Ok(Some(item.key));
+            let d = graves.newest_at(&drawn, view.s);
+            let lives = view.newest(&drawn, |seq, meta, _| {
+                Some(seq) > d && !meta.is_tombstone() && !meta.is_expired(now_ms)
+            })?;
+            if lives == Some(true) {
+                return Ok(Some(drawn[HEAD_BYTES..].to_vec()));
             }
             last = drawn;
         }
         // Most entries are dead or due: the first live key behind the last draw, or before it.
-        for from in [last.as_slice(), &start] {
-            walk.seek(from)?;
-            while let Some(item) = walk.next(self, graves)? {
-                if !item.meta.is_expired(now_ms) {
-                    return Ok(Some(item.key));
-                }
+        let mut walk = view.walk(bounds).hiding_due(now_ms).keys_only(true);
+        for from in [last.as_slice(), head] {
+            walk.seek(from, graves)?;
+            if walk.valid() {
+                return Ok(Some(walk.key()[HEAD_BYTES..].to_vec()));
             }
         }
         Ok(None)

@@ -1,14 +1,11 @@
 //! Walks over the newest state in key order, whatever the DRAM table holds (N12, G2).
 
 use super::engine::{Engine, EngineError};
+use super::iter::{Iter, IterOptions};
 use super::namespace::{self, HEAD_BYTES};
-use super::pins::Pin;
 use super::shard::shard_of;
-use super::superversion::SuperVersion;
 use crate::key::{Meta, Seq};
-use crate::memtable::{Mark, Run, RunSource};
-use crate::tree::{self, MergeIter, ScanSource, Source};
-use std::sync::Arc;
+use crate::tree::Graves;
 use std::sync::atomic::Ordering;
 
 /// A range of one database in key order.
@@ -37,61 +34,28 @@ pub struct ScanItem {
     pub value: Vec<u8>,
 }
 
-/// Where a scan asks for D(k, s).
-pub(super) type GraveLookup<'a> = &'a dyn Fn(u64, &[u8], Seq) -> Option<Seq>;
-
-/// What a walk reads: one sequence and one superversion.
-pub(super) struct View {
-    pub(super) superversion: Arc<SuperVersion>,
-    /// Where the active memtable ends.
-    active_mark: Mark,
-    s: Seq,
-    namespace: u64,
-}
-
-impl View {
-    /// The sorted memtables, newest first.
-    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
-        let mut runs = self.superversion.active.ordered_through(self.active_mark);
-        for frozen in &self.superversion.frozen {
-            match &frozen.run {
-                Some(run) => runs.push(Arc::clone(run)),
-                None => runs.extend(frozen.memtable.ordered_through(frozen.mark)),
-            }
-        }
-        runs
-    }
-
-    /// The first engine key of the database, and the first one behind it.
-    pub(super) fn bounds(&self) -> ([u8; HEAD_BYTES], [u8; HEAD_BYTES]) {
-        (namespace::head(self.namespace), namespace::head(self.namespace + 1))
-    }
-}
-
-/// What a walk found on a key.
-pub(super) enum Step {
-    /// Behind the last key.
-    End,
-    /// No value that this walk sees.
-    Nothing,
-    Live(ScanItem),
-}
-
-/// A walk over the keys of one database.
-pub(super) struct Walk {
-    merge: MergeIter<ScanSource>,
-    s: Seq,
-    head: [u8; HEAD_BYTES],
-    prefix: Vec<u8>,
-    keys_only: bool,
-}
-
 /// A scan in progress: one sequence and one superversion for its life (G2).
 pub struct Scan {
-    engine: Engine,
-    walk: Walk,
+    iter: Iter,
+    /// The first key is still to be sought from here.
+    start: Option<Vec<u8>>,
+    keys_only: bool,
     failed: bool,
-    _pin: Pin,
+}
+
+impl Scan {
+    fn step(&mut self) -> Result<Option<ScanItem>, EngineError> {
+        match self.start.take() {
+            Some(start) => self.iter.seek(&start)?,
+            None => self.iter.next()?,
+        }
+        let iter = &self.iter;
+        Ok(iter.valid().then(|| ScanItem {
+            key: iter.key().to_vec(),
+            meta: iter.meta(),
+            value: if self.keys_only { Vec::new() } else { iter.value().to_vec() },
+        }))
+    }
 }
 
 impl Iterator for Scan {
@@ -101,83 +65,45 @@ impl Iterator for Scan {
         if self.failed {
             return None;
         }
-        let engine = self.engine.clone();
-        let graves = |hash: u64, key: &[u8], s: Seq| engine.newest_grave(hash, key, s);
-        let item = self.walk.next(&engine, &graves).transpose();
+        let item = self.step().transpose();
         self.failed = matches!(item, Some(Err(_)));
         item
     }
 }
 
-impl Walk {
-    /// A walk from the start of `range`.
-    pub(super) fn open(view: &View, range: &ScanRange) -> Result<Self, EngineError> {
-        let mut sources: Vec<ScanSource> = Vec::new();
-        for run in view.runs() {
-            sources.push(Box::new(RunSource::new(run)));
-        }
-        tree::add_sources(&view.superversion.version, &mut sources);
-        let (head, prefix) = (namespace::head(view.namespace), range.prefix.clone());
-        let merge = MergeIter::new(sources);
-        let mut walk = Self { merge, s: view.s, head, prefix, keys_only: range.keys_only };
-        let start = range.from.as_slice().max(range.prefix.as_slice());
-        let mut seek = [head.as_slice(), start].concat();
-        if range.after && start == range.from {
-            seek.push(0);
-        }
-        walk.seek(&seek)?;
-        Ok(walk)
+/// D(k, s) for who holds all latches, asked by hash and engine key.
+pub(super) struct LatchedGraves<'a, F>(&'a Engine, F);
+
+impl<'a, F: Fn(u64, &[u8], Seq) -> Option<Seq>> LatchedGraves<'a, F> {
+    pub(super) fn new(engine: &'a Engine, newest_at: F) -> Self {
+        Self(engine, newest_at)
+    }
+}
+
+impl<F: Fn(u64, &[u8], Seq) -> Option<Seq>> Graves for LatchedGraves<'_, F> {
+    fn is_empty(&self) -> bool {
+        false
     }
 
-    /// Goes to the first version at or behind an engine key.
-    pub(super) fn seek(&mut self, engine_key: &[u8]) -> Result<(), EngineError> {
-        Ok(self.merge.seek(engine_key)?)
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        let (_, user) = namespace::split(key)?;
+        (self.1)(self.0.hash(user), key, s)
+    }
+}
+
+impl ScanRange {
+    /// The least key wanted.
+    fn start(&self) -> Vec<u8> {
+        let mut start = self.from.clone();
+        if self.after {
+            start.push(0);
+        }
+        start
     }
 
-    /// The next live key: newest version at or below s, unless a grave covers it.
-    pub(super) fn next(
-        &mut self,
-        engine: &Engine,
-        graves: GraveLookup<'_>,
-    ) -> Result<Option<ScanItem>, EngineError> {
-        loop {
-            match self.step(engine, graves)? {
-                Step::Live(item) => return Ok(Some(item)),
-                Step::Nothing => {}
-                Step::End => return Ok(None),
-            }
-        }
-    }
-
-    /// Looks at one version, and behind the key when it is the one that counts.
-    pub(super) fn step(
-        &mut self,
-        engine: &Engine,
-        graves: GraveLookup<'_>,
-    ) -> Result<Step, EngineError> {
-        if !self.merge.valid() {
-            return Ok(Step::End);
-        }
-        let key = self.merge.key();
-        let in_range = key.strip_prefix(&self.head).is_some_and(|k| k.starts_with(&self.prefix));
-        if !in_range {
-            return Ok(Step::End);
-        }
-        if self.merge.seq() > self.s {
-            self.merge.next()?;
-            return Ok(Step::Nothing);
-        }
-        let user = &key[HEAD_BYTES..];
-        let dead = self.merge.meta().is_tombstone()
-            || graves(engine.hash(user), key, self.s) > Some(self.merge.seq());
-        let step = if dead {
-            Step::Nothing
-        } else {
-            let value = if self.keys_only { Vec::new() } else { self.merge.value().to_vec() };
-            Step::Live(ScanItem { key: user.to_vec(), meta: self.merge.meta(), value })
-        };
-        self.merge.next_key()?;
-        Ok(step)
+    fn options(&self) -> IterOptions {
+        let (db, prefix, keys_only) = (self.db, self.prefix.clone(), self.keys_only);
+        IterOptions { db, prefix, keys_only, ..IterOptions::default() }
     }
 }
 
@@ -186,50 +112,30 @@ impl Engine {
     /// table holds. Blocks on I/O: never call it on a worker thread. The view is taken at the call.
     /// No latch may be held by the caller (under `Latched::All` there is [`super::Tx::scan`]).
     pub fn scan(&self, range: &ScanRange) -> Result<Scan, EngineError> {
-        let (view, pin) = self.view(range.db);
-        let walk = Walk::open(&view, range)?;
-        Ok(Scan { engine: self.clone(), walk, failed: false, _pin: pin })
-    }
-
-    /// The newest state of a database, and what keeps the graves it needs.
-    pub(super) fn view(&self, db: usize) -> (View, Pin) {
-        let inner = self.inner();
-        let _guards = inner.barrier();
-        let commit = inner.commit.lock();
-        // Superversion and pin in one step: between the two a sweep could forget graves whose
-        // dead lie in this superversion only (F3).
-        let change = inner.superversion_change.lock();
-        let superversion = inner.superversion.load_full();
-        let s = commit.next_seq - 1;
-        let pin = inner.pins.add(s, superversion.number);
-        drop(change);
-        let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(db));
-        (View { superversion, active_mark: commit.mark(), s, namespace }, pin)
-    }
-
-    /// The same for a transaction that holds all latches, which stand for the pin.
-    pub(super) fn view_latched(&self, db: usize) -> View {
-        let inner = self.inner();
-        let commit = inner.commit.lock();
-        let (active_mark, s) = (commit.mark(), commit.next_seq - 1);
-        drop(commit);
-        let superversion = inner.superversion.load_full();
-        let namespace = inner.namespaces.id_of(inner.namespaces.slot_of(db));
-        View { superversion, active_mark, s, namespace }
+        let iter = self.iter(&range.options());
+        let keys_only = range.keys_only;
+        Ok(Scan { iter, start: Some(range.start()), keys_only, failed: false })
     }
 
     /// A scan for a transaction that holds all latches, until `visit` answers false.
     pub(super) fn scan_latched(
         &self,
         range: &ScanRange,
-        graves: GraveLookup<'_>,
+        graves: &dyn Graves,
         visit: &mut dyn FnMut(ScanItem) -> bool,
     ) -> Result<(), EngineError> {
-        let mut walk = Walk::open(&self.view_latched(range.db), range)?;
-        while let Some(item) = walk.next(self, graves)? {
-            if !visit(item) {
+        let (view, head) = self.view_latched(range.db);
+        let mut iter_options = range.options();
+        iter_options.lower = range.start();
+        let mut walk = view.walk(iter_options.bounds(&head)).keys_only(range.keys_only);
+        walk.seek(&head, graves)?;
+        while walk.valid() {
+            let key = walk.key()[HEAD_BYTES..].to_vec();
+            let value = if range.keys_only { Vec::new() } else { walk.value().to_vec() };
+            if !visit(ScanItem { key, meta: walk.meta(), value }) {
                 break;
             }
+            walk.next(graves)?;
         }
         Ok(())
     }

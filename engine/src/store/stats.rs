@@ -48,6 +48,14 @@ pub struct Stats {
     pub cold_found: u64,
     /// Pinned sequences.
     pub pins: u64,
+    /// Open snapshots.
+    pub snapshots: u64,
+    /// Age of the oldest one; 0 without any.
+    pub oldest_snapshot_age_ms: u64,
+    /// Snapshots refused because too many were open, since the start.
+    pub snapshots_refused: u64,
+    /// Snapshots that ended by themselves, since the start.
+    pub snapshots_ended: u64,
     /// Age of the oldest logged byte that is not synced.
     pub oldest_unsynced_age_ms: u64,
     /// Largest such age since the start.
@@ -80,6 +88,10 @@ impl Engine {
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),
             pins: inner.pins.len() as u64,
+            snapshots: inner.snapshots.len() as u64,
+            oldest_snapshot_age_ms: self.snapshots().first().map_or(0, |oldest| oldest.age_ms),
+            snapshots_refused: inner.snapshots.refused.load(Ordering::Relaxed),
+            snapshots_ended: inner.snapshots.ended.load(Ordering::Relaxed),
             background_error: inner.background.last_error(),
             ..Stats::default()
         };

@@ -7,11 +7,12 @@
 use super::cold;
 use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
-use super::scan::{GraveLookup, ScanItem, ScanRange};
+use super::scan::{LatchedGraves, ScanItem, ScanRange};
 use super::shard::{Count, SHARDS, ShardState, Unresolved, shard_of};
 use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot};
 use crate::memtable::{self, Memtable, Room};
+use crate::tree::Graves;
 use parking_lot::MutexGuard;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -543,18 +544,19 @@ impl<'e> Tx<'e> {
         random: &mut dyn FnMut() -> u64,
     ) -> Result<Option<Vec<u8>>, EngineError> {
         self.with_graves(|engine, graves| {
-            engine.draw_key(&engine.view_latched(db), graves, now_ms, random)
+            let (view, head) = engine.view_latched(db);
+            engine.draw_key(&view, &head, graves, now_ms, random)
         })
     }
 
     /// Runs something that reads the whole of a database, with what is staged committed.
-    fn with_graves<R>(&mut self, run: impl FnOnce(&Engine, GraveLookup<'_>) -> R) -> R {
+    fn with_graves<R>(&mut self, run: impl FnOnce(&Engine, &dyn Graves) -> R) -> R {
         assert!(self.all, "a walk over a database needs all latches");
         self.commit_staged(false);
         let Guards::Many(guards) = &self.guards else { unreachable!("all latches are held") };
         let graves =
             |hash: u64, key: &[u8], s: Seq| guards[shard_of(hash)].1.graves.newest_at(hash, key, s);
-        run(self.engine, &graves)
+        run(self.engine, &LatchedGraves::new(self.engine, graves))
     }
 
     /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.

@@ -139,6 +139,11 @@ impl Layout {
         Ok(Self { entries_end, restarts })
     }
 
+    /// End of the entries.
+    pub(super) fn entries_end(self) -> usize {
+        self.entries_end
+    }
+
     fn restart(self, data: &[u8], i: usize) -> Result<usize, Malformed> {
         let at = get_u32(data, self.entries_end + 4 * i).ok_or(Malformed)? as usize;
         if at < self.entries_end { Ok(at) } else { Err(Malformed) }
@@ -150,6 +155,8 @@ impl Layout {
 pub(super) struct EntryHead {
     pub(super) seq: Seq,
     pub(super) meta: Meta,
+    /// Start of the entry.
+    pub(super) at: usize,
     shared: usize,
     rest: usize,
     /// Start of the value.
@@ -193,7 +200,7 @@ pub(super) fn entry_at(
     if end > layout.entries_end {
         return Err(Malformed);
     }
-    Ok(Some(EntryHead { seq: tag >> 8, meta, shared, rest: next, value, end }))
+    Ok(Some(EntryHead { seq: tag >> 8, meta, at, shared, rest: next, value, end }))
 }
 
 /// Turns `key`, which holds the key of the entry before, into the key of `head`.
@@ -253,6 +260,64 @@ pub(super) fn seek(
         at = head.end;
     }
     Ok(None)
+}
+
+/// Entries of a block between a restart and a later entry, kept to be given out backwards: the key
+/// of an entry is known only from those before it, so a walk back decodes a restart interval once.
+#[derive(Debug, Default)]
+pub(super) struct BackStack {
+    heads: Vec<(EntryHead, usize)>,
+    /// Whole keys, one after the other; a head knows where its own starts.
+    keys: Vec<u8>,
+}
+
+impl BackStack {
+    /// Forgets what is left.
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        self.heads.clear();
+        self.keys.clear();
+    }
+
+    /// Takes the entries from the last restart before offset `end` up to `end`, which must be the start
+    /// of an entry or the end of the entries, and above 0.
+    pub(super) fn fill(
+        &mut self,
+        data: &[u8],
+        layout: Layout,
+        end: usize,
+    ) -> Result<(), Malformed> {
+        self.clear();
+        let (mut low, mut high) = (0, layout.restarts);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if layout.restart(data, middle)? < end {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let mut at = layout.restart(data, low)?;
+        let mut key = Vec::new();
+        while at < end {
+            let head = entry_at(data, layout, at)?.ok_or(Malformed)?;
+            extend_key(data, &head, &mut key)?;
+            self.heads.push((head, self.keys.len()));
+            self.keys.extend_from_slice(&key);
+            at = head.end;
+        }
+        if at == end { Ok(()) } else { Err(Malformed) }
+    }
+
+    /// The last entry that was not given out yet; its key replaces `key`.
+    #[inline]
+    pub(super) fn pop(&mut self, key: &mut Vec<u8>) -> Option<EntryHead> {
+        let (head, start) = self.heads.pop()?;
+        key.clear();
+        key.extend_from_slice(&self.keys[start..]);
+        self.keys.truncate(start);
+        Some(head)
+    }
 }
 
 /// A data block in memory, decompressed and checked.
@@ -394,6 +459,39 @@ mod tests {
         }
         assert!(entry_at(&data, layout, at).unwrap().is_none());
         assert!(seek(&data, layout, b"z", 1, &mut Vec::new()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_walk_back_gives_the_entries_in_the_other_order() {
+        let mut builder = BlockBuilder::default();
+        let mut last = Vec::new();
+        for i in 0..100u32 {
+            let key = format!("key{:05}", i / 3).into_bytes();
+            let shared = shared_prefix(&last, &key);
+            builder.add(&key, shared, u64::from(1000 - i), Meta::default(), b"v");
+            last = key;
+        }
+        let data = builder.finish().to_vec();
+        let layout = Layout::parse(&data).unwrap();
+        let (mut at, mut key, mut forward) = (0, Vec::new(), Vec::new());
+        while let Some(head) = entry_at(&data, layout, at).unwrap() {
+            extend_key(&data, &head, &mut key).unwrap();
+            forward.push((key.clone(), head.seq));
+            at = head.end;
+        }
+        let mut stack = BackStack::default();
+        let mut backward = Vec::new();
+        while at > 0 {
+            stack.fill(&data, layout, at).unwrap();
+            while let Some(head) = stack.pop(&mut key) {
+                backward.push((key.clone(), head.seq));
+                assert!(head.at < at);
+                at = head.at;
+            }
+        }
+        backward.reverse();
+        assert_eq!(backward, forward);
+        assert!(stack.fill(&data, layout, 7).is_err(), "no entry starts there");
     }
 
     #[test]

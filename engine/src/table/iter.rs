@@ -1,12 +1,12 @@
-//! Walking a table forward.
+//! Walking a table, forward and back.
 
 use super::aligned::{AlignedBuf, align_down};
-use super::block::{Block, EntryHead, Layout, entry_at, extend_key, seek};
+use super::block::{BackStack, Block, EntryHead, Layout, entry_at, extend_key, seek};
 use super::error::TableResult;
 use super::format::{FRAME_LZ4, FRAME_RAW, corrupt, decompress, open_frame};
 use super::reader::Table;
 use crate::key::{Meta, Seq};
-use crate::tree::Source;
+use crate::tree::{BackSource, Source};
 use sexton_persistence::device::UNBUFFERED_ALIGNMENT;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,14 +14,24 @@ use std::sync::Arc;
 /// How an iterator reads its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadMode {
-    /// Through the block cache, a block at a time: user scans.
+    /// User scans. The first blocks after a seek go through the block cache; a walk that goes on
+    /// reads ahead in growing pieces, through the page cache, and leaves the block cache as it is.
     Cached,
-    /// In large pieces beside the cache: compactions.
+    /// In large pieces beside the block cache and past the page cache: compactions.
     Sequential,
 }
 
 /// Bytes read at once in sequential mode.
 const READ_AHEAD_BYTES: usize = 512 << 10;
+
+/// Blocks walked one after the other from which a scan counts as a long one.
+const LONG_SCAN_BLOCKS: u32 = 4;
+
+/// First piece that a long scan reads ahead; each one is twice the one before.
+const SCAN_AHEAD_BYTES_MIN: usize = 32 << 10;
+
+/// Largest piece that a long scan reads ahead.
+const SCAN_AHEAD_BYTES_MAX: usize = 256 << 10;
 
 /// Where the bytes of the current block are.
 #[derive(Debug)]
@@ -34,18 +44,31 @@ enum Current {
     None,
 }
 
-/// A forward iterator over the versions of a table, in the tree's order.
+/// Which way a walk comes to a block, and so which blocks are read with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Back,
+}
+
+/// An iterator over the versions of a table, in the tree's order or against it.
 #[derive(Debug)]
 pub struct TableIter {
     table: Arc<Table>,
     mode: ReadMode,
     current: Current,
     layout: Layout,
-    /// Number of the block after the current one.
-    next_block: usize,
+    /// Number of the current block.
+    block: usize,
+    /// Blocks walked one after the other since the last seek.
+    walked_blocks: u32,
+    /// Size of the next piece that a long scan reads.
+    scan_ahead_bytes: usize,
     head: EntryHead,
     valid: bool,
     key: Vec<u8>,
+    /// Entries right before the current one, when the walk goes back.
+    back: BackStack,
     /// A frame read in cached mode.
     frame: Vec<u8>,
     /// Frames of consecutive blocks, from file offset `ahead_at` on.
@@ -61,10 +84,13 @@ impl TableIter {
             mode,
             current: Current::None,
             layout: Layout::default(),
-            next_block: 0,
+            block: 0,
+            walked_blocks: 0,
+            scan_ahead_bytes: SCAN_AHEAD_BYTES_MIN,
             head: EntryHead::default(),
             valid: false,
             key: Vec::new(),
+            back: BackStack::default(),
             frame: Vec::new(),
             ahead: AlignedBuf::default(),
             ahead_at: 0,
@@ -78,6 +104,17 @@ impl TableIter {
         self.valid = false;
         self.current = Current::None;
         self.ahead.resize(0);
+    }
+
+    /// Goes to the first version, as the continuation of a walk through the table before.
+    pub(crate) fn enter_front(&mut self) -> TableResult<()> {
+        self.enter_block(0, Way::Forward)
+    }
+
+    /// Goes to the last version, as the continuation of a walk back through the table behind.
+    pub(crate) fn enter_back(&mut self) -> TableResult<()> {
+        let last = self.table.index().len() - 1;
+        self.enter_block(last, Way::Back)
     }
 
     /// The table walked.
@@ -96,38 +133,36 @@ impl TableIter {
         }
     }
 
-    fn load(&mut self, i: usize) -> TableResult<()> {
+    fn load(&mut self, i: usize, way: Way) -> TableResult<()> {
         self.current = Current::None;
-        self.next_block = i + 1;
-        if self.mode == ReadMode::Cached {
-            let block = self.table.block(i, &mut self.frame)?;
-            self.layout = block.layout();
-            self.current = Current::Shared(block);
-            return Ok(());
+        self.back.clear();
+        self.block = i;
+        if self.mode == ReadMode::Sequential {
+            return self.load_ahead(i, way, READ_AHEAD_BYTES);
         }
+        let block = if self.walked_blocks < LONG_SCAN_BLOCKS {
+            Some(self.table.block(i, &mut self.frame)?)
+        } else {
+            self.table.cached_block(i)
+        };
+        match block {
+            Some(block) => {
+                self.layout = block.layout();
+                self.current = Current::Shared(block);
+                Ok(())
+            }
+            None => self.load_ahead(i, way, self.scan_ahead_bytes),
+        }
+    }
+
+    fn load_ahead(&mut self, i: usize, way: Way, bytes: usize) -> TableResult<()> {
         let table = &self.table;
         let (offset, len) = table.index().frame(i).ok_or_else(|| table.malformed(i))?;
         let held = self.ahead_at..self.ahead_at + self.ahead.len() as u64;
         if !held.contains(&offset) || offset + len as u64 > held.end {
-            // As many whole frames as fit, at least the one asked for.
-            let mut end = offset + len as u64;
-            let mut next = i + 1;
-            while let Some((next_at, next_len)) = table.index().frame(next)
-                && next_at + next_len as u64 - offset <= READ_AHEAD_BYTES as u64
-            {
-                end = next_at + next_len as u64;
-                next += 1;
-            }
-            // Whole pages around the frames, as far as the file goes.
-            let from = align_down(offset);
-            let to = end.next_multiple_of(UNBUFFERED_ALIGNMENT as u64).min(table.file_bytes());
-            self.ahead.resize((to - from) as usize);
-            self.ahead_at = from;
-            if let Err(error) = table.file().read_exact_at(self.ahead.bytes_mut(), from) {
-                self.ahead.resize(0);
-                return Err(error.into());
-            }
+            self.read_ahead(i, way, bytes)?;
         }
+        let table = &self.table;
         let start = (offset - self.ahead_at) as usize;
         let path = table.file().path();
         let (payload, frame_type) =
@@ -141,6 +176,42 @@ impl TableIter {
             other => return Err(corrupt(path, offset, "frame type", 1, other.into())),
         }
         self.layout = Layout::parse(self.data()).map_err(|_| self.table.malformed(i))?;
+        Ok(())
+    }
+
+    /// Fills the read-ahead buffer with block `i` and those that the walk comes to next: as many whole
+    /// frames as fit into `bytes`, at least the one asked for.
+    fn read_ahead(&mut self, i: usize, way: Way, bytes: usize) -> TableResult<()> {
+        let table = &self.table;
+        let (offset, len) = table.index().frame(i).ok_or_else(|| table.malformed(i))?;
+        let (mut from, mut to) = (offset, offset + len as u64);
+        let mut more = i;
+        loop {
+            let neighbour = match way {
+                Way::Forward => more.checked_add(1),
+                Way::Back => more.checked_sub(1),
+            };
+            let Some(frame) = neighbour.and_then(|n| table.index().frame(n)) else { break };
+            let (next_from, next_to) = (from.min(frame.0), to.max(frame.0 + frame.1 as u64));
+            if next_to - next_from > bytes as u64 {
+                break;
+            }
+            (from, to) = (next_from, next_to);
+            more = neighbour.unwrap_or(more);
+        }
+        if self.mode == ReadMode::Sequential {
+            // Whole pages around the frames, as far as the file goes: past the page cache.
+            from = align_down(from);
+            to = to.next_multiple_of(UNBUFFERED_ALIGNMENT as u64).min(table.file_bytes());
+        } else {
+            self.scan_ahead_bytes = (2 * self.scan_ahead_bytes).min(SCAN_AHEAD_BYTES_MAX);
+        }
+        self.ahead.resize((to - from) as usize);
+        self.ahead_at = from;
+        if let Err(error) = table.file().read_exact_at(self.ahead.bytes_mut(), from) {
+            self.ahead.resize(0);
+            return Err(error.into());
+        }
         Ok(())
     }
 
@@ -161,25 +232,85 @@ impl TableIter {
                 self.head = head;
                 Ok(())
             }
-            Ok(None) => self.first_of_next_block(),
-            Err(_) => {
-                self.valid = false;
-                Err(self.table.malformed(self.next_block.saturating_sub(1)))
+            Ok(None) => self.enter_block(self.block + 1, Way::Forward),
+            Err(_) => self.spoiled(),
+        }
+    }
+
+    /// Steps to the entry that ends at `end` of the current block, or to a block before.
+    #[inline]
+    fn retreat(&mut self, end: usize) -> TableResult<()> {
+        let mut key = std::mem::take(&mut self.key);
+        let mut popped = self.back.pop(&mut key);
+        if popped.is_none() && end > 0 {
+            let mut back = std::mem::take(&mut self.back);
+            let filled = back.fill(self.data(), self.layout, end);
+            self.back = back;
+            if filled.is_ok() {
+                popped = self.back.pop(&mut key);
             }
+        }
+        self.key = key;
+        match popped {
+            Some(head) => {
+                self.head = head;
+                Ok(())
+            }
+            None if end == 0 => match self.block.checked_sub(1) {
+                Some(before) => self.enter_block(before, Way::Back),
+                None => {
+                    self.valid = false;
+                    Ok(())
+                }
+            },
+            None => self.spoiled(),
         }
     }
 
     #[cold]
-    fn first_of_next_block(&mut self) -> TableResult<()> {
+    fn spoiled(&mut self) -> TableResult<()> {
         self.valid = false;
-        if self.next_block >= self.table.index().len() {
+        Err(self.table.malformed(self.block))
+    }
+
+    /// Walks on into block `i`, if there is one, from its front or its back.
+    #[cold]
+    fn enter_block(&mut self, i: usize, way: Way) -> TableResult<()> {
+        self.valid = false;
+        if i >= self.table.index().len() {
             self.current = Current::None;
             return Ok(());
         }
-        self.load(self.next_block)?;
+        self.walked_blocks = self.walked_blocks.saturating_add(1);
+        self.load(i, way)?;
         self.valid = true;
         self.key.clear();
-        self.advance(0)
+        match way {
+            Way::Forward => self.advance(0),
+            Way::Back => self.retreat(self.layout.entries_end()),
+        }
+    }
+
+    /// Starts a new walk with the block that `key` belongs into; false when it lies behind all.
+    fn start(&mut self, key: &[u8], way: Way) -> TableResult<bool> {
+        self.valid = false;
+        self.walked_blocks = 0;
+        self.scan_ahead_bytes = SCAN_AHEAD_BYTES_MIN;
+        let i = self.table.index().find(key);
+        if i >= self.table.index().len() {
+            self.current = Current::None;
+            return Ok(false);
+        }
+        self.load(i, way)?;
+        Ok(true)
+    }
+
+    /// The first entry of the current block at or above `key`.
+    fn seek_in_block(&mut self, key: &[u8]) -> TableResult<Option<EntryHead>> {
+        let mut found = std::mem::take(&mut self.key);
+        let step = seek(self.data(), self.layout, key, Seq::MAX, &mut found);
+        self.key = found;
+        step.map_err(|_| self.table.malformed(self.block))
     }
 }
 
@@ -214,28 +345,47 @@ impl Source for TableIter {
         if !self.valid {
             return Ok(());
         }
+        self.back.clear();
         self.advance(self.head.end)
     }
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
-        self.valid = false;
-        let i = self.table.index().find(key);
-        if i >= self.table.index().len() {
-            self.current = Current::None;
+        if !self.start(key, Way::Forward)? {
             return Ok(());
         }
-        self.load(i)?;
-        let mut found = std::mem::take(&mut self.key);
-        let step = seek(self.data(), self.layout, key, Seq::MAX, &mut found);
-        self.key = found;
-        match step {
-            Ok(Some(head)) => {
+        match self.seek_in_block(key)? {
+            Some(head) => {
                 self.head = head;
                 self.valid = true;
                 Ok(())
             }
-            Ok(None) => self.first_of_next_block(),
-            Err(_) => Err(self.table.malformed(i)),
+            None => self.enter_block(self.block + 1, Way::Forward),
         }
+    }
+}
+
+impl BackSource for TableIter {
+    #[inline]
+    fn prev(&mut self) -> TableResult<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.retreat(self.head.at)
+    }
+
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+        let end = match key {
+            Some(key) if self.start(key, Way::Back)? => {
+                let head = self.seek_in_block(key)?;
+                head.map_or(self.layout.entries_end(), |head| head.at)
+            }
+            _ => {
+                self.walked_blocks = 0;
+                self.scan_ahead_bytes = SCAN_AHEAD_BYTES_MIN;
+                return self.enter_back();
+            }
+        };
+        self.valid = true;
+        self.retreat(end)
     }
 }

@@ -291,6 +291,12 @@ impl Table {
         Ok(block)
     }
 
+    /// Block `i` if the cache has it. Does not count as a use: for scans.
+    pub(super) fn cached_block(&self, i: usize) -> Option<Arc<Block>> {
+        let offset = self.index.frame(i)?.0;
+        self.cache.as_ref()?.peek(self.meta.number, offset)
+    }
+
     fn read_block(&self, i: usize, frame: &mut Vec<u8>) -> TableResult<Arc<Block>> {
         let (offset, len) = self.index.frame(i).ok_or_else(|| self.malformed(i))?;
         frame.resize(len, 0);

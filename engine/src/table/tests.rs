@@ -3,7 +3,7 @@
 use super::test_storage::MemFile;
 use super::*;
 use crate::key::{Meta, Seq};
-use crate::tree::Source;
+use crate::tree::{BackSource, Source};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -289,4 +289,80 @@ fn malformed_frames_with_good_checksums_do_no_harm() {
         }
     }
     assert!(refused > 1_000, "{refused}");
+}
+
+#[test]
+fn a_walk_in_both_directions_stands_where_the_list_does() {
+    let want = entries(700);
+    let mut state = 99u64;
+    let mut random = |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(77);
+        (state >> 33) as usize % n
+    };
+    for options in all_options() {
+        let (bytes, _) = write(&want, options);
+        let table = open(bytes, Some(Arc::new(BlockCache::new(1 << 20)))).unwrap();
+        for mode in [ReadMode::Sequential, ReadMode::Cached] {
+            let mut iter = table.iter(mode);
+            for _ in 0..60 {
+                let key = format!("key:{:06}", random(1410)).into_bytes();
+                let key = [&b"R\0\0\0\0\0\0\0\x05"[..], &key].concat();
+                let lower = want.partition_point(|e| e.0 < key);
+                let mut at = match random(4) {
+                    0 => {
+                        iter.seek(&key).unwrap();
+                        Some(lower)
+                    }
+                    1 => {
+                        iter.seek_back(None).unwrap();
+                        want.len().checked_sub(1)
+                    }
+                    _ => {
+                        iter.seek_back(Some(&key)).unwrap();
+                        lower.checked_sub(1)
+                    }
+                };
+                let forward = random(100);
+                for _ in 0..random(400) {
+                    let Some(e) = at.and_then(|at| want.get(at)) else {
+                        assert!(!iter.valid());
+                        break;
+                    };
+                    let got = (iter.key(), iter.seq(), iter.meta(), iter.value());
+                    assert_eq!(got, (&e.0[..], e.1, e.2, &e.3[..]));
+                    if random(100) < forward {
+                        iter.next().unwrap();
+                        at = at.map(|at| at + 1);
+                    } else {
+                        iter.prev().unwrap();
+                        at = at.and_then(|at| at.checked_sub(1));
+                    }
+                }
+            }
+            iter.seek_back(None).unwrap();
+            let mut back = Vec::new();
+            while iter.valid() {
+                back.push((iter.key().to_vec(), iter.seq()));
+                iter.prev().unwrap();
+            }
+            assert!(back.iter().rev().map(|e| (&e.0, e.1)).eq(want.iter().map(|e| (&e.0, e.1))));
+        }
+    }
+}
+
+#[test]
+fn a_long_scan_leaves_the_block_cache_as_it_is() {
+    let (bytes, _) = write(&entries(3_000), all_options()[4]);
+    let cache = Arc::new(BlockCache::new(64 << 20));
+    let table = open(bytes, Some(Arc::clone(&cache))).unwrap();
+    let all = read_all(&table, ReadMode::Cached).unwrap();
+    assert!(cache.bytes() > 0, "the first blocks after a seek are kept");
+    assert!(cache.bytes() < 40 << 10, "{} bytes after {} versions", cache.bytes(), all.len());
+    let mut iter = table.iter(ReadMode::Cached);
+    let before = cache.bytes();
+    iter.seek_back(None).unwrap();
+    while iter.valid() {
+        iter.prev().unwrap();
+    }
+    assert!(cache.bytes() < before + (40 << 10), "a walk back keeps its first blocks only, too");
 }

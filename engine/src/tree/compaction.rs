@@ -119,6 +119,7 @@ fn merge(
 ) -> TableResult<()> {
     let Some((min, max)) = job.key_range() else { return Ok(()) };
     let common = min.iter().zip(max).take_while(|(a, b)| a == b).count();
+    let common = &min[..common];
     let mut sources = Vec::new();
     for (level, tables) in &job.inputs {
         if *level == 0 {

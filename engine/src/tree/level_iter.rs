@@ -1,15 +1,11 @@
 //! Walking a level: tables that follow each other without overlap.
 
-use super::source::Source;
-use super::version::Version;
+use super::source::{BackSource, Source};
 use crate::key::{Meta, Seq};
 use crate::table::{ReadMode, Table, TableIter, TableResult};
 use std::sync::Arc;
 
-/// A source of a user's scan: a level, a table of level 0, or a sorted memtable.
-pub type ScanSource = Box<dyn Source + Send>;
-
-/// A forward iterator over tables in key order, opened one after the other.
+/// An iterator over tables in key order, opened one after the other.
 #[derive(Debug)]
 pub struct LevelIter {
     tables: Arc<[Arc<Table>]>,
@@ -25,25 +21,30 @@ impl LevelIter {
         Self { tables, at: 0, iter: None, mode }
     }
 
-    fn start(&mut self, at: usize, key: &[u8]) -> TableResult<()> {
+    /// The iterator over table `at`, not positioned; `None`, and not valid, when there is no such table.
+    fn open(&mut self, at: usize) -> Option<&mut TableIter> {
         self.at = at;
         let Some(table) = self.tables.get(at) else {
             self.iter = None;
-            return Ok(());
+            return None;
         };
-        let iter = match &mut self.iter {
-            Some(iter) => {
-                iter.reset(Arc::clone(table));
-                iter
-            }
-            None => self.iter.insert(table.iter(self.mode)),
-        };
-        iter.seek(key)
+        match &mut self.iter {
+            Some(iter) => iter.reset(Arc::clone(table)),
+            empty => *empty = Some(table.iter(self.mode)),
+        }
+        self.iter.as_mut()
     }
 
     #[cold]
     fn next_table(&mut self) -> TableResult<()> {
-        self.start(self.at + 1, b"")
+        let next = self.at + 1;
+        self.open(next).map_or(Ok(()), TableIter::enter_front)
+    }
+
+    #[cold]
+    fn table_before(&mut self) -> TableResult<()> {
+        let before = self.at.checked_sub(1).unwrap_or(self.tables.len());
+        self.open(before).map_or(Ok(()), TableIter::enter_back)
     }
 }
 
@@ -82,16 +83,24 @@ impl Source for LevelIter {
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         let at = self.tables.partition_point(|table| *table.properties().max_key < *key);
-        self.start(at, key)
+        self.open(at).map_or(Ok(()), |iter| iter.seek(key))
     }
 }
 
-/// Adds one source for each table of level 0 and one for each deeper level, newest first.
-pub fn add_sources(version: &Version, sources: &mut Vec<ScanSource>) {
-    for table in version.level(0) {
-        sources.push(Box::new(table.iter(ReadMode::Cached)));
+impl BackSource for LevelIter {
+    #[inline]
+    fn prev(&mut self) -> TableResult<()> {
+        let Some(iter) = self.iter.as_mut().filter(|iter| iter.valid()) else { return Ok(()) };
+        iter.prev()?;
+        if iter.valid() { Ok(()) } else { self.table_before() }
     }
-    for tables in version.deeper_levels().filter(|tables| !tables.is_empty()) {
-        sources.push(Box::new(LevelIter::new(Arc::clone(tables), ReadMode::Cached)));
+
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+        // The last table that has a key below.
+        let below = key.map_or(self.tables.len(), |key| {
+            self.tables.partition_point(|table| *table.properties().min_key < *key)
+        });
+        let at = below.checked_sub(1).unwrap_or(self.tables.len());
+        self.open(at).map_or(Ok(()), |iter| iter.seek_back(key))
     }
 }

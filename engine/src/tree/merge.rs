@@ -1,27 +1,33 @@
 //! Merging sorted sources with a tree of losers.
 
-use super::source::Source;
+use super::source::{BackSource, Source};
 use crate::key::{Meta, Seq};
 use crate::table::TableResult;
 use std::cmp::Ordering;
 
-/// What is compared first: eight bytes of the key behind the common prefix. Exhausted sources
-/// come last.
+/// What is compared first: eight bytes of the key behind the common prefix, complemented when the merge
+/// goes back. Exhausted sources come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
     exhausted: bool,
     bytes: u64,
 }
 
-/// Merges any number of sources into the tree's order. Of equal (key, sequence) pairs the
+/// Merges any number of sources into the tree's order, or against it. Of equal (key, sequence) pairs the
 /// source that was given first comes first.
+///
+/// `seek` makes it a merge forward, `seek_back` one that goes back; `next` and `prev` are for the
+/// one or the other.
 #[derive(Debug)]
 pub struct MergeIter<S> {
     sources: Vec<S>,
     heads: Vec<Head>,
     /// `losers[0]` is the winner; `losers[i]` the loser of the match at inner node `i`.
     losers: Vec<u32>,
-    common_prefix: usize,
+    /// What all keys start with. With `clipped` a source that has left it counts as exhausted.
+    common_prefix: Vec<u8>,
+    clipped: bool,
+    goes_back: bool,
     last_key: Vec<u8>,
 }
 
@@ -29,16 +35,25 @@ impl<S: Source> MergeIter<S> {
     /// A merge of `sources`, not positioned yet: call `seek`.
     #[must_use]
     pub fn new(sources: Vec<S>) -> Self {
-        Self::with_common_prefix(sources, 0)
+        Self::with_common_prefix(sources, b"")
     }
 
-    /// The same, when every key of every source starts with the same `common_prefix` bytes, which
-    /// need not be compared.
+    /// The same, when every key of every source starts with `common_prefix`, which need not be
+    /// compared.
     #[must_use]
-    pub fn with_common_prefix(sources: Vec<S>, common_prefix: usize) -> Self {
+    pub fn with_common_prefix(sources: Vec<S>, common_prefix: &[u8]) -> Self {
         let heads = vec![Head { exhausted: true, bytes: 0 }; sources.len()];
         let losers = vec![0; sources.len()];
-        Self { sources, heads, losers, common_prefix, last_key: Vec::new() }
+        let common_prefix = common_prefix.to_vec();
+        let (clipped, goes_back, last_key) = (false, false, Vec::new());
+        Self { sources, heads, losers, common_prefix, clipped, goes_back, last_key }
+    }
+
+    /// A merge of those keys of `sources` that start with `prefix`. It may be sought from inside the
+    /// prefix only, and ends where the prefix does.
+    #[must_use]
+    pub fn within_prefix(sources: Vec<S>, prefix: &[u8]) -> Self {
+        Self { clipped: !prefix.is_empty(), ..Self::with_common_prefix(sources, prefix) }
     }
 
     #[inline]
@@ -47,7 +62,11 @@ impl<S: Source> MergeIter<S> {
         if !source.valid() {
             return Head { exhausted: true, bytes: 0 };
         }
-        let rest = source.key().get(self.common_prefix..).unwrap_or_default();
+        let key = source.key();
+        if self.clipped && !key.starts_with(&self.common_prefix) {
+            return Head { exhausted: true, bytes: 0 };
+        }
+        let rest = key.get(self.common_prefix.len()..).unwrap_or_default();
         let bytes = match rest.first_chunk::<8>() {
             Some(chunk) => u64::from_be_bytes(*chunk),
             None => {
@@ -56,7 +75,7 @@ impl<S: Source> MergeIter<S> {
                 u64::from_be_bytes(chunk)
             }
         };
-        Head { exhausted: false, bytes }
+        Head { exhausted: false, bytes: if self.goes_back { !bytes } else { bytes } }
     }
 
     /// True when the version of source `a` comes before that of source `b`.
@@ -69,11 +88,9 @@ impl<S: Source> MergeIter<S> {
             Ordering::Equal if self.heads[x].exhausted => a < b,
             Ordering::Equal => {
                 let (left, right) = (&self.sources[x], &self.sources[y]);
-                left.key()
-                    .cmp(right.key())
-                    .then_with(|| right.seq().cmp(&left.seq()))
-                    .then(a.cmp(&b))
-                    .is_lt()
+                let order = left.key().cmp(right.key()).then_with(|| right.seq().cmp(&left.seq()));
+                let order = if self.goes_back { order.reverse() } else { order };
+                order.then(a.cmp(&b)).is_lt()
             }
         }
     }
@@ -103,6 +120,21 @@ impl<S: Source> MergeIter<S> {
     #[inline]
     fn winner(&self) -> usize {
         self.losers[0] as usize
+    }
+
+    /// Plays the matches of the winner `at` again, after its source has stepped.
+    #[inline]
+    fn replay(&mut self, at: usize) {
+        self.heads[at] = self.head_of(at);
+        let mut winner = at as u32;
+        let mut node = (at + self.sources.len()) / 2;
+        while node > 0 {
+            if self.before(self.losers[node], winner) {
+                std::mem::swap(&mut self.losers[node], &mut winner);
+            }
+            node /= 2;
+        }
+        self.losers[0] = winner;
     }
 
     /// Steps to the newest version of the following key.
@@ -156,25 +188,42 @@ impl<S: Source> Source for MergeIter<S> {
         if !self.valid() {
             return Ok(());
         }
-        let mut winner = self.losers[0];
-        let at = winner as usize;
+        debug_assert!(!self.goes_back);
+        let at = self.winner();
         let step = self.sources[at].next();
-        self.heads[at] = self.head_of(at);
-        let mut node = (at + self.sources.len()) / 2;
-        while node > 0 {
-            if self.before(self.losers[node], winner) {
-                std::mem::swap(&mut self.losers[node], &mut winner);
-            }
-            node /= 2;
-        }
-        self.losers[0] = winner;
+        self.replay(at);
         step
     }
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
+        self.goes_back = false;
         let mut outcome = Ok(());
         for source in &mut self.sources {
             outcome = outcome.and(source.seek(key));
+        }
+        self.rebuild();
+        outcome
+    }
+}
+
+impl<S: BackSource> BackSource for MergeIter<S> {
+    #[inline]
+    fn prev(&mut self) -> TableResult<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        debug_assert!(self.goes_back);
+        let at = self.winner();
+        let step = self.sources[at].prev();
+        self.replay(at);
+        step
+    }
+
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+        self.goes_back = true;
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            outcome = outcome.and(source.seek_back(key));
         }
         self.rebuild();
         outcome
@@ -214,6 +263,17 @@ mod tests {
         }
     }
 
+    impl BackSource for List {
+        fn prev(&mut self) -> TableResult<()> {
+            self.1 = self.1.checked_sub(1).unwrap_or(self.0.len());
+            Ok(())
+        }
+        fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+            self.1 = self.0.partition_point(|e| key.is_none_or(|key| &*e.0 < key));
+            self.prev()
+        }
+    }
+
     #[test]
     fn agrees_with_a_sort_for_any_number_of_sources() {
         let mut state = 7u64;
@@ -237,7 +297,7 @@ mod tests {
                 lists.push(list);
             }
             all.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)).then(a.2.cmp(&b.2)));
-            for prefix in [0, 3] {
+            for prefix in [&b""[..], b"ppp"] {
                 for from in [&b""[..], b"ppp\x01", b"ppp\x02\x02", b"z"] {
                     let lists = lists.iter().map(|l| List(l.clone(), 0)).collect();
                     let mut merge = MergeIter::with_common_prefix(lists, prefix);
@@ -259,8 +319,41 @@ mod tests {
                     let mut want: Vec<_> = want.into_iter().map(|e| e.0).collect();
                     want.dedup();
                     assert_eq!(keys, want);
+                    merge.seek_back(Some(from)).unwrap();
+                    let mut got = Vec::new();
+                    while merge.valid() {
+                        got.push((merge.key().to_vec(), merge.seq()));
+                        merge.prev().unwrap();
+                    }
+                    let below = all.iter().rev().filter(|e| &*e.0 < from);
+                    let want: Vec<_> = below.map(|e| (e.0.clone(), e.1)).collect();
+                    assert_eq!(got, want, "{sources} sources back from {from:?}");
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_merge_within_a_prefix_ends_with_it() {
+        let list = |keys: &[&str], seq: Seq| {
+            let items = keys.iter().map(|key| (key.as_bytes().to_vec(), seq, 0));
+            List(items.collect(), 0)
+        };
+        let lists = vec![list(&["a", "p1", "q9"], 1), list(&["p2", "p3"], 2), list(&["o9"], 3)];
+        let mut merge = MergeIter::within_prefix(lists, b"p");
+        let mut seen = Vec::new();
+        merge.seek(b"p").unwrap();
+        while merge.valid() {
+            seen.push(String::from_utf8(merge.key().to_vec()).unwrap());
+            merge.next().unwrap();
+        }
+        assert_eq!(seen, ["p1", "p2", "p3"]);
+        seen.clear();
+        merge.seek_back(Some(b"p3")).unwrap();
+        while merge.valid() {
+            seen.push(String::from_utf8(merge.key().to_vec()).unwrap());
+            merge.prev().unwrap();
+        }
+        assert_eq!(seen, ["p2", "p1"]);
     }
 }

@@ -18,10 +18,10 @@ pub use compaction::{CompactionContext, Outcome, compact, compact_with_expiry_ma
 pub use drop_rule::{Graves, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use get::{files_that_may_hold, get, may_exist};
-pub use level_iter::{LevelIter, ScanSource, add_sources};
+pub use level_iter::LevelIter;
 pub use merge::MergeIter;
 pub use pick::{CompactionOptions, Job, debt, pick_compaction};
-pub use source::Source;
+pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
 pub use version::{LEVELS, Version};
 pub use version_set::{TableWriter, TreeOptions, VersionSet};

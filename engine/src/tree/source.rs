@@ -53,3 +53,22 @@ impl<S: Source + ?Sized> Source for Box<S> {
         (**self).seek(key)
     }
 }
+
+/// A source that can also walk back.
+///
+/// `next` and `prev` may be mixed while it is `valid`. Walked off either end it stays not valid until
+/// the next seek.
+pub trait BackSource: Source {
+    /// Steps to the version before in the tree's order: newer of the same key, or the oldest of the key
+    /// before.
+    ///
+    /// # Errors
+    /// As for [`Source::next`].
+    fn prev(&mut self) -> TableResult<()>;
+    /// Goes to the last version of the last key below `key`, `None` standing for the end: so the
+    /// bound is not included.
+    ///
+    /// # Errors
+    /// As for [`Source::next`].
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()>;
+}

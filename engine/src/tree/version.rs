@@ -1,8 +1,9 @@
 //! A version of the tree: which table lies in which level.
 
 use super::edit::VersionEdit;
+use super::level_iter::LevelIter;
 use crate::key::Seq;
-use crate::table::Table;
+use crate::table::{ReadMode, Table};
 use std::sync::Arc;
 
 /// Levels of the tree, L0 included.
@@ -68,11 +69,6 @@ impl Version {
         self.levels.get(level).map_or(&[], |tables| tables)
     }
 
-    /// Levels 1 and deeper, top down.
-    pub(super) fn deeper_levels(&self) -> impl Iterator<Item = &Arc<[Arc<Table>]>> {
-        self.levels.iter().skip(1)
-    }
-
     /// All tables with their levels, top down.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.levels.iter().enumerate().flat_map(|(i, tables)| tables.iter().map(move |t| (i, t)))
@@ -93,6 +89,16 @@ impl Version {
         let from = tables.partition_point(|table| *table.properties().max_key < *min_key);
         let to = tables.partition_point(|table| *table.properties().min_key <= *max_key);
         tables.get(from..to).unwrap_or_default()
+    }
+
+    /// One cursor for each table of level 0 and one for each deeper level, newest first, for a user's
+    /// scan. A table of level 0 for which `skips` answers true is left out.
+    #[must_use]
+    pub fn cursors(&self, skips: impl Fn(&Table) -> bool) -> Vec<LevelIter> {
+        let top = self.level(0).iter().filter(|table| !skips(table));
+        let top = top.map(|table| Arc::from([Arc::clone(table)]));
+        let deeper = self.levels.iter().skip(1).filter(|tables| !tables.is_empty()).cloned();
+        top.chain(deeper).map(|tables| LevelIter::new(tables, ReadMode::Cached)).collect()
     }
 
     /// True when there is no table.

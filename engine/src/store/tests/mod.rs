@@ -1,9 +1,11 @@
 //! Tests of the store: against a plain map, through crashes and faults, on damaged files.
 
+mod bytes;
 mod crash;
 mod damage;
 mod faults;
 mod harness;
 mod histories;
 mod paper;
+mod snapshots;
 mod threads;

@@ -1,0 +1,72 @@
+//! What a walk merges.
+
+use crate::key::{Meta, Seq};
+use crate::memtable::RunSource;
+use crate::table::TableResult;
+use crate::tree::{BackSource, LevelIter, Source};
+
+/// A sorted memtable, a table of level 0, or a deeper level.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "a merge has a handful, and asks each without a detour"
+)]
+pub(crate) enum Cursor {
+    Run(RunSource),
+    Level(LevelIter),
+}
+
+macro_rules! either {
+    ($cursor:expr, $inner:ident => $answer:expr) => {
+        match $cursor {
+            Cursor::Run($inner) => $answer,
+            Cursor::Level($inner) => $answer,
+        }
+    };
+}
+
+impl Source for Cursor {
+    #[inline]
+    fn valid(&self) -> bool {
+        either!(self, inner => inner.valid())
+    }
+
+    #[inline]
+    fn key(&self) -> &[u8] {
+        either!(self, inner => inner.key())
+    }
+
+    #[inline]
+    fn seq(&self) -> Seq {
+        either!(self, inner => inner.seq())
+    }
+
+    #[inline]
+    fn meta(&self) -> Meta {
+        either!(self, inner => inner.meta())
+    }
+
+    #[inline]
+    fn value(&self) -> &[u8] {
+        either!(self, inner => inner.value())
+    }
+
+    #[inline]
+    fn next(&mut self) -> TableResult<()> {
+        either!(self, inner => inner.next())
+    }
+
+    fn seek(&mut self, key: &[u8]) -> TableResult<()> {
+        either!(self, inner => inner.seek(key))
+    }
+}
+
+impl BackSource for Cursor {
+    #[inline]
+    fn prev(&mut self) -> TableResult<()> {
+        either!(self, inner => inner.prev())
+    }
+
+    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
+        either!(self, inner => inner.seek_back(key))
+    }
+}

@@ -1,0 +1,278 @@
+//! Named snapshots: one instant that many reads see, for as long as somebody holds it.
+//!
+//! A snapshot is its sequence in S (G1: "a named snapshot replaces 1 to 3"). It holds no memtable and no
+//! table: each read takes the superversion of its own moment, in which C2 has kept what the sequence
+//! needs, and pins it while it reads.
+
+use super::engine::{Engine, EngineError};
+use super::iter::{Iter, IterOptions};
+use super::namespace;
+use super::pins::Pin;
+use super::view::View;
+use crate::key::{Meta, Seq};
+use crate::memtable::Mark;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+/// How a snapshot is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotOptions {
+    /// What lists call it: `bgsave`, a client's address...
+    pub name: String,
+    /// It ends by itself after this many milliseconds; 0 for never.
+    pub timeout_ms: u64,
+}
+
+/// What is known of an open snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// Rises with each snapshot of a run.
+    pub id: u64,
+    /// As it was opened.
+    pub name: String,
+    /// The last sequence it sees.
+    pub seq: Seq,
+    /// Time since it was opened, in milliseconds.
+    pub age_ms: u64,
+    /// Its timeout in milliseconds; 0 for none.
+    pub timeout_ms: u64,
+}
+
+/// A value as a snapshot sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotValue {
+    /// Sequence of the write.
+    pub seq: Seq,
+    /// Flags and expiry. Whether it is due is the caller's question.
+    pub meta: Meta,
+    /// The value's bytes.
+    pub value: Vec<u8>,
+}
+
+/// One instant of the store. Clones share it; it is released when the last one is dropped.
+#[derive(Clone)]
+pub struct Snapshot(Arc<Held>);
+
+pub(super) struct Held {
+    engine: Engine,
+    id: u64,
+    options: SnapshotOptions,
+    seq: Seq,
+    /// First sequence of the memtable that was active, and how far it was filled.
+    birth: (Seq, Mark),
+    /// Namespace id of each database.
+    namespaces: Vec<u64>,
+    opened: Instant,
+    /// Gone once the snapshot has ended by itself.
+    pin: Mutex<Option<Pin>>,
+    has_ended: AtomicBool,
+}
+
+/// The open snapshots of a store.
+#[derive(Default)]
+pub(super) struct Snapshots {
+    open: Mutex<BTreeMap<u64, Weak<Held>>>,
+    next_id: AtomicU64,
+    pub(super) refused: AtomicU64,
+    pub(super) ended: AtomicU64,
+}
+
+impl Snapshots {
+    fn all(&self) -> Vec<Arc<Held>> {
+        // Collected under the lock and dropped outside it: the last reference takes the lock again.
+        self.open.lock().values().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+}
+
+impl Held {
+    fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    fn is_over(&self) -> bool {
+        let timeout_ms = self.options.timeout_ms;
+        timeout_ms != 0 && self.age() >= Duration::from_millis(timeout_ms)
+    }
+
+    /// Takes the sequence out of S. Reads that have begun keep it there until they end.
+    fn end(&self) {
+        if self.pin.lock().take().is_some() {
+            self.has_ended.store(true, Ordering::Release);
+            let inner = self.engine.inner();
+            inner.snapshots.ended.fetch_add(1, Ordering::Relaxed);
+            inner.reader_left();
+        }
+    }
+
+    fn info(&self) -> SnapshotInfo {
+        SnapshotInfo {
+            id: self.id,
+            name: self.options.name.clone(),
+            seq: self.seq,
+            age_ms: self.age().as_millis() as u64,
+            timeout_ms: self.options.timeout_ms,
+        }
+    }
+
+    /// # Errors
+    /// The snapshot has ended by itself.
+    pub(super) fn check_open(&self) -> Result<(), EngineError> {
+        if !self.has_ended.load(Ordering::Acquire) {
+            if !self.is_over() {
+                return Ok(());
+            }
+            self.end();
+        }
+        Err(self.ended())
+    }
+
+    /// The same without a look at the clock: the background looks at it, ten times a second.
+    pub(super) fn check_not_ended(&self) -> Result<(), EngineError> {
+        if self.has_ended.load(Ordering::Acquire) { Err(self.ended()) } else { Ok(()) }
+    }
+
+    fn ended(&self) -> EngineError {
+        EngineError::SnapshotEnded {
+            age_ms: self.age().as_millis() as u64,
+            timeout_ms: self.options.timeout_ms,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let inner = self.engine.inner();
+        inner.snapshots.open.lock().remove(&self.id);
+        if self.pin.get_mut().take().is_some() {
+            inner.reader_left();
+        }
+    }
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Snapshot").field(&self.0.info()).finish()
+    }
+}
+
+impl Snapshot {
+    /// The last sequence it sees.
+    #[must_use]
+    pub fn seq(&self) -> Seq {
+        self.0.seq
+    }
+
+    /// What lists say of it.
+    #[must_use]
+    pub fn info(&self) -> SnapshotInfo {
+        self.0.info()
+    }
+
+    /// The value that `key` had in database `db`. Runs on the caller's thread, may sort memtables and
+    /// read from the device, and leaves the DRAM table alone (N10): not for a worker thread. A value
+    /// that is due is answered like any other.
+    ///
+    /// # Errors
+    /// A failing medium, a damaged table, or a snapshot that has ended by itself.
+    pub fn get(&self, db: usize, key: &[u8]) -> Result<Option<SnapshotValue>, EngineError> {
+        let (view, _pin) = self.view()?;
+        let engine = &self.0.engine;
+        let engine_key = [&self.head(db), key].concat();
+        let d = engine.newest_grave(engine.hash(key), &engine_key, view.s);
+        let found = view.newest(&engine_key, |seq, meta, value| {
+            let lives = Some(seq) > d && !meta.is_tombstone();
+            lives.then(|| SnapshotValue { seq, meta, value: value.to_vec() })
+        })?;
+        Ok(found.flatten())
+    }
+
+    /// An iterator over the keys that lived then, not positioned yet.
+    ///
+    /// # Errors
+    /// A snapshot that has ended by itself.
+    pub fn iter(&self, options: &IterOptions) -> Result<Iter, EngineError> {
+        let (view, pin) = self.view()?;
+        let head = self.head(options.db);
+        let engine = self.0.engine.clone();
+        Ok(Iter::new(engine, &view, pin, head, options, Some(Arc::clone(&self.0))))
+    }
+
+    fn head(&self, db: usize) -> [u8; namespace::HEAD_BYTES] {
+        namespace::head(self.0.namespaces.get(db).copied().unwrap_or(namespace::FREE))
+    }
+
+    /// A view of now for a read of then. S does not lose the sequence between the named pin and the
+    /// read's own.
+    fn view(&self) -> Result<(View, Pin), EngineError> {
+        let held = &*self.0;
+        held.check_open()?;
+        let guard = held.pin.lock();
+        if guard.is_none() {
+            return Err(held.ended());
+        }
+        let (superversion, pin) = held.engine.inner().pin_superversion(held.seq);
+        let (first_seq, mark) = held.birth;
+        // A memtable that came later has nothing at or below the sequence.
+        let active = (superversion.active.first_seq == first_seq).then_some(mark);
+        Ok((View { s: held.seq, superversion, active }, pin))
+    }
+}
+
+impl Engine {
+    /// Opens a snapshot of the newest state. No latch may be held.
+    ///
+    /// # Errors
+    /// [`EngineError::SnapshotRefused`] when as many are open as the options allow.
+    pub fn snapshot(&self, options: SnapshotOptions) -> Result<Snapshot, EngineError> {
+        let inner = self.inner();
+        let max = inner.options.snapshots_max;
+        let mut open = inner.snapshots.open.lock();
+        if open.len() >= max {
+            inner.snapshots.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(EngineError::SnapshotRefused { open: open.len(), max });
+        }
+        // The place is taken before the barrier, so that nobody waits for latches under this lock.
+        let id = inner.snapshots.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        open.insert(id, Weak::new());
+        drop(open);
+        let (seq, birth, namespaces, pin) = inner.at_barrier(|s, mark| {
+            let first_seq = inner.superversion.load().active.first_seq;
+            (s, (first_seq, mark), inner.namespaces.ids(), inner.pins.add_named(s))
+        });
+        let held = Arc::new(Held {
+            engine: self.clone(),
+            id,
+            options,
+            seq,
+            birth,
+            namespaces,
+            opened: Instant::now(),
+            pin: Mutex::new(Some(pin)),
+            has_ended: AtomicBool::new(false),
+        });
+        inner.snapshots.open.lock().insert(id, Arc::downgrade(&held));
+        Ok(Snapshot(held))
+    }
+
+    /// The open snapshots, oldest first.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        self.inner().snapshots.all().iter().map(|held| held.info()).collect()
+    }
+
+    /// Ends the snapshots whose time is over. Runs now and then.
+    pub(super) fn end_old_snapshots(&self) {
+        for held in self.inner().snapshots.all() {
+            if held.is_over() {
+                held.end();
+            }
+        }
+    }
+}

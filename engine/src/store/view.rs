@@ -1,0 +1,179 @@
+//! What a reader at one sequence looks at: the sources of rule G1, steps 2 to 6.
+
+use super::engine::{Engine, EngineError, Inner};
+use super::namespace::{self, HEAD_BYTES};
+use super::pins::Pin;
+use super::superversion::SuperVersion;
+use crate::iterator::{Bounds, Cursor, LiveWalk};
+use crate::key::{Meta, Seq};
+use crate::memtable::{Mark, Run, RunSource};
+use crate::tree::{self, Graves};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A sequence, the superversion to read it in, and how far into its active memtable s can see. The
+/// holder of a view also holds a pin of both numbers, or all latches.
+pub(super) struct View {
+    pub(super) s: Seq,
+    pub(super) superversion: Arc<SuperVersion>,
+    /// End of what s can see of the active memtable, as of a barrier; `None` when it is all younger.
+    pub(super) active: Option<Mark>,
+}
+
+/// D(k, s) for a reader, asked shard by shard.
+pub(super) struct ReaderGraves<'e> {
+    engine: &'e Engine,
+    any: bool,
+}
+
+impl<'e> ReaderGraves<'e> {
+    /// `any` is the answer of [`Engine::has_graves`] at or after the reader's sequence was taken:
+    /// graves that come later are above it.
+    pub(super) fn new(engine: &'e Engine, any: bool) -> Self {
+        Self { engine, any }
+    }
+}
+
+impl Graves for ReaderGraves<'_> {
+    fn is_empty(&self) -> bool {
+        !self.any
+    }
+
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        let (_, user) = namespace::split(key)?;
+        self.engine.newest_grave(self.engine.hash(user), key, s)
+    }
+}
+
+impl View {
+    /// The sorted memtables that can hold versions at or below s, newest first.
+    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
+        let mut runs = Vec::new();
+        if let Some(mark) = self.active {
+            runs.extend(self.superversion.active.ordered_through(mark).into_iter().rev());
+        }
+        for frozen in &self.superversion.frozen {
+            if frozen.memtable.first_seq > self.s {
+                continue;
+            }
+            match &frozen.run {
+                Some(run) => runs.push(Arc::clone(run)),
+                None => runs.extend(frozen.memtable.ordered_through(frozen.mark).into_iter().rev()),
+            }
+        }
+        runs
+    }
+
+    /// A walk over the keys that live at s. Sorts what is not sorted yet of the memtables.
+    pub(super) fn walk(&self, bounds: Bounds) -> LiveWalk {
+        let mut cursors = Vec::new();
+        let mut extent: Option<(Vec<u8>, Vec<u8>)> = None;
+        let mut widen = |min: &[u8], max: &[u8]| match &mut extent {
+            None => extent = Some((min.to_vec(), max.to_vec())),
+            Some((low, high)) => {
+                if min < low.as_slice() {
+                    *low = min.to_vec();
+                }
+                if max > high.as_slice() {
+                    *high = max.to_vec();
+                }
+            }
+        };
+        for run in self.runs() {
+            let Some((min, max)) = run.key_range() else { continue };
+            if !bounds.misses(min, max) {
+                widen(min, max);
+                cursors.push(Cursor::Run(RunSource::new(run)));
+            }
+        }
+        let version = &self.superversion.version;
+        let skips = |table: &crate::table::Table| {
+            let p = table.properties();
+            p.min_seq > self.s || bounds.misses(&p.min_key, &p.max_key)
+        };
+        for (_, table) in version.tables() {
+            let p = table.properties();
+            if !bounds.misses(&p.min_key, &p.max_key) {
+                widen(&p.min_key, &p.max_key);
+            }
+        }
+        cursors.extend(version.cursors(skips).into_iter().map(Cursor::Level));
+        let prefix = extent.map(|(min, max)| bounds.common_prefix(min, max)).unwrap_or_default();
+        LiveWalk::new(cursors, &prefix, self.s, bounds)
+    }
+
+    /// What `take` makes of sequence, flags and value of the newest version of a key at or below s. Looks at
+    /// no grave.
+    pub(super) fn newest<T>(
+        &self,
+        engine_key: &[u8],
+        take: impl FnOnce(Seq, Meta, &[u8]) -> T,
+    ) -> Result<Option<T>, EngineError> {
+        for run in self.runs() {
+            if let Some(record) = run.get(engine_key, self.s) {
+                return Ok(Some(take(record.seq, record.meta, record.value)));
+            }
+        }
+        let found = tree::get(&self.superversion.version, engine_key, self.s)?;
+        Ok(found.map(|version| take(version.seq, version.meta, &version.value)))
+    }
+}
+
+impl Inner {
+    /// Runs `f` at a moment at which every operation up to the last sequence is complete: with the commit
+    /// mutex held, behind a barrier where there was something to wait for. `f` gets the last sequence
+    /// and the end of the active memtable.
+    ///
+    /// The barrier is left out when none was handed out since the last one: then nothing can be half
+    /// applied, and databases are what they were, since changing one takes a sequence under this mutex.
+    pub(super) fn at_barrier<T>(&self, f: impl FnOnce(Seq, Mark) -> T) -> T {
+        {
+            let commit = self.commit.lock();
+            if commit.next_seq - 1 == self.complete_through.load(Ordering::Acquire) {
+                return f(commit.next_seq - 1, commit.mark());
+            }
+        }
+        let _guards = self.barrier();
+        let commit = self.commit.lock();
+        let last = commit.next_seq - 1;
+        self.complete_through.store(last, Ordering::Release);
+        f(last, commit.mark())
+    }
+
+    /// The current superversion, pinned together with `seq` in one step: between the two a sweep
+    /// could forget graves whose dead lie in this superversion only (F3).
+    pub(super) fn pin_superversion(&self, seq: Seq) -> (Arc<SuperVersion>, Pin) {
+        let _change = self.superversion_change.lock();
+        let superversion = self.superversion.load_full();
+        let pin = self.pins.add(seq, superversion.number);
+        (superversion, pin)
+    }
+}
+
+impl Engine {
+    /// A view of the newest state, with the namespace ids of the databases. No latch may be held.
+    pub(super) fn newest_view(&self) -> (View, Pin, Vec<u64>) {
+        let inner = self.inner();
+        inner.at_barrier(|s, mark| {
+            let (superversion, pin) = inner.pin_superversion(s);
+            (View { s, superversion, active: Some(mark) }, pin, inner.namespaces.ids())
+        })
+    }
+
+    /// A view of the newest state for who holds all latches, which stand for the pin, with the head of the
+    /// keys of a database.
+    pub(super) fn view_latched(&self, db: usize) -> (View, [u8; HEAD_BYTES]) {
+        let inner = self.inner();
+        let commit = inner.commit.lock();
+        let (mark, s) = (commit.mark(), commit.next_seq - 1);
+        drop(commit);
+        let superversion = inner.superversion.load_full();
+        let id = inner.namespaces.id_of(inner.namespaces.slot_of(db));
+        (View { s, superversion, active: Some(mark) }, namespace::head(id))
+    }
+
+    /// True when some shard has a grave.
+    pub(super) fn has_graves(&self) -> bool {
+        self.inner().shards.iter().any(|shard| shard.graves.load(Ordering::Acquire) > 0)
+    }
+}
