@@ -13,6 +13,8 @@ use crate::value::{Events, OutputLimits, SavePoint, Value};
 
 /// Least bytes of a memtable.
 pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
+/// Least bytes of a log segment.
+pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
 pub(crate) const MEMTABLE_SHARE: u64 = 16;
 
@@ -343,6 +345,16 @@ impl Options {
         self.memtable_bytes.min(bound).max(MEMTABLE_BYTES_MIN)
     }
 
+    /// Bytes of a log segment: `aof-segment-bytes`, or those of a memtable; files smaller than
+    /// `AOF_SEGMENT_BYTES_MIN` would be switched more often than synced.
+    pub fn effective_aof_segment_bytes(&self) -> u64 {
+        let bytes = match self.aof_segment_bytes {
+            0 => self.effective_memtable_bytes(),
+            bytes => bytes,
+        };
+        bytes.max(AOF_SEGMENT_BYTES_MIN)
+    }
+
     /// Number of threads that serve connections: `worker-threads`, or one less than `cores`.
     pub fn effective_worker_threads(&self, cores: usize) -> usize {
         match self.worker_threads {
@@ -404,6 +416,19 @@ mod tests {
             ("maxmemory 64gb\nmemtable-bytes 128mb", 128 << 20),
         ] {
             assert_eq!(options(text).effective_memtable_bytes(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn segments_follow_the_memtable() {
+        for (text, bytes) in [
+            ("", 64 << 20),
+            ("maxmemory 64mb", 4 << 20),
+            ("memtable-bytes 64kb", 1 << 20),
+            ("aof-segment-bytes 8mb", 8 << 20),
+            ("aof-segment-bytes 1", 1 << 20),
+        ] {
+            assert_eq!(options(text).effective_aof_segment_bytes(), bytes, "{text}");
         }
     }
 

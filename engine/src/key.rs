@@ -1,6 +1,7 @@
 //! Keys as commands name them, and the form they have inside the tree.
 
 use std::hash::BuildHasher;
+use std::sync::LazyLock;
 
 /// The small number that stands for a namespace in memory. Slots are handed out by the engine;
 /// a namespace id (never used again, decision N7) stands behind each.
@@ -29,10 +30,14 @@ pub struct Key<'a> {
 /// Hash of a user's key: the one that [`Key::hash`] carries, the same for the life of the process.
 /// Its bits 58 to 63 choose the shard, 40 to 55 are the tag in the DRAM table, and the low ones
 /// choose the bucket.
+///
+/// The seed is drawn when the process starts, so that nobody who knows this code can choose keys that
+/// meet in one bucket or shard. Nothing on a device depends on it: filters have a hash of their own.
 #[inline]
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {
-    foldhash::fast::FixedState::with_seed(0x5e87_0a11).hash_one(bytes)
+    static SEEDED: LazyLock<foldhash::fast::RandomState> = LazyLock::new(Default::default);
+    SEEDED.hash_one(bytes)
 }
 
 /// What the engine stores beside a value and never interprets, except for the expiry time.
@@ -68,5 +73,34 @@ impl Meta {
     #[must_use]
     pub fn is_expired(&self, now_ms: u64) -> bool {
         self.expire_at_ms != 0 && self.expire_at_ms <= now_ms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hash;
+    use std::process::Command;
+
+    /// Says its hash to whoever runs this test alone.
+    #[test]
+    fn the_hash_stays_the_same_for_the_life_of_the_process() {
+        let first = hash(b"key");
+        println!("hash of this process: {first:016x}");
+        assert_eq!(std::thread::spawn(|| hash(b"key")).join().unwrap(), first);
+        assert_ne!(hash(b"kez"), first);
+    }
+
+    #[test]
+    fn the_seed_is_another_one_in_every_process() {
+        let said = || {
+            let test = "key::tests::the_hash_stays_the_same_for_the_life_of_the_process";
+            let child = Command::new(std::env::current_exe().unwrap())
+                .args(["--exact", test, "--nocapture"])
+                .output()
+                .unwrap();
+            let text = String::from_utf8(child.stdout).unwrap();
+            text.lines().find(|line| line.contains("hash of this process")).unwrap().to_owned()
+        };
+        assert_ne!(said(), said());
     }
 }

@@ -206,6 +206,8 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     engine_options.compress = options.compression_bottom == Compression::Lz4;
+    engine_options.compress_upper = options.compression_upper == Compression::Lz4;
+    engine_options.log_segment_bytes = options.effective_aof_segment_bytes();
     engine_options.filter_bits_per_key = options.filter_bits_per_key as u8;
     engine_options.deletes = match options.deletes {
         Deletes::Cemetery => DeleteMode::Cemetery,

@@ -155,6 +155,27 @@ def no_touch(steps, server):
     payload_of.close()
 
 
+def own_directives(steps, server_kind):
+    """Directives of ours that choose how files are made."""
+    options = {"aof-segment-bytes": "1mb", "compression-upper": "lz4", "filter-bits-per-key": 16}
+    with Server(server_kind, options) as server:
+        client = server.connect()
+        for batch in range(8):
+            client.pipeline([("SET", f"k{batch}:{i}", "x" * 1000) for i in range(1000)])
+        client.close()
+        segments = list((server.directory / "appendonlydir").glob("*.incr.aof"))
+        steps.check("aof-segment-bytes 1mb: 8 MB take several files", len(segments) >= 7, f"{len(segments)} files")
+        largest = max(path.stat().st_size for path in segments)
+        steps.check("none of them much larger", largest <= 2 * MB, f"{largest} bytes")
+        steps.equal("SIGTERM", server.terminate(), 0)
+        tables = sum(path.stat().st_size for path in (server.directory / "tree").glob("*.tbl"))
+        steps.check("compression-upper lz4: the flushed table is small", 0 < tables < 2 * MB, f"{tables} bytes")
+        server.start()
+        client = server.connect()
+        steps.equal("all of it is there after a restart", client.cmd("DBSIZE"), 8000)
+        client.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--server", default="sexton")
@@ -164,6 +185,7 @@ def main():
         same_replies(steps, ours, theirs)
         no_touch(steps, ours)
         steps.check("the server lives", ours.alive())
+    own_directives(steps, args.server)
     steps.finish()
 
 

@@ -38,7 +38,6 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Bits of the Bloom filter per key; 0 writes tables without filter."),
     choice("compression-upper", COMPRESSION, "none")
         .immutable()
-        .refused(NOT_BUILT)
         .doc("Block compression of the first level, whose tables are rewritten soon."),
     choice("compression-bottom", COMPRESSION, "lz4")
         .immutable()
@@ -63,8 +62,7 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Bytes of log not yet written at which writers wait (rule N14)."),
     memory("aof-segment-bytes", 0, 1 << 40, "0")
         .immutable()
-        .refused(NOT_BUILT)
-        .doc("Bytes of a log segment; 0 means the same as the memtable."),
+        .doc("Bytes of a log segment; 0 means the same as the memtable. At least 1 MB."),
     choice("persistence-mode", PERSISTENCE_MODE, "log")
         .immutable()
         .refused(NOT_BUILT)

@@ -59,8 +59,10 @@ pub struct EngineOptions {
     pub log_buffer_bytes: usize,
     /// Bound of the cache of table blocks.
     pub block_cache_bytes: usize,
-    /// Compress table blocks with LZ4.
+    /// Compress the blocks of tables below level 0 with LZ4.
     pub compress: bool,
+    /// Compress those of level 0 too.
+    pub compress_upper: bool,
     /// Bits of the filter for each distinct key of a table; 0 writes tables without filter.
     pub filter_bits_per_key: u8,
     /// Threads that read cold keys.
@@ -98,6 +100,7 @@ impl EngineOptions {
             log_buffer_bytes: 64 << 20,
             block_cache_bytes: 32 << 20,
             compress: true,
+            compress_upper: false,
             filter_bits_per_key: 10,
             cold_read_threads: 2,
             snapshots_max: 1024,
@@ -123,15 +126,15 @@ impl EngineOptions {
     }
 
     pub(super) fn tree_options(&self) -> TreeOptions {
-        let compression = if self.compress { Compression::Lz4 } else { Compression::None };
+        let lz4 = |on| if on { Compression::Lz4 } else { Compression::None };
         TreeOptions {
             table: TableOptions {
-                compression,
+                compression: lz4(self.compress),
                 filter_bits_per_key: self.filter_bits_per_key,
                 ..TableOptions::default()
             },
+            upper_compression: lz4(self.compress_upper),
             cache_bytes: self.bounded(self.block_cache_bytes as u64),
-            ..TreeOptions::default()
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::key::{Meta, Seq};
 use crate::table::test_storage::MemStorage;
-use crate::table::{Table, TableError, TableOptions};
+use crate::table::{Compression, Table, TableError, TableOptions};
 use sexton_persistence::device::Storage;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,7 +14,8 @@ const DIR: &str = "store/tree";
 
 fn open(storage: &Arc<MemStorage>) -> Result<VersionSet, TableError> {
     let table = TableOptions { block_bytes: 256, ..TableOptions::default() };
-    let options = TreeOptions { table, uncompressed_levels: 1, cache_bytes: 64 << 10 };
+    let options =
+        TreeOptions { table, upper_compression: Compression::None, cache_bytes: 64 << 10 };
     VersionSet::open(Arc::clone(storage) as Arc<dyn Storage>, Path::new(DIR), options)
 }
 
@@ -24,6 +25,29 @@ fn table_of(set: &VersionSet, level: usize, versions: &[(&str, Seq)]) -> Arc<Tab
         writer.add(key.as_bytes(), *seq, Meta::default(), b"value").unwrap();
     }
     writer.finish(3, true).unwrap()
+}
+
+#[test]
+fn level_0_and_the_others_have_compressions_of_their_own() {
+    let bytes_of = |upper, bottom, level| {
+        let storage: Arc<dyn Storage> = Arc::new(MemStorage::default());
+        let table = TableOptions { compression: bottom, ..TableOptions::default() };
+        let options = TreeOptions { table, upper_compression: upper, cache_bytes: 0 };
+        let set = VersionSet::open(storage, Path::new(DIR), options).unwrap();
+        let mut writer = set.new_table(level).unwrap();
+        for i in 0..1000_u64 {
+            let key = format!("key:{i:06}");
+            writer.add(key.as_bytes(), i + 1, Meta::default(), &[b'x'; 100]).unwrap();
+        }
+        writer.finish(3, true).unwrap().file_bytes()
+    };
+    let (none, lz4) = (Compression::None, Compression::Lz4);
+    let (packed, plain) = (bytes_of(lz4, lz4, 0), bytes_of(none, none, 0));
+    assert!(packed * 2 < plain, "{packed} {plain}");
+    assert!(bytes_of(lz4, none, 0) * 2 < plain);
+    assert!(bytes_of(none, lz4, 0) * 2 > plain);
+    assert!(bytes_of(none, lz4, 1) * 2 < plain);
+    assert!(bytes_of(lz4, none, 6) * 2 > plain);
 }
 
 fn names(storage: &MemStorage) -> Vec<String> {

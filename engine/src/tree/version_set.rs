@@ -30,15 +30,19 @@ const CHECKPOINT_SUFFIX: &str = ".graves";
 pub struct TreeOptions {
     /// Block size, compression and write size of tables.
     pub table: TableOptions,
-    /// Levels from the top whose tables are not compressed: they are rewritten soon.
-    pub uncompressed_levels: usize,
+    /// Compression of the tables of level 0, which are rewritten soon; `table` has that of the others.
+    pub upper_compression: Compression,
     /// Bound of the block cache, in bytes.
     pub cache_bytes: u64,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
-        Self { table: TableOptions::default(), uncompressed_levels: 1, cache_bytes: 32 << 20 }
+        Self {
+            table: TableOptions::default(),
+            upper_compression: Compression::None,
+            cache_bytes: 32 << 20,
+        }
     }
 }
 
@@ -174,8 +178,8 @@ impl VersionSet {
         let path = self.shared.table_path(number);
         let file = self.shared.storage.create_unbuffered(&path)?;
         let mut options = self.shared.options.table;
-        if level < self.shared.options.uncompressed_levels {
-            options.compression = Compression::None;
+        if level == 0 {
+            options.compression = self.shared.options.upper_compression;
         }
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
