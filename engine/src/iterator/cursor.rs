@@ -1,17 +1,18 @@
 //! What a walk merges.
 
 use crate::key::{Meta, Seq};
-use crate::memtable::RunSource;
+use crate::memtable::{ListSource, RunSource};
 use crate::table::TableResult;
 use crate::tree::{BackSource, LevelIter, Source};
 
-/// A sorted memtable, a table of level 0, or a deeper level.
+/// A sorted memtable, one with a skip list, a table of level 0, or a deeper level.
 #[allow(
     clippy::large_enum_variant,
     reason = "a merge has a handful, and asks each without a detour"
 )]
 pub(crate) enum Cursor {
     Run(RunSource),
+    List(ListSource),
     Level(LevelIter),
 }
 
@@ -19,6 +20,7 @@ macro_rules! either {
     ($cursor:expr, $inner:ident => $answer:expr) => {
         match $cursor {
             Cursor::Run($inner) => $answer,
+            Cursor::List($inner) => $answer,
             Cursor::Level($inner) => $answer,
         }
     };

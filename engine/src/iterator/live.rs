@@ -55,7 +55,8 @@ impl Bounds {
         min
     }
 
-    fn end(&self) -> Option<&[u8]> {
+    /// Its upper end, where it has one.
+    pub(crate) fn end(&self) -> Option<&[u8]> {
         (!self.upper.is_empty()).then_some(self.upper.as_slice())
     }
 }

@@ -5,11 +5,13 @@
 //! in order as it grows.
 
 mod arena;
+mod list_source;
 mod record;
 mod run;
 mod skiplist;
 
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Room};
+pub(crate) use list_source::ListSource;
 pub(crate) use record::{HEADER_BYTES, encode, encoded_len, stamp};
 pub(crate) use run::{Run, RunSource};
 pub(crate) use skiplist::{LINK_BYTES, random_height};
@@ -85,6 +87,19 @@ impl Memtable {
         record::assemble(header, self.arena.record_bytes(body, body_len))
     }
 
+    /// Newest version of `key` with a sequence of at most `bound`, from the skip list; `None` without.
+    #[must_use]
+    pub(crate) fn get(&self, key: &[u8], bound: Seq) -> Option<Record<'_>> {
+        let at = self.list.as_ref()?.lower_bound(key, bound)?;
+        Some(self.record(at)).filter(|record| record.key == key)
+    }
+
+    /// True when it has a skip list.
+    #[must_use]
+    pub(crate) fn is_linked(&self) -> bool {
+        self.list.is_some()
+    }
+
     /// All its records in order. Everything below `upto` is written, and nothing follows.
     #[must_use]
     pub(crate) fn sorted(self: &Arc<Self>, upto: Mark) -> Run {
@@ -106,14 +121,10 @@ impl Memtable {
     pub(crate) fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
         let mut ordered = self.ordered.lock();
         if ordered.upto < upto {
-            if self.list.is_some() || ordered.runs.len() >= ORDERED_RUNS_MAX {
+            if ordered.runs.len() >= ORDERED_RUNS_MAX {
                 *ordered = Ordered::default();
             }
-            let run = match &self.list {
-                // What is linked behind the mark is younger than any reader of it.
-                Some(list) => Run::of_list(Arc::clone(self), list),
-                None => Run::sort(Arc::clone(self), ordered.upto, upto),
-            };
+            let run = Run::sort(Arc::clone(self), ordered.upto, upto);
             ordered.upto = upto;
             if !run.is_empty() {
                 ordered.runs.push(Arc::new(run));

@@ -165,6 +165,43 @@ impl SkipList {
         })
     }
 
+    /// The first record at or behind (`key`, newest first from `seq` down).
+    #[must_use]
+    pub(super) fn lower_bound(&self, key: &[u8], seq: Seq) -> Option<Position> {
+        let mut before = ptr::null_mut();
+        self.search(key, seq, |_, node| before = node);
+        // Others may have linked nodes here since.
+        let mut next = self.next(before, 0);
+        while !next.is_null() && Self::is_before(next, key, seq) {
+            next = self.next(next, 0);
+        }
+        Position::of_node(next)
+    }
+
+    /// The last record before (`key`, `seq`).
+    #[must_use]
+    pub(super) fn last_before(&self, key: &[u8], seq: Seq) -> Option<Position> {
+        let mut found = ptr::null_mut();
+        self.search(key, seq, |_, node| found = node);
+        Position::of_node(found)
+    }
+
+    /// The last record of all.
+    #[must_use]
+    pub(super) fn last(&self) -> Option<Position> {
+        let mut node = ptr::null_mut();
+        for level in (0..HEIGHT_MAX).rev() {
+            loop {
+                let next = self.next(node, level);
+                if next.is_null() {
+                    break;
+                }
+                node = next;
+            }
+        }
+        Position::of_node(node)
+    }
+
     /// The first record.
     #[must_use]
     pub(super) fn first(&self) -> Option<Position> {

@@ -6,10 +6,14 @@
 //! [`replay_bytes`] runs again.
 
 use super::engine::{Engine, EngineError};
+use super::namespace;
 use super::open::{OpenReport, ReplayGroup};
 use super::options::EngineOptions;
+use super::shard::shard_of;
 use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
+use super::view::View;
 use crate::key::{Key, Meta, Seq};
+use crate::memtable::Mark;
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -100,6 +104,9 @@ impl Engine {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
+        if self.inner().has_skip_lists() {
+            return self.get_beside_table(db, key, value);
+        }
         BUF.with_borrow_mut(|buf| {
             let mut pins = Vec::new();
             loop {
@@ -119,6 +126,36 @@ impl Engine {
                 pins.push(self.load_here(OwnedKey { slot, bytes: key.to_vec(), hash })?);
             }
         })
+    }
+
+    /// The same from skip lists and tables alone, as an ordinary LSM-tree reads: the DRAM table is neither
+    /// asked nor filled.
+    ///
+    /// Under the latch the key has an open grave or its newest version is alive, and the superversion has
+    /// that version; what comes later to its active memtable is newer and alive, too.
+    fn get_beside_table(
+        &self,
+        db: usize,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool, EngineError> {
+        let hash = self.hash(key);
+        let shard = self.inner().shards[shard_of(hash)].state.lock();
+        let head = namespace::head(self.inner().namespaces.id_of(self.slot_of(db)));
+        if shard.graves.is_open(hash, (&head, key)) {
+            return Ok(false);
+        }
+        let superversion = self.inner().superversion.load_full();
+        drop(shard);
+        let view = View { s: Seq::MAX, superversion, active: Some(Mark::default()) };
+        let found = view.newest(&[&head, key].concat(), |_, meta, bytes| {
+            let lives = !meta.is_tombstone();
+            if lives {
+                value.extend_from_slice(bytes);
+            }
+            lives
+        })?;
+        Ok(found.unwrap_or(false))
     }
 
     /// The value of a key.

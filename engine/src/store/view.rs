@@ -6,7 +6,7 @@ use super::pins::Pin;
 use super::superversion::SuperVersion;
 use crate::iterator::{Bounds, Cursor, LiveWalk};
 use crate::key::{Meta, Seq};
-use crate::memtable::{Mark, Run, RunSource};
+use crate::memtable::{ListSource, Mark, Memtable, Run, RunSource};
 use crate::tree::{self, Graves};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,6 +18,12 @@ pub(super) struct View {
     pub(super) superversion: Arc<SuperVersion>,
     /// End of what s can see of the active memtable, as of a barrier; `None` when it is all younger.
     pub(super) active: Option<Mark>,
+}
+
+/// A memtable, or a part of one, in order.
+enum Piece {
+    Run(Arc<Run>),
+    List(Arc<Memtable>),
 }
 
 /// D(k, s) for a reader, asked shard by shard.
@@ -46,22 +52,40 @@ impl Graves for ReaderGraves<'_> {
 }
 
 impl View {
-    /// The sorted memtables that can hold versions at or below s, newest first.
-    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
-        let mut runs = Vec::new();
+    /// The memtables that can hold versions at or below s, in order, newest first.
+    fn pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let add_unsorted = |pieces: &mut Vec<Piece>, memtable: &Arc<Memtable>, mark: Mark| {
+            if memtable.is_linked() {
+                pieces.push(Piece::List(Arc::clone(memtable)));
+            } else {
+                let runs = memtable.ordered_through(mark);
+                pieces.extend(runs.into_iter().rev().map(Piece::Run));
+            }
+        };
         if let Some(mark) = self.active {
-            runs.extend(self.superversion.active.ordered_through(mark).into_iter().rev());
+            add_unsorted(&mut pieces, &self.superversion.active, mark);
         }
         for frozen in &self.superversion.frozen {
             if frozen.memtable.first_seq > self.s {
                 continue;
             }
             match &frozen.run {
-                Some(run) => runs.push(Arc::clone(run)),
-                None => runs.extend(frozen.memtable.ordered_through(frozen.mark).into_iter().rev()),
+                Some(run) => pieces.push(Piece::Run(Arc::clone(run))),
+                None => add_unsorted(&mut pieces, &frozen.memtable, frozen.mark),
             }
         }
-        runs
+        pieces
+    }
+
+    /// The same as sorted runs.
+    pub(super) fn runs(&self) -> Vec<Arc<Run>> {
+        let run = |piece| match piece {
+            Piece::Run(run) => run,
+            // Without an own mark: a list is walked to its end, and younger records are told apart.
+            Piece::List(memtable) => Arc::new(memtable.sorted(Mark::default())),
+        };
+        self.pieces().into_iter().map(run).collect()
     }
 
     /// A walk over the keys that live at s. Sorts what is not sorted yet of the memtables.
@@ -79,11 +103,20 @@ impl View {
                 }
             }
         };
-        for run in self.runs() {
-            let Some((min, max)) = run.key_range() else { continue };
-            if !bounds.misses(min, max) {
-                widen(min, max);
-                cursors.push(Cursor::Run(RunSource::new(run)));
+        for piece in self.pieces() {
+            match piece {
+                Piece::Run(run) => {
+                    let Some((min, max)) = run.key_range() else { continue };
+                    if !bounds.misses(min, max) {
+                        widen(min, max);
+                        cursors.push(Cursor::Run(RunSource::new(run)));
+                    }
+                }
+                Piece::List(memtable) => {
+                    // It may get any key while it is walked.
+                    widen(&bounds.lower, bounds.end().unwrap_or(&[u8::MAX]));
+                    cursors.push(Cursor::List(ListSource::new(memtable)));
+                }
             }
         }
         let version = &self.superversion.version;
@@ -109,8 +142,12 @@ impl View {
         engine_key: &[u8],
         take: impl FnOnce(Seq, Meta, &[u8]) -> T,
     ) -> Result<Option<T>, EngineError> {
-        for run in self.runs() {
-            if let Some(record) = run.get(engine_key, self.s) {
+        for piece in self.pieces() {
+            let record = match &piece {
+                Piece::Run(run) => run.get(engine_key, self.s),
+                Piece::List(memtable) => memtable.get(engine_key, self.s),
+            };
+            if let Some(record) = record {
                 return Ok(Some(take(record.seq, record.meta, record.value)));
             }
         }
