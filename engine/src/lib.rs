@@ -15,8 +15,8 @@ pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
-    Candidate, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry, Found, Iter,
-    IterOptions, Latched, LoadPin, MemtableKind, OpenReport, OwnedKey, Replay, ReplayGroup, Scan,
-    ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, Stats, SyncPolicy,
-    Tx, TxBuf, WriteBatch, replay_bytes,
+    Candidate, CheckpointReport, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry,
+    Found, Iter, IterOptions, Latched, LoadPin, MemtableKind, OpenReport, OwnedKey, Replay,
+    ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue,
+    Stats, SyncPolicy, Tx, TxBuf, WriteBatch, replay_bytes,
 };

@@ -144,12 +144,16 @@ impl Engine {
 
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(super) fn flush_now(&self) -> Result<(), EngineError> {
+        self.flush_all(&mut self.inner().pending_flush.lock())
+    }
+
+    /// The same for who holds the lock of what is pending, and so keeps later flushes off.
+    pub(super) fn flush_all(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
         let inner = self.inner();
-        let mut pending = inner.pending_flush.lock();
-        self.flush_pending(&mut pending)?;
+        self.flush_pending(pending)?;
         let failed = self.log_has_failed();
-        self.freeze(&mut pending)?;
-        self.flush_pending(&mut pending)?;
+        self.freeze(pending)?;
+        self.flush_pending(pending)?;
         if failed {
             self.heal_log()?;
         }

@@ -112,6 +112,8 @@ pub(super) struct Inner {
     pinned_generations: [AtomicU64; 4],
     pub(super) pins: Pins,
     pub(super) snapshots: Snapshots,
+    /// Held while a checkpoint is made.
+    pub(super) checkpoints: Mutex<()>,
     /// Every operation up to this sequence was complete at some barrier.
     pub(super) complete_through: AtomicU64,
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
@@ -188,6 +190,7 @@ impl Inner {
             pinned_generations: Default::default(),
             pins: Pins::default(),
             snapshots: Snapshots::default(),
+            checkpoints: Mutex::new(()),
             complete_through: AtomicU64::new(0),
             resolver: Mutex::default(),
             unresolved: AtomicU64::new(0),

@@ -2,6 +2,7 @@
 
 mod background;
 mod bytes;
+mod checkpoint;
 mod cold;
 mod commit;
 mod due;
@@ -32,6 +33,7 @@ mod view;
 pub use crate::memtable::MemtableKind;
 pub use crate::tree::DeleteMode;
 pub use bytes::{WriteBatch, replay_bytes};
+pub use checkpoint::CheckpointReport;
 pub use cold::LoadPin;
 pub use engine::{Engine, EngineError};
 pub use evict::Candidate;

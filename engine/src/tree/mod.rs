@@ -24,7 +24,7 @@ pub use pick::{CompactionOptions, Job, debt, pick_compaction};
 pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
 pub use version::{LEVELS, Version};
-pub use version_set::{TableWriter, TreeOptions, VersionSet};
+pub use version_set::{Export, TableWriter, TreeOptions, VersionSet};
 
 #[cfg(test)]
 mod crash_tests;

@@ -58,7 +58,7 @@ struct Shared {
 
 impl Shared {
     fn table_path(&self, number: u64) -> PathBuf {
-        self.dir.join(format!("{number:012}{TABLE_SUFFIX}"))
+        self.dir.join(table_name(number))
     }
 
     fn open_table(&self, number: u64) -> TableResult<Table> {
@@ -207,13 +207,7 @@ impl VersionSet {
         let is_long = size > REWRITE_BYTES_MIN && size > state.compact_bytes * REWRITE_GROWTH;
         // After a failed append the end of the manifest is unknown: a whole new one decides.
         if is_long || state.manifest.append(&edit.encode(next_file)).is_err() {
-            let whole = VersionEdit {
-                added: next.tables().map(|(level, table)| (level, Arc::clone(table))).collect(),
-                deleted: Vec::new(),
-                mark: mark.clone(),
-                reserved_seq,
-                deletes,
-            };
+            let whole = whole_edit(&next, mark.clone(), reserved_seq, deletes);
             if let Err(error) = state.manifest.rewrite(&[&whole.encode(next_file)]) {
                 // The next start may find the edit or not: its tables must be there then. If it
                 // does not name them, it removes them.
@@ -240,6 +234,19 @@ impl VersionSet {
         Ok(next)
     }
 
+    /// The tables, with the one edit that makes a manifest of them and of the mark: what a copy of the
+    /// tree needs. The tables' files stay while the version is held; the checkpoint that the mark names
+    /// is the caller's to keep.
+    #[must_use]
+    pub fn export(&self) -> Export {
+        let state = self.state.lock();
+        let version = self.current.load_full();
+        let next_file = self.shared.next_file.load(Ordering::Acquire);
+        let mark = state.mark.clone();
+        let whole = whole_edit(&version, mark.clone(), state.reserved_seq, state.deletes);
+        Export { record: whole.encode(next_file), version, mark }
+    }
+
     /// Bytes held by the block cache.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
@@ -251,6 +258,47 @@ impl VersionSet {
     pub fn cache(&self) -> &BlockCache {
         &self.shared.cache
     }
+}
+
+/// See [`VersionSet::export`].
+#[derive(Debug)]
+pub struct Export {
+    /// The tables.
+    pub version: Arc<Version>,
+    /// The recovery mark they belong to.
+    pub mark: Option<MarkEdit>,
+    record: Vec<u8>,
+}
+
+impl Export {
+    /// Names of the tables' files in the tree's directory.
+    #[must_use]
+    pub fn table_names(&self) -> Vec<String> {
+        self.version.tables().map(|(_, table)| table_name(table.number())).collect()
+    }
+
+    /// Makes a manifest for them in `dir`; durable when it returns.
+    ///
+    /// # Errors
+    /// A failing medium.
+    pub fn write_manifest(&self, storage: Arc<dyn Storage>, dir: &Path) -> TableResult<()> {
+        Ok(Manifest::create(storage, dir)?.append(&self.record)?)
+    }
+}
+
+/// The edit that says everything.
+fn whole_edit(
+    version: &Version,
+    mark: Option<MarkEdit>,
+    reserved_seq: Option<Seq>,
+    deletes: Option<DeleteMode>,
+) -> VersionEdit {
+    let added = version.tables().map(|(level, table)| (level, Arc::clone(table))).collect();
+    VersionEdit { added, deleted: Vec::new(), mark, reserved_seq, deletes }
+}
+
+fn table_name(number: u64) -> String {
+    format!("{number:012}{TABLE_SUFFIX}")
 }
 
 /// A table being written for the tree. Dropped unfinished, it removes its file.

@@ -176,6 +176,8 @@ impl Storage for DiskStorage {
     }
 
     fn sync_dir(&self, dir: &Path) -> StorageResult<()> {
+        // The parent of a plain name.
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         fs::File::open(dir)
             .and_then(|file| file.sync_all())
             .map_err(|error| StorageError::new("fsync directory", dir, error))

@@ -1,6 +1,7 @@
 //! Tests of the store: against a plain map, through crashes and faults, on damaged files.
 
 mod bytes;
+mod checkpoint;
 mod crash;
 mod damage;
 mod faults;

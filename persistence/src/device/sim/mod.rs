@@ -156,7 +156,7 @@ impl Storage for SimStorage {
         world.counters.removes += 1;
         world.powered_for("unlink", path)?;
         world.find("unlink", path)?;
-        world.change_names(NameOperation { unlink: Some(path.to_path_buf()), link: None });
+        world.change_names(NameOperation::of(Some(path), None));
         Ok(())
     }
 
@@ -165,11 +165,16 @@ impl Storage for SimStorage {
         world.counters.renames += 1;
         world.powered_for("rename", from)?;
         world.check_parent("rename", to)?;
+        if world.dirs.contains(from) {
+            if world.dirs.contains(to) {
+                let error = io::Error::from(io::ErrorKind::DirectoryNotEmpty);
+                return Err(StorageError::new("rename", from, error));
+            }
+            world.rename_dir(from, to);
+            return Ok(());
+        }
         let inode = world.find("rename", from)?;
-        world.change_names(NameOperation {
-            unlink: Some(from.to_path_buf()),
-            link: Some((to.to_path_buf(), inode)),
-        });
+        world.change_names(NameOperation::of(Some(from), Some((to, inode))));
         Ok(())
     }
 
@@ -182,7 +187,7 @@ impl Storage for SimStorage {
             return Err(StorageError::new("link", to, error));
         }
         let inode = world.find("link", from)?;
-        world.change_names(NameOperation { unlink: None, link: Some((to.to_path_buf(), inode)) });
+        world.change_names(NameOperation::of(None, Some((to, inode))));
         Ok(())
     }
 

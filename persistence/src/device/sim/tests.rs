@@ -104,3 +104,30 @@ fn flipped_bits_and_locks() {
     drop(lock);
     assert!(storage.lock_dir(Path::new("/d")).is_ok());
 }
+
+#[test]
+fn a_renamed_directory_is_lost_or_kept_whole() {
+    let (storage, file) = with_file(b"content");
+    file.sync_data().expect("sync");
+    storage.create_dir_all(Path::new("/d/part/sub")).expect("mkdir");
+    for name in ["/d/part/a", "/d/part/sub/b"] {
+        storage.create(Path::new(name)).expect("create").sync_data().expect("sync");
+    }
+    storage.sync_dir(Path::new("/d/part")).expect("sync");
+    storage.sync_dir(Path::new("/d/part/sub")).expect("sync");
+    storage.rename(Path::new("/d/part"), Path::new("/d/whole")).expect("rename");
+    let has = |storage: &SimStorage, name: &str| storage.exists(Path::new(name)).expect("exists");
+    assert!(has(&storage, "/d/whole/sub/b") && !has(&storage, "/d/part/a"));
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..50 {
+        let after = storage.crash(seed, CrashOptions::default());
+        let both = [has(&after, "/d/whole/a"), has(&after, "/d/whole/sub/b")];
+        assert_eq!(both[0], both[1]);
+        assert_eq!(has(&after, "/d/part/a"), !both[0]);
+        lost += usize::from(!both[0]);
+        kept += usize::from(both[0]);
+    }
+    assert!(lost > 5 && kept > 5, "{lost} lost, {kept} kept");
+    storage.sync_dir(Path::new("/d")).expect("sync");
+    assert!(has(&storage.crash(1, CrashOptions::LOSE_ALL), "/d/whole/sub/b"));
+}

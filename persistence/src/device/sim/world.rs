@@ -64,23 +64,32 @@ struct Inode {
 /// A change of names that a crash keeps or loses as a whole.
 #[derive(Debug, Clone)]
 pub(super) struct NameOperation {
-    pub(super) unlink: Option<PathBuf>,
-    pub(super) link: Option<(PathBuf, u64)>,
+    unlink: Vec<PathBuf>,
+    link: Vec<(PathBuf, u64)>,
+    /// The directories whose sync makes it durable.
+    in_dirs: Vec<PathBuf>,
 }
 
 impl NameOperation {
-    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
-        if let Some(path) = &self.unlink {
-            names.remove(path);
-        }
-        if let Some((path, inode)) = &self.link {
-            names.insert(path.clone(), *inode);
+    /// At most one name goes, and at most one comes.
+    pub(super) fn of(unlink: Option<&Path>, link: Option<(&Path, u64)>) -> Self {
+        let paths = unlink.iter().copied().chain(link.map(|(path, _)| path));
+        Self {
+            in_dirs: paths.filter_map(Path::parent).map(Path::to_path_buf).collect(),
+            unlink: unlink.map(Path::to_path_buf).into_iter().collect(),
+            link: link.map(|(path, inode)| (path.to_path_buf(), inode)).into_iter().collect(),
         }
     }
 
+    fn apply(&self, names: &mut BTreeMap<PathBuf, u64>) {
+        for path in &self.unlink {
+            names.remove(path);
+        }
+        names.extend(self.link.iter().cloned());
+    }
+
     fn touches(&self, dir: &Path) -> bool {
-        let link = self.link.as_ref().map(|(path, _)| path);
-        self.unlink.iter().chain(link).any(|path| path.parent() == Some(dir))
+        self.in_dirs.iter().any(|own| own == dir)
     }
 }
 
@@ -143,9 +152,25 @@ impl World {
         }
         self.next_inode += 1;
         self.inodes.insert(self.next_inode, Inode::default());
-        let link = Some((path.to_path_buf(), self.next_inode));
-        self.change_names(NameOperation { unlink: None, link });
+        self.change_names(NameOperation::of(None, Some((path, self.next_inode))));
         Ok(self.next_inode)
+    }
+
+    /// Renames a directory with all below it. A crash keeps or loses the new names together; the
+    /// directories themselves, empty then, are there at once, as all directories are.
+    pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) {
+        let moved = |path: &Path| path.strip_prefix(from).ok().map(|below| to.join(below));
+        let names = self
+            .names
+            .iter()
+            .filter_map(|(path, inode)| moved(path).map(|new| (path.clone(), (new, *inode))));
+        let (unlink, link) = names.unzip();
+        let in_dirs = [from, to].into_iter().filter_map(Path::parent).map(Path::to_path_buf);
+        let operation = NameOperation { unlink, link, in_dirs: in_dirs.collect() };
+        let dirs: Vec<PathBuf> = self.dirs.iter().filter_map(|dir| moved(dir)).collect();
+        self.dirs.retain(|dir| moved(dir).is_none());
+        self.dirs.extend(dirs);
+        self.change_names(operation);
     }
 
     pub(super) fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {

@@ -1,0 +1,136 @@
+//! Checkpoints: a second store on the same device, made of names for files that are there anyway.
+
+use super::engine::{Engine, EngineError};
+use crate::key::Seq;
+use sexton_persistence::device::{Storage, StorageError};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Suffix of a checkpoint's directory until it is complete.
+const PARTIAL_SUFFIX: &str = ".partial";
+
+/// Bytes copied at once where a file cannot be linked.
+const COPY_BYTES: usize = 1 << 20;
+
+/// What a checkpoint is made of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointReport {
+    /// The last write in it.
+    pub seq: Seq,
+    /// Files that got a second name.
+    pub linked_files: u64,
+    /// Files that had to be copied, because the directory lies on another file system.
+    pub copied_files: u64,
+    /// Length of all of them in bytes.
+    pub bytes: u64,
+}
+
+impl Engine {
+    /// Makes `dir`, which must not exist, a store of its own: the state as of a flush that this starts with.
+    /// It takes no part in this one's log; whoever opens it starts a new one. The store goes on
+    /// meanwhile.
+    ///
+    /// The directory has its name only once it is complete and durable (until then that name and
+    /// `.partial`), so what a crash leaves behind cannot be opened by mistake; the next attempt
+    /// with the same name clears it.
+    ///
+    /// # Errors
+    /// `dir` exists, a flush that fails, or a failing medium.
+    pub fn checkpoint(&self, dir: &Path) -> Result<CheckpointReport, EngineError> {
+        let inner = self.inner();
+        let _one_at_a_time = inner.checkpoints.lock();
+        let storage = &*inner.options.storage;
+        if storage.exists(dir)? {
+            return Err(EngineError::Refused(format!("{} exists already", dir.display())));
+        }
+        let (Some(parent), Some(name)) = (dir.parent(), dir.file_name()) else {
+            return Err(EngineError::Refused(format!("{} names no directory", dir.display())));
+        };
+        let mut partial = name.to_owned();
+        partial.push(PARTIAL_SUFFIX);
+        let partial = dir.with_file_name(partial);
+        let tree = partial.join("tree");
+        storage.create_dir_all(&tree)?;
+        for leftover in storage.list(&tree)? {
+            storage.remove(&tree.join(leftover))?;
+        }
+        let result = self.fill_checkpoint(&tree).and_then(|report| {
+            storage.sync_dir(&tree)?;
+            storage.sync_dir(&partial)?;
+            storage.rename(&partial, dir)?;
+            storage.sync_dir(parent)?;
+            Ok(report)
+        });
+        if result.is_err() {
+            // What stays is in nobody's way: see above.
+            for name in storage.list(&tree).unwrap_or_default() {
+                let _ = storage.remove(&tree.join(name));
+            }
+        }
+        result
+    }
+
+    fn fill_checkpoint(&self, tree: &Path) -> Result<CheckpointReport, EngineError> {
+        let inner = self.inner();
+        let storage = &inner.options.storage;
+        let mut report = CheckpointReport::default();
+        let mut add = |name: &str| -> Result<(), EngineError> {
+            let (from, to) = (inner.tree_dir().join(name), tree.join(name));
+            let linked = link_or_copy(&**storage, &from, &to)?;
+            *if linked { &mut report.linked_files } else { &mut report.copied_files } += 1;
+            let file = storage.open(&to)?;
+            report.bytes += file.len()?;
+            // A store that is wiped at its start (N3) does not sync its tables; a copy of it must.
+            file.sync_data()?;
+            Ok(())
+        };
+        let export = {
+            let mut pending = inner.pending_flush.lock();
+            self.flush_all(&mut pending)?;
+            let export = inner.versions.export();
+            // The next flush removes this cemetery checkpoint: it is kept from beginning.
+            let graves = export.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
+            graves.map_or(Ok(()), &mut add)?;
+            export
+        };
+        // The version that the export holds keeps these.
+        for name in export.table_names() {
+            add(&name)?;
+        }
+        report.seq = export.mark.as_ref().map_or(0, |mark| mark.m);
+        export.write_manifest(Arc::clone(storage), tree)?;
+        Ok(report)
+    }
+}
+
+/// Gives the file a second name, or copies it where the file systems differ; true when it was linked.
+fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<bool, StorageError> {
+    match storage.hard_link(from, to) {
+        Ok(()) => return Ok(true),
+        Err(error) if is_for_copying(error.kind()) => {}
+        Err(error) => return Err(error),
+    }
+    let (source, target) = (storage.open(from)?, storage.create(to)?);
+    let len = source.len()?;
+    let mut buf = vec![0; COPY_BYTES.min(len as usize)];
+    let mut at = 0;
+    while at < len {
+        let n = buf.len().min((len - at) as usize);
+        source.read_exact_at(&mut buf[..n], at)?;
+        target.write_all_at(&buf[..n], at)?;
+        at += n as u64;
+    }
+    Ok(false)
+}
+
+/// Another file system, or one without links.
+fn is_for_copying(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::CrossesDevices
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+    )
+}
