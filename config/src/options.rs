@@ -132,6 +132,8 @@ pub struct Options {
     pub dir: PathBuf,
     /// `dbfilename`: Snapshot file in `dir`.
     pub dbfilename: PathBuf,
+    /// `import`: File to load in place of the store at the start.
+    pub import: Option<PathBuf>,
     /// `save`: Save points; empty means no periodic snapshot.
     pub save: Vec<SavePoint>,
     /// `stop-writes-on-bgsave-error`: Whether writes fail after a failed snapshot.
@@ -140,6 +142,8 @@ pub struct Options {
     pub rdbcompression: bool,
     /// `rdbchecksum`: Whether snapshots carry a checksum.
     pub rdbchecksum: bool,
+    /// `rdb-save-incremental-fsync`: Whether a snapshot is synced while it is written.
+    pub rdb_save_incremental_fsync: bool,
     /// `rdb-key-save-delay`: Test help: microseconds to wait after every saved key.
     pub rdb_key_save_delay_us: i64,
     /// `key-load-delay`: Test help: microseconds to wait after every loaded key.
@@ -301,6 +305,7 @@ impl Options {
             sanitize_dump_payload: SanitizePayload::of(view.number("sanitize-dump-payload")),
             dir: path(view.text("dir").unwrap_or_default()),
             dbfilename: path(view.text("dbfilename").unwrap_or_default()),
+            import: view.text("import").filter(|name| !name.is_empty()).map(path),
             save: match view.value("save") {
                 Some(Value::Save(value)) => value.clone(),
                 _ => Default::default(),
@@ -308,6 +313,7 @@ impl Options {
             stop_writes_on_bgsave_error: view.on("stop-writes-on-bgsave-error"),
             rdbcompression: view.on("rdbcompression"),
             rdbchecksum: view.on("rdbchecksum"),
+            rdb_save_incremental_fsync: view.on("rdb-save-incremental-fsync"),
             rdb_key_save_delay_us: view.int("rdb-key-save-delay"),
             key_load_delay_us: view.int("key-load-delay"),
             appendonly: view.on("appendonly"),

@@ -5,7 +5,7 @@ use crate::number::parse_i64;
 use crate::server::Server;
 use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
 use sexton_config::choice::EvictionPolicy;
-use sexton_config::{Config, SetBy, SetError};
+use sexton_config::{Config, Options, SetBy, SetError};
 use sexton_engine::{SyncPolicy, VALUE_MAX_BYTES};
 use std::sync::atomic::Ordering;
 
@@ -38,6 +38,12 @@ impl Configuration {
     pub fn text(&self, name: &str) -> String {
         let text = self.inner.lock().text(name).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// All directives as typed options.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        self.inner.lock().options().clone()
     }
 
     /// Keeps the changes of others out. For a transaction with CONFIG SET, before it takes latches.
@@ -151,6 +157,8 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "appendfsync" if server.engine.sync_policy() != SyncPolicy::Off => {
             set_policy(server, policy_of(text))?;
         }
+        "save" => server.saving.set_points(&config.options().save),
+        "stop-writes-on-bgsave-error" => server.saving.set_stop_writes(yes_no()?),
         "protected-mode" => settings.protected_mode.store(yes_no()?, Ordering::Relaxed),
         "maxclients" => settings.clients_max.store(unsigned(1, INT_MAX)?, Ordering::Relaxed),
         "timeout" => settings.idle_timeout_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),

@@ -3,6 +3,7 @@
 use crate::command::dispatch::{load_blocking, now_ms};
 use crate::eviction;
 use crate::notify::{NotifyClass, notify};
+use crate::rdb::look_at_save_points;
 use crate::resp::command_bytes;
 use crate::server::Server;
 use sexton_engine::{Found, Key, Latched, OwnedKey, TxBuf};
@@ -28,7 +29,8 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf);
-        let more = expire_slice(server, &mut buf) || server.engine.over_bound();
+        let more = !server.loading.is_active() && expire_slice(server, &mut buf)
+            || server.engine.over_bound();
         std::thread::sleep(if more { SLICE } else { TICK });
         if measured.elapsed() >= TICK {
             measured = Instant::now();
@@ -41,6 +43,9 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         if ticks.is_multiple_of(10) {
             close_idle(server);
             close_over_output_limit(server);
+            if !server.loading.is_active() {
+                look_at_save_points(server);
+            }
             server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
         }
     }

@@ -6,6 +6,7 @@ use sexton::command::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
+use sexton::takeover::Takeover;
 use sexton_config::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable,
 };
@@ -124,8 +125,22 @@ fn prepare(config: &Config) -> Result<(), String> {
 fn run(config: Config) -> Result<(), String> {
     prepare(&config)?;
     let options = config.options().clone();
-    let server = Arc::new(Server::new(open_store(&options)?, options.databases));
+    let takeover = Takeover::prepare(&options)?;
+    let engine = match open_store(&options) {
+        Ok(engine) => engine,
+        Err(error) => {
+            takeover.undo();
+            return Err(error);
+        }
+    };
+    let server = Arc::new(Server::new(engine, options.databases));
+    // Set here and nowhere else.
+    let _ = server.store_id.set(takeover.store_id().to_owned());
+    server.saving.note_loaded(server.engine.last_seq());
     sexton::configuration::start(&server, config)?;
+    if let Some(bytes) = takeover.bytes() {
+        server.loading.begin(bytes);
+    }
     let clients_max = raise_descriptor_limit(options.maxclients as u64)?;
     server.settings.clients_max.store(clients_max, Ordering::Relaxed);
 
@@ -155,15 +170,24 @@ fn run(config: Config) -> Result<(), String> {
             .spawn(move || sexton::cron::run(&server, &stop))
             .map_err(|error| format!("Cannot start the cron thread: {error}"))?
     };
+    let saver = {
+        let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
+        std::thread::Builder::new()
+            .name("bgsave".to_owned())
+            .spawn(move || sexton::rdb::run_saver(&server, &stop))
+            .map_err(|error| format!("Cannot start the thread of background saves: {error}"))?
+    };
     log::notice("Server initialized");
-    log::notice("Ready to accept connections");
-    runtime.block_on(async {
-        tokio::select! {
-            () = listeners.serve(Arc::clone(&server), Arc::new(workers)) => Ok(()),
-            _ = server.shutdown.wait() => Ok(()),
-            result = wait_for_signal() => result,
+    runtime.spawn(listeners.serve(Arc::clone(&server), Arc::new(workers)));
+    let loaded = runtime.block_on(load(&server, takeover, options));
+    let (undo, ended) = match loaded {
+        Loaded::Ready => {
+            log::notice("Ready to accept connections");
+            (None, runtime.block_on(until_stopped(&server)))
         }
-    })?;
+        Loaded::Stopped(takeover) => (takeover, Ok(())),
+        Loaded::Failed(takeover, error) => (takeover, Err(error)),
+    };
     // A second signal does not wait for the store.
     runtime.spawn(async {
         if wait_for_signal().await.is_ok() {
@@ -174,11 +198,15 @@ fn run(config: Config) -> Result<(), String> {
     let engine = server.engine.clone();
     let closed =
         runtime.block_on(async move { tokio::task::spawn_blocking(move || engine.close()).await });
-    // The thread only sleeps and deletes: a panic of it changes nothing now.
-    let _ = cron.join();
+    // The threads only sleep, delete, and save what is gone: a panic of them changes nothing now.
+    let _ = (cron.join(), saver.join());
+    if let Some(takeover) = undo {
+        takeover.undo();
+    }
     if let Some(path) = &pid_file {
         let _ = std::fs::remove_file(path);
     }
+    ended?;
     match closed {
         Ok(Ok(())) => {
             log::warning("Redis is now ready to exit, bye bye...");
@@ -250,8 +278,86 @@ fn open_store(options: &Options) -> Result<Engine, String> {
 /// Time between two lines about the progress of a replay.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
-/// Resolves at SIGTERM or SIGINT. SIGHUP is ignored, as is SIGPIPE by Rust's runtime.
-async fn wait_for_signal() -> Result<(), String> {
+/// How the load at the start ended.
+enum Loaded {
+    /// There was nothing to load, or it is loaded.
+    Ready,
+    /// The server was told to stop while it loaded.
+    Stopped(Option<Takeover>),
+    /// It could not be loaded.
+    Failed(Option<Takeover>, String),
+}
+
+/// Loads what the data directory has for a store without data, while clients hear LOADING.
+async fn load(server: &Arc<Server>, takeover: Takeover, options: Options) -> Loaded {
+    if takeover.bytes().is_none() {
+        return Loaded::Ready;
+    }
+    let takeover = Arc::new(takeover);
+    let job = {
+        let (server, takeover) = (Arc::clone(server), Arc::clone(&takeover));
+        tokio::task::spawn_blocking(move || takeover.load(&server))
+    };
+    let abort = async {
+        tokio::select! {
+            _ = server.shutdown.wait() => {}
+            _ = wait_for_signal() => {}
+        }
+        server.loading.abort();
+        std::future::pending::<()>().await;
+    };
+    let result = tokio::select! {
+        result = job => result.unwrap_or_else(|panic| Err(panic.to_string())),
+        () = abort => Ok(()),
+    };
+    let stopped = server.loading.is_aborted();
+    // The job has ended and let go of it.
+    let takeover = Arc::into_inner(takeover);
+    match (result, takeover) {
+        (Ok(()), Some(takeover)) => match takeover.finish(&options) {
+            Ok(()) => {
+                server.loading.end();
+                Loaded::Ready
+            }
+            Err(error) => Loaded::Failed(None, error),
+        },
+        (_, takeover) if stopped => Loaded::Stopped(takeover),
+        (Err(error), takeover) => {
+            let text = format!("Fatal error loading the DB, nothing of it is kept. {error}");
+            Loaded::Failed(takeover, text)
+        }
+        (Ok(()), None) => Loaded::Ready,
+    }
+}
+
+/// Resolves when the server must stop: SHUTDOWN, or a signal and, where it asks for one, a last save.
+async fn until_stopped(server: &Arc<Server>) -> Result<(), String> {
+    loop {
+        let directive = tokio::select! {
+            _ = server.shutdown.wait() => return Ok(()),
+            directive = wait_for_signal() => directive?,
+        };
+        let flags = server.setting(directive);
+        let has = |flag: &str| flags.split(' ').any(|word| word == flag);
+        let wanted = (has("save") || has("nosave")).then_some(has("save"));
+        let save = {
+            let server = Arc::clone(server);
+            move || sexton::rdb::save_before_exit(&server, wanted).is_ok()
+        };
+        // A second signal does not wait for it.
+        let saved = tokio::select! {
+            saved = tokio::task::spawn_blocking(save) => saved.unwrap_or(false),
+            _ = wait_for_signal() => std::process::exit(1),
+        };
+        if saved || has("force") {
+            return Ok(());
+        }
+    }
+}
+
+/// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP is ignored, as is
+/// SIGPIPE by Rust's runtime.
+async fn wait_for_signal() -> Result<&'static str, String> {
     let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
     let mut interrupt = listen(SignalKind::interrupt())?;
@@ -260,11 +366,11 @@ async fn wait_for_signal() -> Result<(), String> {
         tokio::select! {
             _ = terminate.recv() => {
                 log::warning("Received SIGTERM scheduling shutdown...");
-                return Ok(());
+                return Ok("shutdown-on-sigterm");
             }
             _ = interrupt.recv() => {
                 log::warning("Received SIGINT scheduling shutdown...");
-                return Ok(());
+                return Ok("shutdown-on-sigint");
             }
             _ = hangup.recv() => {}
         }

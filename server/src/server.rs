@@ -6,11 +6,13 @@ use crate::configuration::Configuration;
 use crate::eviction::Eviction;
 use crate::net::OutputLimit;
 use crate::observe::Observe;
+use crate::rdb::{Loading, Saving};
 use crate::session::Sessions;
 use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// The server: engine, statistics, configuration.
@@ -27,6 +29,10 @@ pub struct Server {
     pub sessions: Sessions,
     /// What the server remembers for its operators.
     pub observe: Observe,
+    /// Saves: SAVE, BGSAVE and save points.
+    pub saving: Saving,
+    /// The load at the start.
+    pub loading: Loading,
     /// The request to stop.
     pub shutdown: Shutdown,
     /// Open SCAN cursors.
@@ -39,6 +45,8 @@ pub struct Server {
     pub eviction: Eviction,
     /// The directives behind CONFIG.
     pub config: Configuration,
+    /// Set once at the start of a process that has a data directory.
+    pub store_id: OnceLock<String>,
 }
 
 impl Server {
@@ -52,12 +60,15 @@ impl Server {
             auth: Auth::default(),
             sessions: Sessions::default(),
             observe: Observe::new(),
+            saving: Saving::default(),
+            loading: Loading::default(),
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
             watches: WatchRegistry::default(),
             settings: Settings::default(),
             eviction: Eviction::default(),
             config: Configuration::default(),
+            store_id: OnceLock::new(),
         }
     }
 }
@@ -109,6 +120,12 @@ impl Server {
     #[must_use]
     pub fn setting(&self, name: &str) -> String {
         self.config.text(name)
+    }
+
+    /// Names this store in the files it saves, so that it knows them again.
+    #[must_use]
+    pub fn store_id(&self) -> String {
+        self.store_id.get().cloned().unwrap_or_default()
     }
 
     /// Path of the configuration file; empty when there is none.

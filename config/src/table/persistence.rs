@@ -13,15 +13,18 @@ pub(super) const TABLE: &[Directive] = &[
         .protected()
         .deny_loading()
         .doc("Created when missing; relative paths of other directives start here."),
-    text("dbfilename", db_filename, "dump.rdb").protected().no_effect(),
-    special("save", Kind::Save, "3600 1 300 100 60 10000").no_effect(),
-    yes_no("stop-writes-on-bgsave-error", "yes").no_effect(),
-    yes_no("rdbcompression", "yes").no_effect(),
-    yes_no("rdbchecksum", "yes").immutable().no_effect(),
+    text("dbfilename", db_filename, "dump.rdb").protected(),
+    text("import", super::anything, "").immutable().hidden().doc(
+        "RDB file or log of a Redis server to load in place of the store; for the command line.",
+    ),
+    special("save", Kind::Save, "3600 1 300 100 60 10000"),
+    yes_no("stop-writes-on-bgsave-error", "yes"),
+    yes_no("rdbcompression", "yes"),
+    yes_no("rdbchecksum", "yes").immutable(),
     yes_no("rdb-del-sync-files", "no").no_effect(),
-    yes_no("rdb-save-incremental-fsync", "yes").no_effect(),
-    int("rdb-key-save-delay", i32::MIN as i128, INT_MAX, "0").hidden().no_effect(),
-    int("key-load-delay", i32::MIN as i128, INT_MAX, "0").hidden().no_effect(),
+    yes_no("rdb-save-incremental-fsync", "yes"),
+    int("rdb-key-save-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
+    int("key-load-delay", i32::MIN as i128, INT_MAX, "0").hidden(),
     int("loading-process-events-interval-bytes", 1024, INT_MAX, "2097152").hidden().no_effect(),
     yes_no("appendonly", "yes")
         .deny_loading()

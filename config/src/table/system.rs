@@ -58,8 +58,8 @@ pub(super) const TABLE: &[Directive] = &[
     special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").no_effect(),
     special("notify-keyspace-events", Kind::Events, "\"\"").refused(NO_EVENTS),
     int("shutdown-timeout", 0, INT_MAX, "10").no_effect(),
-    special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default").no_effect(),
-    special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default").no_effect(),
+    special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default"),
+    special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default"),
     choice("propagation-error-behavior", PROPAGATION_ERROR, "ignore").no_effect(),
     text("locale-collate", super::anything, "").no_effect(),
 ];

@@ -142,6 +142,15 @@ impl Engine {
         }
     }
 
+    /// Freezes and flushes the active memtable: everything written before is durable when this
+    /// returns, whatever the sync policy (N2). Blocks on I/O.
+    ///
+    /// # Errors
+    /// A failing medium.
+    pub fn flush_memtable(&self) -> Result<(), EngineError> {
+        self.flush_now()
+    }
+
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(super) fn flush_now(&self) -> Result<(), EngineError> {
         self.flush_all(&mut self.inner().pending_flush.lock())

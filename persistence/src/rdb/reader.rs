@@ -124,6 +124,13 @@ impl<'a> Reader<'a> {
         (self.input.offset(), self.input.size())
     }
 
+    /// What stands behind the part that was read: after the end, what another file format goes on
+    /// with.
+    #[must_use]
+    pub fn into_input(self) -> Input<'a> {
+        self.input
+    }
+
     /// The next record; `None` at the end, when the checksum has been compared.
     ///
     /// # Errors

@@ -1,26 +1,17 @@
-//! TIME, LASTSAVE, LOLWUT.
+//! TIME, LOLWUT.
 
 use super::{Binding, CommandResult, Ctx};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Small commands about the server.
-pub(super) const COMMANDS: &[Binding] = &[
-    Binding::local("time", time),
-    Binding::local("lastsave", last_save),
-    Binding::local("lolwut", lolwut),
-];
+pub(super) const COMMANDS: &[Binding] =
+    &[Binding::local("time", time), Binding::local("lolwut", lolwut)];
 
 fn time(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     ctx.out.array(2);
     ctx.out.bulk(now.as_secs().to_string().as_bytes());
     ctx.out.bulk(now.subsec_micros().to_string().as_bytes());
-    Ok(())
-}
-
-/// No save was made yet: Redis then answers the time of its start.
-fn last_save(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.int(ctx.server.observe.started_s as i64);
     Ok(())
 }
 

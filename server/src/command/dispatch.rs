@@ -55,6 +55,12 @@ pub enum Outcome {
     Offload,
 }
 
+/// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
+const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
+is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
+option). Please check the Redis logs for details about the RDB error.";
+
 /// Milliseconds since the epoch.
 #[must_use]
 pub fn now_ms() -> u64 {
@@ -84,6 +90,7 @@ impl Executor {
             && client.authenticated
             && client.reply_mode == ReplyMode::On
             && !server.sessions.is_paused()
+            && !server.loading.is_active()
             && !server.observe.slowlog.is_slow(0)
             && !server.observe.monitors.is_active()
     }
@@ -94,6 +101,7 @@ impl Executor {
         !server.settings.out_of_memory.load(Ordering::Relaxed)
             && !server.engine.must_wait()
             && server.engine.write_refusal().is_none()
+            && !server.saving.refuses_writes()
     }
 
     /// GET key. `None`: run it the long way.
@@ -283,6 +291,12 @@ impl Executor {
             return refuse(CommandError::text(
                 "OOM command not allowed when used memory > 'maxmemory'.",
             ));
+        }
+        if server.loading.is_active() && !spec.flags.contains(Flags::LOADING) {
+            return refuse(CommandError::text("LOADING Redis is loading the dataset in memory"));
+        }
+        if (writes || spec.name == "ping") && server.saving.refuses_writes() {
+            return refuse(CommandError::text(SAVE_FAILED));
         }
         if writes && let Some(reason) = server.engine.write_refusal() {
             return refuse(format!("MISCONF Errors writing to the AOF file: {reason}").into());
@@ -512,7 +526,6 @@ impl Executor {
         self.may_block = true;
         let mut buf = group.to_vec();
         let mut rest = buf.as_mut_slice();
-        let mut out = Reply::new();
         let mut batch = Batch::default();
         loop {
             batch.clear();
@@ -524,20 +537,9 @@ impl Executor {
             }
             for request in &batch.requests {
                 let args = Args::new(rest, batch.args(request));
-                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
-                if name == "multi" || name == "exec" {
-                    continue;
-                }
-                out.truncate(0);
-                let mut _pin = None;
-                while let Outcome::Cold(keys) =
-                    self.execute(server, client, args, &mut out, REPLAY_MS)
-                {
-                    _pin = Some(load_blocking(server, keys)?);
-                }
-                if let Some(text) = out.bytes().strip_prefix(b"-") {
-                    let text = String::from_utf8_lossy(text).trim_end().to_owned();
-                    return Err(format!("logged command '{name}' answered: {text}"));
+                let name = args.get(0);
+                if !name.eq_ignore_ascii_case(b"multi") && !name.eq_ignore_ascii_case(b"exec") {
+                    self.replay_request(server, client, args)?;
                 }
             }
             rest = &mut rest[used..];
@@ -546,6 +548,33 @@ impl Executor {
             }
             if batch.requests.is_empty() {
                 return Err("a group ends inside a command".to_owned());
+            }
+        }
+    }
+
+    /// Runs one logged command again, as [`Executor::replay`] does.
+    ///
+    /// # Errors
+    /// A text that names the command and what it answered.
+    pub fn replay_request(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        args: Args<'_>,
+    ) -> Result<(), String> {
+        self.replaying = true;
+        self.may_block = true;
+        let mut out = Reply::new();
+        let mut _pin = None;
+        while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, REPLAY_MS) {
+            _pin = Some(load_blocking(server, keys)?);
+        }
+        match out.bytes().strip_prefix(b"-") {
+            None => Ok(()),
+            Some(text) => {
+                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
+                let text = String::from_utf8_lossy(text).trim_end().to_owned();
+                Err(format!("logged command '{name}' answered: {text}"))
             }
         }
     }

@@ -4,10 +4,12 @@ use super::Args;
 use super::dispatch::{Executor, Outcome};
 use crate::client::Client;
 use crate::eviction;
+use crate::rdb::Start;
 use crate::resp::{Reply, command_bytes};
 use crate::server::Server;
 use crate::session::Pause;
 use sexton_config::choice::EvictionPolicy;
+use sexton_config::value::SavePoint;
 use sexton_engine::Engine;
 use std::time::{Duration, Instant};
 
@@ -207,4 +209,37 @@ fn replay_repeats_outcomes_and_names_what_fails() {
     assert!(error.is_err_and(|text| text.contains("'nope' answered: ERR unknown command")));
     let torn = replayer.replay(&bench.server, &mut client, b"*2\r\n$3\r\nGET\r\n");
     assert_eq!(torn, Err("a group ends inside a command".to_owned()));
+}
+
+#[test]
+fn a_failed_background_save_refuses_writes_and_ping() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let saving = &bench.server.saving;
+    saving.set_points(&[SavePoint { seconds: 3600, changes: 1 }]);
+    assert_eq!(saving.start_in_background(), Start::Started);
+    saving.end(None);
+    for line in ["SET a 1", "PING"] {
+        let reply = bench.run(&mut client, line);
+        assert!(reply.starts_with("-MISCONF Redis is configured to save RDB snapshots"), "{reply}");
+    }
+    assert!(!bench.executor.is_fast_write(&bench.server));
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+    bench.server.saving.set_points(&[]);
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn data_is_not_served_while_it_is_loaded() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.loading.begin(10);
+    for line in ["GET a", "SET a 1", "PING"] {
+        let reply = bench.run(&mut client, line);
+        assert_eq!(reply, "-LOADING Redis is loading the dataset in memory\r\n", "{line}");
+    }
+    assert!(!bench.executor.is_fast(&bench.server, &client));
+    assert!(bench.run(&mut client, "INFO persistence").contains("loading_total_bytes:10"));
+    bench.server.loading.end();
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
 }

@@ -25,6 +25,7 @@ mod latency;
 mod memory;
 mod monitor;
 mod replication;
+mod save;
 mod scan;
 mod script;
 mod shutdown_cmd;
@@ -88,6 +89,7 @@ static GROUPS: &[&[Binding]] = &[
     memory::COMMANDS,
     monitor::COMMANDS,
     replication::COMMANDS,
+    save::COMMANDS,
     scan::COMMANDS,
     script::COMMANDS,
     shutdown_cmd::COMMANDS,

@@ -1,16 +1,17 @@
 //! SHUTDOWN.
 
 use super::{Binding, CommandError, CommandResult, Ctx};
+use crate::rdb;
 use crate::shutdown::ShutdownRequest;
 
 /// SHUTDOWN.
-pub(super) const COMMANDS: &[Binding] = &[Binding::local("shutdown", shutdown)];
+pub(super) const COMMANDS: &[Binding] = &[Binding::offload("shutdown", shutdown)];
 
 /// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`
 ///
-/// There is no reply to a request that is granted: the connection ends with the server. SAVE asks
-/// for a dump that this version cannot write, and NOSAVE asks for what happens anyhow: the log and
-/// the files are closed properly either way.
+/// There is no reply to a request that is granted: the connection ends with the server. Without SAVE
+/// and NOSAVE the save points decide about a last save. The log and the files are closed properly
+/// either way.
 fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut request = ShutdownRequest::default();
     let (mut save, mut no_save, mut abort) = (false, false, false);
@@ -34,7 +35,8 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
-    if save && !request.force {
+    let wanted = (save || no_save).then_some(save);
+    if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
         return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
     ctx.server.shutdown.request(request);

@@ -102,7 +102,8 @@ pub fn now_s() -> u64 {
 }
 
 /// 40 random hexadecimal digits, as Redis names a run.
-fn random_id() -> String {
+#[must_use]
+pub fn random_id() -> String {
     use std::hash::{BuildHasher, RandomState};
     // RandomState is seeded by the operating system; an id needs no more than that.
     let word = |nth: u32| RandomState::new().hash_one((nth, std::process::id(), now_s()));

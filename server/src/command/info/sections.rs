@@ -12,6 +12,11 @@ const DAY_S: u64 = 24 * 60 * 60;
 /// Bits of Redis' LRU clock, which counts seconds.
 const LRU_CLOCK_MASK: u64 = (1 << 24) - 1;
 
+/// `part` of `whole` in percent; 0 of nothing.
+fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
+}
+
 pub(super) fn server(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let observe = &ctx.server.observe;
     let uptime_s = observe.started.elapsed().as_secs();
@@ -75,10 +80,6 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let startup = observe.startup_bytes;
     let grown = used.saturating_sub(startup);
     let dataset = ctx.server.engine.stats().dram_bytes.min(grown);
-    let percent = |part: u64, whole: u64| match whole {
-        0 => 0.0,
-        whole => 100.0 * part as f64 / whole as f64,
-    };
     let maxmemory = ctx.server.setting("maxmemory").parse().unwrap_or(0);
 
     text.title("Memory");
@@ -129,31 +130,28 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
 pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let refusal = ctx.server.engine.write_refusal();
     let aof = ctx.server.engine.sync_policy() != SyncPolicy::Off;
+    let saving = ctx.server.saving.view();
+    let seconds = |time: Option<u64>| time.map_or(-1, |seconds| seconds as i64);
+    let (done, total) = saving.keys;
     text.title("Persistence");
-    text.zeros(&[
-        "loading",
-        "async_loading",
-        "current_cow_peak",
-        "current_cow_size",
-        "current_cow_size_age",
-    ]);
-    text.field("current_fork_perc", "0.00");
-    text.zeros(&[
-        "current_save_keys_processed",
-        "current_save_keys_total",
-        "rdb_changes_since_last_save",
-        "rdb_bgsave_in_progress",
-    ]);
-    text.field("rdb_last_save_time", ctx.server.observe.started_s);
-    text.field("rdb_last_bgsave_status", "ok");
-    text.field("rdb_last_bgsave_time_sec", -1);
-    text.field("rdb_current_bgsave_time_sec", -1);
-    text.zeros(&[
-        "rdb_saves",
-        "rdb_last_cow_size",
-        "rdb_last_load_keys_expired",
-        "rdb_last_load_keys_loaded",
-    ]);
+    text.field("loading", u8::from(ctx.server.loading.is_active()));
+    text.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
+    text.field("current_fork_perc", format_args!("{:.2}", percent(done, total)));
+    text.field("current_save_keys_processed", done);
+    text.field("current_save_keys_total", total);
+    let changes = ctx.server.engine.last_seq().saturating_sub(saving.saved_seq);
+    text.field("rdb_changes_since_last_save", changes);
+    text.field("rdb_bgsave_in_progress", u8::from(saving.in_background));
+    text.field("rdb_last_save_time", saving.last_save_s);
+    text.field("rdb_last_bgsave_status", if saving.last_ok { "ok" } else { "err" });
+    text.field("rdb_last_bgsave_time_sec", seconds(saving.last_took_s));
+    text.field("rdb_current_bgsave_time_sec", seconds(saving.current_s));
+    text.field("rdb_saves", saving.saves);
+    // There is no fork, so nothing is copied on write.
+    text.field("rdb_last_cow_size", 0);
+    let (loaded, expired) = ctx.server.loading.last_keys();
+    text.field("rdb_last_load_keys_expired", expired);
+    text.field("rdb_last_load_keys_loaded", loaded);
     text.field("aof_enabled", u8::from(aof));
     text.zeros(&["aof_rewrite_in_progress", "aof_rewrite_scheduled"]);
     text.field("aof_last_rewrite_time_sec", -1);
@@ -162,6 +160,15 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     text.field("aof_last_write_status", if refusal.is_none() { "ok" } else { "err" });
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if let Some(load) = ctx.server.loading.view() {
+        text.field("loading_start_time", load.started_s);
+        text.field("loading_total_bytes", load.total_bytes);
+        text.field("loading_rdb_used_mem", 0);
+        text.field("loading_loaded_bytes", load.loaded_bytes);
+        let share = percent(load.loaded_bytes, load.total_bytes);
+        text.field("loading_loaded_perc", format_args!("{share:.2}"));
+        text.field("loading_eta_seconds", load.eta_s);
+    }
 }
 
 pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {

@@ -1,0 +1,117 @@
+//! How far a load has come, and how the last one ended.
+
+use crate::observe::now_s;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The load of a server.
+#[derive(Debug, Default)]
+pub struct Loading {
+    active: AtomicBool,
+    aborted: AtomicBool,
+    started_s: AtomicU64,
+    total_bytes: AtomicU64,
+    loaded_bytes: AtomicU64,
+    keys_loaded: AtomicU64,
+    keys_expired: AtomicU64,
+}
+
+/// The figures of INFO persistence while a load runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadingView {
+    /// When it began, in seconds since the epoch.
+    pub started_s: u64,
+    /// Bytes to read.
+    pub total_bytes: u64,
+    /// Bytes read.
+    pub loaded_bytes: u64,
+    /// Seconds it will still take, at the speed so far; 1 when not known, as in Redis.
+    pub eta_s: u64,
+}
+
+impl Loading {
+    /// A load of `total_bytes` begins: most commands are refused.
+    pub fn begin(&self, total_bytes: u64) {
+        self.started_s.store(now_s(), Ordering::Relaxed);
+        self.total_bytes.store(total_bytes, Ordering::Relaxed);
+        for figure in [&self.loaded_bytes, &self.keys_loaded, &self.keys_expired] {
+            figure.store(0, Ordering::Relaxed);
+        }
+        self.active.store(true, Ordering::Release);
+    }
+
+    /// It has ended.
+    pub fn end(&self) {
+        self.active.store(false, Ordering::Release);
+    }
+
+    /// The server must stop: the load ends with an error soon.
+    pub fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+    }
+
+    /// True when the load was told to end.
+    #[must_use]
+    pub fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// True while data is loaded.
+    #[must_use]
+    #[inline]
+    pub fn is_active(&self) -> bool {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    /// So many bytes have been read.
+    pub fn note_bytes(&self, loaded_bytes: u64) {
+        self.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
+    }
+
+    pub(super) fn note_keys(&self, loaded: u64, expired: u64) {
+        self.keys_loaded.store(loaded, Ordering::Relaxed);
+        self.keys_expired.store(expired, Ordering::Relaxed);
+    }
+
+    /// Keys that the last load brought, and keys it left out because their time had come.
+    #[must_use]
+    pub fn last_keys(&self) -> (u64, u64) {
+        (self.keys_loaded.load(Ordering::Relaxed), self.keys_expired.load(Ordering::Relaxed))
+    }
+
+    /// The load that runs.
+    #[must_use]
+    pub fn view(&self) -> Option<LoadingView> {
+        if !self.is_active() {
+            return None;
+        }
+        let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+        let (total_bytes, loaded_bytes) = (load(&self.total_bytes), load(&self.loaded_bytes));
+        let started_s = load(&self.started_s);
+        let elapsed_s = now_s().saturating_sub(started_s);
+        let left = total_bytes.saturating_sub(loaded_bytes);
+        let eta_s = match loaded_bytes {
+            0 => 1,
+            loaded => (u128::from(elapsed_s) * u128::from(left) / u128::from(loaded)) as u64,
+        };
+        Some(LoadingView { started_s, total_bytes, loaded_bytes, eta_s })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_for_each_byte_as_what_came() {
+        let loading = Loading::default();
+        assert_eq!(loading.view(), None);
+        loading.begin(1000);
+        assert_eq!(loading.view().unwrap().eta_s, 1);
+        loading.started_s.fetch_sub(60, Ordering::Relaxed);
+        loading.note_bytes(250);
+        let eta_s = loading.view().unwrap().eta_s;
+        assert!((180..=186).contains(&eta_s), "{eta_s}");
+        loading.end();
+        assert_eq!(loading.view(), None);
+    }
+}

@@ -1,0 +1,21 @@
+//! The data as an RDB file: SAVE, BGSAVE and save points write one from a snapshot of the engine, a start
+//! may read one.
+//!
+//! There is no fork: a thread walks the snapshot in key order while clients write on. One save runs
+//! at a time. The file appears under its name only when it is whole and durable: temporary file,
+//! sync, rename, sync of the directory.
+
+mod load;
+mod loading;
+mod save;
+mod saver;
+mod saving;
+#[cfg(test)]
+mod tests;
+
+pub use load::{Counts, Loader, load_file};
+pub use loading::{Loading, LoadingView};
+pub use save::{SaveError, save, save_before_exit};
+pub(crate) use saver::look_at_save_points;
+pub use saver::run_saver;
+pub use saving::{Saving, SavingView, Start};

@@ -1,0 +1,248 @@
+//! Writing the file.
+
+use super::saving::Start;
+use crate::log;
+use crate::observe::{Memory, now_s};
+use crate::server::Server;
+use crate::session::Pause;
+use crate::value;
+use sexton_config::Options;
+use sexton_engine::{EngineError, IterOptions, SnapshotOptions};
+use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Bytes between two syncs under `rdb-save-incremental-fsync` (`REDIS_AUTOSYNC_BYTES`).
+const SYNC_EVERY_BYTES: u64 = 4 << 20;
+
+/// Writes rest for at most so long while a server that stops saves.
+const LAST_SAVE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Keys after which the engine may let go of what an iterator holds.
+const KEYS_AN_ITERATOR: u64 = 1 << 16;
+
+/// Keys between two looks at whether the save was called off.
+const KEYS_A_LOOK: u64 = 256;
+
+/// Why there is no new file.
+#[derive(Debug)]
+pub enum SaveError {
+    /// Another save runs.
+    Busy,
+    /// It was called off.
+    Aborted,
+    /// Writing, syncing or renaming failed.
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// The data could not be read.
+    Engine(EngineError),
+    /// A key of a type that cannot be written.
+    Type(String),
+}
+
+impl fmt::Display for SaveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("Background save already in progress"),
+            Self::Aborted => f.write_str("the save was called off"),
+            Self::Io { operation, path, error } => {
+                write!(f, "Write error saving DB on disk({operation} {}): {error}", path.display())
+            }
+            Self::Engine(error) => write!(f, "Error reading the data to save: {error}"),
+            Self::Type(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for SaveError {}
+
+impl From<EngineError> for SaveError {
+    fn from(error: EngineError) -> Self {
+        Self::Engine(error)
+    }
+}
+
+/// A file that is synced now and then, so that the last sync is not the one that does all the work.
+struct SyncedFile {
+    file: File,
+    is_incremental: bool,
+    unsynced_bytes: u64,
+}
+
+impl Write for SyncedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.unsynced_bytes += written as u64;
+        if self.is_incremental && self.unsynced_bytes >= SYNC_EVERY_BYTES {
+            self.file.sync_data()?;
+            self.unsynced_bytes = 0;
+        }
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// SAVE: returns when the file is there. Blocks on I/O.
+///
+/// # Errors
+/// Another save runs, or the file could not be written; the reason is in the log.
+pub fn save(server: &Server) -> Result<(), SaveError> {
+    if server.saving.start_here() == Start::Busy {
+        return Err(SaveError::Busy);
+    }
+    run(server)
+}
+
+/// Runs the save that was started, and notes how it ended.
+pub(super) fn run(server: &Server) -> Result<(), SaveError> {
+    let result = write_dump(server, &server.config.options());
+    match &result {
+        Ok(_) => log::notice("DB saved on disk"),
+        Err(SaveError::Aborted) => {}
+        Err(error) => log::warning(&error.to_string()),
+    }
+    server.saving.end(result.as_ref().ok().copied());
+    result.map(|_| ())
+}
+
+/// What a server that stops does about saving: `wanted` is SAVE or NOSAVE of SHUTDOWN, and without it the
+/// save points decide. A background save is called off: the last one has more.
+///
+/// # Errors
+/// The save failed: the server must not stop, unless it was told to whatever happens.
+pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), SaveError> {
+    if server.saving.view().in_background {
+        log::warning("There is a background save. Calling it off!");
+        server.saving.abort();
+    }
+    // What is half loaded is not worth a file, and must not replace the one it comes from.
+    if server.loading.is_active() || !wanted.unwrap_or_else(|| server.saving.has_points()) {
+        return Ok(());
+    }
+    // The last save has everything that was answered. The pause ends with the server, or below.
+    server.sessions.pause(Pause::Write, Instant::now() + LAST_SAVE_MAX);
+    log::notice("Saving the final RDB snapshot before exiting.");
+    save(server).inspect_err(|_| {
+        server.sessions.unpause();
+        log::warning("Error trying to save the DB, can't exit.");
+    })
+}
+
+fn failed<'p>(
+    operation: &'static str,
+    path: &'p Path,
+) -> impl Fn(io::Error) -> SaveError + Copy + use<'p> {
+    move |error| SaveError::Io { operation, path: path.to_path_buf(), error }
+}
+
+/// Writes the file of `dir` and `dbfilename`; gives the last sequence it holds.
+fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
+    let temporary = options.dir.join(format!("temp-{}.rdb", std::process::id()));
+    let written = write_file(server, options, &temporary).and_then(|seq| {
+        let path = options.dir.join(&options.dbfilename);
+        std::fs::rename(&temporary, &path).map_err(failed("rename to", &path))?;
+        let dir = &options.dir;
+        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("sync", dir))?;
+        Ok(seq)
+    });
+    if written.is_err() {
+        // It may not even exist.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn write_file(server: &Server, options: &Options, path: &Path) -> Result<u64, SaveError> {
+    let file = File::create(path).map_err(failed("open", path))?;
+    let out =
+        SyncedFile { file, is_incremental: options.rdb_save_incremental_fsync, unsynced_bytes: 0 };
+    let writer_options = WriterOptions {
+        version: FILE_VERSION,
+        compress: options.rdbcompression,
+        checksum: options.rdbchecksum,
+    };
+    let mut writer = Writer::new(out, writer_options);
+    let seq = write_all(server, options, path, &mut writer)?;
+    let out = writer.finish().map_err(failed("write", path))?;
+    out.file.sync_all().map_err(failed("fsync", path))?;
+    Ok(seq)
+}
+
+/// Remarks, databases and keys.
+pub(super) fn write_all<W: Write>(
+    server: &Server,
+    options: &Options,
+    path: &Path,
+    writer: &mut Writer<W>,
+) -> Result<u64, SaveError> {
+    let failed = failed("write", path);
+    let used = Memory::now().allocated_bytes.to_string();
+    for (name, text) in [
+        ("redis-ver", crate::command::REDIS_VERSION),
+        ("redis-bits", "64"),
+        ("ctime", &now_s().to_string()),
+        ("used-mem", &used),
+        ("aof-base", "0"),
+        ("sexton-ver", env!("CARGO_PKG_VERSION")),
+        ("sexton-store", &server.store_id()),
+    ] {
+        writer.aux(name, text).map_err(failed)?;
+    }
+    let engine = &server.engine;
+    let counts: Vec<_> = (0..server.databases).map(|db| engine.count_provisional(db)).collect();
+    let total = counts.iter().map(|(keys, ..)| keys).sum();
+    server.saving.keys_total.store(total, Ordering::Relaxed);
+    let named = SnapshotOptions { name: "bgsave".into(), timeout_ms: 0 };
+    let snapshot = engine.snapshot(named)?;
+    let delay = Duration::from_micros(u64::try_from(options.rdb_key_save_delay_us).unwrap_or(0));
+    let mut done: u64 = 0;
+    for (db, &(keys, expires, _)) in counts.iter().enumerate() {
+        let mut iter = snapshot.iter(&IterOptions { db, ..IterOptions::default() })?;
+        iter.seek_to_first()?;
+        if iter.valid() {
+            writer.select_db(db as u64, keys, expires).map_err(failed)?;
+        }
+        let mut in_iter: u64 = 0;
+        while iter.valid() {
+            let meta = iter.meta();
+            if !value::is_string(meta.flags) {
+                let key = iter.key().escape_ascii();
+                return Err(SaveError::Type(format!("key '{key}' is of a type that is unknown")));
+            }
+            writer.string(iter.key(), meta.expire_at_ms, iter.value()).map_err(failed)?;
+            done += 1;
+            in_iter += 1;
+            if in_iter == KEYS_AN_ITERATOR {
+                // The old one holds memtables and tables that have been replaced since.
+                let mut lower = iter.key().to_vec();
+                lower.push(0);
+                iter = snapshot.iter(&IterOptions { db, lower, ..IterOptions::default() })?;
+                iter.seek_to_first()?;
+                in_iter = 0;
+            } else {
+                iter.next()?;
+            }
+            server.saving.keys_done.store(done, Ordering::Relaxed);
+            if done.is_multiple_of(KEYS_A_LOOK) && server.saving.is_aborted() {
+                return Err(SaveError::Aborted);
+            }
+            if !delay.is_zero() {
+                std::thread::sleep(delay);
+            }
+        }
+    }
+    Ok(snapshot.seq())
+}

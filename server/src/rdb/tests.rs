@@ -1,0 +1,105 @@
+//! What is saved is what is loaded.
+
+use super::save::write_all;
+use super::{Counts, Loader};
+use crate::server::Server;
+use crate::value::{PLAIN_STRING, ValueType};
+use sexton_config::Options;
+use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
+use sexton_persistence::rdb::{Input, Value, Writer, WriterOptions};
+use std::path::Path;
+
+const FAR_MS: u64 = 4_102_444_800_000;
+
+fn server() -> Server {
+    Server::new(Engine::in_memory(4).unwrap(), 4)
+}
+
+fn put(server: &Server, db: usize, key: &str, meta: Meta, value: &[u8]) {
+    let (engine, mut buf) = (&server.engine, TxBuf::default());
+    let hash = engine.hash(key.as_bytes());
+    let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut buf);
+    tx.put(Key { slot: engine.slot_of(db), bytes: key.as_bytes(), hash }, meta, value);
+    tx.commit();
+}
+
+fn items(server: &Server, db: usize) -> Vec<ScanItem> {
+    let range = ScanRange { db, ..ScanRange::default() };
+    server.engine.scan(&range).unwrap().map(Result::unwrap).collect()
+}
+
+fn writer(version: u16) -> Writer<Vec<u8>> {
+    Writer::new(Vec::new(), WriterOptions { version, compress: true, checksum: true })
+}
+
+fn options() -> Options {
+    sexton_config::Config::default().options().clone()
+}
+
+#[test]
+fn what_is_saved_is_loaded() {
+    let saved = server();
+    for nth in 0..1000_u64 {
+        let expire_at_ms = if nth % 3 == 0 { FAR_MS + nth } else { 0 };
+        let meta = Meta { flags: PLAIN_STRING, expire_at_ms };
+        put(&saved, (nth % 2 * 3) as usize, &format!("k{nth}"), meta, nth.to_string().as_bytes());
+    }
+    let overdue = Meta { flags: PLAIN_STRING, expire_at_ms: 1 };
+    put(&saved, 0, "overdue", overdue, b"x");
+    let mut writer = writer(9);
+    let seq = write_all(&saved, &options(), Path::new("-"), &mut writer).unwrap();
+    assert_eq!(seq, saved.engine.last_seq());
+    assert_eq!(saved.saving.view().keys, (0, 0), "none runs");
+    let file = writer.finish().unwrap();
+
+    let loaded = server();
+    let mut loader = Loader::new(&loaded);
+    let left = loader.load(Input::new(&[&file[..], b"tail"].concat())).unwrap().left();
+    assert_eq!(left, 4, "what stands behind the file is not touched");
+    assert_eq!(loader.counts(), Counts { loaded: 1000, expired: 1 });
+    for db in 0..4 {
+        let mut expected = items(&saved, db);
+        expected.retain(|item| item.key != b"overdue");
+        assert_eq!(items(&loaded, db), expected, "database {db}");
+    }
+}
+
+#[test]
+fn a_save_that_is_called_off_ends() {
+    let server = server();
+    for nth in 0..1000_u64 {
+        put(&server, 0, &nth.to_string(), Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, b"x");
+    }
+    assert_eq!(server.saving.start_in_background(), super::Start::Started);
+    server.saving.call_off();
+    let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
+    assert!(matches!(error, super::SaveError::Aborted), "{error}");
+    server.saving.end(None);
+    assert!(server.saving.view().last_ok, "that is no failure");
+}
+
+#[test]
+fn what_cannot_be_stored_is_named() {
+    let list = Value::List([&b"x"[..]].into_iter().collect());
+    let mut file = writer(9);
+    file.select_db(3, 1, 0).unwrap();
+    file.value(b"some\nkey", 0, &list).unwrap();
+    let file = file.finish().unwrap();
+    let server = server();
+    let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
+    assert_eq!(
+        error,
+        "key 'some\\nkey' of database 3 is of type list, which this version cannot store"
+    );
+
+    let mut file = writer(9);
+    file.select_db(4, 1, 0).unwrap();
+    let file = file.finish().unwrap();
+    let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
+    assert_eq!(error, "database 4: this server is configured to handle 4");
+
+    let list = Meta { flags: ValueType::List as u8, expire_at_ms: 0 };
+    put(&server, 0, "list", list, b"");
+    let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
+    assert_eq!(error.to_string(), "key 'list' is of a type that is unknown");
+}

@@ -1,0 +1,212 @@
+//! What lies in the data directory at the start, and taking over the data of a Redis server (N3).
+//!
+//! | configuration | store | what happens |
+//! |---|---|---|
+//! | `appendonly no` | emptied | `dump.rdb` is loaded, as Redis does |
+//! | `appendonly yes` | empty | a Redis' log, or else its `dump.rdb`, is imported, once |
+//! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server refuses the start |
+//! | `--import FILE` | any | the store is put aside, FILE imported |
+//!
+//! An import is all or nothing. What stands in the way is renamed into `imported-TIME/`, which keeps the
+//! originals, and a journal says so; when the import has not ended by the next start, everything is put
+//! back first (see [`Journal`]).
+
+mod aof;
+mod identity;
+mod journal;
+mod sources;
+
+pub use journal::Journal;
+pub use sources::Source;
+
+use crate::log;
+use crate::observe::now_s;
+use crate::rdb::Loader;
+use crate::server::Server;
+use identity::StoreFile;
+use sexton_config::Options;
+use sexton_persistence::device::{DiskStorage, Storage};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Where the engine keeps its tables.
+const TREE: &str = "tree";
+
+/// What is to be loaded at this start.
+#[derive(Debug)]
+pub struct Takeover {
+    dir: PathBuf,
+    store: StoreFile,
+    source: Option<Source>,
+    journal: Option<Journal>,
+    dump: PathBuf,
+}
+
+impl Takeover {
+    /// Looks at the data directory, and puts aside what is in the way of an import. To be called
+    /// before the store is opened.
+    ///
+    /// # Errors
+    /// One line for the operator: a file that cannot be read, or a `dump.rdb` that may be meant to
+    /// replace the store.
+    pub fn prepare(options: &Options) -> Result<Self, String> {
+        let dir = options.dir.clone();
+        // Let go before the store is opened, which takes it again.
+        let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
+        Journal::undo_unfinished(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        remove_temporary_files(&dir);
+        let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+        let is_new = !dir.join(TREE).join("CURRENT").exists();
+        let store = StoreFile::open(&dir).map_err(failed)?;
+        let dump = dir.join(&options.dbfilename);
+        let mut takeover = Self { dir: dir.clone(), store, source: None, journal: None, dump };
+        if let Some(path) = &options.import {
+            takeover.import(&dir.join(path), options)?;
+        } else if !options.appendonly {
+            takeover.source = Some(Source::file(&takeover.dump)).filter(|source| source.exists());
+        } else if is_new {
+            takeover.source = Source::find(options)?;
+            if let Some(source) = &takeover.source {
+                let log_dir = dir.join(&options.appenddirname);
+                let aside = if source.is_in(&log_dir) { vec![log_dir] } else { Vec::new() };
+                takeover.put_aside(&aside, options)?;
+            }
+        } else {
+            takeover.check_dump(options)?;
+        }
+        Ok(takeover)
+    }
+
+    /// Name of the store in the files it saves.
+    #[must_use]
+    pub fn store_id(&self) -> &str {
+        self.store.id()
+    }
+
+    /// Bytes to load; `None` when there is nothing to load.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        self.source.as_ref().map(Source::bytes)
+    }
+
+    /// `--import`: unless it was the last thing imported, so that the option may stay in a unit file.
+    fn import(&mut self, path: &Path, options: &Options) -> Result<(), String> {
+        let seen = identity::of_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        if self.store.imported() == Some(seen) {
+            log::notice(&format!("{} is imported already", path.display()));
+            return Ok(());
+        }
+        self.source = Some(Source::file(path));
+        if options.appendonly {
+            let in_the_way = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
+            self.put_aside(&in_the_way, options)?;
+        }
+        Ok(())
+    }
+
+    /// Renames `paths` into a directory of their own, and the source's along with them.
+    fn put_aside(&mut self, paths: &[PathBuf], options: &Options) -> Result<(), String> {
+        let aside = self.dir.join(format!("imported-{}", now_s()));
+        let created = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
+        let journal = Journal::begin(&self.dir, &aside, paths, &created)
+            .map_err(|error| format!("{}: {error}", self.dir.display()))?;
+        if let Some(source) = &mut self.source {
+            source.moved(&self.dir, &aside, paths);
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// A store with data: is there a dump that somebody may have put here to be loaded?
+    fn check_dump(&self, options: &Options) -> Result<(), String> {
+        let path = self.dump.display();
+        let Ok(seen) = identity::of_file(&self.dump) else { return Ok(()) };
+        if self.store.has_seen(seen) || identity::store_of(&self.dump) == self.store.id() {
+            return Ok(());
+        }
+        let store_paths = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
+        if identity::is_newer(&self.dump, &store_paths) {
+            return Err(format!(
+                "{path} is newer than the store and was not written by it: start with --import \
+                 {path} to load it in place of the store's data, or move it away"
+            ));
+        }
+        log::warning(&format!(
+            "{path} was not written by this store and is older than it: it is not loaded (--import \
+             {path} would)"
+        ));
+        Ok(())
+    }
+
+    /// Loads what there is into the open store of `server`. Blocks on I/O.
+    ///
+    /// # Errors
+    /// The file and what is wrong with it. The store must not be served then, but closed and, with
+    /// [`Takeover::undo`], put back.
+    pub fn load(&self, server: &Server) -> Result<(), String> {
+        let Some(source) = &self.source else { return Ok(()) };
+        let started = Instant::now();
+        let mut loader = Loader::new(server);
+        source.load(server, &mut loader)?;
+        let counts = loader.counts();
+        if self.journal.is_some() {
+            // The import counts once it would survive a crash, under any policy.
+            server.engine.flush_memtable().map_err(|error| error.to_string())?;
+        }
+        server.saving.note_loaded(server.engine.last_seq());
+        log::notice(&format!(
+            "Done loading {source}, keys loaded: {}, keys expired: {}.",
+            counts.loaded, counts.expired
+        ));
+        log::notice(&format!(
+            "DB loaded from disk: {:.3} seconds",
+            started.elapsed().as_secs_f64()
+        ));
+        Ok(())
+    }
+
+    /// The data is loaded: an import is final from here on.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn finish(mut self, options: &Options) -> Result<(), String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.dir.display());
+        let Some(journal) = self.journal.take() else { return Ok(()) };
+        let imported = match &options.import {
+            Some(path) => Some(identity::of_file(&self.dir.join(path)).map_err(failed)?),
+            None => None,
+        };
+        self.store.note(imported, identity::of_file(&self.dump).ok()).map_err(failed)?;
+        let kept = journal.commit().map_err(failed)?;
+        if let Some(source) = &self.source {
+            let kept = kept.map_or_else(String::new, |kept| {
+                format!(" What was in its place is in {}.", kept.display())
+            });
+            log::notice(&format!("Imported {source}, which is kept.{kept}"));
+        }
+        Ok(())
+    }
+
+    /// Puts everything back as it was found. The store must be closed.
+    pub fn undo(self) {
+        if let Some(journal) = self.journal
+            && let Err(error) = journal.undo()
+        {
+            log::warning(&format!("Cannot put the files back, the next start will: {error}"));
+        }
+    }
+}
+
+/// Removes what saves of killed servers left behind.
+fn remove_temporary_files(dir: &Path) {
+    let Ok(entries) = std::fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+            // One that cannot be removed takes room and does no harm.
+            let _ = std::fs::remove_file(entry.path());
+        }
+    }
+}

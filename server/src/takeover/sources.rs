@@ -1,0 +1,151 @@
+//! The files of a Redis server: `dump.rdb`, the log in one file, the log in several.
+
+use super::aof;
+use crate::rdb::Loader;
+use crate::server::Server;
+use sexton_config::Options;
+use sexton_config::syntax::split_words;
+use sexton_persistence::rdb::{Input, is_rdb};
+use std::fmt;
+use std::fs::File;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+
+/// Files to be loaded one after the other.
+#[derive(Debug)]
+pub struct Source {
+    files: Vec<PathBuf>,
+    /// As the log calls it.
+    name: String,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// What the first bytes of our own log files are.
+const OWN_LOG: &[u8] = b"#SXH ";
+
+fn starts_with(path: &Path, bytes: &[u8]) -> bool {
+    let mut start = vec![0; bytes.len()];
+    File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == bytes
+}
+
+impl Source {
+    /// One file: RDB, log, or log with an RDB file in front.
+    pub(super) fn file(path: &Path) -> Self {
+        Self { files: vec![path.to_path_buf()], name: path.display().to_string() }
+    }
+
+    /// What a Redis server left in the directory: its log, which is newer than its dump, or else that.
+    pub(super) fn find(options: &Options) -> Result<Option<Self>, String> {
+        let dir = &options.dir;
+        let log_dir = dir.join(&options.appenddirname);
+        let manifest = log_dir.join(format!("{}.manifest", options.appendfilename.display()));
+        if manifest.exists() {
+            let files = read_manifest(&manifest)?;
+            if files.iter().any(|file| starts_with(file, OWN_LOG)) {
+                // Our own log without its tree: the engine knows whether it can do with that.
+                return Ok(None);
+            }
+            return Ok(Some(Self { files, name: manifest.display().to_string() }));
+        }
+        let candidates = [dir.join(&options.appendfilename), dir.join(&options.dbfilename)];
+        Ok(candidates.iter().map(|path| Self::file(path)).find(Self::exists))
+    }
+
+    /// Whether there is anything to load.
+    pub(super) fn exists(&self) -> bool {
+        self.bytes() > 0
+    }
+
+    /// Size of all files.
+    pub(super) fn bytes(&self) -> u64 {
+        let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
+        self.files.iter().map(size).sum()
+    }
+
+    pub(super) fn is_in(&self, dir: &Path) -> bool {
+        self.files.iter().any(|file| file.starts_with(dir))
+    }
+
+    /// The files' directory was renamed.
+    pub(super) fn moved(&mut self, dir: &Path, aside: &Path, paths: &[PathBuf]) {
+        for file in &mut self.files {
+            if paths.iter().any(|path| file.starts_with(path))
+                && let Ok(rest) = file.strip_prefix(dir)
+            {
+                *file = aside.join(rest);
+            }
+        }
+    }
+
+    /// Loads all files; only the last may end in the middle of a command or a transaction.
+    pub(super) fn load(&self, server: &Server, loader: &mut Loader<'_>) -> Result<(), String> {
+        let mut log = aof::Replay::new(server);
+        for (nth, path) in self.files.iter().enumerate() {
+            // The path may be that of after the renaming, which an error takes back.
+            let name = path.file_name().unwrap_or_default().display();
+            let failed = |text: String| format!("{self}: {name}: {text}");
+            let is_last = nth + 1 == self.files.len();
+            load_file(path, is_last, loader, &mut log).map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+fn load_file(
+    path: &Path,
+    is_last: bool,
+    loader: &mut Loader<'_>,
+    log: &mut aof::Replay<'_>,
+) -> Result<(), String> {
+    let text = |error: std::io::Error| error.to_string();
+    let mut file = File::open(path).map_err(text)?;
+    let size = file.metadata().map_err(text)?.len();
+    let mut start = Vec::new();
+    (&mut file).take(9).read_to_end(&mut start).map_err(text)?;
+    file.rewind().map_err(text)?;
+    let mut input = Input::stream(file, size);
+    if is_rdb(&start) {
+        input = loader.load(input)?;
+    }
+    if input.left() > 0 {
+        log.run(&mut input, path, is_last)?;
+    }
+    Ok(())
+}
+
+/// The files of a log in the order in which they are to be loaded.
+fn read_manifest(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let failed = |text: String| format!("{}: {text}", path.display());
+    let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let (mut base, mut increments) = (None, Vec::new());
+    for line in text.split(|&byte| byte == b'\n') {
+        if line.is_empty() || line.starts_with(b"#") {
+            continue;
+        }
+        let bad = || failed(format!("bad line '{}'", line.escape_ascii()));
+        let words = split_words(line).map_err(|_| bad())?;
+        let value = |name: &[u8]| -> Option<&Vec<u8>> {
+            words.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| &pair[1])
+        };
+        let name = value(b"file").ok_or_else(bad)?;
+        let file = dir.join(String::from_utf8_lossy(name).into_owned());
+        match value(b"type").map(Vec::as_slice) {
+            Some(b"b") if base.is_none() => base = Some(file),
+            Some(b"i") => increments.push(file),
+            // History: Redis deletes it when it comes to it.
+            Some(b"h") => {}
+            _ => return Err(bad()),
+        }
+    }
+    let files: Vec<PathBuf> = base.into_iter().chain(increments).collect();
+    match files.iter().find(|file| !file.exists()) {
+        Some(missing) => Err(failed(format!("{} is missing", missing.display()))),
+        None => Ok(files),
+    }
+}
