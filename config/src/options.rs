@@ -184,6 +184,10 @@ pub struct Options {
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
+    /// `compaction-threads`: Threads of one large compaction; 0 means half of the cores, at most 4.
+    pub compaction_threads: usize,
+    /// `compaction-rate-limit`: Bytes that compactions may write per second; 0 means no bound.
+    pub compaction_rate_limit_bytes: u64,
     /// `cemetery-max-memory`: Bytes of graves in DRAM.
     pub cemetery_max_memory_bytes: u64,
     /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
@@ -334,6 +338,8 @@ impl Options {
             compression_upper: Compression::of(view.number("compression-upper")),
             compression_bottom: Compression::of(view.number("compression-bottom")),
             deletes: Deletes::of(view.number("deletes")),
+            compaction_threads: view.int("compaction-threads"),
+            compaction_rate_limit_bytes: view.int("compaction-rate-limit"),
             cemetery_max_memory_bytes: view.int("cemetery-max-memory"),
             delete_persist_seconds: view.int("delete-persist-seconds"),
             aof_buffer_limit_bytes: view.int("aof-buffer-limit"),

@@ -46,6 +46,12 @@ pub(super) const TABLE: &[Directive] = &[
         "How deletes are kept, fixed when a store is made: cemetery keeps them beside the tree; \
             tombstones makes an ordinary LSM-tree of the same engine, for comparison.",
     ),
+    int("compaction-threads", 0, 64, "0").immutable().doc(
+        "Threads that share one large compaction; 0 means half of the cores, at most 4.",
+    ),
+    memory("compaction-rate-limit", 0, 1 << 50, "0").immutable().doc(
+        "Bytes that compactions may write per second; 0 means no bound. Flushes have none.",
+    ),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
         .immutable()
         .refused(NOT_BUILT)

@@ -230,6 +230,8 @@ impl Engine {
             graves: &graves,
             dead_ids: &dead,
             stop: &inner.background.stop,
+            threads: inner.options.effective_compaction_threads(),
+            limiter: Some(&inner.limiter),
             sync: inner.policy() != SyncPolicy::Off,
         };
         let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
@@ -238,6 +240,11 @@ impl Engine {
         inner.versions.apply(&outcome.edit)?;
         self.publish_tables(|_| {});
         inner.compactions.fetch_add(1, Ordering::Relaxed);
+        inner.work.moves.fetch_add(u64::from(job.is_move), Ordering::Relaxed);
+        let (read, written) = outcome.bytes_in_out;
+        inner.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+        inner.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
+        self.adjust_pace();
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(true)

@@ -7,6 +7,7 @@ use super::due::ColdDue;
 use super::freeze::{FlushJob, Resolver};
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
+use super::pace::{Pace, Work};
 use super::pins::Pins;
 use super::shard::{Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
@@ -14,13 +15,14 @@ use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
-use crate::tree::{DeleteMode, VersionSet};
+use crate::tree::{DeleteMode, RateLimiter, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard};
 use sexton_persistence::aof::Log;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 /// Why the engine cannot do what was asked.
 #[derive(Clone, Debug)]
@@ -143,6 +145,9 @@ pub(super) struct Inner {
     pub(super) checkpoint_file: Mutex<Option<String>>,
     pub(super) flushes: AtomicU64,
     pub(super) compactions: AtomicU64,
+    pub(super) pace: Pace,
+    pub(super) work: Work,
+    pub(super) limiter: RateLimiter,
     pub(super) memory_bound_bytes: AtomicU64,
     pub(super) due_shard: AtomicU32,
     pub(super) cold_due: Mutex<ColdDue>,
@@ -209,6 +214,9 @@ impl Inner {
             checkpoint_file: Mutex::new(None),
             flushes: AtomicU64::new(0),
             compactions: AtomicU64::new(0),
+            pace: Pace::default(),
+            work: Work::default(),
+            limiter: RateLimiter::new(parts.options.compaction_bytes_per_s),
             memory_bound_bytes: AtomicU64::new(parts.options.memory_bound_bytes),
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
@@ -433,14 +441,18 @@ impl Engine {
     }
 
     /// True while writers must wait: log buffer full or unsynced for too long (N14), flushes
-    /// behind, or too many unresolved overwrites (N9). Park the connection and ask again in a
+    /// behind, compaction so far behind that writers are slowed down, or too many unresolved overwrites
+    /// (N9). Park the connection and ask again in a
     /// millisecond.
     #[must_use]
     pub fn must_wait(&self) -> bool {
         let inner = &self.0;
-        inner.memtable_is_overfull()
+        let waits = inner.memtable_is_overfull()
+            || inner.pace.holds_up()
             || inner.unresolved.load(Ordering::Relaxed) > inner.options.unresolved_max
-            || inner.log.load().as_ref().is_some_and(|log| log.must_wait())
+            || inner.log.load().as_ref().is_some_and(|log| log.must_wait());
+        inner.pace.note_wait(waits);
+        waits
     }
 
     /// Number of slots of namespaces; an upper bound of logical databases.
@@ -474,5 +486,15 @@ impl Inner {
 impl Engine {
     pub(super) fn compaction_debt_bytes(&self) -> u64 {
         crate::tree::debt(&self.0.versions.current(), &self.0.compaction_options())
+    }
+
+    /// Sets the pace of writers, after the tables have changed. Without background threads nobody but
+    /// the caller would work the debt off.
+    pub(super) fn adjust_pace(&self) {
+        let inner = self.inner();
+        if inner.options.background {
+            let debt = self.compaction_debt_bytes();
+            inner.pace.set(debt, inner.options.memtable_bytes, Instant::now());
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::tree::{KeepRule, MarkEdit, TableWriter, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl Engine {
     /// Writes and installs what was frozen. On an error nothing is installed and the memtable stays
@@ -40,6 +41,12 @@ impl Engine {
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         inner.mark.store(m, Ordering::Release);
         inner.flushes.fetch_add(1, Ordering::Relaxed);
+        let filled = job.frozen.memtable.arena().used_bytes();
+        inner.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
+        let written = table.as_ref().map_or(0, |table| table.file_bytes());
+        inner.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
+        inner.pace.note_flush(filled, Instant::now());
+        self.adjust_pace();
         self.remove_old_checkpoints(&checkpoint);
         if let Some(log) = inner.log.load().as_ref() {
             // The flush stands; segments that stay do no harm, and the next flush retires them too.

@@ -17,6 +17,7 @@ mod memory;
 mod namespace;
 mod open;
 mod options;
+mod pace;
 mod pins;
 mod policy;
 mod random_key;

@@ -77,6 +77,10 @@ pub struct EngineOptions {
     pub deletes: DeleteMode,
     /// Sizes that steer compaction.
     pub compaction: CompactionOptions,
+    /// Threads that share one large compaction; 0 for half of the cores, at most 4.
+    pub compaction_threads: usize,
+    /// What compactions may write per second; 0 for no bound. Flushes are not bounded.
+    pub compaction_bytes_per_s: u64,
     /// Run flush, compaction, cold reads and the log on threads of their own. Without, the caller of
     /// an operation does what it needs itself: for tests that repeat a history step by step.
     pub background: bool,
@@ -108,10 +112,15 @@ impl EngineOptions {
             log_segment_bytes: 64 << 20,
             deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),
+            compaction_threads: 0,
+            compaction_bytes_per_s: 0,
             background: true,
         }
     }
 }
+
+/// Most threads that a compaction has by default.
+const COMPACTION_THREADS_DEFAULT_MAX: usize = 4;
 
 /// Share of the memory bound that one buffer or cache may have: one of this many.
 const BUFFER_SHARE: u64 = 16;
@@ -122,6 +131,17 @@ impl EngineOptions {
         match self.memory_bound_bytes {
             0 => bytes,
             bound => bytes.min(bound / BUFFER_SHARE),
+        }
+    }
+
+    /// Threads of one large compaction.
+    pub(super) fn effective_compaction_threads(&self) -> usize {
+        match self.compaction_threads {
+            0 => {
+                let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                (cores / 2).clamp(1, COMPACTION_THREADS_DEFAULT_MAX)
+            }
+            threads => threads,
         }
     }
 

@@ -30,6 +30,20 @@ pub struct Stats {
     pub flushes: u64,
     /// Compactions since the start.
     pub compactions: u64,
+    /// Bytes that writers put into the memtables flushed since the start.
+    pub flushed_memtable_bytes: u64,
+    /// Bytes of tables that flushes wrote.
+    pub flushed_bytes: u64,
+    /// Bytes of tables that compactions read, and wrote.
+    pub compaction_read_bytes: u64,
+    /// Bytes of tables that compactions wrote.
+    pub compaction_written_bytes: u64,
+    /// Compactions that moved tables without reading them.
+    pub compaction_moves: u64,
+    /// Time in which writers had to wait for flush, compaction or log, in milliseconds.
+    pub stall_ms: u64,
+    /// Bytes per second to which writers are slowed down; `None` while they run freely.
+    pub write_pace_bytes_per_s: Option<u64>,
     /// Bytes above the levels' targets, which compaction still has to move.
     pub compaction_debt_bytes: u64,
     /// Tables and bytes of each level.
@@ -70,6 +84,16 @@ pub struct Stats {
     pub background_error: Option<String>,
 }
 
+impl Stats {
+    /// Bytes that flushes and compactions wrote for each byte that writers put into memtables; the
+    /// log, which writes each byte once, is not counted.
+    #[must_use]
+    pub fn write_amplification(&self) -> f64 {
+        let written = self.flushed_bytes + self.compaction_written_bytes;
+        written as f64 / self.flushed_memtable_bytes.max(1) as f64
+    }
+}
+
 impl Engine {
     /// Figures for INFO.
     #[must_use]
@@ -81,6 +105,13 @@ impl Engine {
             mark_seq: inner.mark.load(Ordering::Acquire),
             flushes: inner.flushes.load(Ordering::Relaxed),
             compactions: inner.compactions.load(Ordering::Relaxed),
+            flushed_memtable_bytes: inner.work.memtable_bytes.load(Ordering::Relaxed),
+            flushed_bytes: inner.work.flushed_bytes.load(Ordering::Relaxed),
+            compaction_read_bytes: inner.work.compaction_read_bytes.load(Ordering::Relaxed),
+            compaction_written_bytes: inner.work.compaction_written_bytes.load(Ordering::Relaxed),
+            compaction_moves: inner.work.moves.load(Ordering::Relaxed),
+            stall_ms: inner.pace.waited_ms(),
+            write_pace_bytes_per_s: inner.pace.rate(),
             memtable_held_bytes: inner.pool.held_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),

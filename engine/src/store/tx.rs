@@ -600,6 +600,7 @@ impl<'e> Tx<'e> {
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
         let full = commit.just_filled();
         drop(commit);
+        inner.pace.note_written(record_bytes);
         if full {
             inner.background.wake_flush();
         }

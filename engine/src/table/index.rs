@@ -117,7 +117,8 @@ impl Index {
         Ok(index)
     }
 
-    fn key(&self, i: usize) -> &[u8] {
+    /// Separator behind block `i`.
+    pub(super) fn key(&self, i: usize) -> &[u8] {
         let start = if i == 0 { 0 } else { self.ends[i - 1] as usize };
         &self.keys[start..self.ends[i] as usize]
     }

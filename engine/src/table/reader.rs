@@ -157,6 +157,18 @@ impl Table {
         self.filter.may_contain(hash)
     }
 
+    /// About `count` keys at even distances, each with the bytes of data between it and the one before.
+    pub(crate) fn samples(&self, count: usize) -> impl Iterator<Item = (&[u8], u64)> {
+        let blocks = self.index.len();
+        let step = blocks.div_ceil(count.max(1)).max(1);
+        let offset =
+            |i: usize| self.index.frame(i).map_or(self.meta.properties.data_bytes, |f| f.0);
+        (0..blocks).step_by(step).map(move |from| {
+            let to = (from + step).min(blocks);
+            (self.index.key(to - 1), offset(to) - offset(from))
+        })
+    }
+
     /// The newest version of `key` whose sequence is at most `bound`. Neither the filter nor the
     /// key range is looked at: the caller did.
     ///

@@ -5,16 +5,20 @@ use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
 use super::pick::Job;
+use super::rate_limit::RateLimiter;
 use super::source::Source;
 use super::tombstone::TombstoneRule;
 use super::version_set::{TableWriter, VersionSet};
 use crate::key::Seq;
-use crate::table::{ReadMode, TableError, TableResult};
+use crate::table::{ReadMode, Table, TableError, TableResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Versions merged between two looks at the stop flag.
-const STOP_CHECK_ENTRIES: u64 = 4096;
+/// Versions merged between two looks at the stop flag and the rate limit.
+const CHECK_ENTRIES: u64 = 4096;
+
+/// Sampled keys of a table for each piece a merge is cut into.
+const SAMPLES: usize = 8;
 
 /// What a compaction works with. `now` was read first, then S was collected (C1).
 pub struct CompactionContext<'a> {
@@ -23,11 +27,15 @@ pub struct CompactionContext<'a> {
     /// S, ascending; its last member is `now`.
     pub snapshots: &'a [Seq],
     /// The cemetery.
-    pub graves: &'a dyn Graves,
+    pub graves: &'a (dyn Graves + Sync),
     /// Dead namespace ids with the sequences of their deaths (N7).
     pub dead_ids: &'a [(u64, Seq)],
     /// Set to make the compaction return [`TableError::Cancelled`].
     pub stop: &'a AtomicBool,
+    /// Threads that share a large merge, each with a range of keys of its own.
+    pub threads: usize,
+    /// Bounds what is written per second.
+    pub limiter: Option<&'a RateLimiter>,
     /// Whether new tables are synced; not for a store that is wiped at start (N3).
     pub sync: bool,
 }
@@ -107,19 +115,174 @@ pub fn compact_with_expiry_mark(
         return Ok(outcome);
     }
     outcome.bytes_in_out.0 = job.input_bytes();
-    merge(job, context, expiry_mark_ms, &mut outcome)?;
+    let cuts = split_keys(job, context.threads);
+    let range = |i: usize| {
+        let from = if i == 0 { &[][..] } else { cuts[i - 1] };
+        (from, cuts.get(i).copied())
+    };
+    let parts: Vec<TableResult<Part>> = std::thread::scope(|scope| {
+        let merge = |i: usize| Merge::new(job, context, expiry_mark_ms).run(range(i));
+        let others: Vec<_> = (1..=cuts.len())
+            .map(|i| std::thread::Builder::new().spawn_scoped(scope, move || merge(i)))
+            .collect();
+        let mut parts = vec![merge(0)];
+        for (i, other) in others.into_iter().enumerate() {
+            parts.push(match other {
+                Ok(handle) => {
+                    handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                }
+                // No thread to be had: this one does it.
+                Err(_) => merge(i + 1),
+            });
+        }
+        parts
+    });
+    for part in parts {
+        outcome.add(part?, job.output_level);
+    }
     Ok(outcome)
 }
 
-fn merge(
-    job: &Job,
-    context: &CompactionContext<'_>,
-    expiry_mark_ms: u64,
-    outcome: &mut Outcome,
-) -> TableResult<()> {
-    let Some((min, max)) = job.key_range() else { return Ok(()) };
+/// Keys that cut the inputs into at most `threads` pieces of about the same size. A piece smaller than
+/// an output table would not pay.
+fn split_keys(job: &Job, threads: usize) -> Vec<&[u8]> {
+    let bytes = job.input_bytes();
+    let pieces = (threads as u64).min(bytes / job.output_bytes.max(1)).max(1);
+    if pieces == 1 {
+        return Vec::new();
+    }
+    let mut samples: Vec<(&[u8], u64)> =
+        job.tables().flat_map(|(_, table)| table.samples(pieces as usize * SAMPLES)).collect();
+    samples.sort_unstable();
+    let (mut cuts, mut before) = (Vec::new(), 0);
+    for (key, sampled_bytes) in samples {
+        before += sampled_bytes;
+        let wanted = (cuts.len() as u64 + 1) * bytes / pieces;
+        if before >= wanted && cuts.len() as u64 + 1 < pieces && cuts.last() != Some(&key) {
+            cuts.push(key);
+        }
+    }
+    cuts
+}
+
+/// What the merge of one range of keys has brought.
+#[derive(Default)]
+struct Part {
+    tables: Vec<Arc<Table>>,
+    max_seq_written: Seq,
+    max_grave_used: Seq,
+    entries_in_out: (u64, u64),
+    bytes_out: u64,
+}
+
+impl Outcome {
+    fn add(&mut self, part: Part, level: usize) {
+        for table in part.tables {
+            self.edit.add(level, table);
+        }
+        self.max_seq_written = self.max_seq_written.max(part.max_seq_written);
+        self.max_grave_used = self.max_grave_used.max(part.max_grave_used);
+        self.entries_in_out.0 += part.entries_in_out.0;
+        self.entries_in_out.1 += part.entries_in_out.1;
+        self.bytes_in_out.1 += part.bytes_out;
+    }
+}
+
+/// The merge of one range of keys: all of a compaction, or a part that a thread has for itself.
+struct Merge<'a> {
+    job: &'a Job,
+    context: &'a CompactionContext<'a>,
+    rule: KeepRule<'a>,
+    writer: Option<TableWriter>,
+    part: Part,
+    /// Bytes of output that the rate limit has seen.
+    bytes_taken: u64,
+}
+
+impl<'a> Merge<'a> {
+    fn new(job: &'a Job, context: &'a CompactionContext<'a>, expiry_mark_ms: u64) -> Self {
+        let rule = KeepRule::new(context.snapshots, context.graves)
+            .with_dead_ids(context.dead_ids)
+            .with_expiry_mark(expiry_mark_ms);
+        Self { job, context, rule, writer: None, part: Part::default(), bytes_taken: 0 }
+    }
+
+    /// Merges the keys from `range.0` on and below `range.1`, if that is there.
+    fn run(mut self, (from, to): (&[u8], Option<&[u8]>)) -> TableResult<Part> {
+        let Some(mut input) = merge_of(self.job) else { return Ok(self.part) };
+        let version = self.context.versions.current();
+        let mut below =
+            TombstoneRule::new(&version, self.job.output_level, self.rule.buried_through());
+        let mut last_key = Vec::new();
+        let (mut read, mut written) = (0u64, 0u64);
+        input.seek(from)?;
+        while input.valid() {
+            let (key, seq) = (input.key(), input.seq());
+            if to.is_some_and(|to| key >= to) {
+                break;
+            }
+            read += 1;
+            if read.is_multiple_of(CHECK_ENTRIES) {
+                self.check()?;
+            }
+            if self.rule.keeps(key, seq) && !(input.meta().is_tombstone() && below.allows(key, seq))
+            {
+                // A key never straddles two tables of a level.
+                let full =
+                    self.writer.as_ref().is_some_and(|w| w.data_bytes() >= self.job.output_bytes);
+                if full && key != last_key {
+                    self.close()?;
+                }
+                let open = match &mut self.writer {
+                    Some(open) => open,
+                    None => {
+                        let level = self.job.output_level;
+                        self.writer.insert(self.context.versions.new_table(level)?)
+                    }
+                };
+                open.add(key, seq, input.meta(), input.value())?;
+                if open.data_bytes() >= self.job.output_bytes {
+                    last_key.clear();
+                    last_key.extend_from_slice(key);
+                }
+                self.part.max_seq_written = self.part.max_seq_written.max(seq);
+                written += 1;
+            }
+            input.next()?;
+        }
+        self.close()?;
+        self.part.entries_in_out = (read, written);
+        self.part.max_grave_used = self.rule.max_grave_used().max(below.max_dropped);
+        Ok(self.part)
+    }
+
+    /// Looks at the stop flag, and pays for what was written.
+    fn check(&mut self) -> TableResult<()> {
+        let open = self.writer.as_ref().map_or(0, TableWriter::data_bytes);
+        let written = self.part.bytes_out + open;
+        if let Some(limiter) = self.context.limiter {
+            limiter.take(written.saturating_sub(self.bytes_taken), self.context.stop);
+            self.bytes_taken = self.bytes_taken.max(written);
+        }
+        if self.context.stop.load(Ordering::Relaxed) {
+            return Err(TableError::Cancelled);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self) -> TableResult<()> {
+        if let Some(writer) = self.writer.take() {
+            let table = writer.finish(self.rule.buried_through(), self.context.sync)?;
+            self.part.bytes_out += table.file_bytes();
+            self.part.tables.push(table);
+        }
+        Ok(())
+    }
+}
+
+fn merge_of(job: &Job) -> Option<MergeIter<LevelIter>> {
+    let (min, max) = job.key_range()?;
     let common = min.iter().zip(max).take_while(|(a, b)| a == b).count();
-    let common = &min[..common];
     let mut sources = Vec::new();
     for (level, tables) in &job.inputs {
         if *level == 0 {
@@ -129,59 +292,5 @@ fn merge(
             sources.push(LevelIter::new(tables.as_slice().into(), ReadMode::Sequential));
         }
     }
-    let mut input = MergeIter::with_common_prefix(sources, common);
-    let mut rule = KeepRule::new(context.snapshots, context.graves)
-        .with_dead_ids(context.dead_ids)
-        .with_expiry_mark(expiry_mark_ms);
-    let version = context.versions.current();
-    let mut below = TombstoneRule::new(&version, job.output_level, rule.buried_through());
-    let mut writer: Option<TableWriter> = None;
-    let mut last_key = Vec::new();
-    let (mut read, mut written) = (0u64, 0u64);
-    input.seek(b"")?;
-    while input.valid() {
-        read += 1;
-        if read.is_multiple_of(STOP_CHECK_ENTRIES) && context.stop.load(Ordering::Relaxed) {
-            return Err(TableError::Cancelled);
-        }
-        let (key, seq) = (input.key(), input.seq());
-        if rule.keeps(key, seq) && !(input.meta().is_tombstone() && below.allows(key, seq)) {
-            // A key never straddles two tables of a level.
-            let full = writer.as_ref().is_some_and(|w| w.data_bytes() >= job.output_bytes);
-            if full && key != last_key {
-                close(&mut writer, job, context, &rule, outcome)?;
-            }
-            let open = match &mut writer {
-                Some(open) => open,
-                None => writer.insert(context.versions.new_table(job.output_level)?),
-            };
-            open.add(key, seq, input.meta(), input.value())?;
-            if open.data_bytes() >= job.output_bytes {
-                last_key.clear();
-                last_key.extend_from_slice(key);
-            }
-            outcome.max_seq_written = outcome.max_seq_written.max(seq);
-            written += 1;
-        }
-        input.next()?;
-    }
-    close(&mut writer, job, context, &rule, outcome)?;
-    outcome.entries_in_out = (read, written);
-    outcome.max_grave_used = rule.max_grave_used().max(below.max_dropped);
-    Ok(())
-}
-
-fn close(
-    writer: &mut Option<TableWriter>,
-    job: &Job,
-    context: &CompactionContext<'_>,
-    rule: &KeepRule<'_>,
-    outcome: &mut Outcome,
-) -> TableResult<()> {
-    if let Some(writer) = writer.take() {
-        let table = writer.finish(rule.buried_through(), context.sync)?;
-        outcome.bytes_in_out.1 += table.file_bytes();
-        outcome.edit.add(job.output_level, table);
-    }
-    Ok(())
+    Some(MergeIter::with_common_prefix(sources, &min[..common]))
 }

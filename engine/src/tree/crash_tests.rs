@@ -38,6 +38,8 @@ fn merge(set: &VersionSet, now: Seq) -> TableResult<()> {
         graves: &NoGraves,
         dead_ids: &[],
         stop: &stop,
+        threads: 1,
+        limiter: None,
         sync: true,
     };
     set.apply(&compact(&job, &context)?.edit).map(|_| ())

@@ -210,6 +210,8 @@ fn disjoint_tables_move_and_keep_their_claims() {
         graves: &NoGraves,
         dead_ids: &[],
         stop: &stop,
+        threads: 3,
+        limiter: None,
         sync: true,
     };
     let outcome = compact(&job, &context).unwrap();
@@ -239,6 +241,8 @@ fn a_stopped_compaction_leaves_nothing() {
         graves: &NoGraves,
         dead_ids: &[],
         stop: &stop,
+        threads: 3,
+        limiter: None,
         sync: true,
     };
     let job = Job::burial(1, table, &CompactionOptions::default());
@@ -272,6 +276,8 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
         graves: &graves,
         dead_ids: &[],
         stop: &stop,
+        threads: 3,
+        limiter: None,
         sync: true,
     };
     let outcome = compact(&job, &context).unwrap();
@@ -312,6 +318,8 @@ fn compactions_work_off_the_debt() {
                 graves: &NoGraves,
                 dead_ids: &[],
                 stop: &stop,
+                threads: 3,
+                limiter: None,
                 sync: true,
             };
             set.apply(&compact(&job, &context).unwrap().edit).unwrap();
@@ -349,6 +357,8 @@ fn tables_survive_a_real_file_system() {
         graves: &NoGraves,
         dead_ids: &[],
         stop: &stop,
+        threads: 3,
+        limiter: None,
         sync: true,
     };
     let options = CompactionOptions { output_bytes: 64 << 10, ..CompactionOptions::default() };
@@ -528,6 +538,8 @@ impl History {
             graves: &self.graves,
             dead_ids: &[],
             stop: &stop,
+            threads: 3,
+            limiter: None,
             sync: true,
         };
         let outcome = compact(&job, &context).unwrap();
@@ -637,4 +649,56 @@ fn histories_with_a_broken_rule_are_caught() {
         let caught = (0..400).any(|seed| History::new(mutation).run(seed).is_err());
         assert!(caught, "{mutation:?} was not noticed");
     }
+}
+
+#[test]
+fn threads_share_a_merge_and_bring_what_one_brings() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let mut edit = VersionEdit::new();
+    for seq in 0..4u64 {
+        let mut writer = set.new_table(0).unwrap();
+        for i in 0..3000u64 {
+            let key = (i * (seq + 1) % 4096).to_be_bytes();
+            if i * (seq + 1) / 4096 == 0 {
+                writer.add(&key, 10 * seq + 1, Meta::default(), &key.repeat(4)).unwrap();
+            }
+        }
+        edit.add(0, writer.finish(0, true).unwrap());
+    }
+    set.apply(&edit).unwrap();
+    let (mut results, mut counts) = (Vec::new(), Vec::new());
+    for threads in [1, 3, 8] {
+        let stop = AtomicBool::new(false);
+        let limiter = RateLimiter::new(1 << 40);
+        let context = CompactionContext {
+            versions: &set,
+            snapshots: &[15, 99],
+            graves: &NoGraves,
+            dead_ids: &[],
+            stop: &stop,
+            threads,
+            limiter: Some(&limiter),
+            sync: true,
+        };
+        let options = CompactionOptions { output_bytes: 20 << 10, ..CompactionOptions::default() };
+        let job = Job::full(&set.current(), &options).unwrap();
+        let outcome = compact(&job, &context).unwrap();
+        let tables: Vec<Arc<Table>> =
+            outcome.edit.added().iter().map(|(_, table)| Arc::clone(table)).collect();
+        counts.push(tables.len());
+        let mut iter = LevelIter::new(tables.into(), crate::table::ReadMode::Sequential);
+        iter.seek(b"").unwrap();
+        let mut versions = Vec::new();
+        while iter.valid() {
+            versions.push((iter.key().to_vec(), iter.seq(), iter.value().to_vec()));
+            iter.next().unwrap();
+        }
+        assert!(versions.is_sorted_by(|a, b| (&a.0, b.1) < (&b.0, a.1)));
+        let facts = (outcome.entries_in_out, outcome.max_seq_written, outcome.needs_durable());
+        results.push((versions, facts));
+    }
+    assert!(results[0].0.len() > 3000);
+    assert!(results[1] == results[0] && results[2] == results[0]);
+    assert!(counts[2] > counts[0], "each piece closes a table of its own: {counts:?}");
 }

@@ -104,6 +104,13 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("flushes", stats.flushes),
         ("compactions", stats.compactions),
         ("compaction_debt_bytes", stats.compaction_debt_bytes),
+        ("compaction_moves", stats.compaction_moves),
+        ("compaction_read_bytes", stats.compaction_read_bytes),
+        ("compaction_written_bytes", stats.compaction_written_bytes),
+        ("flushed_memtable_bytes", stats.flushed_memtable_bytes),
+        ("flushed_bytes", stats.flushed_bytes),
+        ("stall_ms", stats.stall_ms),
+        ("write_pace_bytes_per_s", stats.write_pace_bytes_per_s.unwrap_or(0)),
         ("graves", stats.graves),
         ("graves_bytes", stats.graves_bytes),
         ("tree_memory_bytes", stats.tree_memory_bytes),
@@ -120,6 +127,8 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
     ] {
         text.field(&format!("flsm_{name}"), figure);
     }
+    let amplification = stats.write_amplification();
+    text.field("flsm_write_amplification", format_args!("{amplification:.2}"));
     for (level, (tables, bytes)) in stats.levels.iter().enumerate() {
         text.field(&format!("flsm_level{level}"), format_args!("tables={tables},bytes={bytes}"));
     }
