@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use super::entry::Entry;
-use super::page_pool;
+use super::page_pool::{self, REGION_BYTES};
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,9 @@ pub(super) const LANES: usize = 8;
 pub(super) const MIN_LOG2: u32 = 6;
 const MAX_LOG2: u32 = 40;
 const BUCKET_BYTES: usize = 64;
+
+/// Smaller arrays have small pages: a few keys should not take megabytes.
+const SHARED_MIN_BYTES: usize = 128 << 10;
 
 const TAG_SHIFT: u32 = 48;
 const ADDRESS: u64 = 0x0000_ffff_ffff_fff8;
@@ -61,8 +64,22 @@ impl BucketArray {
         let log2 = log2.clamp(MIN_LOG2, MAX_LOG2);
         let waiting = RETIRED[log2 as usize].lock().pop();
         let start = waiting.and_then(|address| NonNull::new(address as *mut Bucket));
-        let start = start.unwrap_or_else(|| page_pool::map(BUCKET_BYTES << log2).cast::<Bucket>());
-        Self { start, log2, len: 0 }
+        Self { start: start.unwrap_or_else(|| Self::map(log2)), log2, len: 0 }
+    }
+
+    /// Memory for an array. In huge pages, of which several arrays of one size share one (the shards
+    /// grow at about the same time): look-ups go anywhere, and with small pages nearly each of them
+    /// would miss the translation cache.
+    fn map(log2: u32) -> NonNull<Bucket> {
+        let bytes = BUCKET_BYTES << log2;
+        if bytes < SHARED_MIN_BYTES {
+            return page_pool::map(bytes).cast();
+        }
+        let start = page_pool::map_huge(bytes.max(REGION_BYTES));
+        let others = (bytes..REGION_BYTES).step_by(bytes);
+        let others = others.map(|at| start.as_ptr() as usize + at);
+        RETIRED[log2 as usize].lock().extend(others);
+        start.cast()
     }
 
     pub(super) fn log2(&self) -> u32 {
@@ -265,7 +282,8 @@ impl Hint {
         self.homes(hash, |bucket| prefetch_line(std::ptr::from_ref(bucket).cast()));
     }
 
-    /// Asks for the first two lines of the entries that may be the one of `hash` (second pass).
+    /// Asks for the first lines of the entries that may be the one of `hash` (second pass): two, or the
+    /// three that an entry of a hundred bytes touches when it begins late in its first one.
     #[inline]
     pub fn prefetch_entry(&self, hash: u64) {
         let tag = tag_of(hash);
@@ -276,6 +294,7 @@ impl Hint {
                     let address = (word & ADDRESS) as usize as *const u8;
                     prefetch_line(address);
                     prefetch_line(address.wrapping_add(64));
+                    prefetch_line(address.wrapping_add(96));
                 }
             }
         });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 const CHUNK_BYTES: usize = 1 << 20;
 /// Chunks are mapped two at a time, in one huge page where the system has them: entries lie anywhere,
 /// and with small pages nearly every look-up would miss the translation cache too.
-const REGION_BYTES: usize = 2 * CHUNK_BYTES;
+pub(super) const REGION_BYTES: usize = 2 * CHUNK_BYTES;
 /// Free pages whose memory is kept; what is freed beyond is given back to the system.
 const KEEP_PAGES: usize = 256;
 /// One bit of every pair.
@@ -149,7 +149,7 @@ impl PagePool {
         let mut chunks = self.chunks.lock();
         let (number, bit) = chunks.candidate(size).unwrap_or_else(|| {
             let start = chunks.unused.take().unwrap_or_else(|| {
-                let region = map_region();
+                let region = map_huge(REGION_BYTES);
                 // SAFETY: the second half of a region of two chunks.
                 chunks.unused = Some(unsafe { region.add(CHUNK_BYTES) });
                 region
@@ -205,11 +205,12 @@ impl Drop for PagePool {
     }
 }
 
-/// Maps a region aligned to its size. A process that gets no memory ends, as it does when the
-/// global allocator gets none.
-fn map_region() -> NonNull<u8> {
+/// Maps `bytes`, a multiple of [`REGION_BYTES`], in huge pages where the system has them. A process that
+/// gets no memory ends, as it does when the global allocator gets none.
+pub(super) fn map_huge(bytes: usize) -> NonNull<u8> {
+    debug_assert!(bytes.is_multiple_of(REGION_BYTES));
     let align = REGION_BYTES;
-    let mapped = map(REGION_BYTES + align);
+    let mapped = map(bytes + align);
     let skip = mapped.as_ptr().align_offset(align);
     // SAFETY: skip < align, so both cut-off parts lie inside the new mapping and outside the
     // chunk; lengths are multiples of the system's page, as mapping and alignment are.
@@ -218,9 +219,9 @@ fn map_region() -> NonNull<u8> {
         if skip > 0 {
             libc::munmap(mapped.as_ptr().cast(), skip);
         }
-        libc::munmap(start.add(REGION_BYTES).as_ptr().cast(), align - skip);
+        libc::munmap(start.add(bytes).as_ptr().cast(), align - skip);
         // A wish only: without huge pages everything works the same.
-        libc::madvise(start.as_ptr().cast(), REGION_BYTES, libc::MADV_HUGEPAGE);
+        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
         start
     }
 }
