@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Size of an ordinary chunk, and of a huge page; a record that does not fit gets a chunk of its own.
 pub(crate) const CHUNK_BYTES: usize = 2 << 20;
@@ -20,6 +20,10 @@ pub(crate) const SMALL_CHUNK_BYTES: usize = 256 << 10;
 
 /// Memtables from this size on have large chunks.
 const LARGE_MEMTABLE_BYTES: usize = 16 << 20;
+
+/// Bytes behind a record that are asked for when it is written: what follows those, the processor sees
+/// coming itself.
+const AHEAD_BYTES: usize = 256;
 
 /// Memory of one chunk.
 struct Chunk {
@@ -47,6 +51,15 @@ impl Chunk {
         Self { start, len }
     }
 
+    /// Frees it at once: the allocator would keep its pages for the next to ask.
+    fn give_back(self) {
+        if self.len.is_multiple_of(CHUNK_BYTES) {
+            // SAFETY: our own memory, whole pages of it, of which nothing is needed any more. Only
+            // advice: on failure the pages stay until the allocator gives them up.
+            unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
+        }
+    }
+
     fn layout(len: usize) -> Layout {
         let align = if len == CHUNK_BYTES { CHUNK_BYTES } else { align_of::<u64>() };
         Layout::from_size_align(len, align).expect("a chunk's size fits the address space")
@@ -60,23 +73,59 @@ impl Drop for Chunk {
     }
 }
 
+/// Memtables' worth of unused chunks that a pool keeps at rest.
+const KEPT_AT_REST: usize = 3;
+
+/// The same while chunks are being taken, where memory is not bounded: under load a memtable grows to
+/// twice its size before its writers wait, and so does the one that is being flushed meanwhile.
+const KEPT_UNDER_LOAD: usize = 5;
+
+/// Calls of [`ChunkPool::trim`] without a chunk taken in between, after which the pool is at rest.
+/// About a minute: memory taken back from the system costs several milliseconds a chunk.
+pub(super) const REST_LOOKS: u32 = 600;
+
 /// Chunks waiting to be used again, shared by the memtables of a store.
 pub(crate) struct ChunkPool {
     free: Mutex<Vec<Chunk>>,
     held_bytes: AtomicU64,
-    keep_chunks: usize,
+    /// Looks of `trim` since a chunk was last taken.
+    looks: AtomicU32,
+    keep_at_rest: usize,
+    keep_under_load: usize,
     chunk_bytes: usize,
 }
 
 impl ChunkPool {
-    /// A pool for memtables of `memtable_bytes`; it keeps at most three times that of unused chunks.
+    /// A pool for memtables of `memtable_bytes`; it keeps at most three times that of unused chunks,
+    /// and five times under load where memory is not `bounded`.
     #[must_use]
-    pub(crate) fn new(memtable_bytes: usize) -> Arc<Self> {
+    pub(crate) fn new(memtable_bytes: usize, bounded: bool) -> Arc<Self> {
         let large = memtable_bytes >= LARGE_MEMTABLE_BYTES;
         let chunk_bytes = if large { CHUNK_BYTES } else { SMALL_CHUNK_BYTES };
-        let keep_chunks = (3 * memtable_bytes).div_ceil(chunk_bytes);
-        let (free, held_bytes) = (Mutex::default(), AtomicU64::new(0));
-        Arc::new(Self { free, held_bytes, keep_chunks, chunk_bytes })
+        let chunks = |memtables: usize| (memtables * memtable_bytes).div_ceil(chunk_bytes);
+        Arc::new(Self {
+            free: Mutex::default(),
+            held_bytes: AtomicU64::new(0),
+            looks: AtomicU32::new(0),
+            keep_at_rest: chunks(KEPT_AT_REST),
+            keep_under_load: chunks(if bounded { KEPT_AT_REST } else { KEPT_UNDER_LOAD }),
+            chunk_bytes,
+        })
+    }
+
+    /// Gives back what only a load wants to have at hand, once nobody has taken a chunk for a while.
+    /// To be called a few times a second.
+    pub(crate) fn trim(&self) {
+        if self.looks.fetch_add(1, Ordering::Relaxed) < REST_LOOKS {
+            return;
+        }
+        let mut free = self.free.lock();
+        let at = self.keep_at_rest.min(free.len());
+        let surplus = free.split_off(at);
+        drop(free);
+        let bytes = surplus.len() * self.chunk_bytes;
+        surplus.into_iter().for_each(Chunk::give_back);
+        self.held_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Bytes of all chunks, in use or waiting.
@@ -86,6 +135,7 @@ impl ChunkPool {
     }
 
     fn take(&self, len: usize) -> Chunk {
+        self.looks.store(0, Ordering::Relaxed);
         if len <= self.chunk_bytes
             && let Some(chunk) = self.free.lock().pop()
         {
@@ -100,7 +150,7 @@ impl ChunkPool {
         let len = chunk.len;
         if len == self.chunk_bytes {
             let mut free = self.free.lock();
-            if free.len() < self.keep_chunks {
+            if free.len() < self.keep_under_load {
                 free.push(chunk);
                 return;
             }
@@ -139,6 +189,18 @@ pub(crate) struct Cursor {
 // under the commit mutex beside that arena and is reset whenever the arena is replaced.
 unsafe impl Send for Cursor {}
 
+/// The next record probably takes the place behind this one and is about as long.
+fn prefetch_for_write(at: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for ahead in (0..len.min(AHEAD_BYTES)).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        // SAFETY: a prefetch has no effect but on the caches, whatever the address.
+        unsafe { _mm_prefetch::<_MM_HINT_ET0>(at.wrapping_add(ahead).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (at, len);
+}
+
 /// Position of a record: its first byte. Valid while the arena lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Position(*const u8);
@@ -171,7 +233,11 @@ impl Arena {
         // SAFETY: at + len <= end, the length of the chunk behind base.
         let at = unsafe { base.add(cursor.at) };
         cursor.at += len;
-        self.used_bytes.fetch_add(len as u64, Ordering::Relaxed);
+        // Under the commit mutex there is one writer. A locked addition would wait here until all
+        // that was just copied into the log buffer has left the store buffer.
+        let used = self.used_bytes.load(Ordering::Relaxed) + len as u64;
+        self.used_bytes.store(used, Ordering::Relaxed);
+        prefetch_for_write(at.wrapping_add(len), len);
         Room { at, len }
     }
 
@@ -252,17 +318,13 @@ impl Position {
         Self(self.0.wrapping_add(bytes))
     }
 
-    /// Hint: the first lines of the record will be read soon.
+    /// Hint: this byte's cache line will be read soon.
     pub(crate) fn prefetch(self) {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: a prefetch has no effect but on the caches, whatever the address.
-            unsafe {
-                _mm_prefetch::<_MM_HINT_T0>(self.0.cast());
-                _mm_prefetch::<_MM_HINT_T0>(self.0.wrapping_add(64).cast());
-                _mm_prefetch::<_MM_HINT_T0>(self.0.wrapping_add(128).cast());
-            }
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.0.cast()) };
         }
     }
 }

@@ -14,11 +14,20 @@ use std::sync::Arc;
 const PREFIX_BYTES: usize = size_of::<u64>();
 
 /// How far ahead a walk in key order, which jumps about the arena, asks for records.
-const PREFETCH_RECORDS: usize = 12;
+const PREFETCH_RECORDS: usize = 10;
+
+/// Bytes of a record that are asked for at most: the processor itself asks for what follows those.
+const PREFETCH_BYTES_MAX: usize = 256;
+
+const CACHE_LINE_BYTES: usize = 64;
+
+/// Records at the start of a run whose common prefix is tried on all the others.
+const SAMPLE_RECORDS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The eight key bytes behind the prefix that all keys of the run share, big endian.
+    /// The eight key bytes behind the prefix that all keys of the run share, big endian, without the
+    /// bits in which all of them agree.
     prefix: u64,
     at: Position,
 }
@@ -27,9 +36,10 @@ struct Slot {
 pub(crate) struct Run {
     memtable: Arc<Memtable>,
     slots: Vec<Slot>,
-    shared_prefix_len: usize,
     /// Slots with equal prefixes are versions of one key.
     exact: bool,
+    /// Bytes of a record that a walk asks for ahead of time.
+    prefetch_bytes: usize,
 }
 
 /// What the keys of a run have in common.
@@ -48,20 +58,17 @@ impl Run {
     /// keys apart no record is read a second time.
     #[must_use]
     pub(crate) fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
-        let mut run = Self { memtable, slots: Vec::new(), shared_prefix_len: 0, exact: false };
-        let Some(extent) = run.extent(from, to) else { return run };
-        run.shared_prefix_len = extent.shared_len;
+        let mut run = Self { memtable, slots: Vec::new(), exact: false, prefetch_bytes: 0 };
+        // An arena is larger than the caches, so each pass over it is dear: the prefix of a few
+        // keys is tried first, and all are read for their prefix only where that fails.
+        let Some(sample) = run.extent(from, to, SAMPLE_RECORDS) else { return run };
+        let gathered = run.gather(from, to, sample).or_else(|| {
+            let all = run.extent(from, to, usize::MAX)?;
+            run.gather(from, to, all)
+        });
+        let Some((mut slots, extent)) = gathered else { return run };
         run.exact =
             extent.min_len == extent.max_len && extent.max_len - extent.shared_len <= PREFIX_BYTES;
-        let mut slots = Vec::new();
-        run.memtable.arena().for_each_filled(from, to, |bytes, start| {
-            let mut at = 0;
-            while at < bytes.len() {
-                let (record, len) = record::decode(&bytes[at..]);
-                slots.push(Slot { prefix: run.prefix_of(record.key), at: start.advance(at) });
-                at += len;
-            }
-        });
         radix_sort(&mut slots);
         for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
             if group.len() == 1 {
@@ -76,34 +83,61 @@ impl Run {
         run
     }
 
-    fn extent(&self, from: Mark, to: Mark) -> Option<Extent> {
-        let mut extent: Option<Extent> = None;
-        self.memtable.arena().for_each_filled(from, to, |bytes, _| {
+    /// Calls `f` with the records between two marks and their places, in the order of the arena,
+    /// until it answers false.
+    fn each(&self, from: Mark, to: Mark, mut f: impl FnMut(&Record<'_>, usize, Position) -> bool) {
+        let mut go_on = true;
+        self.memtable.arena().for_each_filled(from, to, |bytes, start| {
             let mut at = 0;
-            while at < bytes.len() {
+            while go_on && at < bytes.len() {
                 let (record, len) = record::decode(&bytes[at..]);
-                let key = record.key;
-                let extent = extent.get_or_insert_with(|| Extent {
-                    first_key: key.to_vec(),
-                    shared_len: key.len(),
-                    min_len: key.len(),
-                    max_len: key.len(),
-                });
-                extent.shared_len = shared_len(&extent.first_key, key, extent.shared_len);
-                extent.min_len = extent.min_len.min(key.len());
-                extent.max_len = extent.max_len.max(key.len());
+                go_on = f(&record, len, start.advance(at));
                 at += len;
             }
+        });
+    }
+
+    /// What the first `count` keys have in common; `None` without records.
+    fn extent(&self, from: Mark, to: Mark, count: usize) -> Option<Extent> {
+        let mut extent: Option<Extent> = None;
+        let mut left = count;
+        self.each(from, to, |record, _, _| {
+            let key = record.key;
+            let extent = extent.get_or_insert_with(|| Extent {
+                first_key: key.to_vec(),
+                shared_len: key.len(),
+                min_len: key.len(),
+                max_len: key.len(),
+            });
+            extent.shared_len = shared_len(&extent.first_key, key, extent.shared_len);
+            extent.min_len = extent.min_len.min(key.len());
+            extent.max_len = extent.max_len.max(key.len());
+            left -= 1;
+            left > 0
         });
         extent
     }
 
-    fn prefix_of(&self, key: &[u8]) -> u64 {
-        let rest = &key[self.shared_prefix_len.min(key.len())..];
-        let mut bytes = [0; PREFIX_BYTES];
-        let len = rest.len().min(PREFIX_BYTES);
-        bytes[..len].copy_from_slice(&rest[..len]);
-        u64::from_be_bytes(bytes)
+    /// A slot for each record, and the lengths of all keys; `None` when a key does not begin with
+    /// what those of `extent` share.
+    fn gather(&mut self, from: Mark, to: Mark, mut extent: Extent) -> Option<(Vec<Slot>, Extent)> {
+        let shared = extent.first_key[..extent.shared_len].to_vec();
+        let mut slots = Vec::new();
+        let mut bytes = 0;
+        let mut all_share = true;
+        self.each(from, to, |record, len, at| {
+            let Some(rest) = record.key.strip_prefix(&*shared) else {
+                all_share = false;
+                return false;
+            };
+            slots.push(Slot { prefix: prefix_of(record.key, rest.len()), at });
+            extent.min_len = extent.min_len.min(record.key.len());
+            extent.max_len = extent.max_len.max(record.key.len());
+            bytes += len;
+            true
+        });
+        self.prefetch_bytes = (bytes / slots.len().max(1)).min(PREFETCH_BYTES_MAX);
+        all_share.then_some((slots, extent))
     }
 
     /// The records of a skip list, which is in order already.
@@ -115,7 +149,7 @@ impl Run {
             slots.push(Slot { prefix: 0, at });
             next = list.after(at);
         }
-        Self { memtable, slots, shared_prefix_len: 0, exact: false }
+        Self { memtable, slots, exact: false, prefetch_bytes: PREFETCH_BYTES_MAX / 2 }
     }
 
     fn read(&self, at: Position) -> Record<'_> {
@@ -137,7 +171,10 @@ impl Run {
     /// Hint: the record a few places behind `index` will be read soon.
     pub(crate) fn prefetch_behind(&self, index: usize) {
         if let Some(slot) = self.slots.get(index + PREFETCH_RECORDS) {
-            slot.at.prefetch();
+            for at in (0..self.prefetch_bytes).step_by(CACHE_LINE_BYTES) {
+                slot.at.advance(at).prefetch();
+            }
+            slot.at.advance(self.prefetch_bytes.saturating_sub(1)).prefetch();
         }
     }
 
@@ -187,28 +224,81 @@ impl Run {
     }
 }
 
-/// Least significant byte first, over the bytes in which the prefixes differ at all.
+/// The first eight of the last `rest_len` bytes of a key, big endian, zeros behind them.
+fn prefix_of(key: &[u8], rest_len: usize) -> u64 {
+    let rest = &key[key.len() - rest_len..];
+    if let Some(eight) = rest.first_chunk() {
+        return u64::from_be_bytes(*eight);
+    }
+    if let Some(eight) = key.last_chunk().filter(|_| rest_len > 0) {
+        // One load instead of a copy of unknown length: what is not wanted is shifted out.
+        return u64::from_be_bytes(*eight) << (8 * (PREFIX_BYTES - rest_len));
+    }
+    let mut bytes = [0; PREFIX_BYTES];
+    bytes[..rest_len].copy_from_slice(rest);
+    u64::from_be_bytes(bytes)
+}
+
+/// Takes bits out of a word and closes the gaps. Words that agree in the bits taken out keep their
+/// order.
+struct BitCloser {
+    /// Bits that stay and how far they move down, the lowest first.
+    runs: Vec<(u64, u32)>,
+    /// Bits that stay.
+    width: u32,
+}
+
+impl BitCloser {
+    /// With more runs of bits than this, closing the gaps costs more than it saves.
+    const RUNS_MAX: usize = 8;
+
+    fn new(keep: u64) -> Self {
+        let (mut runs, mut rest, mut width) = (Vec::new(), keep, 0);
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            let bits = (rest >> at).trailing_ones();
+            let mask = (u64::MAX >> (u64::BITS - bits)) << at;
+            runs.push((mask, at - width));
+            rest &= !mask;
+            width += bits;
+        }
+        if runs.len() > Self::RUNS_MAX {
+            return Self { runs: vec![(u64::MAX, 0)], width: u64::BITS };
+        }
+        Self { runs, width }
+    }
+
+    fn close(&self, word: u64) -> u64 {
+        self.runs.iter().fold(0, |closed, (mask, shift)| closed | (word & mask) >> shift)
+    }
+}
+
+/// Least significant byte first, over the bits in which the prefixes differ at all.
 fn radix_sort(slots: &mut Vec<Slot>) {
     let (mut all, mut any) = (u64::MAX, 0);
     for slot in slots.iter() {
         all &= slot.prefix;
         any |= slot.prefix;
     }
-    let differs = all ^ any;
+    let closer = BitCloser::new(all ^ any);
+    let shifts = (0..closer.width).step_by(8);
+    let digit = |slot: &Slot, shift: u32| (slot.prefix >> shift) as usize & 0xff;
+    let mut counts = vec![[0_usize; 256]; shifts.len()];
+    for slot in slots.iter_mut() {
+        slot.prefix = closer.close(slot.prefix);
+        for (count, shift) in counts.iter_mut().zip(shifts.clone()) {
+            count[digit(slot, shift)] += 1;
+        }
+    }
     let mut from = std::mem::take(slots);
     let mut to = from.clone();
-    for shift in (0..u64::BITS).step_by(8).filter(|shift| differs >> shift & 0xff != 0) {
-        let digit = |slot: &Slot| (slot.prefix >> shift) as usize & 0xff;
-        let mut starts = [0_usize; 256];
-        for slot in &from {
-            starts[digit(slot)] += 1;
-        }
+    for (starts, shift) in counts.iter_mut().zip(shifts) {
         let mut start = 0;
-        for count in &mut starts {
+        for count in starts.iter_mut() {
             start += std::mem::replace(count, start);
         }
         for slot in &from {
-            let place = &mut starts[digit(slot)];
+            let place = &mut starts[digit(slot, shift)];
             to[*place] = *slot;
             *place += 1;
         }

@@ -1,5 +1,6 @@
 //! Tests of arena, records and runs together.
 
+use super::arena::REST_LOOKS;
 use super::*;
 use crate::key::Meta;
 
@@ -41,7 +42,7 @@ fn random(state: &mut u64) -> u64 {
 
 #[test]
 fn run_is_in_key_order_with_the_newest_first() {
-    let pool = ChunkPool::new(8 << 20);
+    let pool = ChunkPool::new(8 << 20, false);
     let mut writer = Writer::new(&pool);
     let mut model = Vec::new();
     let mut state = 0x1234_5678_9abc_def1;
@@ -71,7 +72,7 @@ fn run_is_in_key_order_with_the_newest_first() {
 
 #[test]
 fn keys_that_differ_by_trailing_zeros_are_told_apart() {
-    let pool = ChunkPool::new(1 << 20);
+    let pool = ChunkPool::new(1 << 20, false);
     let mut writer = Writer::new(&pool);
     for key in [b"a\0\0".as_slice(), b"a", b"a\0", b""] {
         writer.put(key, key);
@@ -83,7 +84,7 @@ fn keys_that_differ_by_trailing_zeros_are_told_apart() {
 
 #[test]
 fn large_records_get_a_chunk_of_their_own_and_order_still_holds() {
-    let pool = ChunkPool::new(1 << 20);
+    let pool = ChunkPool::new(1 << 20, false);
     let mut writer = Writer::new(&pool);
     let large = vec![7; 3 << 20];
     writer.put(b"b", &large);
@@ -97,7 +98,7 @@ fn large_records_get_a_chunk_of_their_own_and_order_still_holds() {
 
 #[test]
 fn dropped_arena_gives_its_chunks_to_the_next() {
-    let pool = ChunkPool::new(4 << 20);
+    let pool = ChunkPool::new(4 << 20, false);
     let mut writer = Writer::new(&pool);
     for _ in 0..3000 {
         writer.put(b"key", &[1; 1000]);
@@ -114,7 +115,7 @@ fn dropped_arena_gives_its_chunks_to_the_next() {
 
 #[test]
 fn ordered_through_sorts_only_what_is_new_and_misses_nothing() {
-    let pool = ChunkPool::new(4 << 20);
+    let pool = ChunkPool::new(4 << 20, false);
     let mut writer = Writer::new(&pool);
     for round in 0..30_u8 {
         for i in 0..100_u8 {
@@ -161,7 +162,7 @@ impl Linked {
 
 #[test]
 fn a_skip_list_is_in_order_whatever_order_its_records_came_in() {
-    let pool = ChunkPool::new(8 << 20);
+    let pool = ChunkPool::new(8 << 20, false);
     for ascending in [true, false] {
         let linked = Linked::new(&pool);
         let all: Mutex<Vec<(Vec<u8>, std::cmp::Reverse<Seq>)>> = Mutex::default();
@@ -203,4 +204,43 @@ fn heights_fall_by_quarters() {
     }
     assert_eq!(counts[0], 0);
     assert!(counts[1..5].windows(2).all(|pair| pair[0] > 3 * pair[1] && pair[0] < 5 * pair[1]));
+}
+
+#[test]
+fn chunks_kept_for_a_load_are_given_back_at_rest() {
+    let memtable_bytes = 4 << 20;
+    let fill = |bytes: usize, bounded: bool| {
+        let pool = ChunkPool::new(memtable_bytes, bounded);
+        let mut writer = Writer::new(&pool);
+        for _ in 0..bytes / 1000 {
+            writer.put(b"key", &[1; 1000]);
+        }
+        drop(writer);
+        pool
+    };
+    let bounded = fill(6 * memtable_bytes, true);
+    assert_eq!(bounded.held_bytes(), 3 * memtable_bytes as u64);
+    let pool = fill(6 * memtable_bytes, false);
+    assert_eq!(pool.held_bytes(), 5 * memtable_bytes as u64);
+    (0..REST_LOOKS).for_each(|_| pool.trim());
+    assert_eq!(pool.held_bytes(), 5 * memtable_bytes as u64, "not at rest yet");
+    pool.trim();
+    assert_eq!(pool.held_bytes(), 3 * memtable_bytes as u64);
+}
+
+#[test]
+fn a_key_that_does_not_share_the_sample_s_prefix_is_sorted_in() {
+    let pool = ChunkPool::new(1 << 20, false);
+    let mut writer = Writer::new(&pool);
+    for i in 0..500_u32 {
+        writer.put(format!("key:{:06}", i * 7919 % 1000).as_bytes(), b"v");
+    }
+    for odd in [b"kez".as_slice(), b"k", b"key:", b"zzzzzzzzzzzzzzzzzzz"] {
+        writer.put(odd, b"odd");
+    }
+    let run = writer.sorted();
+    assert_eq!(run.len(), 504);
+    let keys: Vec<&[u8]> = (0..run.len()).map(|i| run.record(i).key).collect();
+    assert!(keys.is_sorted());
+    assert_eq!((keys[0], keys[1], keys[502]), (&b"k"[..], &b"key:"[..], &b"kez"[..]));
 }

@@ -124,6 +124,7 @@ impl Engine {
             }
             self.end_old_snapshots();
             self.sweep_dead_namespaces();
+            inner.pool.trim();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.
             let _ = self.look_for_cold_due();

@@ -144,7 +144,7 @@ impl Engine {
             }
         });
         let memtable_bytes = options.memtable_bytes as usize;
-        let pool = ChunkPool::new(memtable_bytes);
+        let pool = ChunkPool::new(memtable_bytes, options.memory_bound_bytes != 0);
         let active = Memtable::new(Arc::clone(&pool), options.memtable, 1, mark + 1);
         let superversion = SuperVersion {
             number: 1,
