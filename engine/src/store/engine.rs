@@ -9,7 +9,7 @@ use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
 use super::pins::Pins;
-use super::shard::{Shard, ShardState, shard_of};
+use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
@@ -87,6 +87,12 @@ const AHEAD_KEYS: usize = 8;
 
 /// Words of the table that says which write a reply must wait for (N13).
 const WRITE_WORDS: usize = 4096;
+
+/// The word of a hash, by the bits that choose the shard and some others: no two shards share a word.
+fn write_word(hash: u64) -> usize {
+    const WORDS_A_SHARD: usize = WRITE_WORDS / SHARDS;
+    shard_of(hash) * WORDS_A_SHARD + hash as usize % WORDS_A_SHARD
+}
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -276,8 +282,11 @@ impl Inner {
         }
     }
 
+    /// Notes a write (N13), under the latch of its key. So a word has one writer at a time, whose
+    /// sequences rise (I1), and needs no locked instruction. A raise that is overwritten here spoke of
+    /// writes before this one.
     pub(super) fn note_write(&self, hash: u64, seq: Seq) {
-        self.last_write[hash as usize % WRITE_WORDS].fetch_max(seq, Ordering::Release);
+        self.last_write[write_word(hash)].store(seq, Ordering::Release);
     }
 
     pub(super) fn note_dead(&self, slot: Slot, id: u64, d: Seq) {
@@ -392,7 +401,7 @@ impl Engine {
     /// may leave when `durable()` has reached it.
     #[must_use]
     pub fn last_write(&self, hash: u64) -> Seq {
-        self.0.last_write[hash as usize % WRITE_WORDS].load(Ordering::Acquire)
+        self.0.last_write[write_word(hash)].load(Ordering::Acquire)
     }
 
     /// Last sequence handed out; replies about the whole key space wait for it under `always`.

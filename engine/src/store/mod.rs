@@ -23,6 +23,7 @@ mod policy;
 mod random_key;
 mod scan;
 mod shard;
+mod single_put;
 mod snapshot;
 mod stats;
 mod superversion;

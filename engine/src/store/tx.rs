@@ -220,14 +220,14 @@ enum Guards<'e> {
 /// A transaction that staged writes must be committed; dropping it poisons the store, because the
 /// DRAM table then holds what neither log nor memtable know.
 pub struct Tx<'e> {
-    engine: &'e Engine,
+    pub(super) engine: &'e Engine,
     guards: Guards<'e>,
     buf: &'e mut TxBuf,
     operations: u32,
     first_seq: Option<Seq>,
     generation: u8,
     all: bool,
-    committed: bool,
+    pub(super) committed: bool,
 }
 
 impl<'e> Tx<'e> {
@@ -266,7 +266,8 @@ impl<'e> Tx<'e> {
         }
     }
 
-    fn shard(&mut self, hash: u64) -> &mut ShardState {
+    #[inline]
+    pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
         let shard = shard_of(hash);
         match &mut self.guards {
             Guards::One(held, guard) if *held == shard => guard,
@@ -320,10 +321,26 @@ impl<'e> Tx<'e> {
 
     /// Writes a value: one operation. A cold key may be overwritten without loading it.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
+        let access = self.engine.inner().access_now();
+        if let Some(item) = self.apply_put(key, meta, value, access) {
+            self.buf.unresolved.push((self.buf.operations.len(), item));
+        }
+        let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        self.stage_put(key, namespace, meta, value);
+    }
+
+    /// The part of a put that is seen at once: the DRAM table and the counts. Answers what has to be
+    /// settled later, where only the filters know whether the key had a value (N9).
+    pub(super) fn apply_put(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+        access: u32,
+    ) -> Option<Unresolved> {
         let (engine, generation) = (self.engine, self.generation);
-        let namespace = engine.inner().namespaces.id_of(key.slot);
         let shard = self.shard(key.hash);
-        let upsert = shard.table.upsert(key, meta, value, generation, engine.inner().access_now());
+        let upsert = shard.table.upsert(key, meta, value, generation, access);
         let mut unresolved = false;
         let mut expired_before = upsert.was_expiring;
         if !upsert.existed {
@@ -349,13 +366,13 @@ impl<'e> Tx<'e> {
         if meta.expire_at_ms != 0 {
             shard.expiry.add(meta.expire_at_ms, key.hash);
         }
-        if unresolved {
-            let key_bytes = key.bytes.into();
-            let (slot, hash) = (key.slot, key.hash);
-            let item = Unresolved { slot, namespace, hash, key: key_bytes, seq: 0 };
-            self.buf.unresolved.push((self.buf.operations.len(), item));
-        }
-        self.stage_put(key, namespace, meta, value);
+        unresolved.then(|| Unresolved {
+            slot: key.slot,
+            namespace: engine.inner().namespaces.id_of(key.slot),
+            hash: key.hash,
+            key: key.bytes.into(),
+            seq: 0,
+        })
     }
 
     fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {

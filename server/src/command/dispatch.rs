@@ -161,13 +161,9 @@ impl Executor {
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
-        tx.put(key, Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 }, value);
-        if let Some(access) = access {
-            tx.set_access(key, access);
-        }
         client.signal_modified(server, client.db, key);
-        tx.log(client.db, logged);
-        let commit = tx.commit();
+        let meta = Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 };
+        let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
         crate::notify::notify(server, crate::notify::NotifyClass::String, "set", bytes, client.db);
         out.ok();

@@ -1,0 +1,67 @@
+//! A transaction of one put, which is what SET is: the same steps as any other (engine/DESIGN.md, "A
+//! write") without the staging that lets several operations share one commit.
+
+use super::namespace;
+use super::shard::Unresolved;
+use super::tx::{Commit, Tx};
+use crate::key::{Key, Meta};
+use crate::memtable;
+use std::sync::atomic::Ordering;
+
+impl Tx<'_> {
+    /// Writes a value, logs `resp` for database `db` (as [`Tx::log`] would), and commits: one
+    /// operation. With `access` the entry gets that access field instead of the engine's own.
+    ///
+    /// The record is encoded where it stays, and the log bytes are copied once.
+    pub fn commit_put(
+        mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+        access: Option<u32>,
+        (db, resp): (usize, &[u8]),
+    ) -> Commit {
+        let inner = self.engine.inner();
+        if self.operations() > 0 || inner.has_skip_lists() {
+            self.put(key, meta, value);
+            if let Some(access) = access {
+                self.set_access(key, access);
+            }
+            self.log(db, resp);
+            return self.commit();
+        }
+        let access = access.unwrap_or_else(|| inner.access_now());
+        let unresolved = self.apply_put(key, meta, value, access);
+        let head = namespace::head(inner.namespaces.id_of(key.slot));
+        let len = memtable::encoded_len(head.len() + key.bytes.len(), value.len());
+
+        let mut commit = inner.commit.lock();
+        let seq = commit.next_seq;
+        commit.next_seq += 1;
+        if commit.log_on && commit.log.append(seq, 1, db as u32, &[resp]) {
+            inner.log_wants_kick();
+        }
+        let mut room = commit.reserve(len);
+        let full = commit.just_filled();
+        drop(commit);
+        self.committed = true;
+
+        memtable::encode(room.bytes(), seq, meta, (&head, key.bytes), value);
+        let shard = self.shard(key.hash);
+        if !shard.graves.is_empty() {
+            shard.graves.close(key.hash, (&head, key.bytes), seq);
+        }
+        if !shard.tombstones.is_empty() {
+            shard.tombstones.remove(key.hash, &[&head, key.bytes].concat());
+        }
+        if let Some(item) = unresolved {
+            shard.unresolved.push(Unresolved { seq, ..item });
+            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+        }
+        inner.note_write(key.hash, seq);
+        if full {
+            inner.background.wake_flush();
+        }
+        Commit { last_seq: seq, operations: 1 }
+    }
+}
