@@ -14,7 +14,7 @@ const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
 /// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
 pub(crate) const CHUNKS_AT_START: usize = 4;
 /// Unused chunks that are kept for the next burst; more go back to the allocator.
-pub(crate) const SPARE_CHUNKS_MAX: usize = 64;
+pub(crate) const SPARE_CHUNKS_MAX: usize = 128;
 
 /// Commands of consecutive sequences that become one group of the log.
 #[derive(Debug)]

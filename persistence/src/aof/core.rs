@@ -248,10 +248,10 @@ impl LogCore {
         result.map(|()| true)
     }
 
-    /// Chunks kept for reuse: a quarter of those that may wait, so a small buffer stays small.
+    /// Chunks kept for reuse: half of those that may wait, so a small buffer stays small.
     fn spare_chunks_max(&self) -> usize {
         let waiting = self.options.buffer_limit_bytes / GROUP_TARGET_BYTES as u64;
-        (waiting as usize / 4).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
+        (waiting as usize / 2).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
     }
 
     fn write_held(&self, writer: &mut Writer) -> Result<(), LogError> {
