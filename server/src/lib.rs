@@ -14,6 +14,7 @@ pub mod net;
 pub mod notify;
 pub mod number;
 pub mod observe;
+pub mod outbox;
 pub mod rdb;
 pub mod resp;
 pub mod server;

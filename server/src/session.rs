@@ -3,6 +3,7 @@
 //! A [`Session`] is shared between the connection, which keeps it up to date, and the list of all
 //! of them. Nothing in it is touched more than once a batch of requests.
 
+use crate::outbox::Outbox;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -76,6 +77,8 @@ pub struct Session {
     pub output_total_bytes: AtomicU64,
     /// Requests executed since the connection was made.
     pub commands_total: AtomicU64,
+    /// What other connections have for this one.
+    pub outbox: Outbox,
     last_command: Mutex<&'static str>,
     last_active_ms: AtomicU64,
     /// Since when more than the soft limit of output waits, in ms after `created`, plus 1; 0: it does not.
@@ -117,6 +120,7 @@ impl Session {
             input_total_bytes: AtomicU64::new(0),
             output_total_bytes: AtomicU64::new(0),
             commands_total: AtomicU64::new(0),
+            outbox: Outbox::default(),
             last_command: Mutex::new("NULL"),
             last_active_ms: AtomicU64::new(0),
             above_soft_since_ms: AtomicU64::new(0),

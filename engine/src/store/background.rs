@@ -159,6 +159,16 @@ impl Engine {
 
     /// The same for who holds the lock of what is pending, and so keeps later flushes off.
     pub(super) fn flush_all(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+        let flushed = self.freeze_and_flush(pending);
+        if flushed.is_err() && self.log_has_failed() {
+            let last_seq = self.last_seq();
+            self.inner().given_up.fetch_max(last_seq, Ordering::AcqRel);
+            self.durable_moved();
+        }
+        flushed
+    }
+
+    fn freeze_and_flush(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
         let inner = self.inner();
         self.flush_pending(pending)?;
         let failed = self.log_has_failed();

@@ -144,6 +144,8 @@ pub(super) struct Inner {
     pub(super) dead_slots: Mutex<Vec<DeadSlot>>,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
     pub(super) dead: Mutex<Vec<(u64, Seq)>>,
+    /// Writes up to here whose log failed, and for whom the self-contained flush failed too (N2).
+    pub(super) given_up: AtomicU64,
     /// The last installed recovery mark (N1).
     pub(super) mark: AtomicU64,
     /// What was frozen and could not be flushed yet.
@@ -215,6 +217,7 @@ impl Inner {
             above_bound: AtomicBool::new(false),
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
+            given_up: AtomicU64::new(0),
             mark: AtomicU64::new(0),
             pending_flush: Mutex::new(None),
             checkpoint_file: Mutex::new(None),
@@ -395,6 +398,14 @@ impl Engine {
     #[must_use]
     pub fn durable(&self) -> Seq {
         self.0.durable()
+    }
+
+    /// Nobody should wait any longer for a sequence up to this one to become durable: the log failed,
+    /// and so did the flush that was to take its place. Whether it survives is unknown, so the reply
+    /// is left out and the connection closed (N2). Callbacks of [`Engine::on_durable`] run when it moves.
+    #[must_use]
+    pub fn given_up_through(&self) -> Seq {
+        self.0.given_up.load(Ordering::Acquire)
     }
 
     /// Last write sequence among the keys that share this hash's word (N13): a reply about the key

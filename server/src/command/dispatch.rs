@@ -376,6 +376,7 @@ impl Executor {
         }
         if !self.replaying {
             self.account(server, client, spec, args, started, failed);
+            show_monitors(server, client.db, client, spec, args, required);
         }
         Outcome::Done(required)
     }
@@ -394,12 +395,6 @@ impl Executor {
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
         spec.stats.record(self.worker, time_us, failed, histogram);
         let observe = &server.observe;
-        if observe.monitors.is_active() {
-            let now_us = SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |age| age.as_micros() as u64);
-            observe.monitors.feed(spec, args, client.db, &client.session.addr, now_us);
-        }
         if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
             let name = client.session.labels.lock().name.clone();
             let addr = client.session.addr.clone();
@@ -480,10 +475,13 @@ impl Executor {
             tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
         }
         out.array(transaction.queued.len());
+        // The database of each command, for those who watch.
+        let mut dbs = Vec::with_capacity(transaction.queued.len());
         for queued in &transaction.queued {
             let (spec, args) = (queued.spec, queued.args());
             let begun = Instant::now();
             let mark = out.len();
+            dbs.push(client.db);
             let tx = (spec.class != Class::Local).then_some(&mut tx);
             let result = (spec.run)(&mut Ctx { server, client, args, spec, out, tx, now_ms });
             let failed = result.is_err();
@@ -500,8 +498,12 @@ impl Executor {
         if required == 0 && engine.sync_policy() == SyncPolicy::Always {
             required = engine.stats().last_seq;
         }
+        for (queued, db) in transaction.queued.iter().zip(dbs) {
+            show_monitors(server, db, client, queued.spec, queued.args(), required);
+        }
         if let Some(spec) = exec_spec {
             self.account(server, client, spec, args, started, false);
+            show_monitors(server, client.db, client, spec, args, required);
         }
         Outcome::Done(required)
     }
@@ -574,6 +576,24 @@ impl Executor {
             }
         }
     }
+}
+
+/// MONITOR sees a request when what it wrote or read is durable.
+fn show_monitors(
+    server: &Server,
+    db: usize,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    required: Seq,
+) {
+    let monitors = &server.observe.monitors;
+    if !monitors.is_active() {
+        return;
+    }
+    let now_us =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
+    monitors.feed(spec, args, (db, &client.session.addr), now_us, required);
 }
 
 fn self_account(

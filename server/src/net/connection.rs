@@ -131,9 +131,7 @@ impl Connection {
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS {
-            if self.session.monitor.load(Ordering::Relaxed) && self.parked.is_none() {
-                self.output.extend(self.server.observe.monitors.take(self.session.id));
-            }
+            self.empty_outbox();
             if self.flush(worker, cx).is_err() {
                 return Poll::Ready(());
             }
@@ -422,6 +420,22 @@ impl Connection {
         worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
     }
 
+    /// What others have for this connection goes behind its replies. A connection that does not read
+    /// leaves it where its size is watched.
+    fn empty_outbox(&mut self) {
+        let unsent = (self.output.len() - self.sent) as u64;
+        let pause = self.server.settings.output_limit.pause_bytes();
+        if self.session.outbox.bytes() == 0 || self.parked.is_some() || unsent > pause {
+            return;
+        }
+        let parcel = self.session.outbox.take();
+        if self.server.engine.sync_policy() == SyncPolicy::Always {
+            let start = self.output.len();
+            self.held.extend(parcel.marks.into_iter().map(|(at, required)| (start + at, required)));
+        }
+        self.output.extend(parcel.bytes);
+    }
+
     /// Sends what may leave.
     fn flush(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> std::io::Result<()> {
         if self.output.is_empty() {
@@ -434,7 +448,13 @@ impl Connection {
             while self.held.front().is_some_and(|&(_, required)| required <= durable) {
                 self.held.pop_front();
             }
-            if !self.held.is_empty() {
+            if let Some(&(at, required)) = self.held.front() {
+                if required <= self.server.engine.given_up_through() {
+                    // Whether the write survives is not known: no answer at all (N2).
+                    self.output.truncate(at);
+                    self.held.clear();
+                    self.closing = true;
+                }
                 worker.holding.push(cx.waker().clone());
             }
         }

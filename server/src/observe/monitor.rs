@@ -3,6 +3,7 @@
 use crate::command::{Args, CommandSpec, Flags};
 use crate::session::Session;
 use parking_lot::Mutex;
+use sexton_engine::Seq;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,16 +12,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// client that is over its output limit.
 const PENDING_MAX_BYTES: usize = 8 << 20;
 
-struct Monitor {
-    session: Arc<Session>,
-    pending: Vec<u8>,
-}
-
 /// All connections that run MONITOR.
 #[derive(Default)]
 pub struct Monitors {
     active: AtomicBool,
-    list: Mutex<Vec<Monitor>>,
+    list: Mutex<Vec<Arc<Session>>>,
 }
 
 impl std::fmt::Debug for Monitors {
@@ -39,8 +35,8 @@ impl Monitors {
     /// The connection sees all requests from now on.
     pub fn start(&self, session: &Arc<Session>) {
         let mut list = self.list.lock();
-        if list.iter().all(|monitor| monitor.session.id != session.id) {
-            list.push(Monitor { session: Arc::clone(session), pending: Vec::new() });
+        if list.iter().all(|monitor| monitor.id != session.id) {
+            list.push(Arc::clone(session));
         }
         session.monitor.store(true, Ordering::Relaxed);
         self.active.store(true, Ordering::Relaxed);
@@ -49,32 +45,31 @@ impl Monitors {
     /// The connection is gone, or was reset.
     pub fn stop(&self, id: u64) {
         let mut list = self.list.lock();
-        list.retain(|monitor| monitor.session.id != id);
+        list.retain(|monitor| monitor.id != id);
         self.active.store(!list.is_empty(), Ordering::Relaxed);
     }
 
-    /// A request was executed: shown to all monitors, unless it is for operators only.
-    pub fn feed(&self, spec: &CommandSpec, args: Args<'_>, db: usize, addr: &str, now_us: u64) {
+    /// A request was executed: shown to all monitors once `required` is durable (N13), unless it is
+    /// for operators only.
+    pub fn feed(
+        &self,
+        spec: &CommandSpec,
+        args: Args<'_>,
+        (db, addr): (usize, &str),
+        now_us: u64,
+        required: Seq,
+    ) {
         if spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN)) {
             return;
         }
         let line = line(spec, args, db, addr, now_us);
-        for monitor in self.list.lock().iter_mut() {
-            if monitor.pending.len() + line.len() > PENDING_MAX_BYTES {
-                monitor.session.kill();
-                continue;
+        for monitor in self.list.lock().iter() {
+            if monitor.outbox.push(&line, required, PENDING_MAX_BYTES) {
+                monitor.wake_task();
+            } else {
+                monitor.kill();
             }
-            monitor.pending.extend_from_slice(&line);
-            monitor.session.wake_task();
         }
-    }
-
-    /// What a monitoring connection has to send.
-    #[must_use]
-    pub fn take(&self, id: u64) -> Vec<u8> {
-        let mut list = self.list.lock();
-        let found = list.iter_mut().find(|monitor| monitor.session.id == id);
-        found.map(|monitor| std::mem::take(&mut monitor.pending)).unwrap_or_default()
     }
 }
 
@@ -121,6 +116,7 @@ fn quote(text: &mut String, bytes: &[u8]) {
 mod tests {
     use super::*;
     use crate::command::table;
+    use crate::outbox::Parcel;
 
     fn args<T>(words: &[&[u8]], run: impl FnOnce(Args<'_>) -> T) -> T {
         let buf = words.concat();
@@ -144,11 +140,11 @@ mod tests {
         monitors.start(&session);
         let set = table::find(b"set").unwrap();
         args(&[b"SET", b"k", b"a\"\n\x01\xff"], |args| {
-            monitors.feed(set, args, 3, "127.0.0.1:5", 1_500_000);
+            monitors.feed(set, args, (3, "127.0.0.1:5"), 1_500_000, 4);
         });
         let expected = b"+1.500000 [3 127.0.0.1:5] \"SET\" \"k\" \"a\\\"\\n\\x01\\xff\"\r\n";
-        assert_eq!(monitors.take(session.id), expected);
-        assert!(monitors.take(session.id).is_empty());
+        let parcel = Parcel { bytes: expected.to_vec(), marks: vec![(0, 4)] };
+        assert_eq!(session.outbox.take(), parcel);
         monitors.stop(session.id);
         assert!(!monitors.is_active());
     }
@@ -159,10 +155,10 @@ mod tests {
         let session = Arc::new(Session::default());
         monitors.start(&session);
         let auth = table::find(b"auth").unwrap();
-        args(&[b"auth", b"secret"], |args| monitors.feed(auth, args, 0, "a", 0));
+        args(&[b"auth", b"secret"], |args| monitors.feed(auth, args, (0, "a"), 0, 0));
         let shutdown = table::find(b"shutdown").unwrap();
-        args(&[b"shutdown"], |args| monitors.feed(shutdown, args, 0, "a", 0));
-        assert_eq!(monitors.take(0), b"+0.000000 [0 a] \"auth\" \"(redacted)\"\r\n");
+        args(&[b"shutdown"], |args| monitors.feed(shutdown, args, (0, "a"), 0, 0));
+        assert_eq!(session.outbox.take().bytes, b"+0.000000 [0 a] \"auth\" \"(redacted)\"\r\n");
     }
 
     #[test]
@@ -173,9 +169,9 @@ mod tests {
         let set = table::find(b"set").unwrap();
         let value = vec![b'x'; 1 << 20];
         for _ in 0..20 {
-            args(&[b"set", b"k", &value], |args| monitors.feed(set, args, 0, "a", 0));
+            args(&[b"set", b"k", &value], |args| monitors.feed(set, args, (0, "a"), 0, 0));
         }
         assert!(session.is_killed());
-        assert!(monitors.take(0).len() <= PENDING_MAX_BYTES);
+        assert!(session.outbox.bytes() <= PENDING_MAX_BYTES);
     }
 }

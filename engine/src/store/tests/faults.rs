@@ -58,6 +58,7 @@ fn log_failure_heals(faults: SimFaults, name: &str) {
     engine.flush_now().expect("a self-contained flush");
     assert_eq!(engine.write_refusal(), None, "{name}: service resumes");
     assert!(engine.durable() >= held, "{name}: the held reply goes out");
+    assert_eq!(engine.given_up_through(), 0, "{name}: and is not given up");
     after_power_failure(&storage, &model);
     let next = put(&engine, &mut model, "next", b"3");
     assert!(sync(&engine), "{name}: the fresh segment works");
@@ -95,6 +96,7 @@ fn a_full_device_ends_when_there_is_room_again() {
         engine.flush_now().expect_err("no room for a table either");
         assert!(engine.write_refusal().is_some());
         assert_eq!(engine.durable(), acknowledged);
+        assert_eq!(engine.given_up_through(), held, "nobody waits for an answer any more");
         check(&engine, &model);
     }
     let report = {

@@ -1,0 +1,84 @@
+//! What other connections have for this one: lines of MONITOR.
+//!
+//! Filled from any thread, emptied by the connection's own. Each piece names the write it tells of, and
+//! leaves when that write is durable (N13), in the order in which the pieces came.
+
+use parking_lot::Mutex;
+use sexton_engine::Seq;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Pieces on their way to one connection.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    /// Bytes in `waiting`, so that looking costs no lock.
+    bytes: AtomicUsize,
+    waiting: Mutex<Parcel>,
+}
+
+/// What was taken out of an [`Outbox`].
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Parcel {
+    /// The pieces one behind the other.
+    pub bytes: Vec<u8>,
+    /// (position in `bytes`, sequence): what starts there waits for the sequence. Ascending positions.
+    pub marks: Vec<(usize, Seq)>,
+}
+
+impl Outbox {
+    /// Adds a piece that waits for `required` (0: for nothing). False, and nothing added, when more
+    /// than `max_bytes` would lie here.
+    #[must_use]
+    pub fn push(&self, piece: &[u8], required: Seq, max_bytes: usize) -> bool {
+        let mut waiting = self.waiting.lock();
+        if waiting.bytes.len() + piece.len() > max_bytes {
+            return false;
+        }
+        if waiting.marks.last().map_or(0, |&(_, last)| last) < required {
+            let at = waiting.bytes.len();
+            waiting.marks.push((at, required));
+        }
+        waiting.bytes.extend_from_slice(piece);
+        self.bytes.store(waiting.bytes.len(), Ordering::Release);
+        true
+    }
+
+    /// Bytes that wait.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Everything that waits.
+    #[must_use]
+    pub fn take(&self) -> Parcel {
+        let mut waiting = self.waiting.lock();
+        self.bytes.store(0, Ordering::Release);
+        std::mem::take(&mut *waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_out_in_order_with_what_they_wait_for() {
+        let outbox = Outbox::default();
+        assert!(outbox.push(b"a", 0, 10));
+        assert!(outbox.push(b"bb", 7, 10));
+        assert!(outbox.push(b"c", 5, 10), "waits for 7 behind the one before it");
+        assert!(outbox.push(b"d", 9, 10));
+        assert_eq!(outbox.bytes(), 5);
+        let parcel = Parcel { bytes: b"abbcd".to_vec(), marks: vec![(1, 7), (4, 9)] };
+        assert_eq!(outbox.take(), parcel);
+        assert_eq!((outbox.bytes(), outbox.take()), (0, Parcel::default()));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_left_out_whole() {
+        let outbox = Outbox::default();
+        assert!(outbox.push(b"12345", 0, 8));
+        assert!(!outbox.push(b"6789", 0, 8));
+        assert_eq!(outbox.take().bytes, b"12345");
+    }
+}
