@@ -1,6 +1,6 @@
 //! The state of one connection that commands may see and change.
 
-use crate::command::{Args, CommandSpec};
+use crate::command::{Args, CommandSpec, LogWait};
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
 use sexton_engine::Key;
@@ -29,6 +29,8 @@ pub struct Client {
     pub watched: Vec<Watched>,
     /// Set by whoever changes a watched key.
     pub watch_dirty: Arc<AtomicBool>,
+    /// What WAITAOF waits for, while it waits.
+    pub log_wait: Option<LogWait>,
     /// What other connections see of this one.
     pub session: Arc<Session>,
 }

@@ -2,7 +2,6 @@
 
 use super::engine::{Engine, EngineError};
 use super::freeze::FlushJob;
-use super::options::SyncPolicy;
 use super::view::ReaderGraves;
 use crate::key::Seq;
 use crate::tree::{self, CompactionContext, Job, Version};
@@ -181,7 +180,7 @@ impl Engine {
         Ok(())
     }
 
-    fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+    pub(super) fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
         let inner = self.inner();
         if let Some(job) = pending.as_mut() {
             self.resolve(&mut inner.resolver.lock(), job)?;
@@ -235,6 +234,7 @@ impl Engine {
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
         let graves = ReaderGraves::new(self, self.has_graves());
+        let syncs_tables = inner.syncs_tables.read();
         let context = CompactionContext {
             versions: &inner.versions,
             snapshots: &snapshots,
@@ -243,7 +243,7 @@ impl Engine {
             stop: &inner.background.stop,
             threads: inner.options.effective_compaction_threads(),
             limiter: Some(&inner.limiter),
-            sync: inner.policy() != SyncPolicy::Off,
+            sync: *syncs_tables,
         };
         let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
         let outcome = tree::compact_with_expiry_mark(&job, &context, expiry_mark_ms)?;
@@ -280,19 +280,23 @@ impl Engine {
         }
         let flushed = self.flush_now();
         self.stop_threads();
-        if let Some(mut log) = inner.log.swap(None) {
-            // Others hold it for the length of a question at most.
-            let log = loop {
-                match Arc::try_unwrap(log) {
-                    Ok(log) => break log,
-                    Err(shared) => log = shared,
-                }
-                std::thread::yield_now();
-            };
-            log.close()?;
-        }
+        self.close_log()?;
         *inner.dir_lock.lock() = None;
         flushed
+    }
+
+    /// Writes and syncs what the log has, and ends it.
+    pub(super) fn close_log(&self) -> Result<(), EngineError> {
+        let Some(mut log) = self.inner().log.swap(None) else { return Ok(()) };
+        // Others hold it for the length of a question at most.
+        let log = loop {
+            match Arc::try_unwrap(log) {
+                Ok(log) => break log,
+                Err(shared) => log = shared,
+            }
+            std::thread::yield_now();
+        };
+        Ok(log.close()?)
     }
 
     /// Ends the background threads and waits for them.

@@ -13,6 +13,8 @@ pub(super) struct CommitState {
     pub(super) log: LogBuffer,
     /// False with `appendonly no`, and during replay.
     pub(super) log_on: bool,
+    /// The log begins with the next freeze (`CONFIG SET appendonly yes`).
+    pub(super) log_begins: bool,
     memtable: Arc<Memtable>,
     cursor: Cursor,
     full_at_bytes: u64,
@@ -27,7 +29,16 @@ impl CommitState {
         full_at_bytes: u64,
     ) -> Self {
         let cursor = Cursor::default();
-        Self { next_seq, log, log_on: false, memtable, cursor, full_at_bytes, full_told: false }
+        Self {
+            next_seq,
+            log,
+            log_on: false,
+            log_begins: false,
+            memtable,
+            cursor,
+            full_at_bytes,
+            full_told: false,
+        }
     }
 
     /// Room for records in the active arena.
@@ -57,6 +68,22 @@ impl CommitState {
         if wake {
             self.log.cut(m);
         }
+        self.begin_log_if_wanted();
         (m, wake)
+    }
+
+    /// From here on commits are logged, if that was asked for. All latches are held.
+    pub(super) fn begin_log_if_wanted(&mut self) {
+        if std::mem::take(&mut self.log_begins) {
+            self.log = LogBuffer::new(self.next_seq - 1);
+            self.log_on = true;
+        }
+    }
+
+    /// From here on commits are not logged; what was appended is still to be taken. All latches are
+    /// held.
+    pub(super) fn end_log(&mut self) {
+        self.log_begins = false;
+        self.log_on = false;
     }
 }

@@ -17,7 +17,7 @@ use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
 use crate::tree::{DeleteMode, RateLimiter, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use sexton_persistence::aof::Log;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -114,6 +114,11 @@ pub(super) struct Inner {
     pub(super) pool: Arc<ChunkPool>,
     pub(super) log: ArcSwapOption<Log>,
     policy: AtomicU8,
+    /// Held while the policy changes: one change at a time.
+    pub(super) policy_change: Mutex<()>,
+    /// Whether new tables are synced; not while the store is wiped at the next start anyway (N3).
+    /// Flushes and merges hold it for reading from their first byte to their edit.
+    pub(super) syncs_tables: RwLock<bool>,
     last_write: Box<[AtomicU64]>,
     generation: AtomicU8,
     /// One bit a generation: entries changed in it may not be evicted (N10).
@@ -198,6 +203,8 @@ impl Inner {
             pool: parts.pool,
             log: ArcSwapOption::empty(),
             policy: AtomicU8::new(parts.options.sync_policy as u8),
+            policy_change: Mutex::new(()),
+            syncs_tables: RwLock::new(parts.options.sync_policy != SyncPolicy::Off),
             last_write: (0..WRITE_WORDS).map(|_| AtomicU64::new(0)).collect(),
             generation: AtomicU8::new(generation),
             pinned_generations: Default::default(),

@@ -22,7 +22,8 @@ impl Engine {
         let inner = self.inner();
         let m = job.pin.seq();
         let run = job.frozen.run.as_ref().expect("a flush job is sorted");
-        let table = self.write_table(run, m)?;
+        let syncs_tables = inner.syncs_tables.read();
+        let table = self.write_table(run, m, *syncs_tables)?;
         self.wait_durable(m)?;
         let checkpoint = self.write_checkpoint(m)?;
         let counts = job.counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64));
@@ -58,7 +59,12 @@ impl Engine {
     }
 
     /// The live versions of a run as a table of level 0; `None` when nothing lives.
-    fn write_table(&self, run: &Arc<Run>, m: Seq) -> Result<Option<Arc<Table>>, EngineError> {
+    fn write_table(
+        &self,
+        run: &Arc<Run>,
+        m: Seq,
+        sync: bool,
+    ) -> Result<Option<Arc<Table>>, EngineError> {
         let inner = self.inner();
         let snapshots = self.snapshots_through(m);
         let graves = ReaderGraves::new(self, self.has_graves());
@@ -87,7 +93,6 @@ impl Engine {
         }
         let Some(mut builder) = builder else { return Ok(None) };
         self.add_expiry_records(&mut builder, run, expiring)?;
-        let sync = inner.policy() != SyncPolicy::Off;
         Ok(Some(builder.finish(rule.buried_through(), sync)?))
     }
 

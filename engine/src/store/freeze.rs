@@ -52,6 +52,7 @@ impl Engine {
         let mut guards = inner.barrier();
         let mut commit = inner.commit.lock();
         if commit.next_seq - 1 == inner.mark.load(Ordering::Acquire) {
+            commit.begin_log_if_wanted();
             return None;
         }
         let old = inner.superversion.load_full();

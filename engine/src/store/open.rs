@@ -17,7 +17,7 @@ use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
 use parking_lot::Mutex;
 use sexton_persistence::aof::{
-    Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, Sealed, SealedBuffers,
+    Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, LogTail, Sealed, SealedBuffers,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -248,31 +248,38 @@ impl Engine {
         let tail = recovery.finish()?;
         let torn = tail.cut.as_ref().map(|cut| (cut.file.display().to_string(), cut.lost_bytes));
         let recovered_seq = tail.last_seq;
-        self.start_log(tail)?;
+        let mut commit = inner.commit.lock();
+        let after_seq = commit.next_seq - 1;
+        commit.log = LogBuffer::new(after_seq);
+        drop(commit);
+        self.start_log(tail, after_seq, inner.policy())?;
+        inner.commit.lock().log_on = true;
         Ok(OpenReport { mark, recovered_seq, groups, torn })
     }
 
-    fn log_location(&self) -> LogLocation {
+    pub(super) fn log_location(&self) -> LogLocation {
         let options = &self.inner().options;
         let dir = options.dir.join(&options.log_dir_name);
         LogLocation { dir, file_name: options.log_file_name.clone() }
     }
 
-    fn start_log(&self, tail: sexton_persistence::aof::LogTail) -> Result<(), EngineError> {
+    /// Opens the log behind `after_seq`, where its buffer begins.
+    pub(super) fn start_log(
+        &self,
+        tail: LogTail,
+        after_seq: Seq,
+        policy: SyncPolicy,
+    ) -> Result<(), EngineError> {
         let inner = self.inner();
         let mut options = LogOptions::new(self.log_location());
         options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.threads = inner.options.background;
-        if let Some(policy) = inner.policy().of_log() {
+        if let Some(policy) = policy.of_log() {
             options.policy = policy;
         }
         let source = Arc::new(Source(Arc::downgrade(&self.0)));
-        let mut commit = inner.commit.lock();
-        let after_seq = commit.next_seq - 1;
-        commit.log = LogBuffer::new(after_seq);
-        let gauge = commit.log.gauge();
-        drop(commit);
+        let gauge = inner.commit.lock().log.gauge();
         let storage = Arc::clone(&inner.options.storage);
         let log = Log::open(storage, options, tail, after_seq, source, gauge)?;
         let weak = Arc::downgrade(&self.0);
@@ -288,7 +295,6 @@ impl Engine {
             }
         }));
         inner.log.store(Some(Arc::new(log)));
-        inner.commit.lock().log_on = true;
         Ok(())
     }
 

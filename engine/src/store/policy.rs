@@ -1,8 +1,9 @@
-//! Changing how the log is made durable while the store runs (N3).
+//! Changing how the log is made durable while the store runs, and whether there is one (N3).
 
 use super::engine::{Engine, EngineError};
 use super::options::SyncPolicy;
-use sexton_persistence::aof;
+use sexton_persistence::aof::{self, LogBuffer};
+use std::sync::atomic::Ordering;
 
 impl SyncPolicy {
     /// The log's own setting; `None` where there is no log.
@@ -17,27 +18,100 @@ impl SyncPolicy {
 }
 
 impl Engine {
-    /// Changes the sync policy (`CONFIG SET appendfsync`). Turning the log on or off needs a restart
-    /// as yet and is refused.
+    /// Changes the sync policy (`CONFIG SET appendfsync`), and turns the log on or off (`CONFIG SET
+    /// appendonly`). Blocks: no latch may be held.
+    ///
+    /// On: everything visible is flushed, tables that were never synced are, and a log of later
+    /// commits begins; on the answer the store is as durable as if it had been opened so. What an
+    /// earlier log held is given up. Off: the log is synced and stays as it is, later commits are not
+    /// logged, and everything visible counts as durable.
     ///
     /// # Errors
-    /// A change from or to [`SyncPolicy::Off`].
+    /// A failing medium, or a log directory that holds another server's files. The policy is the old
+    /// one then.
     pub fn set_sync_policy(&self, policy: SyncPolicy) -> Result<(), EngineError> {
         let inner = self.inner();
-        let old = inner.policy();
-        if (old == SyncPolicy::Off) != (policy == SyncPolicy::Off) {
-            return Err(EngineError::Storage(
-                "the append only log can be turned on and off only at the start".into(),
-            ));
+        let _change = inner.policy_change.lock();
+        match (inner.policy(), policy) {
+            (SyncPolicy::Off, SyncPolicy::Off) => {}
+            (SyncPolicy::Off, _) => {
+                let begun = self.begin_log(policy);
+                if begun.is_err() {
+                    self.drop_log();
+                }
+                begun?;
+                self.store_policy(policy);
+            }
+            (_, SyncPolicy::Off) => self.end_log(),
+            (_, _) => {
+                self.store_policy(policy);
+                if let (Some(log), Some(setting)) = (inner.log.load().as_ref(), policy.of_log()) {
+                    log.set_policy(setting);
+                }
+            }
         }
+        Ok(())
+    }
+
+    fn store_policy(&self, policy: SyncPolicy) {
+        let inner = self.inner();
         if policy == SyncPolicy::Always {
             // Replies about keys written before the change wait for them too (N13).
             inner.raise_write_words(self.last_seq());
         }
         inner.store_policy(policy);
-        if let (Some(log), Some(setting)) = (inner.log.load().as_ref(), policy.of_log()) {
-            log.set_policy(setting);
-        }
+    }
+
+    fn begin_log(&self, policy: SyncPolicy) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let location = self.log_location();
+        // Asked first: a directory of somebody else refuses before anything is done.
+        aof::supersede(&*inner.options.storage, &location, 0)?;
+        // Waits for merges that began without syncing. From here on every new table is synced; those
+        // that are there are synced below.
+        *inner.syncs_tables.write() = true;
+        self.flush_now()?;
+        inner.versions.sync_tables()?;
+        let mut pending = inner.pending_flush.lock();
+        self.flush_pending(&mut pending)?;
+        inner.commit.lock().log_begins = true;
+        self.freeze(&mut pending)?;
+        // What is committed from here on gathers in the log's buffer; no memtable can be frozen while
+        // `pending` is held, so it gathers about as much as the active one may hold.
+        self.flush_pending(&mut pending)?;
+        let mark = inner.mark.load(Ordering::Acquire);
+        let tail = aof::supersede(&*inner.options.storage, &location, mark)?;
+        self.start_log(tail, mark, policy)?;
+        inner.log_wants_kick();
+        self.kick_log();
         Ok(())
+    }
+
+    /// After a log that could not begin.
+    fn drop_log(&self) {
+        let inner = self.inner();
+        let _guards = inner.barrier();
+        let mut commit = inner.commit.lock();
+        commit.end_log();
+        commit.log = LogBuffer::new(commit.next_seq - 1);
+    }
+
+    fn end_log(&self) {
+        let inner = self.inner();
+        let last_seq = {
+            let _guards = inner.barrier();
+            let mut commit = inner.commit.lock();
+            commit.end_log();
+            commit.log.last_seq()
+        };
+        // A log that fails now ends all the same: from here on what is visible counts as durable.
+        if let Some(log) = inner.log.load().as_ref() {
+            let _ = log.sync_through(last_seq);
+        }
+        inner.store_policy(SyncPolicy::Off);
+        // A flush may be waiting for the log.
+        let _flushing = inner.pending_flush.lock();
+        let _ = self.close_log();
+        self.durable_moved();
     }
 }

@@ -80,6 +80,10 @@ pub struct Stats {
     pub log_syncs: u64,
     /// Bytes waiting in the log buffer.
     pub log_pending_bytes: u64,
+    /// Bytes of the log that are not retired.
+    pub log_live_bytes: u64,
+    /// How often writers began to wait for the log (N14).
+    pub log_delayed: u64,
     /// The last error of a flush or compaction, while it lasts.
     pub background_error: Option<String>,
 }
@@ -147,6 +151,9 @@ impl Engine {
             stats.largest_unsynced_age_ms = log.largest_unsynced_age_ms();
             stats.log_written_bytes = log_stats.written_bytes;
             stats.log_syncs = log_stats.syncs;
+            stats.log_live_bytes = log_stats.live_bytes;
+            stats.log_delayed = log_stats.delayed;
+            stats.log_pending_bytes = log.pending_bytes();
         }
         stats
     }

@@ -163,6 +163,18 @@ impl VersionSet {
         state.deletes.or((!is_new).then_some(DeleteMode::Cemetery))
     }
 
+    /// Makes every table of the current version durable, whether it was synced when it was written or
+    /// not (N3: `CONFIG SET appendonly yes`).
+    ///
+    /// # Errors
+    /// A failing medium.
+    pub fn sync_tables(&self) -> TableResult<()> {
+        for (_, table) in self.current().tables() {
+            self.shared.storage.open(&self.shared.table_path(table.number()))?.sync_data()?;
+        }
+        Ok(self.shared.storage.sync_dir(&self.shared.dir)?)
+    }
+
     /// A number for a new file, never given out before.
     #[must_use]
     pub fn new_file_number(&self) -> u64 {

@@ -257,6 +257,12 @@ impl Log {
         self.core.wait_for_room(timeout)
     }
 
+    /// Bytes of commands that were appended and not yet written.
+    #[must_use]
+    pub fn pending_bytes(&self) -> u64 {
+        self.core.pending_bytes()
+    }
+
     /// Age of the oldest byte that is not durable; 0 when everything is.
     #[must_use]
     pub fn oldest_unsynced_age_ms(&self) -> u64 {

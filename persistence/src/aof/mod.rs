@@ -24,7 +24,7 @@ pub use error::LogError;
 pub use gauge::BufferGauge;
 pub use location::LogLocation;
 pub use log::{Log, LogOptions, SyncPolicy};
-pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover};
+pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover, supersede};
 pub use stats::LogStats;
 
 #[cfg(test)]

@@ -52,6 +52,28 @@ pub struct LogTail {
     pub(super) next_number: u64,
 }
 
+/// The end of a log whose content is no longer needed, because everything up to `mark` is durable
+/// elsewhere: its segments go when the next one has started. A directory without a log is fine.
+///
+/// # Errors
+///
+/// A failing device, or an AOF manifest that is not ours: nothing of it is given up then.
+pub fn supersede(
+    storage: &dyn Storage,
+    location: &LogLocation,
+    mark: u64,
+) -> Result<LogTail, LogError> {
+    let listing = Listing::load(storage, location)?.unwrap_or_default();
+    Ok(LogTail {
+        last_seq: mark,
+        cut: None,
+        logged_seq: mark,
+        segments: Vec::new(),
+        incomplete: true,
+        next_number: listing.segments.last().map_or(1, |number| number + 1),
+    })
+}
+
 /// A segment that recovery leaves in place.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TailSegment {

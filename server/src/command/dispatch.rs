@@ -364,6 +364,9 @@ impl Executor {
         } else {
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
             let result = (spec.run)(&mut ctx);
+            if let Some(wait) = client.log_wait {
+                return Outcome::Paused(wait.next_look());
+            }
             if spec.class == Class::Offload && engine.sync_policy() == SyncPolicy::Always {
                 required = engine.stats().last_seq;
             }
@@ -484,6 +487,10 @@ impl Executor {
             dbs.push(client.db);
             let tx = (spec.class != Class::Local).then_some(&mut tx);
             let result = (spec.run)(&mut Ctx { server, client, args, spec, out, tx, now_ms });
+            if let Some(wait) = client.log_wait.take() {
+                // Nothing blocks in a transaction.
+                wait.answer(server, out);
+            }
             let failed = result.is_err();
             if let Err(error) = result {
                 out.truncate(mark);

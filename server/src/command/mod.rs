@@ -42,6 +42,7 @@ pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
 pub use scan::CursorTable;
 pub use table::{Binding, CommandSpec, Flags};
+pub use wait::LogWait;
 
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,10 +1,99 @@
-//! WAIT: how many replicas have what this connection wrote.
+//! WAIT and WAITAOF: how many replicas, and whether this server's log, have what this connection wrote.
 
 use super::{Binding, CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{Seq, SyncPolicy};
+use std::time::{Duration, Instant};
 
 /// The group's commands.
-pub(super) const COMMANDS: &[Binding] = &[Binding::local("wait", wait)];
+pub(super) const COMMANDS: &[Binding] =
+    &[Binding::local("wait", wait), Binding::local("waitaof", wait_aof)];
+
+/// How long a connection that waits for the log sleeps before it looks again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// What a connection in WAITAOF waits for.
+#[derive(Clone, Copy, Debug)]
+pub struct LogWait {
+    /// The writes that must be durable.
+    seq: Seq,
+    /// This server's own log is asked for.
+    for_local: bool,
+    /// Replicas are asked for, and there are none.
+    for_replicas: bool,
+    /// `None` waits for ever.
+    deadline: Option<Instant>,
+}
+
+impl LogWait {
+    fn is_over(&self, server: &Server, now: Instant) -> bool {
+        let local = !self.for_local
+            || server.engine.sync_policy() == SyncPolicy::Off
+            || server.engine.durable() >= self.seq;
+        (local && !self.for_replicas) || self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+
+    /// When to look again.
+    pub(super) fn next_look(&self) -> Instant {
+        let look = Instant::now() + LOOK_AGAIN;
+        self.deadline.map_or(look, |deadline| deadline.min(look))
+    }
+
+    /// What is so now: `[local, replicas]`. Without a log there is nothing that the writes are in.
+    pub(super) fn answer(&self, server: &Server, out: &mut Reply) {
+        let logged = server.engine.sync_policy() != SyncPolicy::Off;
+        out.array(2);
+        out.int(i64::from(logged && server.engine.durable() >= self.seq));
+        out.int(0);
+    }
+}
+
+/// `WAITAOF numlocal numreplicas timeout`. Blocks until everything written before it is durable, at
+/// most `timeout` ms (0: without end): until then it leaves its state with the client, and the
+/// dispatcher asks again. There are no replicas: asking for some always waits for the timeout.
+fn wait_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let wait = match ctx.client.log_wait.take() {
+        Some(wait) => wait,
+        None => begin_wait(ctx)?,
+    };
+    if wait.is_over(ctx.server, Instant::now()) {
+        wait.answer(ctx.server, ctx.out);
+    } else {
+        ctx.client.log_wait = Some(wait);
+    }
+    Ok(())
+}
+
+fn begin_wait(ctx: &mut Ctx<'_, '_>) -> Result<LogWait, CommandError> {
+    let number = |index| parse_i64(ctx.args.get(index));
+    let local = number(1)
+        .filter(|local| (0..=1).contains(local))
+        .ok_or(CommandError::text("ERR value is out of range, must be between 0 and 1"))?;
+    let replicas = number(2)
+        .filter(|replicas| (0..=i64::from(i32::MAX)).contains(replicas))
+        .ok_or(CommandError::text("ERR value is out of range, must be positive"))?;
+    let timeout_ms =
+        number(3).ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| CommandError::text("ERR timeout is negative"))?;
+    let logged = ctx.server.engine.sync_policy() != SyncPolicy::Off;
+    if local == 1 && !logged {
+        return Err(CommandError::text(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    ctx.server.engine.kick_log();
+    Ok(LogWait {
+        seq: ctx.server.engine.last_seq(),
+        for_local: local == 1,
+        for_replicas: replicas > 0,
+        deadline: (timeout_ms > 0)
+            .then(|| Instant::now().checked_add(Duration::from_millis(timeout_ms)))
+            .flatten(),
+    })
+}
 
 /// WAIT numreplicas timeout. There are no replicas, and none can come while the command would block,
 /// so it answers 0 at once. Writes of this connection are durable by the time their own replies left

@@ -8,5 +8,6 @@ mod faults;
 mod harness;
 mod histories;
 mod paper;
+mod policy;
 mod snapshots;
 mod threads;

@@ -160,6 +160,14 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.zeros(&["aof_rewrites", "aof_rewrites_consecutive_failures"]);
     text.field("aof_last_write_status", if refusal.is_none() { "ok" } else { "err" });
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
+    if aof {
+        let stats = ctx.server.engine.stats();
+        text.field("aof_current_size", stats.log_live_bytes);
+        text.zeros(&["aof_base_size", "aof_pending_rewrite"]);
+        text.field("aof_buffer_length", stats.log_pending_bytes);
+        text.field("aof_pending_bio_fsync", u8::from(stats.oldest_unsynced_age_ms > 0));
+        text.field("aof_delayed_fsync", stats.log_delayed);
+    }
     if let Some(load) = ctx.server.loading.view() {
         text.field("loading_start_time", load.started_s);
         text.field("loading_total_bytes", load.total_bytes);
