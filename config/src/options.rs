@@ -196,6 +196,8 @@ pub struct Options {
     pub aof_buffer_limit_bytes: u64,
     /// `aof-segment-bytes`: Bytes of a log segment; 0 means as the memtable.
     pub aof_segment_bytes: u64,
+    /// `snapshots-max`: Snapshots that may be open at once.
+    pub snapshots_max: usize,
 }
 
 /// Values by directive name.
@@ -344,6 +346,7 @@ impl Options {
             delete_persist_seconds: view.int("delete-persist-seconds"),
             aof_buffer_limit_bytes: view.int("aof-buffer-limit"),
             aof_segment_bytes: view.int("aof-segment-bytes"),
+            snapshots_max: view.int("snapshots-max"),
         }
     }
 

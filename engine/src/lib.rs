@@ -18,5 +18,5 @@ pub use store::{
     Candidate, CheckpointReport, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry,
     Found, Iter, IterOptions, Latched, LoadPin, MemtableKind, OpenReport, OwnedKey, Replay,
     ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue,
-    Stats, SyncPolicy, Tx, TxBuf, WriteBatch, replay_bytes,
+    SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, WriteBatch, replay_bytes,
 };

@@ -1,6 +1,6 @@
 //! The state of one connection that commands may see and change.
 
-use crate::command::{Args, CommandSpec, LogWait};
+use crate::command::{Args, CommandSpec, LogWait, Past};
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
 use sexton_engine::Key;
@@ -31,6 +31,8 @@ pub struct Client {
     pub watch_dirty: Arc<AtomicBool>,
     /// What WAITAOF waits for, while it waits.
     pub log_wait: Option<LogWait>,
+    /// The snapshot that the connection reads, between SEXTON.SNAPSHOT OPEN and CLOSE.
+    pub past: Option<Box<Past>>,
     /// What other connections see of this one.
     pub session: Arc<Session>,
 }
@@ -110,6 +112,12 @@ impl Client {
         if let Some(transaction) = &mut self.transaction {
             transaction.failed = true;
         }
+    }
+
+    /// SEXTON.SNAPSHOT CLOSE, RESET: the newest state is read again. False when there was no snapshot.
+    pub fn close_past(&mut self) -> bool {
+        *self.session.snapshot.lock() = None;
+        self.past.take().is_some()
     }
 
     /// RESET, DISCARD: a transaction is dropped. Its watches go with [`Client::unwatch`].

@@ -173,6 +173,9 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
         "maxmemory" => server.engine.set_memory_bound(unsigned(0, i64::MAX)?),
+        "snapshot-max-age" => {
+            settings.snapshot_max_age_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
+        }
         "maxmemory-policy" => eviction::set_policy(server, eviction_policy_of(text)?),
         "maxmemory-samples" => {
             server.eviction.samples.store(unsigned(1, INT_MAX)? as usize, Ordering::Relaxed);

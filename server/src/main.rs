@@ -247,6 +247,7 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     };
     engine_options.compaction_threads = options.compaction_threads;
     engine_options.compaction_bytes_per_s = options.compaction_rate_limit_bytes;
+    engine_options.snapshots_max = options.snapshots_max;
     engine_options.cold_read_threads = options.cold_read_threads;
     engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;
     let started = Instant::now();

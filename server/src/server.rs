@@ -94,6 +94,8 @@ pub struct Settings {
     pub out_of_memory: AtomicBool,
     /// `latency-tracking`.
     pub latency_tracking: AtomicBool,
+    /// `snapshot-max-age`, in seconds; 0 for none.
+    pub snapshot_max_age_s: AtomicU64,
     /// Bytes of replies that wait for the log (N13) at which a connection is no longer read.
     pub held_max_bytes: AtomicU64,
 }
@@ -110,6 +112,7 @@ impl Default for Settings {
             protected_mode: AtomicBool::new(true),
             out_of_memory: AtomicBool::new(false),
             latency_tracking: AtomicBool::new(true),
+            snapshot_max_age_s: AtomicU64::new(3600),
             held_max_bytes: AtomicU64::new(1 << 20),
         }
     }

@@ -5,6 +5,7 @@
 
 use crate::outbox::Outbox;
 use parking_lot::Mutex;
+use sexton_engine::SnapshotWatch;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -65,6 +66,8 @@ pub struct Session {
     pub no_touch: AtomicBool,
     /// True for a connection that runs MONITOR.
     pub monitor: AtomicBool,
+    /// The snapshot that the connection reads.
+    pub snapshot: Mutex<Option<SnapshotWatch>>,
     /// Bytes waiting in the read buffer, and its free room.
     pub query_bytes: AtomicUsize,
     /// Free room of the read buffer, in bytes.
@@ -114,6 +117,7 @@ impl Session {
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
+            snapshot: Mutex::new(None),
             query_bytes: AtomicUsize::new(0),
             query_free_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
@@ -247,6 +251,10 @@ impl Session {
             text(&labels.lib_name),
             text(&labels.lib_ver),
         );
+        let snapshot = self.snapshot.lock().as_ref().and_then(SnapshotWatch::info);
+        if let Some(info) = snapshot {
+            let _ = write!(line, " snapshot-seq={} snapshot-age-ms={}", info.seq, info.age_ms);
+        }
         line
     }
 }

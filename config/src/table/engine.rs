@@ -107,6 +107,13 @@ pub(super) const TABLE: &[Directive] = &[
     choice("undo-full", UNDO_FULL, "close-snapshots")
         .refused(NOT_BUILT)
         .doc("What happens at undo-max-bytes."),
+    int("snapshots-max", 1, 1 << 20, "1024")
+        .immutable()
+        .doc("Snapshots that may be open at once, those of sessions and of background work."),
+    int("snapshot-max-age", 0, INT_MAX, "3600").doc(
+        "Seconds after which the snapshot of a session (SEXTON.SNAPSHOT OPEN) ends by itself; 0 \
+            means never.",
+    ),
     int("metrics-port", 0, 65535, "0")
         .immutable()
         .refused(NOT_BUILT)

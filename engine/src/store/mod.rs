@@ -43,7 +43,7 @@ pub use iter::{Iter, IterOptions};
 pub use open::{OpenReport, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use scan::{Scan, ScanItem, ScanRange};
-pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue};
+pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
 

@@ -8,7 +8,8 @@ use super::engine::{Engine, EngineError};
 use super::iter::{Iter, IterOptions};
 use super::namespace;
 use super::pins::Pin;
-use super::view::View;
+use super::tx::Entry;
+use super::view::{ReaderGraves, View};
 use crate::key::{Meta, Seq};
 use crate::memtable::Mark;
 use parking_lot::Mutex;
@@ -50,6 +51,32 @@ pub struct SnapshotValue {
     pub meta: Meta,
     /// The value's bytes.
     pub value: Vec<u8>,
+}
+
+impl SnapshotValue {
+    /// The same in the form that commands look at.
+    #[must_use]
+    pub fn entry(&self) -> Entry<'_> {
+        Entry::past(self.meta, &self.value)
+    }
+}
+
+/// Looks at a snapshot without holding it.
+#[derive(Clone)]
+pub struct SnapshotWatch(Weak<Held>);
+
+impl SnapshotWatch {
+    /// What lists say of it; `None` once it is released.
+    #[must_use]
+    pub fn info(&self) -> Option<SnapshotInfo> {
+        self.0.upgrade().map(|held| held.info())
+    }
+}
+
+impl std::fmt::Debug for SnapshotWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("SnapshotWatch").field(&self.info()).finish()
+    }
 }
 
 /// One instant of the store. Clones share it; it is released when the last one is dropped.
@@ -202,6 +229,29 @@ impl Snapshot {
         let head = self.head(options.db);
         let engine = self.0.engine.clone();
         Ok(Iter::new(engine, &view, pin, head, options, Some(Arc::clone(&self.0))))
+    }
+
+    /// A key of database `db` that lived then and was not due at `now_ms`, drawn as by
+    /// [`Engine::random_key`]; `None` when there was none.
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    pub fn random_key(
+        &self,
+        db: usize,
+        now_ms: u64,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        let (view, _pin) = self.view()?;
+        let engine = &self.0.engine;
+        let graves = ReaderGraves::new(engine, engine.has_graves());
+        engine.draw_key(&view, &self.head(db), &graves, now_ms, random)
+    }
+
+    /// Something that shows it in lists without holding it.
+    #[must_use]
+    pub fn watch(&self) -> SnapshotWatch {
+        SnapshotWatch(Arc::downgrade(&self.0))
     }
 
     fn head(&self, db: usize) -> [u8; namespace::HEAD_BYTES] {

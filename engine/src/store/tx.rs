@@ -18,27 +18,51 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// An entry found in memory, valid while its latch is held.
+/// A value as a command looks at it: an entry found in memory, valid while its latch is held, or what a
+/// snapshot saw.
 #[derive(Clone, Copy)]
-pub struct Entry<'a>(EntryRef<'a>);
+pub struct Entry<'a>(EntryOf<'a>);
+
+#[derive(Clone, Copy)]
+enum EntryOf<'a> {
+    Table(EntryRef<'a>),
+    Past { meta: Meta, value: &'a [u8] },
+}
 
 impl<'a> Entry<'a> {
+    fn in_table(entry: EntryRef<'a>) -> Self {
+        Self(EntryOf::Table(entry))
+    }
+
+    pub(super) fn past(meta: Meta, value: &'a [u8]) -> Self {
+        Self(EntryOf::Past { meta, value })
+    }
+
     /// Flags and expiry.
     #[must_use]
     pub fn meta(&self) -> Meta {
-        self.0.meta()
+        match self.0 {
+            EntryOf::Table(entry) => entry.meta(),
+            EntryOf::Past { meta, .. } => meta,
+        }
     }
 
     /// The value's bytes.
     #[must_use]
     pub fn value(&self) -> &'a [u8] {
-        self.0.value()
+        match self.0 {
+            EntryOf::Table(entry) => entry.value(),
+            EntryOf::Past { value, .. } => value,
+        }
     }
 
-    /// The 24-bit access field, whose meaning is the caller's (LRU seconds, LFU counter).
+    /// The 24-bit access field, whose meaning is the caller's (LRU seconds, LFU counter); 0 in the past.
     #[must_use]
     pub fn access(&self) -> u32 {
-        self.0.access()
+        match self.0 {
+            EntryOf::Table(entry) => entry.access(),
+            EntryOf::Past { .. } => 0,
+        }
     }
 }
 
@@ -290,7 +314,7 @@ impl<'e> Tx<'e> {
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
         if let Some(at) = self.shard(key.hash).table.locate(key) {
-            return Found::Live(Entry(self.shard(key.hash).table.entry(at)));
+            return Found::Live(Entry::in_table(self.shard(key.hash).table.entry(at)));
         }
         if self.has_deleted(key) {
             return Found::Absent;
@@ -302,7 +326,7 @@ impl<'e> Tx<'e> {
             cold::Beyond::Cold => return Found::Cold,
         }
         let located = shard.table.locate(key);
-        located.map_or(Found::Absent, |at| Found::Live(Entry(shard.table.entry(at))))
+        located.map_or(Found::Absent, |at| Found::Live(Entry::in_table(shard.table.entry(at))))
     }
 
     /// True when this transaction has deleted the key and not written it since.

@@ -42,6 +42,11 @@ impl<'e> Ctx<'_, 'e> {
         key: &[u8],
         look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
     ) -> R {
+        if let Some(past) = &self.client.past {
+            let entry = past.entry(key);
+            self.server.stats.count_lookup(entry.is_some());
+            return look(entry, self.out);
+        }
         let engine = &self.server.engine;
         let key = Key { slot: engine.slot_of(db), bytes: key, hash: engine.hash(key) };
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");

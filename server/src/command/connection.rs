@@ -182,6 +182,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.client.db = 0;
     ctx.client.reply_mode = ReplyMode::On;
     ctx.client.authenticated = !ctx.server.auth.is_required();
+    ctx.client.close_past();
     ctx.client.discard_transaction();
     ctx.client.unwatch(ctx.server);
     ctx.out.simple("RESET");

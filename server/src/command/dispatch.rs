@@ -6,7 +6,7 @@
 
 use super::context::REPLAY_MS;
 use super::table::{self, key_positions};
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, Past};
 use crate::client::{Client, Queued};
 use crate::eviction;
 use crate::resp::{Reply, write_command};
@@ -87,6 +87,7 @@ impl Executor {
     #[must_use]
     pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
         client.transaction.is_none()
+            && client.past.is_none()
             && client.authenticated
             && client.reply_mode == ReplyMode::On
             && !server.sessions.is_paused()
@@ -269,6 +270,11 @@ impl Executor {
         if !client.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
             return refuse(CommandError::text("NOAUTH Authentication required."));
         }
+        if client.past.is_some()
+            && let Some(error) = Past::refuses(spec)
+        {
+            return refuse(error);
+        }
         let in_transaction = client.transaction.is_some();
         if in_transaction && spec.flags.contains(Flags::NO_MULTI) {
             return refuse(CommandError::text("ERR Command not allowed inside a transaction"));
@@ -313,7 +319,9 @@ impl Executor {
         if exec {
             return Ok((spec, Verdict::Exec));
         }
-        if spec.class == Class::Offload && !self.may_block {
+        let blocks =
+            spec.class == Class::Offload || (spec.class == Class::Keyed && client.past.is_some());
+        if blocks && !self.may_block {
             return Err(Refusal::Later(Outcome::Offload));
         }
         Ok((spec, Verdict::Run))
@@ -334,6 +342,8 @@ impl Executor {
         self.hashes.clear();
         let latched = match spec.class {
             Class::Local | Class::Offload => None,
+            // The past needs no latch.
+            Class::Keyed if client.past.is_some() => None,
             Class::Exclusive => Some(Latched::All),
             Class::Keyed => {
                 each_key(spec, args, |key| self.hashes.push(engine.hash(key)));
@@ -361,6 +371,20 @@ impl Executor {
                 };
             }
             result
+        } else if spec.class != Class::Local
+            && let Some(past) = client.past.as_deref_mut()
+        {
+            let now_ms = past.now_ms();
+            let mut keys = Vec::new();
+            if spec.class == Class::Keyed {
+                each_key(spec, args, |key| keys.push(key));
+            }
+            let fetched = past.fetch(client.db, keys.into_iter());
+            if engine.sync_policy() == SyncPolicy::Always {
+                required = past.snapshot().seq();
+            }
+            let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
+            fetched.and_then(|()| (spec.run)(&mut ctx))
         } else {
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
             let result = (spec.run)(&mut ctx);

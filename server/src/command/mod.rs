@@ -24,12 +24,14 @@ mod keys;
 mod latency;
 mod memory;
 mod monitor;
+mod past;
 mod replication;
 mod save;
 mod scan;
 mod script;
 mod shutdown_cmd;
 mod slowlog;
+mod snapshot_cmd;
 mod sort;
 mod string;
 pub mod table;
@@ -40,6 +42,7 @@ pub use access::Purpose;
 pub use connection::REDIS_VERSION;
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
+pub use past::Past;
 pub use scan::CursorTable;
 pub use table::{Binding, CommandSpec, Flags};
 pub use wait::LogWait;
@@ -95,6 +98,7 @@ static GROUPS: &[&[Binding]] = &[
     script::COMMANDS,
     shutdown_cmd::COMMANDS,
     slowlog::COMMANDS,
+    snapshot_cmd::COMMANDS,
     sort::COMMANDS,
     string::COMMANDS,
     wait::COMMANDS,

@@ -38,6 +38,9 @@ fn walk(
     range: ScanRange,
     mut visit: impl FnMut(ScanItem) -> bool,
 ) -> CommandResult {
+    if let Some(past) = &ctx.client.past {
+        return past.walk(&range, &mut visit);
+    }
     let now_ms = ctx.now_ms;
     let range = ScanRange { keys_only: true, ..range };
     let mut visit = |item: ScanItem| item.meta.is_expired(now_ms) || visit(item);
@@ -172,11 +175,12 @@ fn keys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// RANDOMKEY: one of the keys that are not due, approximately each with the same probability.
 fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, now_ms) = (ctx.client.db, ctx.now_ms);
-    let drawn = match ctx.tx.as_deref_mut() {
-        Some(tx) => tx.random_key(db, now_ms, &mut random),
-        None => ctx.server.engine.random_key(db, now_ms, &mut random),
+    let drawn = match (&ctx.client.past, ctx.tx.as_deref_mut()) {
+        (Some(past), _) => past.random_key(db, &mut random)?,
+        (_, Some(tx)) => tx.random_key(db, now_ms, &mut random).map_err(storage_error)?,
+        _ => ctx.server.engine.random_key(db, now_ms, &mut random).map_err(storage_error)?,
     };
-    match drawn.map_err(storage_error)? {
+    match drawn {
         Some(key) => ctx.out.bulk(&key),
         None => ctx.out.null(),
     }
@@ -186,9 +190,10 @@ fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// DBSIZE: exact (N9). As in Redis, keys that are due but not deleted yet count.
 fn dbsize(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
-    let keys = match ctx.tx.as_deref_mut() {
-        Some(tx) => tx.count(db).map_err(storage_error)?,
-        None => ctx.server.engine.count(db).map_err(storage_error)?,
+    let keys = match (&mut ctx.client.past, ctx.tx.as_deref_mut()) {
+        (Some(past), _) => past.count(db)?,
+        (_, Some(tx)) => tx.count(db).map_err(storage_error)?,
+        _ => ctx.server.engine.count(db).map_err(storage_error)?,
     };
     ctx.out.int(keys as i64);
     Ok(())

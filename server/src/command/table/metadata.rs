@@ -9,6 +9,9 @@ use crate::command::KeyRange;
 /// The embedded file; see its head for the format.
 const FILE: &str = include_str!("commands.txt");
 
+/// The commands that Redis does not have.
+const OWN_FILE: &str = include_str!("own_commands.txt");
+
 /// One command's block of the file.
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
@@ -20,7 +23,8 @@ pub struct Metadata {
 impl Metadata {
     /// All blocks, in the file's order: a container stands before its subcommands.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        FILE.split("\n@").skip(1).map(|block| {
+        let blocks = |file: &'static str| file.split("\n@").skip(1);
+        blocks(FILE).chain(blocks(OWN_FILE)).map(|block| {
             let (name, lines) = block.split_once('\n').unwrap_or((block, ""));
             Self { name, lines }
         })
@@ -89,7 +93,8 @@ mod tests {
             let arity: i32 = metadata.field("arity").unwrap().parse().unwrap();
             assert_ne!(arity, 0, "{}", metadata.name);
         }
-        assert_eq!(blocks, FILE.lines().filter(|line| line.starts_with('@')).count());
+        let lines = FILE.lines().chain(OWN_FILE.lines());
+        assert_eq!(blocks, lines.filter(|line| line.starts_with('@')).count());
         assert!(blocks > 300);
     }
 
