@@ -3,10 +3,11 @@ SHELL := /bin/bash
 PY := PYTHONPATH=tests/e2e .venv/bin/python
 SECONDS ?= 600
 ROUNDS ?= 100
+KIND ?= thread
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-memory profile differential parity crash smoke tools \
+.PHONY: help run build test check setup bench-redis bench-memory profile sanitize differential parity crash smoke tools \
 	larger-than-memory scan hostile faults mixed model fuzz
 
 help: ## this list
@@ -75,6 +76,9 @@ profile: setup build ## page faults and hottest symbols of a SET-only run
 
 fuzz: ## request scanner and configuration parser, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
+
+sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)
+	scripts/sanitize.sh $(KIND)
 
 model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME')
 	cargo build --release -p sexton-tests --bin model
