@@ -5,14 +5,19 @@
 //! s a key is alive exactly if its newest version q <= s has q > D(k, s), the largest d <= s.
 
 mod checkpoint;
+mod dead_runs;
 
 pub(crate) use checkpoint::{Checkpoint, CheckpointError};
+pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, Span};
 
 use crate::key::Seq;
 use hashbrown::HashTable;
 
 /// The e of a grave that no put has closed.
 pub(crate) const OPEN: Seq = Seq::MAX;
+
+/// One of so many deletes of a shard names the place where it happened (N5).
+const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 128 };
 
 /// The table shrinks when it has room for this many times the graves in it.
 const SHRINK_AT: usize = 8;
@@ -36,6 +41,7 @@ pub(crate) struct Grave {
 pub(crate) struct Graves {
     table: HashTable<(u64, Grave)>,
     key_bytes: usize,
+    opened: u64,
 }
 
 impl Graves {
@@ -64,11 +70,14 @@ impl Graves {
             && self.table.iter_hash(hash).any(|(h, g)| *h == hash && g.e == OPEN && g.is(key))
     }
 
-    /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive.
-    pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) {
+    /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive. True for
+    /// one of so many, whose place is to be looked at for stretches of dead keys.
+    pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
+        self.opened += 1;
         self.key_bytes += key.len();
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
+        self.opened.is_multiple_of(PLACE_EVERY)
     }
 
     /// Closes the key's open grave by the put at `q` (P1). Looks at sequences, never only at the

@@ -60,6 +60,10 @@ impl Source for Cursor {
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         either!(self, inner => inner.seek(key))
     }
+
+    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        either!(self, inner => inner.pass_dead(to, d))
+    }
 }
 
 impl BackSource for Cursor {
@@ -70,5 +74,9 @@ impl BackSource for Cursor {
 
     fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
         either!(self, inner => inner.seek_back(key))
+    }
+
+    fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
+        either!(self, inner => inner.pass_dead_back(from, d))
     }
 }

@@ -1,9 +1,12 @@
 //! The walk over live keys.
 
 use super::cursor::Cursor;
+use super::stretch::Stretch;
+use crate::cemetery::DeadRuns;
 use crate::key::{Meta, Seq};
 use crate::table::TableResult;
 use crate::tree::{BackSource, Graves, MergeIter, Source};
+use std::sync::Arc;
 
 /// A half-open range of engine keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,6 +73,16 @@ enum Stands {
     Behind,
 }
 
+/// What a key is at s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Alive,
+    /// A grave covers it: that stays so (N5).
+    Dead,
+    /// Not to be shown, for another reason than a grave.
+    Hidden,
+}
+
 /// A walk over the keys that live at `s`. Not positioned until the first seek.
 ///
 /// Walked off either end it is not `valid`, and stays so until the next seek.
@@ -81,6 +94,7 @@ pub(crate) struct LiveWalk {
     hide_due_ms: u64,
     keys_only: bool,
     stands: Stands,
+    stretch: Stretch,
     key: Vec<u8>,
     value: Vec<u8>,
     meta: Meta,
@@ -97,6 +111,7 @@ impl LiveWalk {
             hide_due_ms: 0,
             keys_only: false,
             stands: Stands::Nowhere,
+            stretch: Stretch::default(),
             key: Vec::new(),
             value: Vec::new(),
             meta: Meta::default(),
@@ -107,6 +122,12 @@ impl LiveWalk {
     /// Takes keys whose newest version is due at or before `now_ms` for absent; 0 for none.
     pub(crate) fn hiding_due(mut self, now_ms: u64) -> Self {
         self.hide_due_ms = now_ms;
+        self
+    }
+
+    /// Passes over what dead runs prove dead, and leaves such proofs itself (N5).
+    pub(crate) fn passing_dead(mut self, runs: &Arc<DeadRuns>) -> Self {
+        self.stretch = Stretch::with(Arc::clone(runs));
         self
     }
 
@@ -146,6 +167,8 @@ impl LiveWalk {
         self.stands = Stands::Nowhere;
         let from = if key > self.bounds.lower.as_slice() { key } else { &self.bounds.lower };
         self.merge.seek(from)?;
+        self.stretch.drop_open();
+        self.stretch.open(from);
         self.find_forward(graves)
     }
 
@@ -157,6 +180,10 @@ impl LiveWalk {
             (key, end) => key.or(end),
         };
         self.merge.seek_back(below)?;
+        self.stretch.drop_open();
+        if let Some(below) = below {
+            self.stretch.open(below);
+        }
         self.find_back(graves)
     }
 
@@ -169,6 +196,7 @@ impl LiveWalk {
                 self.find_forward(graves)
             }
             Stands::Behind => {
+                self.stretch.drop_open();
                 self.key.push(0);
                 self.merge.seek(&self.key)?;
                 self.find_forward(graves)
@@ -191,12 +219,14 @@ impl LiveWalk {
         self.find_back(graves)
     }
 
-    /// Is the version a live one for s? It is the newest that s can see.
+    /// What the version, the newest of its key that s can see, makes of the key.
     #[inline]
-    fn lives(&self, key: &[u8], seq: Seq, meta: Meta, graves: &dyn Graves) -> bool {
-        let dead = meta.is_tombstone()
-            || (!graves.is_empty() && graves.newest_at(key, self.s) > Some(seq));
-        !dead && (self.hide_due_ms == 0 || !meta.is_expired(self.hide_due_ms))
+    fn judge(&self, key: &[u8], seq: Seq, meta: Meta, graves: &dyn Graves) -> Verdict {
+        if !graves.is_empty() && graves.newest_at(key, self.s) > Some(seq) {
+            return Verdict::Dead;
+        }
+        let is_due = self.hide_due_ms != 0 && meta.is_expired(self.hide_due_ms);
+        if is_due || meta.is_tombstone() { Verdict::Hidden } else { Verdict::Alive }
     }
 
     /// From the merge's place on, the first live key.
@@ -210,11 +240,34 @@ impl LiveWalk {
                 self.merge.next()?;
                 continue;
             }
-            if self.lives(key, seq, self.merge.meta(), graves) {
-                self.stands = Stands::On;
-                break;
+            match self.judge(key, seq, self.merge.meta(), graves) {
+                Verdict::Alive => {
+                    self.stretch.close_forward(key, self.s);
+                    self.stands = Stands::On;
+                    return Ok(());
+                }
+                Verdict::Hidden => {
+                    self.stretch.close_forward(key, self.s);
+                    self.merge.next_key()?;
+                }
+                Verdict::Dead => {
+                    self.stretch.open(key);
+                    if let Some(d) = self.stretch.note_dead(key, self.s) {
+                        self.key.clear();
+                        self.key.extend_from_slice(key);
+                        self.merge.pass_dead(&self.stretch.span.to, d)?;
+                        // Where nothing was passed over, this key is still to be left.
+                        if !self.merge.valid() || self.merge.key() != self.key {
+                            continue;
+                        }
+                    }
+                    self.merge.next_key()?;
+                }
             }
-            self.merge.next_key()?;
+        }
+        match self.bounds.end() {
+            Some(end) => self.stretch.close_forward(end, self.s),
+            None => self.stretch.drop_open(),
         }
         Ok(())
     }
@@ -240,11 +293,35 @@ impl LiveWalk {
                 }
                 self.merge.prev()?;
             }
-            if seen && self.lives(&self.key, self.seq, self.meta, graves) {
-                self.stands = Stands::Behind;
-                break;
+            if !seen {
+                continue;
+            }
+            match self.judge(&self.key, self.seq, self.meta, graves) {
+                Verdict::Dead => {
+                    if !self.stretch.is_open() {
+                        self.key.push(0);
+                        self.stretch.open(&self.key);
+                        self.key.pop();
+                    }
+                    if let Some(d) = self.stretch.note_dead(&self.key, self.s) {
+                        self.merge.pass_dead_back(&self.stretch.span.from, d)?;
+                    }
+                }
+                verdict => {
+                    // The least key above this one is the first of the stretch, and the next one
+                    // ends before this.
+                    self.key.push(0);
+                    self.stretch.close_back(&self.key, self.s);
+                    self.key.pop();
+                    self.stretch.open(&self.key);
+                    if verdict == Verdict::Alive {
+                        self.stands = Stands::Behind;
+                        return Ok(());
+                    }
+                }
             }
         }
+        self.stretch.close_back(&self.bounds.lower, self.s);
         Ok(())
     }
 }

@@ -6,6 +6,7 @@
 
 mod cursor;
 mod live;
+mod stretch;
 
 pub(crate) use cursor::Cursor;
 pub(crate) use live::{Bounds, LiveWalk};

@@ -40,6 +40,8 @@ pub(crate) struct Run {
     exact: bool,
     /// Bytes of a record that a walk asks for ahead of time.
     prefetch_bytes: usize,
+    /// Largest sequence of a record; [`Seq::MAX`] where it is not known.
+    max_seq: Seq,
 }
 
 /// What the keys of a run have in common.
@@ -58,7 +60,8 @@ impl Run {
     /// keys apart no record is read a second time.
     #[must_use]
     pub(crate) fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
-        let mut run = Self { memtable, slots: Vec::new(), exact: false, prefetch_bytes: 0 };
+        let mut run =
+            Self { memtable, slots: Vec::new(), exact: false, prefetch_bytes: 0, max_seq: 0 };
         // An arena is larger than the caches, so each pass over it is dear: the prefix of a few
         // keys is tried first, and all are read for their prefix only where that fails.
         let Some(sample) = run.extent(from, to, SAMPLE_RECORDS) else { return run };
@@ -69,6 +72,8 @@ impl Run {
         let Some((mut slots, extent)) = gathered else { return run };
         run.exact =
             extent.min_len == extent.max_len && extent.max_len - extent.shared_len <= PREFIX_BYTES;
+        // Room in the arena is given out in the order of the sequences.
+        run.max_seq = slots.last().map_or(0, |last| run.read(last.at).seq);
         radix_sort(&mut slots);
         for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
             if group.len() == 1 {
@@ -149,7 +154,13 @@ impl Run {
             slots.push(Slot { prefix: 0, at });
             next = list.after(at);
         }
-        Self { memtable, slots, exact: false, prefetch_bytes: PREFETCH_BYTES_MAX / 2 }
+        Self {
+            memtable,
+            slots,
+            exact: false,
+            prefetch_bytes: PREFETCH_BYTES_MAX / 2,
+            max_seq: Seq::MAX,
+        }
     }
 
     fn read(&self, at: Position) -> Record<'_> {
@@ -361,6 +372,10 @@ impl Source for RunSource {
         self.at = self.run.lower_bound(key, Seq::MAX);
         Ok(())
     }
+
+    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        if self.run.max_seq <= d { self.seek(to) } else { Ok(()) }
+    }
 }
 
 impl BackSource for RunSource {
@@ -372,5 +387,9 @@ impl BackSource for RunSource {
     fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
         self.at = key.map_or(self.run.len(), |key| self.run.lower_bound(key, Seq::MAX));
         self.prev()
+    }
+
+    fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
+        if self.run.max_seq <= d { self.seek_back(Some(from)) } else { Ok(()) }
     }
 }

@@ -85,6 +85,9 @@ impl Engine {
     pub(super) fn start_background(&self) {
         self.spawn("flush", Self::run_flush);
         self.spawn("compaction", Self::run_compaction);
+        if !self.inner().has_tombstones() {
+            self.spawn("dead-runs", |engine| engine.run_proofs(&engine.inner().background.stop));
+        }
     }
 
     /// A panic in a worker poisons the store: writes stop, reads go on, INFO says why.
@@ -112,7 +115,9 @@ impl Engine {
             background.wait(|signals| std::mem::take(&mut signals.flush));
             let early = std::mem::take(&mut background.signals.lock().freeze);
             let used = inner.superversion.load().active.arena().used_bytes();
-            let full = used >= inner.options.memtable_bytes || (early && used > 0);
+            let unmarked = inner.graves_unmarked.load(Ordering::Relaxed);
+            let full =
+                used >= inner.options.memtable_bytes || (early && (used > 0 || unmarked > 0));
             if full || self.log_has_failed() || self.flush_is_pending() {
                 self.flush_now_or_report();
             }
@@ -228,7 +233,10 @@ impl Engine {
         // every grave that a merge may use is durable too.
         let now = inner.mark.load(Ordering::Acquire);
         let version = inner.versions.current();
-        let job = tree::pick_compaction(&version, &inner.compaction_options())
+        // What is dead as a whole goes first: that costs nothing, and spares what else would be merged.
+        let job = self
+            .pick_dead_tables(&version, now)
+            .or_else(|| tree::pick_compaction(&version, &inner.compaction_options()))
             .or_else(|| self.pick_for_deletes(&version, now));
         let Some(job) = job else { return Ok(false) };
         let snapshots = self.snapshots_through(now);
@@ -256,6 +264,10 @@ impl Engine {
         inner.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         inner.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
         self.adjust_pace();
+        if job.dead_through > 0 {
+            let tables = job.tables().count() as u64;
+            inner.tables_dropped_dead.fetch_add(tables, Ordering::Relaxed);
+        }
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(true)
@@ -305,6 +317,7 @@ impl Engine {
         let background = &inner.background;
         background.stop.store(true, Ordering::Release);
         inner.cold.stop();
+        inner.places.wake();
         background.wake_compaction();
         background.round_done.notify_all();
         for thread in std::mem::take(&mut *background.threads.lock()) {

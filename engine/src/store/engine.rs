@@ -9,10 +9,12 @@ use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
 use super::pins::Pins;
+use super::proofs::Places;
 use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
+use crate::cemetery::DeadRuns;
 use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
 use crate::tree::{DeleteMode, RateLimiter, VersionSet};
@@ -93,6 +95,8 @@ fn write_word(hash: u64) -> usize {
     const WORDS_A_SHARD: usize = WRITE_WORDS / SHARDS;
     shard_of(hash) * WORDS_A_SHARD + hash as usize % WORDS_A_SHARD
 }
+/// So many new graves make a memtable be frozen, so that their burial can begin.
+const GRAVES_UNMARKED_MAX: u64 = 256 << 10;
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -151,6 +155,12 @@ pub(super) struct Inner {
     pub(super) dead: Mutex<Vec<(u64, Seq)>>,
     /// Writes up to here whose log failed, and for whom the self-contained flush failed too (N2).
     pub(super) given_up: AtomicU64,
+    /// Graves opened since a memtable was last frozen.
+    pub(super) graves_unmarked: AtomicU64,
+    /// Where keys were deleted of late.
+    pub(super) places: Places,
+    /// Stretches of the key space in which nothing lives (N5).
+    pub(super) dead_runs: Arc<DeadRuns>,
     /// The last installed recovery mark (N1).
     pub(super) mark: AtomicU64,
     /// What was frozen and could not be flushed yet.
@@ -161,6 +171,7 @@ pub(super) struct Inner {
     pub(super) pace: Pace,
     pub(super) work: Work,
     pub(super) limiter: RateLimiter,
+    pub(super) tables_dropped_dead: AtomicU64,
     pub(super) memory_bound_bytes: AtomicU64,
     pub(super) due_shard: AtomicU32,
     pub(super) cold_due: Mutex<ColdDue>,
@@ -225,6 +236,9 @@ impl Inner {
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
             given_up: AtomicU64::new(0),
+            graves_unmarked: AtomicU64::new(0),
+            places: Places::default(),
+            dead_runs: Arc::default(),
             mark: AtomicU64::new(0),
             pending_flush: Mutex::new(None),
             checkpoint_file: Mutex::new(None),
@@ -233,6 +247,7 @@ impl Inner {
             pace: Pace::default(),
             work: Work::default(),
             limiter: RateLimiter::new(parts.options.compaction_bytes_per_s),
+            tables_dropped_dead: AtomicU64::new(0),
             memory_bound_bytes: AtomicU64::new(parts.options.memory_bound_bytes),
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
@@ -297,6 +312,15 @@ impl Inner {
     /// writes before this one.
     pub(super) fn note_write(&self, hash: u64, seq: Seq) {
         self.last_write[write_word(hash)].store(seq, Ordering::Release);
+    }
+
+    /// A grave was opened. Without puts no memtable ever fills, so graves are counted, too: their burial
+    /// waits for the mark.
+    pub(super) fn note_grave(&self) {
+        let count = self.graves_unmarked.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_multiple_of(GRAVES_UNMARKED_MAX) {
+            self.background.freeze_early();
+        }
     }
 
     pub(super) fn note_dead(&self, slot: Slot, id: u64, d: Seq) {

@@ -166,7 +166,8 @@ impl Engine {
         graves.sort_unstable();
         let name = format!("{:06}.graves", inner.versions.new_file_number());
         let path = inner.tree_dir().join(&name);
-        Checkpoint { c: m, graves }.write(&*inner.options.storage, &path)?;
+        let dead_runs = inner.dead_runs.through(m);
+        Checkpoint { c: m, graves, dead_runs }.write(&*inner.options.storage, &path)?;
         inner.options.storage.sync_dir(&inner.tree_dir())?;
         Ok(Some(name))
     }

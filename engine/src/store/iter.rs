@@ -70,6 +70,7 @@ impl Iter {
         held: Option<Arc<Held>>,
     ) -> Self {
         let walk = view.walk(options.bounds(&head));
+        let walk = walk.passing_dead(&engine.inner().dead_runs);
         let walk = walk.hiding_due(options.hide_due_ms).keys_only(options.keys_only);
         let has_graves = engine.has_graves();
         Self { engine, walk, head, has_graves, room: Vec::new(), held, _pin: pin }

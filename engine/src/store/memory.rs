@@ -83,7 +83,9 @@ impl Engine {
         let bytes = |state: &ShardState| {
             state.graves.bytes() + state.tombstones.bytes() + state.expiry.bytes()
         };
-        self.inner().shards.iter().map(|shard| bytes(&shard.state.lock()) as u64).sum()
+        let shards = self.inner().shards.iter();
+        let graves: u64 = shards.map(|shard| bytes(&shard.state.lock()) as u64).sum();
+        graves + self.inner().dead_runs.bytes() as u64
     }
 }
 

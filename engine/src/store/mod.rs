@@ -20,6 +20,7 @@ mod options;
 mod pace;
 mod pins;
 mod policy;
+mod proofs;
 mod random_key;
 mod scan;
 mod shard;

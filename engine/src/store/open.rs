@@ -192,8 +192,13 @@ impl Engine {
                     let user = namespace::split(&key).map_or(key.as_ref(), |(_, user)| user);
                     let hash = inner.hash(user);
                     let shard = &inner.shards[shard_of(hash)];
-                    shard.state.lock().graves.open(hash, key, d);
+                    if shard.state.lock().graves.open(hash, key.clone(), d) {
+                        inner.places.note(&key);
+                    }
                     shard.graves.fetch_add(1, Ordering::AcqRel);
+                }
+                for run in checkpoint.dead_runs {
+                    inner.dead_runs.add(run);
                 }
                 *inner.checkpoint_file.lock() = Some(name.clone());
             }

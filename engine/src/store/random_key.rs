@@ -118,7 +118,11 @@ impl Engine {
             last = drawn;
         }
         // Most entries are dead or due: the first live key behind the last draw, or before it.
-        let mut walk = view.walk(bounds).hiding_due(now_ms).keys_only(true);
+        let mut walk = view
+            .walk(bounds)
+            .passing_dead(&self.inner().dead_runs)
+            .hiding_due(now_ms)
+            .keys_only(true);
         for from in [last.as_slice(), head] {
             walk.seek(from, graves)?;
             if walk.valid() {

@@ -52,6 +52,10 @@ pub struct Stats {
     pub graves: u64,
     /// Estimated memory of the graves.
     pub graves_bytes: u64,
+    /// Stretches of keys proved dead, which scans pass over (N5).
+    pub dead_runs: u64,
+    /// Tables that left the tree unread, because all of them was proved dead.
+    pub tables_dropped_dead: u64,
     /// Filters, indexes and cached blocks.
     pub tree_memory_bytes: u64,
     /// Overwrites not settled yet (N9).
@@ -119,6 +123,8 @@ impl Engine {
             memtable_held_bytes: inner.pool.held_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),
+            dead_runs: inner.dead_runs.len() as u64,
+            tables_dropped_dead: inner.tables_dropped_dead.load(Ordering::Relaxed),
             unresolved: inner.unresolved.load(Ordering::Relaxed),
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),

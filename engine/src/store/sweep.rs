@@ -5,7 +5,9 @@ use super::namespace;
 use super::shard::Count;
 use crate::cemetery::OPEN;
 use crate::key::Seq;
+use crate::table::Table;
 use crate::tree::{self, BurialTally, Job, Version};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Buckets of one shard swept under one hold of its latch.
@@ -27,6 +29,7 @@ impl Engine {
             .map(|frozen| frozen.memtable.first_seq)
             .fold(superversion.active.first_seq, Seq::min);
         let all_buried_through = superversion.version.min_buried_through();
+        self.sweep_dead_runs(&superversion.version, memtables_from);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) == 0 {
                 continue;
@@ -50,6 +53,37 @@ impl Engine {
                 true
             });
             shard.graves.store(state.graves.len(), Ordering::Release);
+        }
+    }
+
+    /// Tables that lie in dead runs with all their keys and sequences: they go without being read. Only
+    /// by runs that the mark has passed (D1, N1), and that no reader is below (C2).
+    pub(super) fn pick_dead_tables(&self, version: &Version, now: Seq) -> Option<Job> {
+        let inner = self.inner();
+        if inner.dead_runs.is_empty() {
+            return None;
+        }
+        let min_reader = self.snapshots_through(now)[0];
+        let mut inputs: Vec<(usize, Vec<Arc<Table>>)> = Vec::new();
+        let mut dead_through = 0;
+        for (level, table) in version.tables() {
+            let p = table.properties();
+            let dead = inner.dead_runs.holds(&p.min_key, &p.max_key, p.max_seq, min_reader);
+            let Some(d) = dead else { continue };
+            dead_through = dead_through.max(d);
+            match inputs.last_mut().filter(|(last, _)| *last == level) {
+                Some((_, tables)) => tables.push(Arc::clone(table)),
+                None => inputs.push((level, vec![Arc::clone(table)])),
+            }
+        }
+        (dead_through > 0).then(|| Job::of_dead(inputs, dead_through))
+    }
+
+    /// Forgets dead runs in which nothing lies any more.
+    fn sweep_dead_runs(&self, version: &Version, memtables_from: Seq) {
+        let runs = &self.inner().dead_runs;
+        if !runs.is_empty() {
+            runs.retain(|from, to, d| memtables_from <= d || version.overlaps(from, to));
         }
     }
 

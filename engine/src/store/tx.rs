@@ -677,7 +677,11 @@ impl<'e> Tx<'e> {
                     self.shard(hash).tombstones.insert(hash, key, seq);
                 }
                 Staged::Delete { at, len } => {
-                    self.shard(hash).graves.open(hash, records[at..at + len].into(), seq);
+                    let key = &records[at..at + len];
+                    if self.shard(hash).graves.open(hash, key.into(), seq) {
+                        inner.places.note(key);
+                    }
+                    inner.note_grave();
                     inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
                 }
             }

@@ -109,6 +109,12 @@ pub fn compact_with_expiry_mark(
             outcome.edit.add(job.output_level, Arc::clone(table));
         }
     }
+    if job.dead_through > 0 {
+        // C2 would keep nothing: no member of S is below the graves. They count as used (D1).
+        debug_assert!(context.snapshots.first().is_some_and(|&s| s >= job.dead_through));
+        outcome.max_grave_used = job.dead_through;
+        return Ok(outcome);
+    }
     if job.is_move {
         // Nothing is written and no grave is used: the inputs are durable already.
         outcome.now = 0;

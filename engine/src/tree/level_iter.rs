@@ -85,6 +85,23 @@ impl Source for LevelIter {
         let at = self.tables.partition_point(|table| *table.properties().max_key < *key);
         self.open(at).map_or(Ok(()), |iter| iter.seek(key))
     }
+
+    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        let is_old = |table: &Arc<Table>| table.properties().max_seq <= d;
+        let Some(rest) = self.tables.get(self.at..) else { return Ok(()) };
+        // Tables that end inside are passed unread; the one after them is entered.
+        let inside = |table: &Arc<Table>| is_old(table) && *table.properties().max_key < *to;
+        let passed = rest.iter().take_while(|table| inside(table)).count();
+        match rest.get(passed) {
+            Some(table) if is_old(table) => {
+                let at = self.at + passed;
+                let iter = if passed > 0 { self.open(at) } else { self.iter.as_mut() };
+                iter.map_or(Ok(()), |iter| iter.seek(to))
+            }
+            _ if passed == 0 => Ok(()),
+            _ => self.open(self.at + passed).map_or(Ok(()), TableIter::enter_front),
+        }
+    }
 }
 
 impl BackSource for LevelIter {
@@ -102,5 +119,21 @@ impl BackSource for LevelIter {
         });
         let at = below.checked_sub(1).unwrap_or(self.tables.len());
         self.open(at).map_or(Ok(()), |iter| iter.seek_back(key))
+    }
+
+    fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
+        let is_old = |table: &Arc<Table>| table.properties().max_seq <= d;
+        let Some(rest) = self.tables.get(..=self.at) else { return Ok(()) };
+        let inside = |table: &Arc<Table>| is_old(table) && *from <= *table.properties().min_key;
+        let passed = rest.iter().rev().take_while(|table| inside(table)).count();
+        let Some(at) = self.at.checked_sub(passed) else {
+            self.open(self.tables.len());
+            return Ok(());
+        };
+        if is_old(&rest[at]) {
+            let iter = if passed > 0 { self.open(at) } else { self.iter.as_mut() };
+            return iter.map_or(Ok(()), |iter| iter.seek_back(Some(from)));
+        }
+        if passed == 0 { Ok(()) } else { self.open(at).map_or(Ok(()), TableIter::enter_back) }
     }
 }

@@ -157,6 +157,41 @@ impl<S: Source> MergeIter<S> {
     }
 }
 
+impl<S: Source> MergeIter<S> {
+    /// Nothing at or below sequence `d` between here and `to` is alive: sources pass over what they
+    /// can ([`Source::pass_dead`]).
+    ///
+    /// # Errors
+    /// As for [`Source::next`].
+    pub fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            if source.valid() && source.key() < to {
+                outcome = outcome.and(source.pass_dead(to, d));
+            }
+        }
+        self.rebuild();
+        outcome
+    }
+}
+
+impl<S: BackSource> MergeIter<S> {
+    /// The same for a walk back to what lies below `from`.
+    ///
+    /// # Errors
+    /// As for [`Source::next`].
+    pub fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            if source.valid() && source.key() >= from {
+                outcome = outcome.and(source.pass_dead_back(from, d));
+            }
+        }
+        self.rebuild();
+        outcome
+    }
+}
+
 impl<S: Source> Source for MergeIter<S> {
     #[inline]
     fn valid(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Choosing what to compact: leveled, with level sizes that follow the size of the last level.
 
 use super::version::{LEVELS, Version};
+use crate::key::Seq;
 use crate::table::Table;
 use std::sync::Arc;
 
@@ -34,6 +35,9 @@ pub struct Job {
     /// No input overlaps another: the tables move without being read and keep their own
     /// `buried_through` (C3).
     pub is_move: bool,
+    /// Every version of the inputs is proved dead up to this sequence (N5), which no member of S is below: they
+    /// leave the tree without being read. 0 otherwise.
+    pub dead_through: Seq,
     /// Size at which an output table is closed, in bytes.
     pub output_bytes: u64,
 }
@@ -46,7 +50,13 @@ impl Job {
         debug_assert!(level > 0);
         let output_bytes = options.output_bytes.max(table.file_bytes() * 2);
         let inputs = vec![(level, vec![table])];
-        Self { inputs, output_level: level, is_move: false, output_bytes }
+        Self { inputs, output_level: level, is_move: false, dead_through: 0, output_bytes }
+    }
+
+    /// Tables of which every version is proved dead leave unread; see [`Job::dead_through`].
+    #[must_use]
+    pub fn of_dead(inputs: Vec<(usize, Vec<Arc<Table>>)>, dead_through: Seq) -> Self {
+        Self { inputs, output_level: 0, is_move: false, dead_through, output_bytes: 0 }
     }
 
     /// Everything of the tree into the last level that has tables: a manual full compaction.
@@ -60,7 +70,7 @@ impl Job {
         let output_level = if deepest == 0 { LEVELS - 1 } else { deepest };
         inputs.sort_by_key(|(level, _)| *level);
         let output_bytes = options.output_bytes;
-        Some(Self { inputs, output_level, is_move: false, output_bytes })
+        Some(Self { inputs, output_level, is_move: false, dead_through: 0, output_bytes })
     }
 
     /// Bytes to read.
@@ -163,7 +173,7 @@ pub(super) fn job_of_level_0(
     if !is_move && !below.is_empty() {
         inputs.push((base, below));
     }
-    Job { inputs, output_level: base, is_move, output_bytes: options.output_bytes }
+    Job { inputs, output_level: base, is_move, dead_through: 0, output_bytes: options.output_bytes }
 }
 
 /// The table of `level` that drags along the fewest bytes of the next level for its own.
@@ -198,7 +208,13 @@ pub(super) fn job_of_table(
     if !is_move {
         inputs.push((level + 1, below));
     }
-    Job { inputs, output_level: level + 1, is_move, output_bytes: options.output_bytes }
+    Job {
+        inputs,
+        output_level: level + 1,
+        is_move,
+        dead_through: 0,
+        output_bytes: options.output_bytes,
+    }
 }
 
 /// What tables count for when their levels are compared.

@@ -28,6 +28,15 @@ pub trait Source {
     /// # Errors
     /// As for `next`.
     fn seek(&mut self, key: &[u8]) -> TableResult<()>;
+    /// Nothing at or below sequence `d` between here and `to` is alive (N5): goes on as far towards
+    /// `to` as it can tell, without reading, that there is nothing younger. May stay where it is.
+    ///
+    /// # Errors
+    /// As for `next`.
+    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        let _ = (to, d);
+        Ok(())
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
@@ -71,4 +80,12 @@ pub trait BackSource: Source {
     /// # Errors
     /// As for [`Source::next`].
     fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()>;
+    /// As [`Source::pass_dead`], back to what lies below `from`.
+    ///
+    /// # Errors
+    /// As for [`Source::next`].
+    fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
+        let _ = (from, d);
+        Ok(())
+    }
 }

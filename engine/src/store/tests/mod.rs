@@ -4,6 +4,7 @@ mod bytes;
 mod checkpoint;
 mod crash;
 mod damage;
+mod dead_runs;
 mod faults;
 mod harness;
 mod histories;

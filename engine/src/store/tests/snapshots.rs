@@ -46,7 +46,11 @@ impl History {
                 55..59 => engine.flush_now().expect("flush"),
                 59..66 => drop(engine.compact_once().expect("compaction")),
                 66..70 => engine.sweep_graves(),
-                70..72 => drop(engine.sweep_dead_namespaces()),
+                70..71 => drop(engine.sweep_dead_namespaces()),
+                71..72 => {
+                    let places = engine.inner().places.take();
+                    engine.prove_dead(&places, &Default::default()).expect("no faults");
+                }
                 72..74 => {
                     let bound = if self.random.percent(60) { 0 } else { usize::MAX };
                     engine.inner().shard_bound_bytes.store(bound, Ordering::Relaxed);

@@ -113,6 +113,8 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("write_pace_bytes_per_s", stats.write_pace_bytes_per_s.unwrap_or(0)),
         ("graves", stats.graves),
         ("graves_bytes", stats.graves_bytes),
+        ("dead_runs", stats.dead_runs),
+        ("tables_dropped_dead", stats.tables_dropped_dead),
         ("tree_memory_bytes", stats.tree_memory_bytes),
         ("unresolved_overwrites", stats.unresolved),
         ("cold_reads", stats.cold_reads),

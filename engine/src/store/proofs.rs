@@ -1,0 +1,126 @@
+//! Proving stretches dead before anybody reads them (N5).
+//!
+//! Each delete makes one more dead version lie in the way of scans until burial, which waits for the
+//! next recovery mark. So a thread walks, soon after many deletes, over the places where they happened
+//! and leaves dead runs there, as any scan would. Every so many deletes of a shard name such a place.
+//! A run grows where the last one ended: keys deleted in order are each passed once.
+
+use super::engine::{Engine, EngineError};
+use super::namespace::KIND_ROOT;
+use super::view::ReaderGraves;
+use crate::cemetery::Span;
+use crate::iterator::Bounds;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Places that wait for a walk, at most; more are not noted.
+const PLACES_MAX: usize = 4096;
+
+/// So many places wake the thread.
+const PLACES_WAKE: usize = 64;
+
+/// How long it rests without being woken.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// Of the places only one in so many is walked while walks find nothing.
+const SPARE_STEP: usize = 16;
+
+/// Where keys were deleted of late.
+#[derive(Default)]
+pub(super) struct Places {
+    keys: Mutex<Vec<Box<[u8]>>>,
+    changed: Condvar,
+}
+
+impl Places {
+    /// A key was deleted here.
+    pub(super) fn note(&self, key: &[u8]) {
+        let mut keys = self.keys.lock();
+        if keys.len() < PLACES_MAX {
+            keys.push(key.into());
+        }
+        if keys.len() == PLACES_WAKE {
+            self.changed.notify_all();
+        }
+    }
+
+    pub(super) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) -> Vec<Box<[u8]>> {
+        let mut keys = self.keys.lock();
+        if keys.len() < PLACES_WAKE {
+            self.changed.wait_for(&mut keys, IDLE);
+        }
+        std::mem::take(&mut keys)
+    }
+
+    #[cfg(test)]
+    pub(super) fn take(&self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.keys.lock())
+    }
+}
+
+impl Engine {
+    /// The thread: walks where keys were deleted, and rests as long as it walked.
+    pub(super) fn run_proofs(&self, stop: &AtomicBool) {
+        let inner = self.inner();
+        let mut fruitless = false;
+        while !stop.load(Ordering::Acquire) {
+            let mut places = inner.places.wait();
+            if fruitless {
+                let mut nth = 0;
+                places.retain(|_| {
+                    nth += 1;
+                    nth % SPARE_STEP == 1
+                });
+            }
+            if places.is_empty() {
+                continue;
+            }
+            let started = Instant::now();
+            // A walk that fails proves nothing; readers of the same blocks report the damage.
+            if let Ok(found) = self.prove_dead(&places, stop) {
+                fruitless = !found;
+            }
+            std::thread::sleep(started.elapsed());
+        }
+    }
+
+    /// Walks over the dead around `places`; true when a run came of it.
+    pub(super) fn prove_dead(
+        &self,
+        places: &[Box<[u8]>],
+        stop: &AtomicBool,
+    ) -> Result<bool, EngineError> {
+        let inner = self.inner();
+        let runs = &inner.dead_runs;
+        let mut places: Vec<&[u8]> = places.iter().map(AsRef::as_ref).collect();
+        places.sort_unstable();
+        let (view, _pin, _) = self.newest_view();
+        let graves = ReaderGraves::new(self, true);
+        let mut walk =
+            view.walk(Bounds::of_prefix(&[KIND_ROOT])).passing_dead(runs).keys_only(true);
+        let (mut span, mut found) = (Span::default(), false);
+        for place in places {
+            if stop.load(Ordering::Acquire) {
+                break;
+            }
+            if runs.covering(place, view.s, &mut span).is_some() {
+                continue;
+            }
+            // First through the run before, which costs little: if all is dead from its end to here, it
+            // grows into one proof, as tables that are to go unread need it.
+            if let Some(start) = runs.start_before(place) {
+                walk.seek(&start, &graves)?;
+            }
+            if runs.covering(place, view.s, &mut span).is_none() {
+                walk.seek(place, &graves)?;
+            }
+            found |= runs.covering(place, view.s, &mut span).is_some();
+        }
+        Ok(found)
+    }
+}
