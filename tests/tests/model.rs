@@ -16,6 +16,7 @@ const RARE: &[Rule] = &[
     Rule::C4NoZeroing,
     Rule::F1PendingMarks,
     Rule::F1Durable,
+    Rule::N5RunThroughMark,
     Rule::N6UndoClaim,
     Rule::N6UndoIsFile,
 ];

@@ -108,6 +108,16 @@ rules! {
     N5SkipByProof,
     /// N5: the proof holds for readers at or above its d; off: for all.
     N5ProofSequence,
+    /// N5: a dead run holds for readers at or above its d; off: for all.
+    N5RunSequence,
+    /// N5: and for versions at or below its d; off: for younger ones, too.
+    N5RunSparesYounger,
+    /// N5: a table inside a dead run goes unread when no member of S is below d; off: at once.
+    N5RunDropReaders,
+    /// N5 with N1: and when the mark has passed d; off: publication is enough.
+    N5RunDropMark,
+    /// N5: the checkpoint keeps dead runs with d at or below m; off: all.
+    N5RunThroughMark,
     /// N6: an undo run claims min(S); off: `now`.
     N6UndoClaim,
     /// N6: F2 counts undo runs as files; off: it looks at the tree only.

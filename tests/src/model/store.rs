@@ -149,10 +149,22 @@ pub(super) enum Skip {
 impl SuperVersion {
     /// Newest version of a key at or below `s`, wherever it lies.
     pub(super) fn newest(&self, namespace: Seq, key: Key, s: Seq, skip: Skip) -> Option<Version> {
+        self.newest_beside(namespace, key, s, skip, RunSkip::NONE)
+    }
+
+    /// The same, passing over what lies in dead runs.
+    pub(super) fn newest_beside(
+        &self,
+        namespace: Seq,
+        key: Key,
+        s: Seq,
+        skip: Skip,
+        runs: RunSkip<'_>,
+    ) -> Option<Version> {
         let mut best: Option<Version> = None;
         let mut offer = |v: &Version| {
             let mine = (v.namespace, v.key) == (namespace, key) && v.seq <= s;
-            if mine && best.is_none_or(|best| best.seq < v.seq) {
+            if mine && best.is_none_or(|best| best.seq < v.seq) && !runs.skips(v, s) {
                 best = Some(*v);
             }
         };
@@ -176,6 +188,45 @@ impl SuperVersion {
     }
 }
 
+/// A stretch of keys in which nothing was alive at d (N5).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DeadRun {
+    pub(super) namespace: Seq,
+    pub(super) from: Key,
+    /// The last key of it.
+    pub(super) to: Key,
+    pub(super) d: Seq,
+}
+
+impl DeadRun {
+    pub(super) fn holds(&self, v: &Version) -> bool {
+        v.namespace == self.namespace && (self.from..=self.to).contains(&v.key)
+    }
+}
+
+/// What a scan may pass over by its dead runs (N5).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RunSkip<'a> {
+    pub(super) runs: &'a [DeadRun],
+    /// Only runs with d at or below the reader's sequence count.
+    pub(super) by_sequence: bool,
+    /// Only versions at or below d are passed over.
+    pub(super) spares_younger: bool,
+}
+
+impl RunSkip<'_> {
+    /// Nothing is passed over.
+    pub(super) const NONE: Self = Self { runs: &[], by_sequence: true, spares_younger: true };
+
+    fn skips(&self, v: &Version, s: Seq) -> bool {
+        self.runs.iter().any(|run| {
+            run.holds(v)
+                && (run.d <= s || !self.by_sequence)
+                && (v.seq <= run.d || !self.spares_younger)
+        })
+    }
+}
+
 /// One log record; those of a group share `batch`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogRecord {
@@ -196,6 +247,8 @@ pub(super) struct Disk {
     /// Mark of the checkpoint: the same, unless N1 is broken.
     pub(super) checkpoint_mark: Seq,
     pub(super) checkpoint: Vec<Grave>,
+    /// Dead runs that it carries.
+    pub(super) dead_runs: Vec<DeadRun>,
     pub(super) namespace: Seq,
     pub(super) dead: Vec<(Seq, Seq)>,
     /// Log records at or below are retired.

@@ -70,6 +70,7 @@ impl World {
         self.files = tree.map(|file| Rc::new(file.reopened())).collect();
         self.disk.files = self.files.clone();
         self.graves = disk.checkpoint.clone();
+        self.dead_runs = disk.dead_runs.clone();
         self.namespaces = vec![(0, disk.namespace)];
         self.dead = disk.dead.clone();
     }

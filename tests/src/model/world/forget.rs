@@ -1,6 +1,7 @@
 //! Forgetting: graves (F1 to F4), undo runs (N6), dead ids (N7).
 
-use super::{Grave, Key, OPEN, Rule, Seq, SweepView, World};
+use super::{File, Grave, Key, OPEN, Rule, Seq, Source, SweepView, World};
+use std::rc::Rc;
 
 impl World {
     /// First half of a sweep: it looks at the store.
@@ -48,6 +49,7 @@ impl World {
             }
         }
         self.forget_undo_runs(&readers);
+        self.drop_dead_files(&readers);
         self.forget_dead_ids(&readers);
         if !self.rules.on(Rule::N1OneMark) {
             self.write_checkpoint(self.durable.min(self.visible));
@@ -101,6 +103,34 @@ impl World {
         let stays = |g: &Grave| !g.of(namespace, key) || needed.contains(&g.d) || young(g.d);
         let kept = self.graves.iter().copied().filter(stays).collect();
         self.graves = kept;
+    }
+
+    /// N5: a file of which a dead run proves every version dead leaves the tree unread.
+    fn drop_dead_files(&mut self, readers: &[Seq]) {
+        // A running merge has its inputs for itself.
+        let in_merge = |file: &Rc<File>| {
+            self.merge.as_ref().is_some_and(|job| match &job.source {
+                Source::Files(files, _) => files.iter().any(|f| Rc::ptr_eq(f, file)),
+                Source::Frozen(..) => false,
+            })
+        };
+        let may_use = |d: Seq| {
+            (d <= self.disk.mark || !self.rules.on(Rule::N5RunDropMark))
+                && (d <= readers[0] || !self.rules.on(Rule::N5RunDropReaders))
+        };
+        let is_dead = |file: &Rc<File>| {
+            file.undo_through.is_none()
+                && self.dead_runs.iter().any(|run| {
+                    may_use(run.d) && file.versions.iter().all(|v| run.holds(v) && v.seq <= run.d)
+                })
+        };
+        let stays = |file: &Rc<File>| !is_dead(file) || in_merge(file);
+        let kept: Vec<_> = self.files.iter().filter(|file| stays(file)).cloned().collect();
+        if kept.len() != self.files.len() {
+            self.files = kept;
+            self.disk.files = self.files.clone();
+            self.change();
+        }
     }
 
     /// N6: an undo run goes when no reader at or below its last one is left.

@@ -65,6 +65,8 @@ impl World {
         let open = self.graves.iter().filter(belongs);
         self.disk.checkpoint = open.map(|g| Grave { e: OPEN, buried_in: 0, ..*g }).collect();
         self.disk.checkpoint_mark = c;
+        let lasts = |d: Seq| d <= c || !self.rules.on(Rule::N5RunThroughMark);
+        self.disk.dead_runs = self.dead_runs.iter().copied().filter(|run| lasts(run.d)).collect();
     }
 
     /// First half of a merge's start (C1): `now` is the mark, so that every grave it uses is durable

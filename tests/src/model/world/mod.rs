@@ -11,7 +11,8 @@ use super::KEYS;
 use super::rules::{Rule, Rules};
 use super::spec::{Effect, Key, Seq, Spec};
 use super::store::{
-    Disk, File, Grave, Job, LogRecord, Memtable, OPEN, Output, Skip, Source, SuperVersion, Version,
+    DeadRun, Disk, File, Grave, Job, LogRecord, Memtable, OPEN, Output, RunSkip, Skip, Source,
+    SuperVersion, Version,
 };
 use std::rc::Rc;
 
@@ -73,6 +74,8 @@ pub struct World {
     frozen: Vec<(Seq, Memtable)>,
     files: Vec<Rc<File>>,
     graves: Vec<Grave>,
+    /// Proofs that scans left (N5); those at or below the mark survive a crash with it.
+    dead_runs: Vec<DeadRun>,
     /// From which sequence the database is under which namespace id.
     namespaces: Vec<(Seq, Seq)>,
     /// Dead namespace ids with the sequence of their death (N7).
@@ -114,6 +117,7 @@ impl World {
             frozen: Vec::new(),
             files: Vec::new(),
             graves: Vec::new(),
+            dead_runs: Vec::new(),
             namespaces: vec![(0, 0)],
             dead: Vec::new(),
             disk: Disk::default(),

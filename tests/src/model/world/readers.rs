@@ -1,6 +1,8 @@
 //! Readers: snapshots, iterators over old superversions, Gets in five steps.
 
-use super::{Key, Rule, Scan, Skip, SlowGet, Violation, World};
+use super::{
+    DeadRun, KEYS, Key, Rule, RunSkip, Scan, Seq, Skip, SlowGet, SuperVersion, Violation, World,
+};
 
 impl World {
     /// Opens a named snapshot.
@@ -61,13 +63,37 @@ impl World {
             Skip::ByProof
         };
         let namespace = self.namespace_at(s);
-        let version = superversion.newest(namespace, key, s, skip);
+        let runs = RunSkip {
+            runs: &self.dead_runs,
+            by_sequence: self.rules.on(Rule::N5RunSequence),
+            spares_younger: self.rules.on(Rule::N5RunSparesYounger),
+        };
+        let version = superversion.newest_beside(namespace, key, s, skip, runs);
         let got = Self::above_grave(version, self.grave_at(namespace, key, s));
         self.compare("an iterator's read", key, s, got)?;
         for file in superversion.files.iter().filter(|file| file.is_for(s)) {
             file.mark_dead_blocks(|v| self.grave_at(v.namespace, v.key, s).filter(|&d| d > v.seq));
         }
+        let run = self.dead_run_at(key, namespace, s, superversion);
+        self.dead_runs.extend(run);
         Ok(())
+    }
+
+    /// The longest stretch from `from` on in which the scan finds no key alive. Expired keys are alive
+    /// here: the clock is no grave.
+    fn dead_run_at(
+        &self,
+        from: Key,
+        namespace: Seq,
+        s: Seq,
+        superversion: &SuperVersion,
+    ) -> Option<DeadRun> {
+        let is_dead = |key: Key| {
+            let version = superversion.newest(namespace, key, s, Skip::ByProof);
+            Self::above_grave(version, self.grave_at(namespace, key, s)).is_none()
+        };
+        let to = (from..KEYS).take_while(|&key| is_dead(key)).last()?;
+        Some(DeadRun { namespace, from, to, d: s })
     }
 
     /// Starts a Get that takes its steps one by one.
