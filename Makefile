@@ -8,7 +8,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-memory profile sanitize differential parity crash smoke tools \
-	larger-than-memory scan hostile faults mixed model fuzz
+	larger-than-memory scan hostile faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -61,6 +61,11 @@ hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 faults: setup build ## failing writes, syncs and renames, injected by strace
 	$(PY) -m faults
 
+rdb: setup build ## RDB files and data directories exchanged with redis-server 6.2, 7.0 and valkey-server 9.1
+	cargo build --release -p sexton-tests --bin rdb_tool
+	$(PY) -m rdb
+	$(PY) -m takeover
+
 mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
 	cargo build --release -p sexton-tests --bin mixed_load
 	$(PY) -m mixed_latency
@@ -68,13 +73,17 @@ mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
 bench-redis: setup build ## interleaved comparison with redis-server 7.0 and valkey-server 9.1 (about 2 h; ARGS=--quick)
 	$(PY) scripts/bench_redis.py $(ARGS)
 
+bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARGS='--keys 500000')
+	cargo build --release -p sexton-tests --bin mixed_load
+	$(PY) scripts/bench_bgsave.py $(ARGS)
+
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
 profile: setup build ## page faults and hottest symbols of a SET-only run
 	$(PY) scripts/profile_sets.py $(ARGS)
 
-fuzz: ## request scanner and configuration parser, SECONDS=600 each
+fuzz: ## request scanner, configuration parser, RDB reader, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
 
 sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)

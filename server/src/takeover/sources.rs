@@ -88,7 +88,10 @@ impl Source {
         for (nth, path) in self.files.iter().enumerate() {
             // The path may be that of after the renaming, which an error takes back.
             let name = path.file_name().unwrap_or_default().display();
-            let failed = |text: String| format!("{self}: {name}: {text}");
+            let failed = |text: String| match self.files.len() {
+                1 => format!("{self}: {text}"),
+                _ => format!("{self}: {name}: {text}"),
+            };
             let is_last = nth + 1 == self.files.len();
             load_file(path, is_last, loader, &mut log).map_err(failed)?;
         }

