@@ -94,9 +94,9 @@ def main():
     for kind in args.servers.split(","):
         figures = run(kind, args.keys, args.rounds)
         report = report or Report("bench-bgsave", ["server", "keys", *figures])
-        report.row([kind, args.keys, *(round(figure, 3) for figure in figures.values())])
+        report.add({"server": kind, "keys": args.keys} | {name: round(figure, 3) for name, figure in figures.items()})
         print(kind + ":  " + "  ".join(f"{name} {figure:,.2f}" for name, figure in figures.items()), flush=True)
-    report.close()
+    print(report.path)
 
 
 if __name__ == "__main__":

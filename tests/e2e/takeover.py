@@ -257,6 +257,7 @@ def saving(steps, folder):
     with start_on(home, **{"rdb-key-save-delay": 200}) as server:
         connection = server.connect()
         connection.cmd("DEBUG", "POPULATE", 3000)
+        connection.cmd("PEXPIREAT", "key:1", FAR_MS)
         begun = connection.cmd("LASTSAVE")
         steps.equal("BGSAVE", connection.cmd("BGSAVE"), b"Background saving started")
         for command in ("BGSAVE", "SAVE"):
@@ -274,6 +275,10 @@ def saving(steps, folder):
         steps.equal("status", (info["rdb_last_bgsave_status"], info["rdb_saves"], info["rdb_last_cow_size"]), ("ok", "1", "0"))
         steps.check("LASTSAVE", connection.cmd("LASTSAVE") >= begun)
         steps.check("the dump is whole", check_file(home / "dump.rdb"))
+
+        before = view(connection)
+        steps.equal("DEBUG RELOAD", connection.cmd("DEBUG", "RELOAD"), b"OK")
+        same(steps, "DEBUG RELOAD", view(connection), before)
 
         connection.cmd("CONFIG", "SET", "save", "3600 1000000", "rdb-key-save-delay", "0", "dbfilename", "folder")
         (home / "folder").mkdir()

@@ -5,6 +5,8 @@
 //!                  created <tab> PATH               what the import makes
 //! ```
 //!
+//! Paths are relative to the data directory, which may itself be moved.
+//!
 //! It is written and synced before anything is renamed, and removed when the import is durable.
 //! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
 
@@ -59,12 +61,16 @@ impl Journal {
             moved,
             created: created.to_vec(),
         };
+        let relative = |path: &PathBuf| {
+            let rest = path.strip_prefix(dir).unwrap_or(path);
+            rest.to_str().map(str::to_owned).ok_or(io::ErrorKind::InvalidFilename)
+        };
         let mut text = String::new();
         for (from, to) in &journal.moved {
-            text.push_str(&format!("moved\t{}\t{}\n", from.display(), to.display()));
+            text.push_str(&format!("moved\t{}\t{}\n", relative(from)?, relative(to)?));
         }
         for path in &journal.created {
-            text.push_str(&format!("created\t{}\n", path.display()));
+            text.push_str(&format!("created\t{}\n", relative(path)?));
         }
         let temporary = dir.join(format!("{NAME}.temp"));
         let mut file = File::create(&temporary)?;
@@ -97,8 +103,8 @@ impl Journal {
         let (mut moved, mut created) = (Vec::new(), Vec::new());
         for line in text.lines() {
             match line.split('\t').collect::<Vec<_>>()[..] {
-                ["moved", from, to] => moved.push((PathBuf::from(from), PathBuf::from(to))),
-                ["created", path] => created.push(PathBuf::from(path)),
+                ["moved", from, to] => moved.push((dir.join(from), dir.join(to))),
+                ["created", path] => created.push(dir.join(path)),
                 _ => return Err(io::Error::other(format!("{NAME}: unknown line '{line}'"))),
             }
         }

@@ -6,6 +6,7 @@
 mod digest;
 mod populate;
 mod protocol;
+mod reload;
 
 use super::introspect::write_help;
 use super::{Binding, CommandError, CommandResult, Ctx};
@@ -31,6 +32,7 @@ const SUPPORTED: &[&str] = &[
     "OBJECT",
     "POPULATE",
     "PROTOCOL",
+    "RELOAD",
     "SET-ACTIVE-EXPIRE",
     "SDSLEN",
     "SLEEP",
@@ -72,8 +74,9 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         (b"error", 3) => Err(String::from_utf8_lossy(args.get(2)).into_owned().into()),
         (b"htstats", 3) => table_stats(ctx),
-        (b"reload" | b"loadaof", _) => Err(CommandError::text(
-            "ERR DEBUG RELOAD and LOADAOF need saving and loading, which this version does not have",
+        (b"reload", 2..) => reload::reload(ctx),
+        (b"loadaof", _) => Err(CommandError::text(
+            "ERR DEBUG LOADAOF needs to run the log again, which this version does at a start only",
         )),
         // Knobs of Redis' own structures: nothing to turn here, and nothing to complain about.
         (b"change-repl-id" | b"config-rewrite-force-all", 2)
