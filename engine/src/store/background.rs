@@ -189,7 +189,7 @@ impl Engine {
         let inner = self.inner();
         if let Some(job) = pending.as_mut() {
             self.resolve(&mut inner.resolver.lock(), job)?;
-            self.flush(job)?;
+            self.flush_job(job)?;
             *pending = None;
             self.sweep_graves();
             inner.burial_wanted.store(true, Ordering::Release);
@@ -281,6 +281,15 @@ impl Engine {
         }
         let min_reader = self.snapshots_through(now)[0];
         tree::pick_tombstones(version, min_reader, &inner.compaction_options())
+    }
+
+    /// Writes everything that is in memtables to tables; what is written meanwhile may be among it or not.
+    /// Waits for the device. No latch may be held.
+    ///
+    /// # Errors
+    /// A failing medium; everything is still there then, and the background tries again.
+    pub fn flush(&self) -> Result<(), EngineError> {
+        self.flush_now()
     }
 
     /// Flushes memtables, syncs log and manifest, stops the background threads. Loads that no thread

@@ -14,14 +14,32 @@ use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
 use super::view::View;
 use crate::key::{Key, Meta, Seq};
 use crate::memtable::Mark;
+use crate::tree;
 use std::cell::RefCell;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long a writer that must wait sleeps before it asks again.
 const WAIT: Duration = Duration::from_micros(50);
 
+/// Of the reads that find a key's value in a table only, one in this many brings it into the DRAM table:
+/// what is read often gets there, and what is read once costs nothing beside the read.
+const WARM_SHARE: u32 = 8;
+
 thread_local! {
-    static BUF: RefCell<TxBuf> = RefCell::default();
+    static BUF: RefCell<Buf> = RefCell::default();
+}
+
+/// Memory of a thread that is used again by each call.
+#[derive(Default)]
+struct Buf {
+    tx: TxBuf,
+    /// RESP form of what a call does.
+    resp: Vec<u8>,
+    /// Engine key of a read.
+    engine_key: Vec<u8>,
+    /// Cold reads so far.
+    cold_reads: u32,
 }
 
 enum Write {
@@ -72,13 +90,31 @@ impl WriteBatch {
 
 fn log_command(tx: &mut Tx<'_>, db: usize, parts: &[&[u8]], resp: &mut Vec<u8>) {
     resp.clear();
-    resp.extend_from_slice(format!("*{}\r\n", parts.len()).as_bytes());
+    line(resp, b'*', parts.len());
     for part in parts {
-        resp.extend_from_slice(format!("${}\r\n", part.len()).as_bytes());
+        line(resp, b'$', part.len());
         resp.extend_from_slice(part);
         resp.extend_from_slice(b"\r\n");
     }
     tx.log(db, resp);
+}
+
+/// Appends a line of one sign and a number.
+fn line(resp: &mut Vec<u8>, sign: u8, mut number: usize) {
+    // The largest number has twenty digits.
+    let mut digits = [b'0'; 20];
+    let mut at = digits.len() - 1;
+    loop {
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+        at -= 1;
+    }
+    resp.push(sign);
+    resp.extend_from_slice(&digits[at..]);
+    resp.extend_from_slice(b"\r\n");
 }
 
 impl Engine {
@@ -108,23 +144,38 @@ impl Engine {
             return self.get_beside_table(db, key, value);
         }
         BUF.with_borrow_mut(|buf| {
-            let mut pins = Vec::new();
-            loop {
-                let hash = self.hash(key);
-                let mut tx = self.begin(Latched::Hashes(&[hash]), buf);
-                // The slot is read under the latch: databases may be swapped.
-                let slot = self.slot_of(db);
-                match tx.find(Key { slot, bytes: key, hash }) {
-                    Found::Live(entry) => {
-                        value.extend_from_slice(entry.value());
-                        return Ok(true);
-                    }
-                    Found::Absent => return Ok(false),
-                    Found::Cold => {}
+            let hash = self.hash(key);
+            let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
+            // The slot is read under the latch: databases may be swapped.
+            let slot = self.slot_of(db);
+            match tx.find(Key { slot, bytes: key, hash }) {
+                Found::Live(entry) => {
+                    value.extend_from_slice(entry.value());
+                    return Ok(true);
                 }
-                drop(tx);
-                pins.push(self.load_here(OwnedKey { slot, bytes: key.to_vec(), hash })?);
+                Found::Absent => return Ok(false),
+                Found::Cold => {}
             }
+            // Not in the DRAM table, without an open grave, and in no sorted memtable: its newest
+            // version is the answer, and the tables of this moment have it, if there is one.
+            buf.engine_key.clear();
+            buf.engine_key.extend_from_slice(&namespace::head(self.inner().namespaces.id_of(slot)));
+            buf.engine_key.extend_from_slice(key);
+            let superversion = self.inner().superversion.load_full();
+            drop(tx);
+            self.inner().cold.reads.fetch_add(1, Ordering::Relaxed);
+            let found = tree::get(&superversion.version, &buf.engine_key, Seq::MAX)?;
+            let Some(found) = found.filter(|found| !found.meta.is_tombstone()) else {
+                return Ok(false);
+            };
+            self.inner().cold.found.fetch_add(1, Ordering::Relaxed);
+            value.extend_from_slice(&found.value);
+            buf.cold_reads = buf.cold_reads.wrapping_add(1);
+            if buf.cold_reads.is_multiple_of(WARM_SHARE) {
+                // The pin goes at once: nobody else waits for the entry.
+                self.load_here(OwnedKey { slot, bytes: key.to_vec(), hash })?;
+            }
+            Ok(true)
         })
     }
 
@@ -174,9 +225,10 @@ impl Engine {
     pub fn put(&self, db: usize, key: &[u8], value: &[u8]) -> Result<Commit, EngineError> {
         self.wait_for_room()?;
         let commit = BUF.with_borrow_mut(|buf| {
-            let mut tx = self.begin(Latched::Hashes(&[self.hash(key)]), buf);
-            tx.put(self.key(db, key), Meta::default(), value);
-            log_command(&mut tx, db, &[b"SET", key, value], &mut Vec::new());
+            let hash = self.hash(key);
+            let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
+            tx.put(Key { slot: self.slot_of(db), bytes: key, hash }, Meta::default(), value);
+            log_command(&mut tx, db, &[b"SET", key, value], &mut buf.resp);
             tx.commit()
         });
         self.kick_log();
@@ -188,9 +240,27 @@ impl Engine {
     /// # Errors
     /// Refused writes, or a key that cannot be read.
     pub fn delete(&self, db: usize, key: &[u8]) -> Result<Commit, EngineError> {
-        let mut batch = WriteBatch::default();
-        batch.delete(db, key);
-        self.write(&batch)
+        self.wait_for_room()?;
+        let commit = BUF.with_borrow_mut(|buf| {
+            let hash = self.hash(key);
+            let mut pins = Vec::new();
+            loop {
+                let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
+                let key = Key { slot: self.slot_of(db), bytes: key, hash };
+                if matches!(tx.find(key), Found::Cold) {
+                    drop(tx);
+                    let bytes = key.bytes.to_vec();
+                    pins.push(self.load_here(OwnedKey { slot: key.slot, bytes, hash })?);
+                    continue;
+                }
+                if tx.delete(key) {
+                    log_command(&mut tx, db, &[b"DEL", key.bytes], &mut buf.resp);
+                }
+                return Ok::<_, EngineError>(tx.commit());
+            }
+        })?;
+        self.kick_log();
+        Ok(commit)
     }
 
     /// Runs the writes of a batch, in their order, as one.
@@ -209,7 +279,7 @@ impl Engine {
         BUF.with_borrow_mut(|buf| {
             let mut pins = Vec::new();
             loop {
-                let mut tx = self.begin(Latched::Hashes(&hashes), buf);
+                let mut tx = self.begin(Latched::Hashes(&hashes), &mut buf.tx);
                 let cold: Vec<OwnedKey> = batch
                     .0
                     .iter()
@@ -225,16 +295,15 @@ impl Engine {
                     }
                     continue;
                 }
-                let mut resp = Vec::new();
                 for write in &batch.0 {
                     match write {
                         Write::Put { db, key, value } => {
                             tx.put(self.key(*db, key), Meta::default(), value);
-                            log_command(&mut tx, *db, &[b"SET", key, value], &mut resp);
+                            log_command(&mut tx, *db, &[b"SET", key, value], &mut buf.resp);
                         }
                         Write::Delete { db, key } => {
                             if tx.delete(self.key(*db, key)) {
-                                log_command(&mut tx, *db, &[b"DEL", key], &mut resp);
+                                log_command(&mut tx, *db, &[b"DEL", key], &mut buf.resp);
                             }
                         }
                     }

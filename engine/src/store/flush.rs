@@ -18,7 +18,7 @@ use std::time::Instant;
 impl Engine {
     /// Writes and installs what was frozen. On an error nothing is installed and the memtable stays
     /// readable; the caller tries again or stops writes.
-    pub(super) fn flush(&self, job: &FlushJob) -> Result<(), EngineError> {
+    pub(super) fn flush_job(&self, job: &FlushJob) -> Result<(), EngineError> {
         let inner = self.inner();
         let m = job.pin.seq();
         let run = job.frozen.run.as_ref().expect("a flush job is sorted");

@@ -23,6 +23,11 @@ impl Engine {
     /// buffers. Runs now and then, because tables come and go.
     pub(super) fn adjust_memory_bound(&self) {
         let inner = self.inner();
+        let table = inner.options.dram_table_bytes;
+        if table != 0 {
+            inner.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
+            return;
+        }
         let bound = inner.memory_bound_bytes.load(Ordering::Relaxed);
         if bound == 0 {
             inner.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);

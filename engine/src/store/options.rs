@@ -53,6 +53,9 @@ pub struct EngineOptions {
     pub memtable_bytes: u64,
     /// Bound of the whole process (`maxmemory`); 0 for none.
     pub memory_bound_bytes: u64,
+    /// Bound of the DRAM table alone, instead of what the bound of the process would leave it; 0 for none. A
+    /// table smaller than a memtable's entries makes memtables freeze early (N10).
+    pub dram_table_bytes: usize,
     /// Keys are evicted at the bound (`maxmemory-policy` other than `noeviction`).
     pub evicts_keys: bool,
     /// Bound of the log buffer (`aof-buffer-limit`).
@@ -100,6 +103,7 @@ impl EngineOptions {
             memtable: MemtableKind::default(),
             memtable_bytes: 64 << 20,
             memory_bound_bytes: 0,
+            dram_table_bytes: 0,
             evicts_keys: false,
             log_buffer_bytes: 64 << 20,
             block_cache_bytes: 32 << 20,

@@ -1,0 +1,367 @@
+//! Flags with db_bench's names and meanings.
+
+use sexton_engine::{DeleteMode, MemtableKind};
+use std::path::PathBuf;
+
+/// Answer of `--help`; the flags below it come from the table.
+const HELP: &str = "\
+flsm-bench: db_bench's benchmarks on the FLSM-tree, without a server
+
+usage: flsm-bench [--flag=value ...]
+
+As in db_bench, --num counts keys PER THREAD: with --threads=4 --benchmarks=fillseq --num=2000000 each
+thread writes all 2,000,000 keys, 8,000,000 operations on 2,000,000 keys. --reads and --deletes count
+per thread, too. Keys are eight bytes big endian and '0' up to --key_size. Writes go through the log
+(RESP commands, the server's own), unless --disable_wal=1.
+
+Times: micros/op is a thread's time for one operation, ops/sec is of all threads by the wall clock. The
+--json file has besides the CPU of the whole process for one operation, flush and compaction included.
+
+benchmarks:
+  noop            keys and values are made and nothing is done with them: what the bench costs
+  fillseq fillrandom overwrite filluniquerandom fillsync updaterandom
+  deleteseq deleterandom
+  readrandom readmissing readhot readseq readreverse seekrandom
+  readwhilewriting seekrandomwhilewriting readrandomwriterandom
+  deleteheadinsert put at the tail, delete at the head
+  queue           the same with a seek to the head after each: the seek's cost over time
+  trap            deletes the first --deletes keys, then reads at the head: before, at once, again,
+                  reopened, and once burial has run
+  graves          readrandom without graves and with --graves of them
+  flush waitforcompaction stats reopen
+
+flags, with their defaults:
+";
+
+/// What the tool was told to do. Sizes in bytes unless said otherwise.
+#[derive(Clone, Debug)]
+pub(crate) struct Flags {
+    pub(crate) benchmarks: Vec<String>,
+    pub(crate) db: PathBuf,
+    pub(crate) use_existing_db: bool,
+    pub(crate) num: u64,
+    /// `None`: as many as `num`.
+    reads: Option<u64>,
+    deletes: Option<u64>,
+    pub(crate) delete_mode: DeleteMode,
+    pub(crate) threads: usize,
+    pub(crate) key_size: usize,
+    pub(crate) value_size: usize,
+    pub(crate) sync: bool,
+    pub(crate) disable_wal: bool,
+    pub(crate) cache_size: usize,
+    /// `None`: as the engine's default.
+    pub(crate) dram_size: Option<usize>,
+    pub(crate) write_buffer_size: u64,
+    pub(crate) bloom_bits: u8,
+    pub(crate) lz4: bool,
+    pub(crate) compression_ratio: f64,
+    pub(crate) memtable: MemtableKind,
+    pub(crate) histogram: bool,
+    pub(crate) seed: u64,
+    pub(crate) duration_s: u64,
+    pub(crate) seek_nexts: u64,
+    pub(crate) read_random_percent: u64,
+    pub(crate) write_rate_limit: u64,
+    pub(crate) queue_length: u64,
+    pub(crate) graves: u64,
+    pub(crate) settle_s: u64,
+    pub(crate) json: Option<PathBuf>,
+    pub(crate) progress: bool,
+    /// As given, for the report.
+    pub(crate) given: Vec<(String, String)>,
+}
+
+impl Default for Flags {
+    fn default() -> Self {
+        let benchmarks = ["fillseq", "fillrandom", "overwrite", "readrandom", "readseq"];
+        Self {
+            benchmarks: benchmarks.map(str::to_owned).to_vec(),
+            db: std::env::temp_dir().join("flsm-bench"),
+            use_existing_db: false,
+            num: 1_000_000,
+            reads: None,
+            deletes: None,
+            delete_mode: DeleteMode::Cemetery,
+            threads: 1,
+            key_size: 16,
+            value_size: 100,
+            sync: false,
+            disable_wal: false,
+            cache_size: 32 << 20,
+            dram_size: None,
+            write_buffer_size: 64 << 20,
+            bloom_bits: 10,
+            lz4: true,
+            compression_ratio: 0.5,
+            memtable: MemtableKind::Hash,
+            histogram: false,
+            seed: 0,
+            duration_s: 0,
+            seek_nexts: 0,
+            read_random_percent: 90,
+            write_rate_limit: 0,
+            queue_length: 1000,
+            graves: 1_000_000,
+            settle_s: 60,
+            json: None,
+            progress: true,
+            given: Vec::new(),
+        }
+    }
+}
+
+/// Names, defaults and one line about each flag.
+const TABLE: &[(&str, &str, &str)] = &[
+    ("benchmarks", "fillseq,fillrandom,overwrite,readrandom,readseq", "run in this order"),
+    ("db", "TMPDIR/flsm-bench", "directory of the store; emptied first"),
+    ("use_existing_db", "0", "keep what is in it"),
+    ("num", "1000000", "keys, per thread"),
+    ("reads", "-1", "reads per thread; -1: as --num"),
+    (
+        "deletes",
+        "-1",
+        "deletes per thread; -1: as --num. Also cemetery | tombstones, as --delete_mode",
+    ),
+    (
+        "delete_mode",
+        "cemetery",
+        "how deletes are kept: cemetery | tombstones (an ordinary LSM-tree)",
+    ),
+    ("threads", "1", ""),
+    ("key_size", "16", ""),
+    ("value_size", "100", ""),
+    ("sync", "0", "each write waits until it is durable"),
+    ("disable_wal", "0", "no log: the store is empty at the next start"),
+    ("cache_size", "33554432", "cache of table blocks"),
+    ("dram_size", "-1", "bound of the DRAM table; -1: twice --write_buffer_size; 0: none"),
+    ("write_buffer_size", "67108864", "size of a memtable"),
+    ("bloom_bits", "10", "filter bits a key; 0: no filter"),
+    ("compression_type", "lz4", "lz4 | none"),
+    ("compression_ratio", "0.5", "share that compression leaves of a value"),
+    ("memtable", "hash", "hash | skiplist"),
+    ("histogram", "0", "time each operation"),
+    ("seed", "0", "of keys and values; 0: a fixed one"),
+    ("duration", "0", "seconds for benchmarks with random keys; 0: by count"),
+    ("seek_nexts", "0", "steps after each seek"),
+    ("readwritepercent", "90", "reads of readrandomwriterandom, in percent"),
+    ("benchmark_write_rate_limit", "0", "bytes/s of the writer of ...whilewriting; 0: none"),
+    ("queue_length", "1000", "entries in the queue"),
+    ("graves", "1000000", "keys that `graves` deletes"),
+    ("settle", "60", "seconds that waitforcompaction and trap wait at most"),
+    ("json", "", "file for the figures"),
+    ("progress_reports", "1", "progress on standard error"),
+];
+
+/// What the command line asks for.
+pub(crate) enum Request {
+    Help(String),
+    Run(Box<Flags>),
+}
+
+/// Sizes above these are refused: a typing error should not fill a device.
+const KEY_SIZE_MAX: usize = 1 << 16;
+const VALUE_SIZE_MAX: usize = 64 << 20;
+const THREADS_MAX: usize = 1024;
+
+impl Flags {
+    /// Reads the command line.
+    ///
+    /// # Errors
+    /// An unknown flag, or a value that is none of its values.
+    pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Request, String> {
+        let mut flags = Self::default();
+        let mut arguments = arguments.peekable();
+        while let Some(argument) = arguments.next() {
+            let Some(flag) = argument.strip_prefix("--") else {
+                return Err(format!("not a flag: {argument} (see --help)"));
+            };
+            if flag == "help" {
+                return Ok(Request::Help(Self::help()));
+            }
+            let (name, value) = match flag.split_once('=') {
+                Some((name, value)) => (name.to_owned(), value.to_owned()),
+                None => match arguments.next_if(|next| !next.starts_with("--")) {
+                    Some(value) => (flag.to_owned(), value),
+                    None => (flag.to_owned(), "1".to_owned()),
+                },
+            };
+            let name = name.replace('-', "_");
+            flags.set(&name, &value).map_err(|what| format!("--{name}={value}: {what}"))?;
+            flags.given.push((name, value));
+        }
+        flags.check()?;
+        Ok(Request::Run(Box::new(flags)))
+    }
+
+    fn help() -> String {
+        let line = |(name, default, text): &(&str, &str, &str)| {
+            format!("  --{:<36} {text}\n", format!("{name}={default}"))
+        };
+        HELP.to_owned() + &TABLE.iter().map(line).collect::<String>()
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "benchmarks" => {
+                self.benchmarks =
+                    value.split(',').filter(|b| !b.is_empty()).map(str::to_owned).collect();
+            }
+            "db" => self.db = value.into(),
+            "use_existing_db" => self.use_existing_db = switch(value)?,
+            "num" => self.num = number(value)?,
+            "reads" => self.reads = count(value)?,
+            "deletes" => match value {
+                "cemetery" | "tombstones" => return self.set("delete_mode", value),
+                _ => self.deletes = count(value)?,
+            },
+            "delete_mode" => {
+                self.delete_mode = match value {
+                    "cemetery" => DeleteMode::Cemetery,
+                    "tombstones" => DeleteMode::Tombstones,
+                    _ => return Err("cemetery or tombstones".into()),
+                }
+            }
+            "threads" => self.threads = number(value)?,
+            "key_size" => self.key_size = number(value)?,
+            "value_size" => self.value_size = number(value)?,
+            "sync" => self.sync = switch(value)?,
+            "disable_wal" => self.disable_wal = switch(value)?,
+            "cache_size" => self.cache_size = number(value)?,
+            "dram_size" => {
+                self.dram_size = if value == "-1" { None } else { Some(number(value)?) };
+            }
+            "write_buffer_size" => self.write_buffer_size = number(value)?,
+            "bloom_bits" => self.bloom_bits = number(value)?,
+            "compression_type" => {
+                self.lz4 = match value {
+                    "lz4" => true,
+                    "none" => false,
+                    _ => return Err("lz4 or none".into()),
+                }
+            }
+            "compression_ratio" => self.compression_ratio = number(value)?,
+            "memtable" | "memtablerep" => {
+                self.memtable = match value {
+                    "hash" => MemtableKind::Hash,
+                    "skiplist" | "skip_list" => MemtableKind::SkipList,
+                    _ => return Err("hash or skiplist".into()),
+                }
+            }
+            "histogram" => self.histogram = switch(value)?,
+            "seed" => self.seed = number(value)?,
+            "duration" => self.duration_s = number(value)?,
+            "seek_nexts" => self.seek_nexts = number(value)?,
+            "readwritepercent" => self.read_random_percent = number(value)?,
+            "benchmark_write_rate_limit" => self.write_rate_limit = number(value)?,
+            "queue_length" => self.queue_length = number(value)?,
+            "graves" => self.graves = number(value)?,
+            "settle" => self.settle_s = number(value)?,
+            "json" => self.json = (!value.is_empty()).then(|| value.into()),
+            "progress_reports" => self.progress = switch(value)?,
+            _ => return Err("no such flag".into()),
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let limits = [
+            ("key_size", self.key_size, 1, KEY_SIZE_MAX),
+            ("value_size", self.value_size, 0, VALUE_SIZE_MAX),
+            ("threads", self.threads, 1, THREADS_MAX),
+            ("num", usize::from(self.num > 0), 1, 1),
+            ("queue_length", usize::from(self.queue_length > 0), 1, 1),
+            ("readwritepercent", self.read_random_percent as usize, 0, 100),
+            ("write_buffer_size", self.write_buffer_size as usize, 1 << 16, 1 << 34),
+        ];
+        for (name, value, min, max) in limits {
+            if value < min || value > max {
+                return Err(format!("--{name} must be between {min} and {max}"));
+            }
+        }
+        if !(0.0..=1.0).contains(&self.compression_ratio) {
+            return Err("--compression_ratio must be between 0 and 1".into());
+        }
+        Ok(())
+    }
+
+    /// Reads of one thread.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads.unwrap_or(self.num)
+    }
+
+    /// Deletes of one thread.
+    pub(crate) fn deletes(&self) -> u64 {
+        self.deletes.unwrap_or(self.num)
+    }
+}
+
+fn number<T: std::str::FromStr>(value: &str) -> Result<T, String> {
+    value.parse().map_err(|_| "not a number of its range".to_owned())
+}
+
+/// A number of operations; below zero: the default.
+fn count(value: &str) -> Result<Option<u64>, String> {
+    if value.starts_with('-') { Ok(None) } else { Ok(Some(number(value)?)) }
+}
+
+fn switch(value: &str) -> Result<bool, String> {
+    match value {
+        "1" | "true" | "yes" => Ok(true),
+        "0" | "false" | "no" => Ok(false),
+        _ => Err("0 or 1".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Flags, String> {
+        match Flags::parse(line.split_whitespace().map(str::to_owned))? {
+            Request::Run(flags) => Ok(*flags),
+            Request::Help(_) => Err("help".into()),
+        }
+    }
+
+    #[test]
+    fn flags_are_read_as_db_bench_reads_them() {
+        let flags = parse("--benchmarks=fillseq,deleteseq --num=7 --deletes=3 --threads 4 --sync");
+        let flags = flags.expect("valid");
+        assert_eq!(flags.benchmarks, ["fillseq", "deleteseq"]);
+        assert_eq!((flags.num, flags.reads(), flags.deletes()), (7, 7, 3));
+        assert_eq!((flags.threads, flags.sync), (4, true));
+        assert_eq!(parse("--deletes=-1 --num=9").expect("valid").deletes(), 9);
+    }
+
+    #[test]
+    fn deletes_is_a_number_or_how_they_are_kept() {
+        let flags = parse("--deletes=tombstones --num=5").expect("valid");
+        assert_eq!((flags.delete_mode, flags.deletes()), (DeleteMode::Tombstones, 5));
+    }
+
+    #[test]
+    fn wrong_flags_are_refused() {
+        for line in [
+            "--nonsense=1",
+            "--num=x",
+            "--num=0",
+            "--sync=2",
+            "fillseq",
+            "--bloom_bits=300",
+            "--threads=0",
+            "--compression_ratio=2",
+            "--memtable=tree",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_flag_of_the_table_is_known() {
+        for (name, _, _) in TABLE {
+            let known = Flags::default().set(name, "1").err();
+            assert_ne!(known.as_deref(), Some("no such flag"), "{name}");
+        }
+    }
+}

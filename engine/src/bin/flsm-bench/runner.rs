@@ -1,0 +1,229 @@
+//! Runs benchmarks one after the other on one store.
+
+use crate::benchmarks::{self, Worker};
+use crate::database;
+use crate::deletes;
+use crate::flags::Flags;
+use crate::random::{Random, Values};
+use crate::stats::{Clock, Outcome, Progress, Stats};
+use sexton_engine::{Engine, EngineError};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Seed when none is given.
+const SEED: u64 = 301;
+
+/// What every thread of a benchmark does.
+type Body = fn(&mut Worker<'_>) -> Result<(), EngineError>;
+
+/// How a benchmark is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Plan {
+    pub(crate) body: Body,
+    /// Starts with an empty store, unless the existing one is to be kept.
+    fresh: bool,
+    /// A thread more than asked for, which writes.
+    writer: bool,
+    /// Added to the size of keys: keys that nobody has written.
+    longer_key: usize,
+    /// What an operation is called.
+    message: &'static str,
+}
+
+impl Plan {
+    const fn of(body: Body, message: &'static str) -> Self {
+        Self { body, fresh: false, writer: false, longer_key: 0, message }
+    }
+
+    const fn fresh(self) -> Self {
+        Self { fresh: true, ..self }
+    }
+
+    const fn beside_writer(self) -> Self {
+        Self { writer: true, ..self }
+    }
+}
+
+fn plan_of(name: &str) -> Option<Plan> {
+    Some(match name {
+        "noop" => Plan::of(benchmarks::noop, "op"),
+        "fillseq" => Plan::of(benchmarks::write_in_order, "write").fresh(),
+        "fillrandom" => Plan::of(benchmarks::write_random, "write").fresh(),
+        "filluniquerandom" => Plan::of(benchmarks::write_shuffled, "write").fresh(),
+        "fillsync" => Plan::of(benchmarks::write_synced, "write").fresh(),
+        "overwrite" => Plan::of(benchmarks::write_random, "write"),
+        "updaterandom" => Plan::of(benchmarks::update_random, "op"),
+        "deleteseq" => Plan::of(benchmarks::delete_in_order, "delete"),
+        "deleterandom" => Plan::of(benchmarks::delete_random, "delete"),
+        "readrandom" => Plan::of(benchmarks::read_random, "read"),
+        "readmissing" => Plan { longer_key: 1, ..Plan::of(benchmarks::read_random, "read") },
+        "readhot" => Plan::of(benchmarks::read_hot, "read"),
+        "readseq" => Plan::of(benchmarks::read_forward, "read"),
+        "readreverse" => Plan::of(benchmarks::read_backward, "read"),
+        "seekrandom" => Plan::of(benchmarks::seek_random, "seek"),
+        "readwhilewriting" => Plan::of(benchmarks::read_random, "read").beside_writer(),
+        "seekrandomwhilewriting" => Plan::of(benchmarks::seek_random, "seek").beside_writer(),
+        "readrandomwriterandom" => Plan::of(benchmarks::read_or_write, "op"),
+        "deleteheadinsert" => Plan::of(deletes::head_and_tail, "op").fresh(),
+        _ => return None,
+    })
+}
+
+/// True when [`Runner::run`] knows the name.
+pub(crate) fn is_known(name: &str) -> bool {
+    let others = ["queue", "trap", "graves", "flush", "waitforcompaction", "stats", "reopen"];
+    plan_of(name).is_some() || others.contains(&name)
+}
+
+/// The store, and what was measured on it so far.
+pub(crate) struct Runner {
+    pub(crate) flags: Flags,
+    pub(crate) outcomes: Vec<Outcome>,
+    engine: Option<Engine>,
+    /// Threads started so far: each draws other keys than those before it, as db_bench's do.
+    threads_started: u64,
+}
+
+impl Runner {
+    pub(crate) fn new(flags: Flags) -> Self {
+        Self { flags, outcomes: Vec::new(), engine: None, threads_started: 0 }
+    }
+
+    /// Runs one benchmark and prints its line.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub(crate) fn run(&mut self, name: &str) -> Result<(), EngineError> {
+        match name {
+            "queue" => deletes::queue(self),
+            "trap" => deletes::trap(self),
+            "graves" => deletes::graves(self),
+            "flush" => self.engine()?.flush(),
+            "reopen" => self.reopen(),
+            "waitforcompaction" => self.settle(),
+            "stats" => {
+                println!("{:#?}", self.engine()?.stats());
+                Ok(())
+            }
+            _ => {
+                let Some(plan) = plan_of(name) else {
+                    return Err(EngineError::Refused(format!("no benchmark {name}")));
+                };
+                let outcome = self.measure(name, plan)?;
+                outcome.print();
+                self.outcomes.push(outcome);
+                Ok(())
+            }
+        }
+    }
+
+    /// The open store; opened, and emptied, at the first question.
+    pub(crate) fn engine(&mut self) -> Result<&Engine, EngineError> {
+        let engine = match self.engine.take() {
+            Some(engine) => engine,
+            None => database::open(&self.flags, self.flags.use_existing_db)?,
+        };
+        Ok(self.engine.insert(engine))
+    }
+
+    /// Closes the store and starts an empty one, unless the existing one is to be kept.
+    pub(crate) fn start_fresh(&mut self) -> Result<(), EngineError> {
+        if !self.flags.use_existing_db && self.engine.is_some() {
+            self.close()?;
+        }
+        self.engine().map(drop)
+    }
+
+    pub(crate) fn reopen(&mut self) -> Result<(), EngineError> {
+        self.close()?;
+        self.engine = Some(database::open(&self.flags, true)?);
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self) -> Result<(), EngineError> {
+        self.engine.take().map_or(Ok(()), |engine| engine.close())
+    }
+
+    pub(crate) fn settle(&mut self) -> Result<(), EngineError> {
+        let longest = Duration::from_secs(self.flags.settle_s);
+        let clock = Clock::start();
+        let settled = database::settle(self.engine()?, longest);
+        let seconds = clock.seconds();
+        println!(
+            "waited       : {seconds:.3} seconds, background work {}",
+            if settled { "done" } else { "goes on" }
+        );
+        Ok(())
+    }
+
+    /// Runs a plan on all its threads.
+    pub(crate) fn measure(&mut self, name: &str, plan: Plan) -> Result<Outcome, EngineError> {
+        if plan.fresh {
+            self.start_fresh()?;
+        }
+        self.engine()?;
+        let (flags, Some(engine)) = (&self.flags, &self.engine) else {
+            return Err(EngineError::Refused("the store is not open".into()));
+        };
+        let seed = if flags.seed == 0 { SEED } else { flags.seed };
+        let values = Values::new(flags.compression_ratio, flags.value_size, seed);
+        let threads = flags.threads + usize::from(plan.writer);
+        let first_thread = self.threads_started;
+        self.threads_started += threads as u64;
+        let start = Barrier::new(threads + 1);
+        let running = AtomicUsize::new(flags.threads);
+        let run_thread = |thread: usize| {
+            let is_writer = plan.writer && thread == flags.threads;
+            let progress = (flags.progress && thread == 0)
+                .then(|| Progress::new(name, benchmarks::operations_of(flags, plan.message)));
+            let mut worker = Worker {
+                engine,
+                flags,
+                stats: Stats::new(flags.histogram && !is_writer, progress),
+                random: Random::new(seed.wrapping_add(first_thread + thread as u64)),
+                values: values.clone(),
+                key: vec![0; flags.key_size + if is_writer { 0 } else { plan.longer_key }],
+                value: Vec::with_capacity(flags.value_size),
+                thread,
+                running: &running,
+            };
+            worker.stats.excluded = is_writer;
+            start.wait();
+            worker.stats.start();
+            let result = if is_writer {
+                benchmarks::write_beside(&mut worker)
+            } else {
+                let result = (plan.body)(&mut worker);
+                running.fetch_sub(1, Ordering::Release);
+                result
+            };
+            worker.stats.stop();
+            result.map(|()| worker.stats)
+        };
+        std::thread::scope(|scope| {
+            let handles: Vec<_> =
+                (0..threads).map(|thread| scope.spawn(move || run_thread(thread))).collect();
+            start.wait();
+            let clock = Clock::start();
+            let mut all = Vec::new();
+            for handle in handles {
+                let stats = handle
+                    .join()
+                    .map_err(|_| EngineError::Refused("a thread of the bench panicked".into()))??;
+                all.push(stats);
+            }
+            let mut outcome = Outcome::new(name, &clock, &all);
+            plan.message.clone_into(&mut outcome.message);
+            Ok(outcome)
+        })
+    }
+
+    /// [`Runner::measure`] of a benchmark that has a line of its own.
+    pub(crate) fn measure_named(&mut self, name: &str) -> Result<Outcome, EngineError> {
+        match plan_of(name) {
+            Some(plan) => self.measure(name, plan),
+            None => Err(EngineError::Refused(format!("no benchmark {name}"))),
+        }
+    }
+}

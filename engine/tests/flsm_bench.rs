@@ -1,0 +1,172 @@
+//! Every benchmark of `flsm-bench`, small: what was found, what was not, and the `--json` file.
+
+use serde_json::Value;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+struct TempDir(PathBuf);
+
+impl TempDir {
+    fn new(name: &str) -> Self {
+        let name = format!("flsm-bench-test-{}-{name}", std::process::id());
+        let dir = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&dir).expect("a temporary directory");
+        Self(dir)
+    }
+}
+
+impl Drop for TempDir {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn bench(flags: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_flsm-bench")).args(flags).output().expect("it starts")
+}
+
+/// Runs benchmarks in a directory of their own and answers their results.
+fn results(name: &str, flags: &[&str]) -> Vec<Value> {
+    let dir = TempDir::new(name);
+    let db = format!("--db={}", dir.0.join("db").display());
+    let json = dir.0.join("out.json");
+    let json_flag = format!("--json={}", json.display());
+    let all = [flags, &[&db, &json_flag, "--progress_reports=0", "--settle=2"]].concat();
+    let output = bench(&all);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = std::fs::read_to_string(json).expect("the file was written");
+    let value: Value = serde_json::from_str(&text).expect("it is JSON");
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let results = value["results"].as_array().expect("a list").clone();
+    for result in &results {
+        let name = result["name"].as_str().expect("a name");
+        assert!(lines.contains(&format!("{name:<12} : ")), "no line of {name} in {lines}");
+    }
+    results
+}
+
+/// Operations, found, asked.
+fn counts(result: &Value) -> (&str, u64, Option<u64>, Option<u64>) {
+    let name = result["name"].as_str().expect("a name");
+    let operations = result["operations"].as_u64().expect("a number");
+    (name, operations, result["found"].as_u64(), result["asked"].as_u64())
+}
+
+#[test]
+fn reads_find_what_was_written_and_not_what_was_deleted() {
+    for mode in ["cemetery", "tombstones"] {
+        for memtable in ["hash", "skiplist"] {
+            let benchmarks =
+                "--benchmarks=noop,fillseq,readrandom,readmissing,readseq,readreverse,\
+                seekrandom,readhot,flush,readrandom,deleteseq,readseq,reopen,readseq,readreverse"
+                    .replace([' ', '\n'], "");
+            let mode_flag = format!("--delete_mode={mode}");
+            let memtable_flag = format!("--memtable={memtable}");
+            let flags = [
+                &benchmarks,
+                "--num=2000",
+                "--deletes=500",
+                "--threads=2",
+                "--seek_nexts=3",
+                &mode_flag,
+                &memtable_flag,
+            ];
+            let results = results(&format!("read-{mode}-{memtable}"), &flags);
+            let got: Vec<_> = results.iter().map(counts).collect();
+            // Both threads write the same 2000 keys and delete the same 500.
+            let all = (Some(4000), Some(4000));
+            let expected = [
+                ("noop", 4000, None, None),
+                ("fillseq", 4000, None, None),
+                ("readrandom", 4000, all.0, all.1),
+                ("readmissing", 4000, Some(0), Some(4000)),
+                ("readseq", 4000, None, None),
+                ("readreverse", 4000, None, None),
+                ("seekrandom", 4000, all.0, all.1),
+                ("readhot", 4000, all.0, all.1),
+                ("readrandom", 4000, all.0, all.1),
+                ("deleteseq", 1000, None, None),
+                ("readseq", 3000, None, None),
+                ("readseq", 3000, None, None),
+                ("readreverse", 3000, None, None),
+            ];
+            assert_eq!(got, expected, "{mode} {memtable}");
+        }
+    }
+}
+
+#[test]
+fn random_writes_and_mixed_loads_count_what_they_did() {
+    let flags = [
+        "--benchmarks=fillrandom,overwrite,updaterandom,deleterandom,filluniquerandom,readrandom,\
+         readwhilewriting,seekrandomwhilewriting,readrandomwriterandom,fillsync,deleteheadinsert"
+            .replace([' ', '\n'], ""),
+        "--num=1000".into(),
+        "--reads=300".into(),
+        "--histogram=1".into(),
+        "--compression_type=none".into(),
+        "--bloom_bits=0".into(),
+    ];
+    let results = results("mixed", &flags.each_ref().map(String::as_str));
+    let find = |name: &str| results.iter().find(|r| r["name"] == name).expect(name);
+    for name in ["fillrandom", "overwrite", "updaterandom", "deleterandom", "filluniquerandom"] {
+        assert_eq!(find(name)["operations"], 1000, "{name}");
+    }
+    // 1000 draws of 1000 keys, twice, and those of this benchmark itself: 1 - 1/e^2 to 1 - 1/e^3.
+    let found = find("updaterandom")["found"].as_u64().expect("a number");
+    assert!((870..950).contains(&found), "{found} of 1000 found");
+    for name in ["readrandom", "readwhilewriting", "seekrandomwhilewriting"] {
+        let (_, operations, found, _) = counts(find(name));
+        // Each key was written once by filluniquerandom.
+        assert_eq!((operations, found), (300, Some(300)), "{name}");
+    }
+    assert_eq!(find("fillsync")["operations"], 1);
+    assert_eq!(find("deleteheadinsert")["operations"], 1000);
+    for result in &results {
+        let latency = &result["latency_us"];
+        let (p50, p99) = (latency["p50"].as_f64(), latency["p99"].as_f64());
+        assert!(p50.is_some() && p50 <= p99, "{result}");
+    }
+}
+
+#[test]
+fn queue_trap_and_graves_have_their_figures() {
+    let flags = ["--benchmarks=queue,trap,graves", "--num=500", "--deletes=100", "--graves=200"];
+    let results = results("deletes", &flags);
+    let figures = |i: usize| results[i]["figures"].as_object().expect("figures");
+    // Ten parts and their ratio.
+    assert_eq!(figures(0).len(), 11);
+    // Two figures at seven moments.
+    assert_eq!(figures(1).len(), 14);
+    assert!(figures(1).values().all(|us| us.as_f64().is_some_and(|us| us > 0.0)));
+    assert_eq!(figures(2)["graves at the start"], 200.0);
+}
+
+#[test]
+fn wrong_names_and_foreign_directories_are_refused() {
+    let output = bench(&["--benchmarks=fillsideways"]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("fillsideways"));
+    let dir = TempDir::new("foreign");
+    std::fs::write(dir.0.join("thesis.tex"), "x").expect("written");
+    let db = format!("--db={}", dir.0.display());
+    let output = bench(&["--benchmarks=fillseq", "--num=10", &db]);
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("thesis.tex"));
+    assert!(dir.0.join("thesis.tex").exists());
+}
+
+#[test]
+fn an_existing_store_is_kept_when_asked() {
+    let dir = TempDir::new("existing");
+    let db = format!("--db={}", dir.0.join("db").display());
+    for (flags, found) in [
+        (["--benchmarks=fillseq,readrandom", "--use_existing_db=0"], "(100 of 100 found)"),
+        (["--benchmarks=readrandom", "--use_existing_db=1"], "(100 of 100 found)"),
+        (["--benchmarks=readrandom", "--use_existing_db=0"], "(0 of 100 found)"),
+    ] {
+        let output = bench(&[flags[0], flags[1], "--num=100", &db]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(found), "{flags:?}: {text}");
+    }
+}
