@@ -189,6 +189,10 @@ impl LogCore {
             || self.gauge.pending_bytes() >= GROUP_TARGET_BYTES as u64
     }
 
+    pub(super) fn active_bytes(&self) -> u64 {
+        self.active_bytes.load(Ordering::Relaxed)
+    }
+
     pub(super) fn pending_bytes(&self) -> u64 {
         self.gauge.pending_bytes()
     }
@@ -411,6 +415,8 @@ impl LogCore {
         if let Some(sealed) = self.source.take(std::mem::take(&mut writer.spare)) {
             writer.held.extend(sealed.groups);
         }
+        // What the failed segment lacks is in the tables only.
+        self.segments.give_up_base()?;
         let mut segment = self.segments.next()?;
         let header = SegmentHeader {
             epoch: self.epoch,

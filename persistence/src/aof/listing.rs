@@ -11,9 +11,23 @@ const ABSENT_BASE: &str = "run-BGREWRITEAOF-first.rdb";
 /// More than any log has segments; a longer file is not ours.
 const LISTING_BYTES_MAX: u64 = 16 << 20;
 
+/// The line that tells a manifest with a base of ours from one that Redis wrote: the base holds
+/// everything up to this sequence (16 hex digits).
+const BASE_MARK: &str = "#SXB ";
+
+/// A base: a snapshot file that, with the segments behind it, is the whole data (N4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Base {
+    pub(super) number: u64,
+    /// Last sequence it holds; the first listed segment starts behind it.
+    pub(super) through_seq: u64,
+}
+
 /// Content of the AOF manifest.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Listing {
+    /// The base, while the files alone are the whole data for any Redis.
+    pub(super) base: Option<Base>,
     /// Numbers of the segments, ascending.
     pub(super) segments: Vec<u64>,
     /// Log was retired, so the files alone are not the whole data.
@@ -21,9 +35,19 @@ pub(super) struct Listing {
 }
 
 impl Listing {
+    /// Above every number listed.
+    pub(super) fn next_number(&self) -> u64 {
+        let segment = self.segments.last().copied();
+        segment.max(self.base.map(|base| base.number)).map_or(1, |number| number + 1)
+    }
+
     fn encode(&self, location: &LogLocation) -> String {
         let mut text = String::new();
-        if self.incomplete {
+        if let Some(base) = self.base {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{BASE_MARK}{:016x}", base.through_seq);
+            push_line(&mut text, &location.base_name(base.number), base.number, 'b');
+        } else if self.incomplete {
             push_line(&mut text, ABSENT_BASE, 1, 'b');
         }
         for number in &self.segments {
@@ -35,7 +59,11 @@ impl Listing {
     fn decode(text: &str, location: &LogLocation) -> Result<Self, LogError> {
         let path = location.manifest_path();
         let mut listing = Self::default();
+        let mut through_seq = None;
         for (index, line) in text.lines().enumerate() {
+            if let Some(digits) = line.strip_prefix(BASE_MARK) {
+                through_seq = u64::from_str_radix(digits, 16).ok();
+            }
             if line.starts_with('#') || line.is_empty() {
                 continue;
             }
@@ -44,6 +72,17 @@ impl Listing {
             let (name, number, kind) = parse_line(line).ok_or_else(|| bad("not understood"))?;
             if kind == 'b' && name == ABSENT_BASE {
                 listing.incomplete = true;
+                continue;
+            }
+            if let Some(through_seq) = through_seq
+                && kind == 'b'
+                && name == location.base_name(number)
+                && listing.base.is_none()
+                && listing.segments.is_empty()
+            {
+                // Behind the base there is a part of the log only.
+                listing.incomplete = true;
+                listing.base = Some(Base { number, through_seq });
                 continue;
             }
             if kind != 'i' || name != location.segment_name(number) {
@@ -152,11 +191,21 @@ mod tests {
     #[test]
     fn is_read_as_it_was_written() {
         for name in ["appendonly.aof", "with blank", "quo\"te\\"] {
-            let listing = Listing { segments: vec![3, 4, 17], incomplete: name.len() > 10 };
-            let text = listing.encode(&location(name));
-            assert_eq!(Listing::decode(&text, &location(name)).expect("own text"), listing);
+            for base in [None, Some(Base { number: 2, through_seq: u64::MAX })] {
+                let incomplete = base.is_some() || name.len() > 10;
+                let listing = Listing { segments: vec![3, 4, 17], incomplete, base };
+                let text = listing.encode(&location(name));
+                assert_eq!(Listing::decode(&text, &location(name)).expect("own text"), listing);
+            }
         }
-        let listing = Listing { segments: vec![2], incomplete: true };
+        let base = Some(Base { number: 7, through_seq: 0x1f });
+        let listing = Listing { segments: vec![8], incomplete: true, base };
+        assert_eq!(
+            listing.encode(&location("a.aof")),
+            "#SXB 000000000000001f\nfile a.aof.7.base.rdb seq 7 type b\n\
+             file a.aof.8.incr.aof seq 8 type i\n"
+        );
+        let listing = Listing { segments: vec![2], incomplete: true, base: None };
         assert_eq!(
             listing.encode(&location("a.aof")),
             "file run-BGREWRITEAOF-first.rdb seq 1 type b\nfile a.aof.2.incr.aof seq 2 type i\n"

@@ -17,6 +17,22 @@ impl LogLocation {
         format!("{}.{number}.incr.aof", self.file_name)
     }
 
+    /// File name of a base.
+    pub(super) fn base_name(&self, number: u64) -> String {
+        format!("{}.{number}.base.rdb", self.file_name)
+    }
+
+    /// Path of a base.
+    pub(super) fn base_path(&self, number: u64) -> PathBuf {
+        self.dir.join(self.base_name(number))
+    }
+
+    /// Where the next base is written until it is whole.
+    #[must_use]
+    pub fn new_base_path(&self) -> PathBuf {
+        self.dir.join(format!("temp-{}.base.rdb", self.file_name))
+    }
+
     /// Path of a segment.
     #[must_use]
     pub fn segment_path(&self, number: u64) -> PathBuf {
@@ -26,6 +42,14 @@ impl LogLocation {
     /// Path of a retired segment that waits for reuse.
     pub(super) fn spare_path(&self, number: u64) -> PathBuf {
         self.dir.join(format!("{}.{number}.spare", self.file_name))
+    }
+
+    /// True for names of bases, of whatever number, and of one that was never finished.
+    pub(super) fn is_base(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.file_name).and_then(|rest| rest.strip_prefix('.'));
+        let number = rest.and_then(|rest| rest.strip_suffix(".base.rdb"));
+        number.is_some_and(|number| number.parse::<u64>().is_ok())
+            || self.new_base_path().file_name().is_some_and(|base| *base == *name)
     }
 
     /// True for names of segments and spares, of whatever number.

@@ -243,6 +243,42 @@ impl Log {
         result
     }
 
+    /// A base is going to be written (N4): until it is [installed](Self::install_base) or given up
+    /// (`None`), segments with something above `seq` are not retired.
+    pub fn hold_after(&self, seq: Option<u64>) {
+        self.core.segments.hold_after(seq);
+    }
+
+    /// Makes the file at [`LogLocation::new_base_path`], durable by now, the base of the AOF manifest:
+    /// it holds everything up to `through_seq`, where the log was [cut](super::LogBuffer::cut) and
+    /// behind which segments were [held](Self::hold_after). The recovery mark must have passed
+    /// `through_seq`. The base and all segments behind it stay until those hold more than
+    /// `pinned_max_bytes`; then the manifest names a base that does not exist again.
+    ///
+    /// # Errors
+    ///
+    /// A failing device. The log goes on; the base may be lost.
+    pub fn install_base(&self, through_seq: u64, pinned_max_bytes: u64) -> Result<(), LogError> {
+        // The cut takes effect with the next take: behind this the segment is there.
+        self.core.write_batch()?;
+        let result = self.core.segments.install_base(through_seq, pinned_max_bytes);
+        self.wake(PREPARER);
+        result
+    }
+
+    /// Changes the bound given to [`install_base`](Self::install_base); a base that was there at the
+    /// start has none until then.
+    pub fn set_pinned_max(&self, bytes: u64) {
+        self.core.segments.set_pinned_max(bytes);
+    }
+
+    /// Bytes of the base and of all segments behind it; `None` while there is no base.
+    #[must_use]
+    pub fn base_bytes(&self) -> Option<(u64, u64)> {
+        let (base, used_up) = self.core.segments.base_bytes()?;
+        Some((base, used_up + self.core.active_bytes()))
+    }
+
     /// Writers must pause: too much waits in memory, or (with `everysec`) unsynced data is too old
     /// (N14). Reads the clock: ask once per batch. Never holds while the log has failed, because
     /// then writes are refused instead.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, annotation_bytes};
-use super::listing::Listing;
+use super::listing::{Base, Listing};
 use super::window::Window;
 use super::{FILLER, HEADER_BYTES, LogError, LogLocation, SegmentHeader};
 use crate::device::{File, Storage};
@@ -48,6 +48,7 @@ pub struct LogTail {
     pub(super) logged_seq: u64,
     pub(super) segments: Vec<TailSegment>,
     pub(super) incomplete: bool,
+    pub(super) base: Option<Base>,
     /// Above every number ever used.
     pub(super) next_number: u64,
 }
@@ -70,7 +71,8 @@ pub fn supersede(
         logged_seq: mark,
         segments: Vec::new(),
         incomplete: true,
-        next_number: listing.segments.last().map_or(1, |number| number + 1),
+        base: None,
+        next_number: listing.next_number(),
     })
 }
 
@@ -362,7 +364,7 @@ impl Recovery {
         for segment in &self.segments[self.first..kept.max(self.first)] {
             segment.file.sync_data()?;
         }
-        let next_number = self.segments.last().map_or(1, |segment| segment.number + 1);
+        let next_number = self.listing.next_number();
         if kept < self.segments.len() {
             // The last number stays listed until a higher one is, so that none is used twice.
             self.segments.truncate(kept);
@@ -378,6 +380,7 @@ impl Recovery {
             logged_seq: self.logged_seq,
             segments: self.segments.iter().map(describe).collect(),
             incomplete: self.listing.incomplete,
+            base: self.listing.base,
             next_number,
         })
     }

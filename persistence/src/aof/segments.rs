@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::listing::Listing;
+use super::listing::{Base, Listing};
 use super::{FILLER, LogError, LogLocation, LogTail, SegmentHeader, SyncPolicy};
 use crate::device::{File, Storage};
 
@@ -36,10 +36,22 @@ struct Spare {
     dirty_bytes: u64,
 }
 
+/// A base that is listed, with what the segments behind it may grow to.
+#[derive(Debug, Clone, Copy)]
+struct ListedBase {
+    base: Base,
+    bytes: u64,
+    /// Bytes of segments at which the base is given up (N4).
+    pinned_max_bytes: u64,
+}
+
 #[derive(Debug, Default)]
 struct Catalog {
     listed: Vec<Listed>,
     incomplete: bool,
+    base: Option<ListedBase>,
+    /// Segments with something above this sequence are wanted by a base that is being written.
+    hold_after: Option<u64>,
     next_number: u64,
     prepared: Option<Segment>,
     spares: Vec<Spare>,
@@ -78,10 +90,25 @@ impl Segments {
         storage.sync_dir(&location.dir)?;
         for name in storage.list(&location.dir)? {
             let listed = on_disk.segments.iter().any(|n| location.segment_name(*n) == name);
-            if location.is_ours(&name) && !listed {
+            // Nobody else's base: a directory without a list of ours may be another server's.
+            let old_base = location.is_base(&name)
+                && (on_disk.incomplete || !on_disk.segments.is_empty())
+                && on_disk.base.is_none_or(|base| location.base_name(base.number) != name);
+            if (location.is_ours(&name) && !listed) || old_base {
                 storage.remove(&location.dir.join(name))?;
             }
         }
+        // What the tables have and the log has not, no base covers.
+        let base = match tail.base.filter(|_| tail.logged_seq >= tail.last_seq) {
+            Some(base) => {
+                let path = location.base_path(base.number);
+                // Without its file it is worth nothing; the log goes on as if there were none.
+                let bytes =
+                    if storage.exists(&path)? { Some(storage.open(&path)?.len()?) } else { None };
+                bytes.map(|bytes| ListedBase { base, bytes, pinned_max_bytes: u64::MAX })
+            }
+            None => None,
+        };
         let listed = tail.segments.iter().map(|segment| Listed {
             number: segment.number,
             previous_seq: segment.previous_seq,
@@ -90,6 +117,7 @@ impl Segments {
         let catalog = Catalog {
             listed: listed.collect(),
             incomplete: tail.incomplete,
+            base,
             next_number: tail.next_number,
             ..Catalog::default()
         };
@@ -106,6 +134,12 @@ impl Segments {
         let kept: Vec<u64> = tail.segments.iter().map(|segment| segment.number).collect();
         for number in on_disk.segments.iter().filter(|number| !kept.contains(number)) {
             segments.storage.remove(&segments.location.segment_path(*number))?;
+        }
+        if let Some(base) = on_disk.base.filter(|_| segments.catalog.lock().base.is_none()) {
+            let path = segments.location.base_path(base.number);
+            if segments.storage.exists(&path)? {
+                segments.storage.remove(&path)?;
+            }
         }
         Ok(segments)
     }
@@ -190,9 +224,94 @@ impl Segments {
         }
     }
 
-    /// Gives up the segments with nothing above `mark`.
+    /// Gives up the segments with nothing above `mark`, unless a base needs them: one that is being
+    /// written keeps those behind it, and one that is listed keeps all until they are too many.
     pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
         let mut catalog = self.catalog.lock();
+        if let Some(base) = catalog.base {
+            let pinned: u64 = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
+            if pinned <= base.pinned_max_bytes || catalog.hold_after.is_some() {
+                return Ok(());
+            }
+            self.replace_base(&mut catalog, None)?;
+        }
+        let mark = catalog.hold_after.map_or(mark, |hold| mark.min(hold));
+        self.retire_locked(&mut catalog, mark)
+    }
+
+    /// From now on segments with something above `seq` stay, until a base is
+    /// [installed](Self::install_base) or this is called with `None`.
+    pub(super) fn hold_after(&self, seq: Option<u64>) {
+        self.catalog.lock().hold_after = seq;
+    }
+
+    /// Lists the base in [`LogLocation::new_base_path`], which holds everything up to `through_seq`,
+    /// where a segment starts, and gives up what lies before it. Everything up to there must be
+    /// durable without the log.
+    pub(super) fn install_base(
+        &self,
+        through_seq: u64,
+        pinned_max_bytes: u64,
+    ) -> Result<(), LogError> {
+        let mut catalog = self.catalog.lock();
+        if catalog.hold_after != Some(through_seq) {
+            let reason = "the log has failed since its base was begun".to_owned();
+            return Err(LogError::Failed { reason });
+        }
+        let temporary = self.location.new_base_path();
+        let bytes = self.storage.open(&temporary)?.len()?;
+        let number = catalog.next_number;
+        catalog.next_number += 1;
+        self.storage.rename(&temporary, &self.location.base_path(number))?;
+        // First the segments: until the list names the base, it refuses a redis-server.
+        self.replace_base(&mut catalog, None)?;
+        self.retire_locked(&mut catalog, through_seq)?;
+        let base = Base { number, through_seq };
+        self.replace_base(&mut catalog, Some(ListedBase { base, bytes, pinned_max_bytes }))?;
+        catalog.hold_after = None;
+        Ok(())
+    }
+
+    /// The log has a hole from here on: base and segments are no longer the whole data.
+    pub(super) fn give_up_base(&self) -> Result<(), LogError> {
+        let mut catalog = self.catalog.lock();
+        catalog.hold_after = None;
+        if catalog.base.is_some() { self.replace_base(&mut catalog, None) } else { Ok(()) }
+    }
+
+    /// The new bound of the segments behind the base.
+    pub(super) fn set_pinned_max(&self, bytes: u64) {
+        if let Some(base) = &mut self.catalog.lock().base {
+            base.pinned_max_bytes = bytes;
+        }
+    }
+
+    /// Bytes of the base and of the used-up segments behind it, when there is one.
+    pub(super) fn base_bytes(&self) -> Option<(u64, u64)> {
+        let catalog = self.catalog.lock();
+        let segments = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
+        catalog.base.map(|base| (base.bytes, segments))
+    }
+
+    fn replace_base(
+        &self,
+        catalog: &mut Catalog,
+        base: Option<ListedBase>,
+    ) -> Result<(), LogError> {
+        let old = std::mem::replace(&mut catalog.base, base);
+        let was_incomplete = std::mem::replace(&mut catalog.incomplete, true);
+        if let Err(error) = self.store_listing(catalog) {
+            catalog.base = old;
+            catalog.incomplete = was_incomplete;
+            return Err(error);
+        }
+        if let Some(old) = old {
+            self.storage.remove(&self.location.base_path(old.base.number))?;
+        }
+        Ok(())
+    }
+
+    fn retire_locked(&self, catalog: &mut Catalog, mark: u64) -> Result<(), LogError> {
         let low = |listed: &Listed| listed.previous_seq.is_some_and(|previous| previous <= mark);
         let keep_from = catalog.listed.iter().rposition(low).unwrap_or(0);
         if keep_from == 0 {
@@ -201,7 +320,7 @@ impl Segments {
         let kept = catalog.listed.split_off(keep_from);
         let retired = std::mem::replace(&mut catalog.listed, kept);
         let was_incomplete = std::mem::replace(&mut catalog.incomplete, true);
-        if let Err(error) = self.store_listing(&catalog) {
+        if let Err(error) = self.store_listing(catalog) {
             let kept = std::mem::replace(&mut catalog.listed, retired);
             catalog.listed.extend(kept);
             catalog.incomplete = was_incomplete;
@@ -248,7 +367,8 @@ impl Segments {
 
     fn store_listing(&self, catalog: &Catalog) -> Result<(), LogError> {
         let segments = catalog.listed.iter().map(|listed| listed.number).collect();
-        let listing = Listing { segments, incomplete: catalog.incomplete };
+        let base = catalog.base.map(|listed| listed.base);
+        let listing = Listing { segments, incomplete: catalog.incomplete, base };
         listing.store(&*self.storage, &self.location)
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of the log as a whole, on simulated storage and without threads.
 
+mod base;
 mod crashes;
 mod damage;
 mod failures;
