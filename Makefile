@@ -8,7 +8,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-memory profile sanitize differential parity crash smoke tools \
-	larger-than-memory scan hostile faults mixed model fuzz rdb bench-bgsave
+	larger-than-memory scan hostile aof faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -57,6 +57,9 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
+
+aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves
+	$(PY) -m aof_exchange
 
 faults: setup build ## failing writes, syncs and renames, injected by strace
 	$(PY) -m faults

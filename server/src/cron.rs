@@ -5,6 +5,7 @@ use crate::eviction;
 use crate::notify::{NotifyClass, notify};
 use crate::rdb::look_at_save_points;
 use crate::resp::command_bytes;
+use crate::rewrite::look_at_growth;
 use crate::server::Server;
 use sexton_engine::{Found, Key, Latched, OwnedKey, TxBuf};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             close_over_output_limit(server);
             if !server.loading.is_active() {
                 look_at_save_points(server);
+                look_at_growth(server);
             }
             server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
         }

@@ -17,6 +17,7 @@ pub mod observe;
 pub mod outbox;
 pub mod rdb;
 pub mod resp;
+pub mod rewrite;
 pub mod server;
 pub mod session;
 pub mod sha1;

@@ -177,6 +177,13 @@ fn run(config: Config) -> Result<(), String> {
             .spawn(move || sexton::rdb::run_saver(&server, &stop))
             .map_err(|error| format!("Cannot start the thread of background saves: {error}"))?
     };
+    let rewriter = {
+        let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
+        std::thread::Builder::new()
+            .name("bgrewriteaof".to_owned())
+            .spawn(move || sexton::rewrite::run_rewriter(&server, &stop))
+            .map_err(|error| format!("Cannot start the thread of log bases: {error}"))?
+    };
     log::notice("Server initialized");
     runtime.spawn(listeners.serve(Arc::clone(&server), Arc::new(workers)));
     let loaded = runtime.block_on(load(&server, takeover, options));
@@ -195,11 +202,12 @@ fn run(config: Config) -> Result<(), String> {
         }
     });
     stop.store(true, Ordering::Release);
+    server.rewriting.stop();
     let engine = server.engine.clone();
     let closed =
         runtime.block_on(async move { tokio::task::spawn_blocking(move || engine.close()).await });
     // The threads only sleep, delete, and save what is gone: a panic of them changes nothing now.
-    let _ = (cron.join(), saver.join());
+    let _ = (cron.join(), saver.join(), rewriter.join());
     if let Some(takeover) = undo {
         takeover.undo();
     }

@@ -7,6 +7,7 @@ use crate::eviction::Eviction;
 use crate::net::OutputLimit;
 use crate::observe::Observe;
 use crate::rdb::{Loading, Saving};
+use crate::rewrite::Rewriting;
 use crate::session::Sessions;
 use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
@@ -31,6 +32,8 @@ pub struct Server {
     pub observe: Observe,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
+    /// Bases of the log (BGREWRITEAOF).
+    pub rewriting: Rewriting,
     /// The load at the start.
     pub loading: Loading,
     /// The request to stop.
@@ -61,6 +64,7 @@ impl Server {
             sessions: Sessions::default(),
             observe: Observe::new(),
             saving: Saving::default(),
+            rewriting: Rewriting::default(),
             loading: Loading::default(),
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),

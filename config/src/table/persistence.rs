@@ -33,8 +33,11 @@ pub(super) const TABLE: &[Directive] = &[
     text("appenddirname", append_dirname, "appendonlydir").immutable(),
     choice("appendfsync", FSYNC, "everysec"),
     yes_no("no-appendfsync-on-rewrite", "no").no_effect(),
-    int("auto-aof-rewrite-percentage", 0, INT_MAX, "100").no_effect(),
-    memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "64mb").no_effect(),
+    int("auto-aof-rewrite-percentage", 0, INT_MAX, "100").doc(
+        "Growth of the log behind its base at which BGREWRITEAOF repeats itself; 0 gives the base up \
+            instead. Without a base, nothing is rewritten.",
+    ),
+    memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "64mb"),
     yes_no("aof-load-truncated", "yes").refused(ALWAYS_CUT),
     yes_no("aof-use-rdb-preamble", "yes").no_effect(),
     yes_no("aof-timestamp-enabled", "no").no_effect(),

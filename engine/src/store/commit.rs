@@ -72,6 +72,13 @@ impl CommitState {
         (m, wake)
     }
 
+    /// What is logged from here on goes to a new segment. `last` is the last sequence.
+    pub(super) fn cut_log(&mut self, last: Seq) {
+        if self.log_on {
+            self.log.cut(last);
+        }
+    }
+
     /// From here on commits are logged, if that was asked for. All latches are held.
     pub(super) fn begin_log_if_wanted(&mut self) {
         if std::mem::take(&mut self.log_begins) {

@@ -281,6 +281,15 @@ impl Engine {
     /// # Errors
     /// [`EngineError::SnapshotRefused`] when as many are open as the options allow.
     pub fn snapshot(&self, options: SnapshotOptions) -> Result<Snapshot, EngineError> {
+        self.snapshot_cutting(options, false)
+    }
+
+    /// The same; with `cuts` a segment of the log starts behind it.
+    pub(super) fn snapshot_cutting(
+        &self,
+        options: SnapshotOptions,
+        cuts: bool,
+    ) -> Result<Snapshot, EngineError> {
         let inner = self.inner();
         let max = inner.options.snapshots_max;
         let mut open = inner.snapshots.open.lock();
@@ -292,7 +301,9 @@ impl Engine {
         let id = inner.snapshots.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         open.insert(id, Weak::new());
         drop(open);
-        let (seq, birth, namespaces, pin) = inner.at_barrier(|s, mark| {
+        let (seq, birth, namespaces, pin) = inner.at_barrier(|s, commit| {
+            cuts.then(|| commit.cut_log(s));
+            let mark = commit.mark();
             let first_seq = inner.superversion.load().active.first_seq;
             (s, (first_seq, mark), inner.namespaces.ids(), inner.pins.add_named(s))
         });

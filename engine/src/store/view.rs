@@ -1,5 +1,6 @@
 //! What a reader at one sequence looks at: the sources of rule G1, steps 2 to 6.
 
+use super::commit::CommitState;
 use super::engine::{Engine, EngineError, Inner};
 use super::namespace::{self, HEAD_BYTES};
 use super::pins::Pin;
@@ -163,18 +164,18 @@ impl Inner {
     ///
     /// The barrier is left out when none was handed out since the last one: then nothing can be half
     /// applied, and databases are what they were, since changing one takes a sequence under this mutex.
-    pub(super) fn at_barrier<T>(&self, f: impl FnOnce(Seq, Mark) -> T) -> T {
+    pub(super) fn at_barrier<T>(&self, f: impl FnOnce(Seq, &mut CommitState) -> T) -> T {
         {
-            let commit = self.commit.lock();
+            let mut commit = self.commit.lock();
             if commit.next_seq - 1 == self.complete_through.load(Ordering::Acquire) {
-                return f(commit.next_seq - 1, commit.mark());
+                return f(commit.next_seq - 1, &mut commit);
             }
         }
         let _guards = self.barrier();
-        let commit = self.commit.lock();
+        let mut commit = self.commit.lock();
         let last = commit.next_seq - 1;
         self.complete_through.store(last, Ordering::Release);
-        f(last, commit.mark())
+        f(last, &mut commit)
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
@@ -191,7 +192,8 @@ impl Engine {
     /// A view of the newest state, with the namespace ids of the databases. No latch may be held.
     pub(super) fn newest_view(&self) -> (View, Pin, Vec<u64>) {
         let inner = self.inner();
-        inner.at_barrier(|s, mark| {
+        inner.at_barrier(|s, commit| {
+            let mark = commit.mark();
             let (superversion, pin) = inner.pin_superversion(s);
             (View { s, superversion, active: Some(mark) }, pin, inner.namespaces.ids())
         })

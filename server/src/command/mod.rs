@@ -26,6 +26,7 @@ mod memory;
 mod monitor;
 mod past;
 mod replication;
+mod rewrite;
 mod save;
 mod scan;
 mod script;
@@ -93,6 +94,7 @@ static GROUPS: &[&[Binding]] = &[
     memory::COMMANDS,
     monitor::COMMANDS,
     replication::COMMANDS,
+    rewrite::COMMANDS,
     save::COMMANDS,
     scan::COMMANDS,
     script::COMMANDS,

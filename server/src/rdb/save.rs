@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::session::Pause;
 use crate::value;
 use sexton_config::Options;
-use sexton_engine::{EngineError, IterOptions, SnapshotOptions};
+use sexton_engine::{EngineError, IterOptions, Snapshot, SnapshotOptions};
 use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
 use std::fmt;
 use std::fs::File;
@@ -151,7 +151,8 @@ fn failed<'p>(
 /// Writes the file of `dir` and `dbfilename`; gives the last sequence it holds.
 fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let temporary = options.dir.join(format!("temp-{}.rdb", std::process::id()));
-    let written = write_file(server, options, &temporary).and_then(|seq| {
+    let write = |writer: &mut Writer<SyncedFile>| write_all(server, options, &temporary, writer);
+    let written = write_file(options, &temporary, write).and_then(|seq| {
         let path = options.dir.join(&options.dbfilename);
         std::fs::rename(&temporary, &path).map_err(failed("rename to", &path))?;
         let dir = &options.dir;
@@ -165,7 +166,12 @@ fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     written
 }
 
-fn write_file(server: &Server, options: &Options, path: &Path) -> Result<u64, SaveError> {
+/// Makes the file durable at `path`.
+fn write_file<T>(
+    options: &Options,
+    path: &Path,
+    write: impl FnOnce(&mut Writer<SyncedFile>) -> Result<T, SaveError>,
+) -> Result<T, SaveError> {
     let file = File::create(path).map_err(failed("open", path))?;
     let out =
         SyncedFile { file, is_incremental: options.rdb_save_incremental_fsync, unsynced_bytes: 0 };
@@ -175,19 +181,57 @@ fn write_file(server: &Server, options: &Options, path: &Path) -> Result<u64, Sa
         checksum: options.rdbchecksum,
     };
     let mut writer = Writer::new(out, writer_options);
-    let seq = write_all(server, options, path, &mut writer)?;
+    let written = write(&mut writer)?;
     let out = writer.finish().map_err(failed("write", path))?;
     out.file.sync_all().map_err(failed("fsync", path))?;
-    Ok(seq)
+    Ok(written)
 }
 
-/// Remarks, databases and keys.
+/// Writes what `snapshot` sees to `path`, durably, as the base of an append only file. `goes_on` is asked
+/// now and then.
+pub(crate) fn write_base(
+    server: &Server,
+    path: &Path,
+    snapshot: &Snapshot,
+    goes_on: impl Fn() -> bool,
+) -> Result<(), SaveError> {
+    let options = server.config.options();
+    let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
+    write_file(&options, path, |writer| {
+        write_snapshot(server, &options, path, writer, snapshot, "1", note)
+    })
+}
+
+/// A snapshot of now: remarks, databases and keys. Gives the last sequence it holds.
 pub(super) fn write_all<W: Write>(
     server: &Server,
     options: &Options,
     path: &Path,
     writer: &mut Writer<W>,
 ) -> Result<u64, SaveError> {
+    let engine = &server.engine;
+    let total = (0..server.databases).map(|db| engine.count_provisional(db).0).sum();
+    server.saving.keys_total.store(total, Ordering::Relaxed);
+    let named = SnapshotOptions { name: "bgsave".into(), timeout_ms: 0 };
+    let snapshot = engine.snapshot(named)?;
+    let note = |done| {
+        server.saving.keys_done.store(done, Ordering::Relaxed);
+        if server.saving.is_aborted() { Err(SaveError::Aborted) } else { Ok(()) }
+    };
+    write_snapshot(server, options, path, writer, &snapshot, "0", note)?;
+    Ok(snapshot.seq())
+}
+
+/// Remarks, databases and keys; `note` hears how many keys are done, and may end it.
+fn write_snapshot<W: Write>(
+    server: &Server,
+    options: &Options,
+    path: &Path,
+    writer: &mut Writer<W>,
+    snapshot: &Snapshot,
+    aof_base: &str,
+    note: impl Fn(u64) -> Result<(), SaveError>,
+) -> Result<(), SaveError> {
     let failed = failed("write", path);
     let used = Memory::now().allocated_bytes.to_string();
     for (name, text) in [
@@ -195,7 +239,7 @@ pub(super) fn write_all<W: Write>(
         ("redis-bits", "64"),
         ("ctime", &now_s().to_string()),
         ("used-mem", &used),
-        ("aof-base", "0"),
+        ("aof-base", aof_base),
         ("sexton-ver", env!("CARGO_PKG_VERSION")),
         ("sexton-store", &server.store_id()),
     ] {
@@ -203,10 +247,6 @@ pub(super) fn write_all<W: Write>(
     }
     let engine = &server.engine;
     let counts: Vec<_> = (0..server.databases).map(|db| engine.count_provisional(db)).collect();
-    let total = counts.iter().map(|(keys, ..)| keys).sum();
-    server.saving.keys_total.store(total, Ordering::Relaxed);
-    let named = SnapshotOptions { name: "bgsave".into(), timeout_ms: 0 };
-    let snapshot = engine.snapshot(named)?;
     let delay = Duration::from_micros(u64::try_from(options.rdb_key_save_delay_us).unwrap_or(0));
     let mut done: u64 = 0;
     for (db, &(keys, expires, _)) in counts.iter().enumerate() {
@@ -235,14 +275,13 @@ pub(super) fn write_all<W: Write>(
             } else {
                 iter.next()?;
             }
-            server.saving.keys_done.store(done, Ordering::Relaxed);
-            if done.is_multiple_of(KEYS_A_LOOK) && server.saving.is_aborted() {
-                return Err(SaveError::Aborted);
+            if done.is_multiple_of(KEYS_A_LOOK) {
+                note(done)?;
             }
             if !delay.is_zero() {
                 std::thread::sleep(delay);
             }
         }
     }
-    Ok(snapshot.seq())
+    Ok(())
 }

@@ -1,0 +1,23 @@
+//! BGREWRITEAOF.
+
+use super::{Binding, CommandError, CommandResult, Ctx};
+use sexton_engine::SyncPolicy;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[Binding::local("bgrewriteaof", bgrewriteaof)];
+
+/// BGREWRITEAOF. A background save is no obstacle: both read snapshots.
+fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if ctx.server.engine.sync_policy() == SyncPolicy::Off {
+        return Err(CommandError::text(
+            "ERR There is no append only file with appendonly no: BGSAVE saves the data",
+        ));
+    }
+    if !ctx.server.rewriting.start() {
+        return Err(CommandError::text(
+            "ERR Background append only file rewriting already in progress",
+        ));
+    }
+    ctx.out.simple("Background append only file rewriting started");
+    Ok(())
+}
