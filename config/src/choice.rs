@@ -116,8 +116,10 @@ choice! {
     Compression, default Lz4,
     /// Blocks as they are.
     None = 0,
-    /// LZ4 frames without dictionary.
+    /// LZ4, block by block.
     Lz4 = 1,
+    /// zstd, block by block.
+    Zstd = 2,
 }
 
 choice! {
@@ -165,6 +167,7 @@ mod tests {
         names("sanitize-dump-payload", |n| format!("{:?}", SanitizePayload::of(n)));
         names("memtable", |n| format!("{:?}", Memtable::of(n)));
         names("deletes", |n| format!("{:?}", Deletes::of(n)));
+        names("compression", |n| format!("{:?}", Compression::of(n)));
         names("compression-bottom", |n| format!("{:?}", Compression::of(n)));
     }
 }

@@ -180,7 +180,9 @@ pub struct Options {
     pub filter_bits_per_key: u32,
     /// `compression-upper`: Compression of the first level.
     pub compression_upper: Compression,
-    /// `compression-bottom`: Compression of the levels below the first.
+    /// `compression`: Compression of the levels between the first and the last.
+    pub compression: Compression,
+    /// `compression-bottom`: Compression of the last level.
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
@@ -338,6 +340,7 @@ impl Options {
             block_cache_bytes: view.int("block-cache-bytes"),
             filter_bits_per_key: view.int("filter-bits-per-key"),
             compression_upper: Compression::of(view.number("compression-upper")),
+            compression: Compression::of(view.number("compression")),
             compression_bottom: Compression::of(view.number("compression-bottom")),
             deletes: Deletes::of(view.number("deletes")),
             compaction_threads: view.int("compaction-threads"),

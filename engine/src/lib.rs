@@ -15,8 +15,9 @@ pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
-    Candidate, CheckpointReport, Commit, DeleteMode, Engine, EngineError, EngineOptions, Entry,
-    Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind, OpenReport, OwnedKey,
-    Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions,
-    SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, WriteBatch, replay_bytes,
+    Candidate, CheckpointReport, Commit, Compression, DeleteMode, Engine, EngineError,
+    EngineOptions, Entry, Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind,
+    OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
+    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, WriteBatch,
+    replay_bytes,
 };

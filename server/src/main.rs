@@ -241,8 +241,14 @@ fn open_store(options: &Options) -> Result<Engine, String> {
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
-    engine_options.compress = options.compression_bottom == Compression::Lz4;
-    engine_options.compress_upper = options.compression_upper == Compression::Lz4;
+    let compression = |setting| match setting {
+        Compression::None => sexton_engine::Compression::None,
+        Compression::Lz4 => sexton_engine::Compression::Lz4,
+        Compression::Zstd => sexton_engine::Compression::Zstd,
+    };
+    engine_options.compression = compression(options.compression);
+    engine_options.compression_upper = compression(options.compression_upper);
+    engine_options.compression_bottom = compression(options.compression_bottom);
     engine_options.log_segment_bytes = options.effective_aof_segment_bytes();
     engine_options.filter_bits_per_key = options.filter_bits_per_key as u8;
     engine_options.deletes = match options.deletes {

@@ -4,7 +4,7 @@ use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special};
 use crate::directive::Directive;
 use crate::kind::Kind;
 
-const COMPRESSION: &[(&str, u8)] = &[("none", 0), ("lz4", 1)];
+const COMPRESSION: &[(&str, u8)] = &[("none", 0), ("lz4", 1), ("zstd", 2)];
 const MEMTABLE: &[(&str, u8)] = &[("hash", 0), ("skiplist", 1)];
 const DELETES: &[(&str, u8)] = &[("cemetery", 0), ("tombstones", 1)];
 const PERSISTENCE_MODE: &[(&str, u8)] = &[("log", 0), ("wbl", 1)];
@@ -39,9 +39,12 @@ pub(super) const TABLE: &[Directive] = &[
     choice("compression-upper", COMPRESSION, "none")
         .immutable()
         .doc("Block compression of the first level, whose tables are rewritten soon."),
+    choice("compression", COMPRESSION, "lz4")
+        .immutable()
+        .doc("Block compression of the levels between the first and the last."),
     choice("compression-bottom", COMPRESSION, "lz4")
         .immutable()
-        .doc("Block compression of the levels below the first."),
+        .doc("Block compression of the last level, which holds most of the data."),
     choice("deletes", DELETES, "cemetery").immutable().doc(
         "How deletes are kept, fixed when a store is made: cemetery keeps them beside the tree; \
             tombstones makes an ordinary LSM-tree of the same engine, for comparison.",

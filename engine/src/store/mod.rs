@@ -21,6 +21,7 @@ mod options;
 mod pace;
 mod pins;
 mod policy;
+mod priority;
 mod proofs;
 mod random_key;
 mod scan;
@@ -35,6 +36,7 @@ mod tx;
 mod view;
 
 pub use crate::memtable::MemtableKind;
+pub use crate::table::Compression;
 pub use crate::tree::DeleteMode;
 pub use bytes::{WriteBatch, replay_bytes};
 pub use checkpoint::CheckpointReport;

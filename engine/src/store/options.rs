@@ -62,10 +62,12 @@ pub struct EngineOptions {
     pub log_buffer_bytes: usize,
     /// Bound of the cache of table blocks.
     pub block_cache_bytes: usize,
-    /// Compress the blocks of tables below level 0 with LZ4.
-    pub compress: bool,
-    /// Compress those of level 0 too.
-    pub compress_upper: bool,
+    /// Compression of the tables between the first and the last level.
+    pub compression: Compression,
+    /// Compression of those of level 0, which are rewritten soon.
+    pub compression_upper: Compression,
+    /// Compression of those of the last level, which hold most of the data.
+    pub compression_bottom: Compression,
     /// Bits of the filter for each distinct key of a table; 0 writes tables without filter.
     pub filter_bits_per_key: u8,
     /// Threads that read cold keys.
@@ -107,8 +109,9 @@ impl EngineOptions {
             evicts_keys: false,
             log_buffer_bytes: 64 << 20,
             block_cache_bytes: 32 << 20,
-            compress: true,
-            compress_upper: false,
+            compression: Compression::Lz4,
+            compression_upper: Compression::None,
+            compression_bottom: Compression::Lz4,
             filter_bits_per_key: 10,
             cold_read_threads: 2,
             snapshots_max: 1024,
@@ -150,14 +153,14 @@ impl EngineOptions {
     }
 
     pub(super) fn tree_options(&self) -> TreeOptions {
-        let lz4 = |on| if on { Compression::Lz4 } else { Compression::None };
         TreeOptions {
             table: TableOptions {
-                compression: lz4(self.compress),
+                compression: self.compression,
                 filter_bits_per_key: self.filter_bits_per_key,
                 ..TableOptions::default()
             },
-            upper_compression: lz4(self.compress_upper),
+            upper_compression: self.compression_upper,
+            bottom_compression: self.compression_bottom,
             cache_bytes: self.bounded(self.block_cache_bytes as u64),
         }
     }

@@ -225,16 +225,49 @@ pub(super) fn compare(a: &[u8], a_seq: Seq, b: &[u8], b_seq: Seq) -> Ordering {
     a.cmp(b).then(b_seq.cmp(&a_seq))
 }
 
-/// Finds the first entry at or after (`key`, `seq`) in the order of the tree. `found` then holds
-/// its key.
-pub(super) fn seek(
+/// What a look into one block for one key answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Look {
+    /// The newest version at or below the bound.
+    Found(EntryHead),
+    /// The key has none here, and none behind.
+    Absent,
+    /// The block ends before the place where it would be.
+    Behind,
+}
+
+/// Looks for the newest version of `key` with a sequence of at most `bound`.
+///
+/// No key is put together: with `matched` the length of what the entry before, which is smaller, shares with
+/// `key`, an entry that shares more than that with the entry before differs from `key` at the same byte.
+pub(super) fn look_up(
     data: &[u8],
     layout: Layout,
     key: &[u8],
-    seq: Seq,
-    found: &mut Vec<u8>,
-) -> Result<Option<EntryHead>, Malformed> {
-    // The last restart strictly before the target, or the first one.
+    bound: Seq,
+) -> Result<Look, Malformed> {
+    let mut at = restart_before(data, layout, key, bound)?;
+    let mut matched = 0;
+    while let Some(head) = entry_at(data, layout, at)? {
+        at = head.end;
+        if head.shared > matched {
+            continue;
+        }
+        let rest = data.get(head.rest..head.value).ok_or(Malformed)?;
+        let wanted = key.get(head.shared..).ok_or(Malformed)?;
+        let same = shared_prefix(rest, wanted);
+        match rest.get(same..).cmp(&wanted.get(same..)) {
+            Ordering::Less => matched = head.shared + same,
+            Ordering::Equal if head.seq <= bound => return Ok(Look::Found(head)),
+            Ordering::Equal => matched = key.len(),
+            Ordering::Greater => return Ok(Look::Absent),
+        }
+    }
+    Ok(Look::Behind)
+}
+
+/// Offset of the last restart strictly before (`key`, `seq`), or of the first one.
+fn restart_before(data: &[u8], layout: Layout, key: &[u8], seq: Seq) -> Result<usize, Malformed> {
     let (mut low, mut high) = (0, layout.restarts);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -250,7 +283,19 @@ pub(super) fn seek(
             high = middle;
         }
     }
-    let mut at = layout.restart(data, low)?;
+    layout.restart(data, low)
+}
+
+/// Finds the first entry at or after (`key`, `seq`) in the order of the tree. `found` then holds
+/// its key.
+pub(super) fn seek(
+    data: &[u8],
+    layout: Layout,
+    key: &[u8],
+    seq: Seq,
+    found: &mut Vec<u8>,
+) -> Result<Option<EntryHead>, Malformed> {
+    let mut at = restart_before(data, layout, key, seq)?;
     found.clear();
     while let Some(head) = entry_at(data, layout, at)? {
         extend_key(data, &head, found)?;
@@ -456,6 +501,8 @@ mod tests {
             at = head.end;
             let head = seek(&data, layout, &want.0, want.1, &mut Vec::new()).unwrap().unwrap();
             assert_eq!(head.end, at, "seek finds exactly this entry");
+            let look = look_up(&data, layout, &want.0, want.1).unwrap();
+            assert!(matches!(look, Look::Found(head) if head.end == at));
         }
         assert!(entry_at(&data, layout, at).unwrap().is_none());
         assert!(seek(&data, layout, b"z", 1, &mut Vec::new()).unwrap().is_none());
@@ -495,6 +542,48 @@ mod tests {
     }
 
     #[test]
+    fn a_look_up_agrees_with_a_walk_for_keys_of_all_kinds() {
+        let mut builder = BlockBuilder::default();
+        let (mut last, mut entries) = (Vec::new(), Vec::new());
+        for i in 0..300u64 {
+            // Long common beginnings too: what is shared is capped at 255 bytes.
+            let mut key = vec![b'p'; if i < 150 { 2 } else { 300 }];
+            key.extend_from_slice(format!("{:04}", i / 3 * 2).as_bytes());
+            if i / 3 % 4 == 1 {
+                key.push(b'x');
+            }
+            entries.push((key, 1000 - i % 3 * 10));
+        }
+        entries.sort_by(|a, b| compare(&a.0, a.1, &b.0, b.1));
+        for (key, seq) in &entries {
+            builder.add(key, shared_prefix(&last, key), *seq, Meta::default(), b"v");
+            last.clone_from(key);
+        }
+        let data = builder.finish().to_vec();
+        let layout = Layout::parse(&data).unwrap();
+        let neighbours = |key: &[u8]| {
+            let mut before = key.to_vec();
+            *before.last_mut().unwrap() -= 1;
+            [key.to_vec(), [key, b"\0"].concat(), key[..key.len() - 1].to_vec(), before]
+        };
+        let keys: Vec<Vec<u8>> = entries.iter().flat_map(|entry| neighbours(&entry.0)).collect();
+        for key in keys.iter().map(Vec::as_slice).chain([&b""[..], b"z"]) {
+            for bound in [5, 985, 990, 995, Seq::MAX] {
+                let newest = entries.iter().find(|(k, seq)| k == key && *seq <= bound);
+                match look_up(&data, layout, key, bound).unwrap() {
+                    Look::Found(head) => assert_eq!(newest.map(|entry| entry.1), Some(head.seq)),
+                    Look::Absent => assert_eq!(newest, None),
+                    Look::Behind => {
+                        assert_eq!(newest, None);
+                        let target = compare(&entries[299].0, entries[299].1, key, bound);
+                        assert_eq!(target, Ordering::Less);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn arbitrary_bytes_never_panic() {
         let mut state = 1u64;
         for len in 0..400 {
@@ -510,6 +599,9 @@ mod tests {
                 let mut key = Vec::new();
                 let found = seek(block.data(), block.layout(), b"k", 7, &mut key);
                 assert!(found.is_err() || key.len() <= block.data().len());
+                if let Ok(Look::Found(head)) = look_up(block.data(), block.layout(), b"k", 7) {
+                    assert!(head.end <= block.data().len());
+                }
             }
         }
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SHARDS: usize = 16;
+const SHARDS: usize = 32;
 /// Cost of an entry besides its block: map slot, queue slot, reference counts.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
@@ -33,6 +33,8 @@ struct Shard {
     protected: VecDeque<Address>,
     bytes: usize,
     protected_bytes: usize,
+    hits: u64,
+    misses: u64,
 }
 
 impl Shard {
@@ -65,8 +67,6 @@ impl Shard {
 pub struct BlockCache {
     shards: Box<[Mutex<Shard>]>,
     capacity_bytes: AtomicU64,
-    hits: AtomicU64,
-    misses: AtomicU64,
 }
 
 impl BlockCache {
@@ -76,15 +76,13 @@ impl BlockCache {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             capacity_bytes: AtomicU64::new(capacity_bytes),
-            hits: AtomicU64::new(0),
-            misses: AtomicU64::new(0),
         }
     }
 
     fn shard(&self, (number, offset): Address) -> &Mutex<Shard> {
         let mixed = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset)
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        &self.shards[(mixed >> 60) as usize % SHARDS]
+        &self.shards[(mixed >> 59) as usize % SHARDS]
     }
 
     fn shard_capacity(&self) -> usize {
@@ -95,14 +93,20 @@ impl BlockCache {
     /// The block at `offset` of table `number`, if it is held.
     pub(super) fn get(&self, number: u64, offset: u64) -> Option<Arc<Block>> {
         let address = (number, offset);
-        let mut shard = self.shard(address).lock();
-        let found = shard.map.get_mut(&address).map(|slot| {
-            slot.touched = true;
-            Arc::clone(&slot.block)
-        });
-        let counter = if found.is_some() { &self.hits } else { &self.misses };
-        counter.fetch_add(1, Ordering::Relaxed);
-        found
+        let mut guard = self.shard(address).lock();
+        let shard = &mut *guard;
+        // Counted under the lock that is held anyway: counters shared by all would be fought for.
+        match shard.map.get_mut(&address) {
+            Some(slot) => {
+                slot.touched = true;
+                shard.hits += 1;
+                Some(Arc::clone(&slot.block))
+            }
+            None => {
+                shard.misses += 1;
+                None
+            }
+        }
     }
 
     /// The same for a long scan, whose look does not count as a use.
@@ -149,7 +153,10 @@ impl BlockCache {
     /// Look-ups that found their block, and those that did not.
     #[must_use]
     pub fn hits_and_misses(&self) -> (u64, u64) {
-        (self.hits.load(Ordering::Relaxed), self.misses.load(Ordering::Relaxed))
+        self.shards.iter().fold((0, 0), |(hits, misses), shard| {
+            let shard = shard.lock();
+            (hits + shard.hits, misses + shard.misses)
+        })
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::error::{TableError, TableResult};
 use crate::key::Seq;
+use std::cell::RefCell;
+use std::io;
 use std::path::Path;
 
 /// Version of the table format this build writes.
@@ -23,11 +25,20 @@ pub(super) const RESTART_INTERVAL: u32 = 16;
 pub(super) const ENTRY_PART_BYTES_MAX: usize = crate::key::VALUE_MAX_BYTES as usize + 64;
 /// LZ4 cannot expand by more than this factor; a claim above it is a lie.
 const LZ4_RATIO_MAX: usize = 255;
+/// The same for zstd: a block of 128 KiB takes at least four bytes.
+const ZSTD_RATIO_MAX: usize = (128 << 10) / 4;
+
+thread_local! {
+    /// Its working memory is not small, so it is kept.
+    static ZSTD: RefCell<Option<zstd::bulk::Decompressor<'static>>> = const { RefCell::new(None) };
+}
 
 /// Type byte of a frame.
 pub(super) const FRAME_RAW: u8 = 0;
-/// Type byte of a compressed frame.
+/// Type byte of a frame compressed with LZ4.
 pub(super) const FRAME_LZ4: u8 = 1;
+/// Type byte of a frame compressed with zstd; from version 2 on.
+pub(super) const FRAME_ZSTD: u8 = 2;
 
 /// CRC-32C.
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
@@ -88,27 +99,50 @@ pub(super) fn open_frame<'a>(
     Ok((&body[..payload_len], body[payload_len]))
 }
 
-/// Decompresses an LZ4 payload into `out`, whose old content goes. What it held is not cleared first:
-/// the decoder writes every byte or fails.
+/// Decompresses the payload of a frame of a compressed type into `out`, whose old content goes. What it
+/// held is not cleared first: the decoder writes every byte or fails.
 pub(super) fn decompress(
+    frame_type: u8,
     payload: &[u8],
     out: &mut Vec<u8>,
     file: &Path,
     offset: u64,
 ) -> TableResult<()> {
+    let ratio_max = match frame_type {
+        FRAME_LZ4 => LZ4_RATIO_MAX,
+        FRAME_ZSTD => ZSTD_RATIO_MAX,
+        other => {
+            let at = offset + payload.len() as u64;
+            return Err(corrupt(file, at, "frame type", FRAME_ZSTD.into(), other.into()));
+        }
+    };
     let Some(raw_len) = get_u32(payload, 0) else {
-        return Err(corrupt(file, offset, "LZ4 length", 4, payload.len() as u64));
+        return Err(corrupt(file, offset, "length before compression", 4, payload.len() as u64));
     };
     let raw_len = raw_len as usize;
     let packed = &payload[4..];
-    let max = packed.len().saturating_mul(LZ4_RATIO_MAX).saturating_add(64);
+    let max = packed.len().saturating_mul(ratio_max).saturating_add(64);
     if raw_len > max {
-        return Err(corrupt(file, offset, "LZ4 length", max as u64, raw_len as u64));
+        return Err(corrupt(file, offset, "length before compression", max as u64, raw_len as u64));
     }
     out.resize(raw_len, 0);
-    match lz4_flex::block::decompress_into(packed, out) {
-        Ok(n) if n == raw_len => Ok(()),
-        Ok(n) => Err(corrupt(file, offset, "LZ4 block length", raw_len as u64, n as u64)),
-        Err(_) => Err(corrupt(file, offset, "LZ4 block", raw_len as u64, 0)),
+    let unpacked = match frame_type {
+        FRAME_LZ4 => lz4_flex::block::decompress_into(packed, out).ok(),
+        _ => unzstd(packed, out).ok(),
+    };
+    match unpacked {
+        Some(n) if n == raw_len => Ok(()),
+        Some(n) => Err(corrupt(file, offset, "length of a block", raw_len as u64, n as u64)),
+        None => Err(corrupt(file, offset, "compressed block", raw_len as u64, 0)),
     }
+}
+
+fn unzstd(packed: &[u8], out: &mut [u8]) -> io::Result<usize> {
+    ZSTD.with_borrow_mut(|decompressor| {
+        let decompressor = match decompressor {
+            Some(decompressor) => decompressor,
+            None => decompressor.insert(zstd::bulk::Decompressor::new()?),
+        };
+        decompressor.decompress_to_buffer(packed, out)
+    })
 }

@@ -3,7 +3,7 @@
 use super::aligned::{AlignedBuf, align_down};
 use super::block::{BackStack, Block, EntryHead, Layout, entry_at, extend_key, seek};
 use super::error::TableResult;
-use super::format::{FRAME_LZ4, FRAME_RAW, corrupt, decompress, open_frame};
+use super::format::{FRAME_RAW, decompress, open_frame};
 use super::reader::Table;
 use crate::key::{Meta, Seq};
 use crate::tree::{BackSource, Source};
@@ -169,11 +169,10 @@ impl TableIter {
             open_frame(&self.ahead.bytes()[start..start + len], path, offset)?;
         match frame_type {
             FRAME_RAW => self.current = Current::Ahead(start..start + payload.len()),
-            FRAME_LZ4 => {
-                decompress(payload, &mut self.unpacked, path, offset)?;
+            packed => {
+                decompress(packed, payload, &mut self.unpacked, path, offset)?;
                 self.current = Current::Unpacked;
             }
-            other => return Err(corrupt(path, offset, "frame type", 1, other.into())),
         }
         self.layout = Layout::parse(self.data()).map_err(|_| self.table.malformed(i))?;
         Ok(())

@@ -1,13 +1,12 @@
 //! An open table: footer, index and filter in memory, blocks read when asked for.
 
-use super::block::{Block, PinnedValue, entry_at, extend_key, seek};
+use super::block::{Block, Look, PinnedValue, entry_at, extend_key, look_up};
 use super::cache::BlockCache;
 use super::error::{TableError, TableResult};
 use super::filter::Filter;
 use super::format::{
-    FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
-    TRAILER_BYTES, VERSION_WITH_TOMBSTONES, corrupt, crc32c, decompress, get_u32, get_u64,
-    open_frame,
+    FOOTER_BYTES, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
+    VERSION_WITH_TOMBSTONES, corrupt, crc32c, decompress, get_u32, get_u64, open_frame,
 };
 use super::index::Index;
 use super::iter::{ReadMode, TableIter};
@@ -23,7 +22,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Default)]
 pub struct Scratch {
     frame: Vec<u8>,
-    key: Vec<u8>,
 }
 
 /// A version found by a look-up.
@@ -183,14 +181,13 @@ impl Table {
         for i in self.index.find(key)..self.index.len() {
             let block = self.block(i, &mut scratch.frame)?;
             let malformed = |_| self.malformed(i);
-            let head = seek(block.data(), block.layout(), key, bound, &mut scratch.key)
-                .map_err(malformed)?;
-            if let Some(head) = head {
-                if scratch.key != key {
-                    return Ok(None);
+            match look_up(block.data(), block.layout(), key, bound).map_err(malformed)? {
+                Look::Found(head) => {
+                    let value = PinnedValue::new(block, head.value..head.end).map_err(malformed)?;
+                    return Ok(Some(FoundVersion { seq: head.seq, meta: head.meta, value }));
                 }
-                let value = PinnedValue::new(block, head.value..head.end).map_err(malformed)?;
-                return Ok(Some(FoundVersion { seq: head.seq, meta: head.meta, value }));
+                Look::Absent => return Ok(None),
+                Look::Behind => {}
             }
             // The versions of a key can straddle blocks.
         }
@@ -317,11 +314,7 @@ impl Table {
         let (payload, frame_type) = open_frame(frame, self.file.path(), offset)?;
         match frame_type {
             FRAME_RAW => data.extend_from_slice(payload),
-            FRAME_LZ4 => decompress(payload, &mut data, self.file.path(), offset)?,
-            other => {
-                let at = offset + (len - TRAILER_BYTES) as u64;
-                return Err(corrupt(self.file.path(), at, "frame type", 1, other.into()));
-            }
+            packed => decompress(packed, payload, &mut data, self.file.path(), offset)?,
         }
         frame.shrink_to(1 << 20);
         Block::new(data).map(Arc::new).map_err(|_| self.malformed(i))

@@ -54,7 +54,7 @@ fn read_all(table: &Arc<Table>, mode: ReadMode) -> TableResult<Vec<Entry>> {
 
 fn all_options() -> Vec<TableOptions> {
     let mut all = Vec::new();
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
         for (block_bytes, chunk_bytes) in [(64, 1), (4096, 1 << 20), (1 << 20, 1 << 20)] {
             let options =
                 TableOptions { block_bytes, compression, chunk_bytes, ..TableOptions::default() };

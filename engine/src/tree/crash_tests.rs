@@ -13,8 +13,7 @@ const DIR: &str = "tree";
 
 fn open(storage: &SimStorage) -> TableResult<VersionSet> {
     let table = TableOptions { block_bytes: 256, ..TableOptions::default() };
-    let options =
-        TreeOptions { table, upper_compression: crate::table::Compression::None, cache_bytes: 0 };
+    let options = TreeOptions { table, cache_bytes: 0, ..TreeOptions::default() };
     VersionSet::open(Arc::new(storage.clone()), Path::new(DIR), options)
 }
 

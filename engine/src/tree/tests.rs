@@ -14,8 +14,7 @@ const DIR: &str = "store/tree";
 
 fn open(storage: &Arc<MemStorage>) -> Result<VersionSet, TableError> {
     let table = TableOptions { block_bytes: 256, ..TableOptions::default() };
-    let options =
-        TreeOptions { table, upper_compression: Compression::None, cache_bytes: 64 << 10 };
+    let options = TreeOptions { table, cache_bytes: 64 << 10, ..TreeOptions::default() };
     VersionSet::open(Arc::clone(storage) as Arc<dyn Storage>, Path::new(DIR), options)
 }
 
@@ -28,26 +27,31 @@ fn table_of(set: &VersionSet, level: usize, versions: &[(&str, Seq)]) -> Arc<Tab
 }
 
 #[test]
-fn level_0_and_the_others_have_compressions_of_their_own() {
-    let bytes_of = |upper, bottom, level| {
+fn first_and_last_level_and_those_between_have_compressions_of_their_own() {
+    let (none, lz4, zstd) = (Compression::None, Compression::Lz4, Compression::Zstd);
+    let bytes_of = |[upper, middle, bottom]: [Compression; 3], level| {
         let storage: Arc<dyn Storage> = Arc::new(MemStorage::default());
-        let table = TableOptions { compression: bottom, ..TableOptions::default() };
-        let options = TreeOptions { table, upper_compression: upper, cache_bytes: 0 };
+        let options = TreeOptions {
+            table: TableOptions { compression: middle, ..TableOptions::default() },
+            upper_compression: upper,
+            bottom_compression: bottom,
+            cache_bytes: 0,
+        };
         let set = VersionSet::open(storage, Path::new(DIR), options).unwrap();
         let mut writer = set.new_table(level).unwrap();
         for i in 0..1000_u64 {
             let key = format!("key:{i:06}");
-            writer.add(key.as_bytes(), i + 1, Meta::default(), &[b'x'; 100]).unwrap();
+            let value = format!("{:x}", i.wrapping_mul(0x9e37_79b9_7f4a_7c15)).repeat(3);
+            writer.add(key.as_bytes(), i + 1, Meta::default(), value.as_bytes()).unwrap();
         }
         writer.finish(3, true).unwrap().file_bytes()
     };
-    let (none, lz4) = (Compression::None, Compression::Lz4);
-    let (packed, plain) = (bytes_of(lz4, lz4, 0), bytes_of(none, none, 0));
-    assert!(packed * 2 < plain, "{packed} {plain}");
-    assert!(bytes_of(lz4, none, 0) * 2 < plain);
-    assert!(bytes_of(none, lz4, 0) * 2 > plain);
-    assert!(bytes_of(none, lz4, 1) * 2 < plain);
-    assert!(bytes_of(lz4, none, 6) * 2 > plain);
+    let sizes = [none, lz4, zstd].map(|all| bytes_of([all; 3], 3));
+    assert!(sizes[2] < sizes[1] && sizes[1] < sizes[0], "{sizes:?}");
+    for (options, want) in [([none, lz4, zstd], [0, 1, 2]), ([zstd, none, lz4], [2, 0, 1])] {
+        let got = [0, 3, LEVELS - 1].map(|level| bytes_of(options, level));
+        assert_eq!(got, want.map(|i: usize| sizes[i]));
+    }
 }
 
 fn names(storage: &MemStorage) -> Vec<String> {
@@ -701,4 +705,60 @@ fn threads_share_a_merge_and_bring_what_one_brings() {
     assert!(results[0].0.len() > 3000);
     assert!(results[1] == results[0] && results[2] == results[0]);
     assert!(counts[2] > counts[0], "each piece closes a table of its own: {counts:?}");
+}
+
+/// Whatever is overwritten, once nothing is due the tree takes at most a quarter more than what lives,
+/// beside the tables of level 0 that wait for their number and one base level.
+#[test]
+fn space_is_bounded_once_the_tree_is_quiet() {
+    let options =
+        CompactionOptions { l0_tables: 4, base_bytes: 16 << 10, ratio: 10, output_bytes: 8 << 10 };
+    for (seed, keys, flushes) in [(1u64, 400u64, 60), (2, 4_000, 120), (3, 20_000, 150)] {
+        let storage = Arc::new(MemStorage::default());
+        let set = open(&storage).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut state = seed * 0x9e37_79b9;
+        let (mut seq, mut flush_bytes) = (0, 0);
+        let run = |job: &Job, now: Seq| {
+            let context = CompactionContext {
+                versions: &set,
+                snapshots: &[now],
+                graves: &NoGraves,
+                dead_ids: &[],
+                stop: &stop,
+                threads: 2,
+                limiter: None,
+                sync: true,
+            };
+            set.apply(&compact(job, &context).unwrap().edit).unwrap();
+        };
+        for _ in 0..flushes {
+            let mut rows = BTreeMap::new();
+            for _ in 0..300 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                seq += 1;
+                rows.insert(format!("key:{:06}", (state >> 33) % keys), (seq, state));
+            }
+            let mut writer = set.new_table(0).unwrap();
+            for (key, (seq, value)) in &rows {
+                let value = value.to_be_bytes().map(|byte| byte.wrapping_mul(31));
+                writer.add(key.as_bytes(), *seq, Meta::default(), &value).unwrap();
+            }
+            let table = writer.finish(0, true).unwrap();
+            flush_bytes = table.file_bytes().max(flush_bytes);
+            let mut edit = VersionEdit::new();
+            edit.add(0, table);
+            set.apply(&edit).unwrap();
+            while let Some(job) = pick_compaction(&set.current(), &options) {
+                run(&job, seq);
+            }
+        }
+        let bytes = |version: &Version| version.tables().map(|(_, t)| t.file_bytes()).sum::<u64>();
+        let total = bytes(&set.current());
+        assert_eq!(debt(&set.current(), &options), 0);
+        run(&Job::full(&set.current(), &options).unwrap(), seq);
+        let live = bytes(&set.current());
+        let bound = live * 5 / 4 + 3 * flush_bytes + options.base_bytes;
+        assert!(total <= bound, "{keys} keys: {total} bytes, {live} live, bound {bound}");
+    }
 }

@@ -22,6 +22,8 @@ const REWRITE_BYTES_MIN: u64 = 1 << 20;
 const REWRITE_GROWTH: u64 = 8;
 /// Sets of builder memory kept for the next table.
 const SPARE_BUFFERS: usize = 2;
+/// The last level: level sizes are counted from it up, so it always holds most of the data.
+const BOTTOM: usize = LEVELS - 1;
 const TABLE_SUFFIX: &str = ".tbl";
 const CHECKPOINT_SUFFIX: &str = ".graves";
 
@@ -32,6 +34,8 @@ pub struct TreeOptions {
     pub table: TableOptions,
     /// Compression of the tables of level 0, which are rewritten soon; `table` has that of the others.
     pub upper_compression: Compression,
+    /// Compression of the tables of the last level, which hold most of the data and stay longest.
+    pub bottom_compression: Compression,
     /// Bound of the block cache, in bytes.
     pub cache_bytes: u64,
 }
@@ -41,6 +45,7 @@ impl Default for TreeOptions {
         Self {
             table: TableOptions::default(),
             upper_compression: Compression::None,
+            bottom_compression: Compression::Lz4,
             cache_bytes: 32 << 20,
         }
     }
@@ -190,9 +195,11 @@ impl VersionSet {
         let path = self.shared.table_path(number);
         let file = self.shared.storage.create_unbuffered(&path)?;
         let mut options = self.shared.options.table;
-        if level == 0 {
-            options.compression = self.shared.options.upper_compression;
-        }
+        options.compression = match level {
+            0 => self.shared.options.upper_compression,
+            BOTTOM => self.shared.options.bottom_compression,
+            _ => options.compression,
+        };
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
         Ok(TableWriter { builder, shared: Arc::clone(&self.shared) })

@@ -1,7 +1,7 @@
 //! The store under test.
 
 use crate::flags::Flags;
-use sexton_engine::{Engine, EngineError, EngineOptions, SyncPolicy};
+use sexton_engine::{Compression, Engine, EngineError, EngineOptions, SyncPolicy};
 use sexton_persistence::device::DiskStorage;
 use std::path::Path;
 use std::sync::Arc;
@@ -28,7 +28,11 @@ fn options(flags: &Flags) -> EngineOptions {
     options.block_cache_bytes = flags.cache_size;
     let twice = 2 * flags.write_buffer_size as usize;
     options.dram_table_bytes = flags.dram_size.unwrap_or(twice);
-    options.compress = flags.lz4;
+    options.compression_bottom = flags.compression;
+    options.compression = match flags.compression {
+        Compression::None => Compression::None,
+        Compression::Lz4 | Compression::Zstd => Compression::Lz4,
+    };
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;

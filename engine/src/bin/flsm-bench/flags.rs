@@ -1,6 +1,6 @@
 //! Flags with db_bench's names and meanings.
 
-use sexton_engine::{DeleteMode, MemtableKind};
+use sexton_engine::{Compression, DeleteMode, MemtableKind};
 use std::path::PathBuf;
 
 /// Answer of `--help`; the flags below it come from the table.
@@ -54,7 +54,7 @@ pub(crate) struct Flags {
     pub(crate) dram_size: Option<usize>,
     pub(crate) write_buffer_size: u64,
     pub(crate) bloom_bits: u8,
-    pub(crate) lz4: bool,
+    pub(crate) compression: Compression,
     pub(crate) compression_ratio: f64,
     pub(crate) memtable: MemtableKind,
     pub(crate) histogram: bool,
@@ -92,7 +92,7 @@ impl Default for Flags {
             dram_size: None,
             write_buffer_size: 64 << 20,
             bloom_bits: 10,
-            lz4: true,
+            compression: Compression::Lz4,
             compression_ratio: 0.5,
             memtable: MemtableKind::Hash,
             histogram: false,
@@ -137,7 +137,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("dram_size", "-1", "bound of the DRAM table; -1: twice --write_buffer_size; 0: none"),
     ("write_buffer_size", "67108864", "size of a memtable"),
     ("bloom_bits", "10", "filter bits a key; 0: no filter"),
-    ("compression_type", "lz4", "lz4 | none"),
+    ("compression_type", "lz4", "lz4 | zstd (last level, lz4 above) | none"),
     ("compression_ratio", "0.5", "share that compression leaves of a value"),
     ("memtable", "hash", "hash | skiplist"),
     ("histogram", "0", "time each operation"),
@@ -234,10 +234,11 @@ impl Flags {
             "write_buffer_size" => self.write_buffer_size = number(value)?,
             "bloom_bits" => self.bloom_bits = number(value)?,
             "compression_type" => {
-                self.lz4 = match value {
-                    "lz4" => true,
-                    "none" => false,
-                    _ => return Err("lz4 or none".into()),
+                self.compression = match value {
+                    "lz4" => Compression::Lz4,
+                    "zstd" => Compression::Zstd,
+                    "none" => Compression::None,
+                    _ => return Err("lz4, zstd or none".into()),
                 }
             }
             "compression_ratio" => self.compression_ratio = number(value)?,
