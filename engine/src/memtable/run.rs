@@ -96,6 +96,7 @@ impl Run {
             let mut at = 0;
             while go_on && at < bytes.len() {
                 let (record, len) = record::decode(&bytes[at..]);
+                start.advance(at + PREFETCH_RECORDS * len).prefetch();
                 go_on = f(&record, len, start.advance(at));
                 at += len;
             }
@@ -123,11 +124,21 @@ impl Run {
         extent
     }
 
+    /// About how many records there are, should the others be as long as the first of each chunk.
+    fn estimate(&self, from: Mark, to: Mark) -> usize {
+        let mut records = 0;
+        self.memtable.arena().for_each_filled(from, to, |bytes, _| {
+            let (_, len) = record::decode(bytes);
+            records += bytes.len().div_ceil(len);
+        });
+        records
+    }
+
     /// A slot for each record, and the lengths of all keys; `None` when a key does not begin with
     /// what those of `extent` share.
     fn gather(&mut self, from: Mark, to: Mark, mut extent: Extent) -> Option<(Vec<Slot>, Extent)> {
         let shared = extent.first_key[..extent.shared_len].to_vec();
-        let mut slots = Vec::new();
+        let mut slots = Vec::with_capacity(self.estimate(from, to));
         let mut bytes = 0;
         let mut all_share = true;
         self.each(from, to, |record, len, at| {
@@ -301,8 +312,9 @@ fn radix_sort(slots: &mut Vec<Slot>) {
             count[digit(slot, shift)] += 1;
         }
     }
+    let Some(&first) = slots.first() else { return };
     let mut from = std::mem::take(slots);
-    let mut to = from.clone();
+    let mut to = vec![first; from.len()];
     for (starts, shift) in counts.iter_mut().zip(shifts) {
         let mut start = 0;
         for count in starts.iter_mut() {
