@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
+use super::cache_hint;
 use super::gauge::BufferGauge;
 
 /// A group is closed when another append would bring its commands above this size.
@@ -14,7 +15,7 @@ const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
 /// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
 pub(crate) const CHUNKS_AT_START: usize = 4;
 /// Unused chunks that are kept for the next burst; more go back to the allocator.
-pub(crate) const SPARE_CHUNKS_MAX: usize = 128;
+pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
 
 /// Commands of consecutive sequences that become one group of the log.
 #[derive(Debug)]
@@ -229,6 +230,8 @@ impl LogBuffer {
             group.chunk[group.end..group.end + part.len()].copy_from_slice(part);
             group.end += part.len();
         }
+        // Under the commit mutex: the next append should not wait for its cache lines.
+        cache_hint::will_write(&group.chunk, group.end + 64);
         if group.is_empty() {
             group.first_seq = first_seq;
         }

@@ -11,10 +11,11 @@ use parking_lot::{Condvar, Mutex, RwLock};
 use super::buffer::{
     CHUNKS_AT_START, GROUP_TARGET_BYTES, Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers,
 };
-use super::gauge::{BufferGauge, monotonic_us};
+use super::gauge::BufferGauge;
 use super::segments::{Segment, Segments};
+use super::unsynced::Unsynced;
 use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
-use crate::device::{File, Storage};
+use crate::device::Storage;
 
 type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -35,13 +36,7 @@ struct Writer {
 #[derive(Default)]
 struct State {
     failure: Option<String>,
-    /// Files with writes that no sync has covered, oldest first.
-    dirty: Vec<Arc<dyn File>>,
-    /// When the oldest byte was appended that is taken, written, or being synced; 0 for none.
-    taken_us: u64,
-    unsynced_us: u64,
-    syncing_us: u64,
-    largest_age_us: u64,
+    unsynced: Unsynced,
 }
 
 #[derive(Default)]
@@ -175,7 +170,7 @@ impl LogCore {
     }
 
     pub(super) fn is_dirty(&self) -> bool {
-        !self.state.lock().dirty.is_empty()
+        self.state.lock().unsynced.is_dirty()
     }
 
     /// The writing thread is about to rest, or is back.
@@ -229,7 +224,7 @@ impl LogCore {
             let Some(sealed) = self.source.take(std::mem::take(&mut writer.spare)) else {
                 return Ok(false);
             };
-            self.state.lock().taken_us = sealed.oldest_us;
+            self.state.lock().unsynced.took(sealed.oldest_us);
             let mut groups = sealed.groups;
             writer.stocked = sealed.spare_count;
             let room = self.spare_chunks_max().saturating_sub(sealed.spare_count);
@@ -245,17 +240,17 @@ impl LogCore {
         if let Err(error) = &result {
             self.fail(error);
         } else {
-            self.state.lock().taken_us = 0;
+            self.state.lock().unsynced.wrote_all();
         }
         drop(guard);
         self.progress.notify_all();
         result.map(|()| true)
     }
 
-    /// Chunks kept for reuse: half of those that may wait, so a small buffer stays small.
+    /// Chunks kept for reuse: as many as may wait, so a small buffer stays small.
     fn spare_chunks_max(&self) -> usize {
         let waiting = self.options.buffer_limit_bytes / GROUP_TARGET_BYTES as u64;
-        (waiting as usize / 2).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
+        (waiting as usize).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
     }
 
     fn write_held(&self, writer: &mut Writer) -> Result<(), LogError> {
@@ -290,20 +285,17 @@ impl LogCore {
     /// Books a finished write. It counts only if the log has not failed meanwhile: the failed
     /// segment is never synced again.
     fn wrote(&self, segment: &mut Segment, bytes: u64, last_seq: u64) -> Result<(), LogError> {
+        let offset = segment.end;
         segment.end += bytes;
         self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.active_bytes.store(segment.end, Ordering::Relaxed);
         let mut state = self.state.lock();
         Self::check_failure(&state)?;
-        let was_clean = state.dirty.is_empty();
-        if !state.dirty.last().is_some_and(|file| Arc::ptr_eq(file, &segment.file)) {
-            state.dirty.push(Arc::clone(&segment.file));
-        }
-        state.unsynced_us = older(state.unsynced_us, state.taken_us);
+        let wake = state.unsynced.wrote(&segment.file, offset, bytes);
         // Under the lock: a sync must never see this sequence without the file being dirty.
         self.written.fetch_max(last_seq, Ordering::AcqRel);
         drop(state);
-        if let Some(helpers) = self.helpers.get().filter(|_| was_clean)
+        if let Some(helpers) = self.helpers.get().filter(|_| wake)
             && self.policy() == SyncPolicy::EverySec
         {
             helpers.syncer.unpark();
@@ -343,17 +335,30 @@ impl LogCore {
         }
     }
 
+    /// So much was written since the last sync began that the next one is due.
+    pub(super) fn has_much_unsynced(&self) -> bool {
+        self.state.lock().unsynced.is_much()
+    }
+
+    /// Lets the device begin with what the next sync will wait for.
+    pub(super) fn write_ahead(&self) {
+        let ahead = self.state.lock().unsynced.take_ahead();
+        for part in ahead {
+            // A wish: the sync that follows reports what fails.
+            let _ = part.file.start_writeback(part.offset, part.len);
+        }
+    }
+
     /// Syncs everything written so far and moves `durable` there.
     pub(super) fn sync(&self) -> Result<(), LogError> {
         let turn = self.sync_turn.lock();
         let (files, target) = {
             let mut state = self.state.lock();
             Self::check_failure(&state)?;
-            if state.dirty.is_empty() {
+            if !state.unsynced.is_dirty() {
                 return Ok(());
             }
-            state.syncing_us = std::mem::take(&mut state.unsynced_us);
-            (std::mem::take(&mut state.dirty), self.written())
+            (state.unsynced.begin_sync(), self.written())
         };
         let start = Instant::now();
         for file in &files {
@@ -370,8 +375,7 @@ impl LogCore {
         {
             let mut state = self.state.lock();
             Self::check_failure(&state)?;
-            let since_us = std::mem::take(&mut state.syncing_us);
-            state.largest_age_us = state.largest_age_us.max(age_us(since_us));
+            state.unsynced.end_sync();
             self.durable.fetch_max(target, Ordering::AcqRel);
         }
         drop(turn);
@@ -447,11 +451,8 @@ impl LogCore {
             let mut state = self.state.lock();
             // Files of before the failure are never synced again: the kernel may report success
             // for data it has thrown away.
-            state.dirty.clear();
+            state.unsynced.forget(!writer.held.is_empty());
             state.failure = None;
-            state.unsynced_us = 0;
-            state.syncing_us = 0;
-            state.taken_us = if writer.held.is_empty() { 0 } else { state.taken_us };
             self.written.store(mark, Ordering::Release);
             self.durable.fetch_max(mark, Ordering::AcqRel);
         }
@@ -499,27 +500,22 @@ impl LogCore {
     }
 
     pub(super) fn oldest_age_us(&self) -> u64 {
-        let (taken_us, unsynced_us, syncing_us) = {
-            let state = self.state.lock();
-            (state.taken_us, state.unsynced_us, state.syncing_us)
-        };
-        age_us(older(older(taken_us, unsynced_us), older(syncing_us, self.gauge.oldest_us())))
+        self.state.lock().unsynced.oldest_age_us(self.gauge.oldest_us())
     }
 
     pub(super) fn largest_age_us(&self) -> u64 {
-        let oldest_us = self.oldest_age_us();
-        self.state.lock().largest_age_us.max(oldest_us)
+        self.state.lock().unsynced.largest_age_us(self.gauge.oldest_us())
     }
 
     pub(super) fn reset_largest_age(&self) {
-        self.state.lock().largest_age_us = 0;
+        self.state.lock().unsynced.reset_largest_age();
     }
 
     pub(super) fn must_wait(&self) -> bool {
         let too_much = self.gauge.pending_bytes() > self.options.buffer_limit_bytes;
         let too_old = || {
             self.policy() == SyncPolicy::EverySec
-                && self.oldest_age_us() > self.options.unsynced_age_max_ms * 1000
+                && self.oldest_age_us() > self.options.unsynced_age_max_ms * 1000 / 4 * 3
         };
         let wait = (too_much || too_old()) && self.failure().is_none();
         if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
@@ -560,13 +556,4 @@ impl LogCore {
             live_bytes: listed_bytes + read(&self.active_bytes),
         }
     }
-}
-
-/// The earlier of two instants, of which 0 means none.
-fn older(a: u64, b: u64) -> u64 {
-    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
-}
-
-fn age_us(since_us: u64) -> u64 {
-    if since_us == 0 { 0 } else { monotonic_us().saturating_sub(since_us) }
 }

@@ -38,7 +38,8 @@ pub struct LogOptions {
     pub buffer_limit_bytes: u64,
     /// How long commits gather before they are written, for `everysec` and `no`.
     pub gather_ms: u64,
-    /// Age of unsynced data from which [`Log::must_wait`] holds, for `everysec` (N14).
+    /// Age that unsynced data should never reach, for `everysec` (N14). [`Log::must_wait`] holds from
+    /// three quarters of it on: the sync that ends the wait takes its time too.
     pub unsynced_age_max_ms: u64,
     /// Retired segments kept for reuse: overwriting cached pages is far cheaper than fresh ones.
     pub recycled_segments_max: usize,
@@ -410,7 +411,8 @@ fn gather(core: &LogCore, stop: &AtomicBool) {
     }
 }
 
-/// With `everysec`: syncs once a second while there is something to sync. Writing goes on.
+/// With `everysec`: syncs once a second while there is something to sync, and as soon as much has
+/// gathered; hands it to the device piece by piece before. Writing goes on.
 fn run_syncer(core: &LogCore, stop: &AtomicBool) {
     let mut last_sync: Option<Instant> = None;
     while !stop.load(Ordering::Acquire) {
@@ -419,7 +421,8 @@ fn run_syncer(core: &LogCore, stop: &AtomicBool) {
             continue;
         }
         let elapsed = last_sync.map_or(SYNC_INTERVAL, |last| last.elapsed());
-        if elapsed < SYNC_INTERVAL {
+        if elapsed < SYNC_INTERVAL && !core.has_much_unsynced() {
+            core.write_ahead();
             thread::park_timeout(SYNC_INTERVAL - elapsed);
             continue;
         }

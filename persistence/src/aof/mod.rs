@@ -7,6 +7,7 @@
 
 mod annotation;
 mod buffer;
+mod cache_hint;
 mod core;
 mod error;
 mod gauge;
@@ -16,6 +17,7 @@ mod log;
 mod recover;
 mod segments;
 mod stats;
+mod unsynced;
 mod window;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};

@@ -8,8 +8,8 @@ use super::listing::{Base, Listing};
 use super::{FILLER, LogError, LogLocation, LogTail, SegmentHeader, SyncPolicy};
 use crate::device::{File, Storage};
 
-/// Filler is written in pieces of this size.
-const FILL_BYTES: usize = 1 << 20;
+/// Filler is written in pieces of this size, which stay in a processor's own cache.
+const FILL_BYTES: usize = 128 << 10;
 
 /// A segment that may be written.
 #[derive(Debug)]

@@ -92,6 +92,11 @@ impl File for DiskFile {
         self.file.sync_data().map_err(|error| self.error("fdatasync", error))
     }
 
+    fn start_writeback(&self, offset: u64, len: u64) -> StorageResult<()> {
+        system::start_writeback(&self.file, offset, len)
+            .map_err(|error| self.error("sync_file_range", error).at(offset))
+    }
+
     fn len(&self) -> StorageResult<u64> {
         let metadata = self.file.metadata().map_err(|error| self.error("fstat", error))?;
         Ok(metadata.len())

@@ -68,6 +68,11 @@ pub trait File: Send + Sync + fmt::Debug {
     fn write_all_at(&self, buf: &[u8], offset: u64) -> StorageResult<()>;
     /// Makes the data, and the length where it changed, durable (`fdatasync`).
     fn sync_data(&self) -> StorageResult<()>;
+    /// Hint: `len` bytes from `offset` on will be synced soon, the medium may begin with them. Does not wait
+    /// for it and makes nothing durable.
+    fn start_writeback(&self, _offset: u64, _len: u64) -> StorageResult<()> {
+        Ok(())
+    }
     /// Length in bytes.
     fn len(&self) -> StorageResult<u64>;
     /// True when the file has no bytes.

@@ -39,3 +39,26 @@ pub(super) fn allocate_keeping_size(file: &File, offset: u64, len: u64) -> io::R
         Err(io::ErrorKind::Unsupported.into())
     }
 }
+
+/// Has the kernel begin to write cached pages of a range to the device. Nothing where there is no such
+/// call.
+pub(super) fn start_writeback(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let convert = |value: u64| {
+            libc::off64_t::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+        };
+        let (offset, len) = (convert(offset)?, convert(len)?);
+        // SAFETY: the descriptor is open for the whole call because `file` is borrowed, and the call
+        // reads and writes no memory of ours.
+        let result = unsafe {
+            libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE)
+        };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, offset, len);
+        Ok(())
+    }
+}

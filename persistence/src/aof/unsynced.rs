@@ -1,0 +1,216 @@
+//! What was written to the log and is not durable yet: in which files, how much, since when.
+
+use std::sync::Arc;
+
+use super::gauge::monotonic_us;
+use crate::device::File;
+
+/// With so much written since the last sync began, the next one is due before its time: a sync then
+/// lasts as long as the device needs for this much and not for a whole second's writes (N14).
+pub(super) const SYNC_BYTES: u64 = 32 << 20;
+
+/// Pieces in which the device gets what waits for its sync, ahead of it.
+pub(super) const WRITEBACK_BYTES: u64 = 4 << 20;
+
+/// Bytes of one file that no sync has covered.
+#[derive(Debug)]
+struct Dirty {
+    file: Arc<dyn File>,
+    /// Everything below was handed to the device, or synced.
+    started: u64,
+    end: u64,
+}
+
+/// Part of a file that the device may begin to write.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub(super) file: Arc<dyn File>,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+}
+
+/// See the module comment. Instants are in [`monotonic_us`], 0 for none.
+#[derive(Debug, Default)]
+pub(super) struct Unsynced {
+    /// Files with writes that no sync has covered, oldest first.
+    dirty: Vec<Dirty>,
+    /// Bytes written since the last sync began, and those of them not handed to the device.
+    bytes: u64,
+    waiting_bytes: u64,
+    /// When the oldest byte was appended that is taken, written, or being synced.
+    taken_us: u64,
+    written_us: u64,
+    syncing_us: u64,
+    largest_age_us: u64,
+}
+
+impl Unsynced {
+    /// The writer took what has gathered since then.
+    pub(super) fn took(&mut self, oldest_us: u64) {
+        self.taken_us = oldest_us;
+    }
+
+    /// And has written all of it.
+    pub(super) fn wrote_all(&mut self) {
+        self.taken_us = 0;
+    }
+
+    /// Books a write. True when whoever syncs should look: it is the first one since the last sync, or
+    /// another piece is complete.
+    pub(super) fn wrote(&mut self, file: &Arc<dyn File>, offset: u64, len: u64) -> bool {
+        let was_clean = self.dirty.is_empty();
+        match self.dirty.last_mut().filter(|last| Arc::ptr_eq(&last.file, file)) {
+            Some(last) => last.end = offset + len,
+            None => {
+                let file = Arc::clone(file);
+                self.dirty.push(Dirty { file, started: offset, end: offset + len });
+            }
+        }
+        self.written_us = older(self.written_us, self.taken_us);
+        self.bytes += len;
+        self.waiting_bytes += len;
+        was_clean || self.waiting_bytes >= WRITEBACK_BYTES
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    /// The next sync should not wait for its time.
+    pub(super) fn is_much(&self) -> bool {
+        self.bytes >= SYNC_BYTES
+    }
+
+    /// What the device may begin to write, once that is a piece worth it.
+    pub(super) fn take_ahead(&mut self) -> Vec<Ahead> {
+        if self.waiting_bytes < WRITEBACK_BYTES {
+            return Vec::new();
+        }
+        self.waiting_bytes = 0;
+        let waiting = self.dirty.iter_mut().filter(|dirty| dirty.started < dirty.end);
+        let ahead = waiting.map(|dirty| {
+            let offset = std::mem::replace(&mut dirty.started, dirty.end);
+            Ahead { file: Arc::clone(&dirty.file), offset, len: dirty.end - offset }
+        });
+        ahead.collect()
+    }
+
+    /// A sync begins; answers the files it must cover.
+    pub(super) fn begin_sync(&mut self) -> Vec<Arc<dyn File>> {
+        self.syncing_us = std::mem::take(&mut self.written_us);
+        (self.bytes, self.waiting_bytes) = (0, 0);
+        self.dirty.drain(..).map(|dirty| dirty.file).collect()
+    }
+
+    /// It has succeeded.
+    pub(super) fn end_sync(&mut self) {
+        let since_us = std::mem::take(&mut self.syncing_us);
+        self.largest_age_us = self.largest_age_us.max(age_us(since_us));
+    }
+
+    /// What was written and not synced need not be any more: it is durable elsewhere. `holds` tells
+    /// whether the writer still has something in its hands.
+    pub(super) fn forget(&mut self, holds: bool) {
+        self.dirty.clear();
+        (self.bytes, self.waiting_bytes) = (0, 0);
+        (self.written_us, self.syncing_us) = (0, 0);
+        if !holds {
+            self.taken_us = 0;
+        }
+    }
+
+    /// Age of the oldest byte that is not durable, of those taken and of those gathering since
+    /// `gathering_us`.
+    pub(super) fn oldest_age_us(&self, gathering_us: u64) -> u64 {
+        let written_us = older(self.taken_us, self.written_us);
+        age_us(older(written_us, older(self.syncing_us, gathering_us)))
+    }
+
+    /// The largest age so far.
+    pub(super) fn largest_age_us(&self, gathering_us: u64) -> u64 {
+        self.largest_age_us.max(self.oldest_age_us(gathering_us))
+    }
+
+    pub(super) fn reset_largest_age(&mut self) {
+        self.largest_age_us = 0;
+    }
+}
+
+/// The earlier of two instants, of which 0 means none.
+fn older(a: u64, b: u64) -> u64 {
+    if a == 0 || b == 0 { a.max(b) } else { a.min(b) }
+}
+
+fn age_us(since_us: u64) -> u64 {
+    if since_us == 0 { 0 } else { monotonic_us().saturating_sub(since_us) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Storage;
+    use crate::device::sim::SimStorage;
+    use std::path::Path;
+
+    fn files() -> [Arc<dyn File>; 2] {
+        let storage = SimStorage::new();
+        storage.create_dir_all(Path::new("/log")).expect("makes the directory");
+        ["/log/a", "/log/b"].map(|name| storage.create(Path::new(name)).expect("creates"))
+    }
+
+    #[test]
+    fn pieces_go_to_the_device_once_and_a_sync_covers_every_file() {
+        let [a, b] = files();
+        let mut unsynced = Unsynced::default();
+        assert!(unsynced.wrote(&a, 0, 1000), "the first write");
+        assert!(!unsynced.wrote(&a, 1000, 1000));
+        assert!(unsynced.take_ahead().is_empty(), "too little");
+        assert!(!unsynced.wrote(&b, 0, 500));
+        assert!(unsynced.wrote(&b, 500, WRITEBACK_BYTES));
+        let ahead = unsynced.take_ahead();
+        let parts: Vec<_> = ahead.iter().map(|part| (part.offset, part.len)).collect();
+        assert_eq!(parts, [(0, 2000), (0, 500 + WRITEBACK_BYTES)]);
+        assert!(Arc::ptr_eq(&ahead[0].file, &a) && Arc::ptr_eq(&ahead[1].file, &b));
+        let from = 500 + WRITEBACK_BYTES;
+        assert!(unsynced.wrote(&b, from, WRITEBACK_BYTES));
+        let parts: Vec<_> = unsynced.take_ahead().iter().map(|p| (p.offset, p.len)).collect();
+        assert_eq!(parts, [(from, WRITEBACK_BYTES)], "only what is new");
+        assert_eq!(unsynced.begin_sync().len(), 2);
+        assert!(!unsynced.is_dirty() && unsynced.begin_sync().is_empty());
+    }
+
+    #[test]
+    fn much_is_counted_from_the_begin_of_the_last_sync() {
+        let [a, _] = files();
+        let mut unsynced = Unsynced::default();
+        unsynced.wrote(&a, 0, SYNC_BYTES - 1);
+        assert!(!unsynced.is_much());
+        unsynced.wrote(&a, SYNC_BYTES - 1, 1);
+        assert!(unsynced.is_much());
+        unsynced.begin_sync();
+        assert!(!unsynced.is_much());
+    }
+
+    #[test]
+    fn age_is_that_of_the_oldest_byte_wherever_it_is() {
+        let [a, _] = files();
+        let mut unsynced = Unsynced::default();
+        assert_eq!(unsynced.oldest_age_us(0), 0);
+        let now = monotonic_us() + 1_000_000;
+        while monotonic_us() < now - 990_000 {
+            std::hint::spin_loop();
+        }
+        let then = now - 999_000;
+        unsynced.took(then);
+        unsynced.wrote(&a, 0, 1);
+        unsynced.wrote_all();
+        unsynced.begin_sync();
+        let age = unsynced.oldest_age_us(then + 5000);
+        assert!(age >= 9_000, "{age}");
+        unsynced.end_sync();
+        assert!(unsynced.largest_age_us(0) >= age);
+        assert_eq!(unsynced.oldest_age_us(0), 0);
+        unsynced.reset_largest_age();
+        assert_eq!(unsynced.largest_age_us(0), 0);
+    }
+}
