@@ -7,7 +7,7 @@ KIND ?= thread
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-memory profile sanitize differential parity crash smoke tools \
+.PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity crash smoke tools \
 	larger-than-memory scan hostile aof faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
@@ -79,6 +79,9 @@ bench-redis: setup build ## interleaved comparison with redis-server 7.0 and val
 bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARGS='--keys 500000')
 	cargo build --release -p sexton-tests --bin mixed_load
 	$(PY) scripts/bench_bgsave.py $(ARGS)
+
+bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the tombstone trap (hours; ARGS=--quick)
+	$(PY) scripts/bench_rocksdb.py $(ARGS)
 
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
