@@ -48,12 +48,16 @@ pub(crate) struct Memtable {
 
 #[derive(Default)]
 struct Ordered {
-    runs: Vec<Arc<Run>>,
+    /// Oldest first, each with the mark at which it starts. Every one has more than `RUN_RATIO` times the
+    /// records of the one behind it.
+    runs: Vec<(Mark, Arc<Run>)>,
     upto: Mark,
 }
 
-/// With more sorted pieces than this the next scan sorts the whole memtable again.
-const ORDERED_RUNS_MAX: usize = 8;
+/// A sorted piece that is not this many times as long as what is to be sorted is sorted again together
+/// with it. So scans between single writes find about log4(n) pieces, and a record is sorted a few times that
+/// often, however many scans come.
+const RUN_RATIO: usize = 4;
 
 impl Memtable {
     /// An empty memtable.
@@ -121,16 +125,25 @@ impl Memtable {
     pub(crate) fn ordered_through(self: &Arc<Self>, upto: Mark) -> Vec<Arc<Run>> {
         let mut ordered = self.ordered.lock();
         if ordered.upto < upto {
-            if ordered.runs.len() >= ORDERED_RUNS_MAX {
-                *ordered = Ordered::default();
+            let mut from = ordered.upto;
+            let mut run = Run::sort(Arc::clone(self), from, upto);
+            let mut len = run.len();
+            while let Some((start, last)) = ordered.runs.last()
+                && last.len() <= RUN_RATIO * len
+            {
+                len += last.len();
+                from = *start;
+                ordered.runs.pop();
             }
-            let run = Run::sort(Arc::clone(self), ordered.upto, upto);
+            if len > run.len() {
+                run = Run::sort(Arc::clone(self), from, upto);
+            }
             ordered.upto = upto;
             if !run.is_empty() {
-                ordered.runs.push(Arc::new(run));
+                ordered.runs.push((from, Arc::new(run)));
             }
         }
-        ordered.runs.clone()
+        ordered.runs.iter().map(|(_, run)| Arc::clone(run)).collect()
     }
 }
 

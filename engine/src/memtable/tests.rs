@@ -124,11 +124,32 @@ fn ordered_through_sorts_only_what_is_new_and_misses_nothing() {
         let runs = writer.memtable.ordered_through(writer.mark());
         let records: usize = runs.iter().map(|run| run.len()).sum();
         assert_eq!(records, 100 * (usize::from(round) + 1));
-        assert!(runs.len() <= ORDERED_RUNS_MAX + 1);
+        let falls = |pair: &[Arc<Run>]| pair[0].len() > RUN_RATIO * pair[1].len();
+        assert!(runs.windows(2).all(falls));
     }
     let again = writer.memtable.ordered_through(writer.mark());
     let before = again.len();
     assert_eq!(writer.memtable.ordered_through(writer.mark()).len(), before);
+}
+
+#[test]
+fn a_scan_after_every_write_does_not_sort_everything_every_time() {
+    let pool = ChunkPool::new(4 << 20, false);
+    let mut writer = Writer::new(&pool);
+    let (mut sorted, mut oldest) = (0, 0);
+    const WRITES: usize = 4096;
+    for i in 0..WRITES {
+        writer.put(&(i as u32).to_be_bytes(), b"value");
+        let runs = writer.memtable.ordered_through(writer.mark());
+        let first = runs.first().map_or(0, |run| run.len());
+        if first != oldest {
+            sorted += first;
+            oldest = first;
+        }
+    }
+    // All runs grow in steps, the oldest by a quarter or more each: the sum of its lengths is a few times
+    // the last one.
+    assert!(sorted < 8 * WRITES, "the oldest run was sorted with {sorted} records in all");
 }
 
 /// A memtable with a skip list, filled by several threads as the store does: room is reserved under one
