@@ -11,6 +11,8 @@
 //! The compressor hashes three bytes to the latest position where they stood. With the hash, table
 //! size and "very fast" steps that Redis compiles liblzf with, its output is liblzf's.
 
+use std::cell::RefCell;
+
 const HASH_BITS: u32 = 16;
 const LITERALS_MAX: usize = 32;
 const OFFSET_MAX: usize = 1 << 13;
@@ -60,6 +62,33 @@ impl Output {
     }
 }
 
+/// Where three bytes stood last. Kept from call to call: to clear it would take longer than to compress
+/// a short string.
+struct Table {
+    /// Positions above `next`'s value at the start of a call are the call's own.
+    slots: Vec<u32>,
+    next: u32,
+}
+
+thread_local! {
+    static TABLE: RefCell<Table> = RefCell::new(Table { slots: vec![0; 1 << HASH_BITS], next: 0 });
+}
+
+impl Table {
+    /// What the positions of a new input are counted from: all that the table holds is at or below.
+    fn begin(&mut self, len: usize) -> u32 {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let base = self.next;
+        if let Some(next) = base.checked_add(len) {
+            self.next = next;
+            return base;
+        }
+        self.slots.fill(0);
+        self.next = len;
+        0
+    }
+}
+
 /// Compresses `input`; `None` when the result would not fit into `limit` bytes, by liblzf's careful
 /// estimate.
 #[must_use]
@@ -67,11 +96,15 @@ pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
     if input.is_empty() || limit == 0 {
         return None;
     }
+    TABLE.with_borrow_mut(|table| compress_with(table, input, limit))
+}
+
+fn compress_with(table: &mut Table, input: &[u8], limit: usize) -> Option<Vec<u8>> {
+    let base = table.begin(input.len());
     // Positions are stored plus one: 0 stands for "never seen".
-    let mut table = vec![0_u32; 1 << HASH_BITS];
     let mut remember = |at: usize| {
-        let slot = slot(input, at);
-        std::mem::replace(&mut table[slot], at as u32 + 1) as usize
+        let seen = std::mem::replace(&mut table.slots[slot(input, at)], base + at as u32 + 1);
+        seen.saturating_sub(base) as usize
     };
     let mut out = Output { bytes: Vec::with_capacity(limit + 4), limit, run_start: 0 };
     out.start_run();
@@ -198,6 +231,19 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_was_compressed_before_makes_no_difference() {
+        let plain = text(500, 2);
+        let mut fresh = Table { slots: vec![0; 1 << HASH_BITS], next: 0 };
+        let expected = compress_with(&mut fresh, &plain, 496);
+        let mut used = Table { slots: vec![0; 1 << HASH_BITS], next: u32::MAX - 1_800 };
+        for len in [100, 700, 300, 600, 900] {
+            compress_with(&mut used, &text(len, 3), len * 2);
+            assert_eq!(compress_with(&mut used, &plain, 496), expected, "after {len}");
+        }
+        assert!(used.next < 10_000, "the positions began anew");
     }
 
     #[test]

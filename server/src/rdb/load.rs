@@ -3,6 +3,8 @@
 use super::Loading;
 use crate::command::dispatch::now_ms;
 use crate::eviction;
+use crate::log;
+use crate::observe::now_s;
 use crate::resp::command_bytes;
 use crate::server::Server;
 use crate::value::PLAIN_STRING;
@@ -88,7 +90,8 @@ impl<'s> Loader<'s> {
                 Record::ModuleAux(name) => {
                     return Err(format!("data of the module type '{name}'"));
                 }
-                Record::Aux(..) | Record::ResizeDb { .. } | Record::SlotInfo => {}
+                Record::Aux(name, value) => self.remark(&name, &value),
+                Record::ResizeDb { .. } | Record::SlotInfo => {}
             }
             if (self.counts.loaded + self.counts.expired).is_multiple_of(KEYS_A_NOTE) {
                 self.note(reader.progress().0);
@@ -97,6 +100,26 @@ impl<'s> Loader<'s> {
         self.note(reader.progress().0);
         self.bytes_before += reader.progress().0;
         Ok(reader.into_input())
+    }
+
+    /// What the file says about itself goes to the log, as in Redis.
+    fn remark(&self, name: &[u8], value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        let number = || text.parse::<u64>().unwrap_or(0);
+        match name {
+            b"redis-ver" => log::notice(&format!("Loading RDB produced by version {text}")),
+            b"ctime" => {
+                let age_s = now_s().saturating_sub(number());
+                log::notice(&format!("RDB age {age_s} seconds"));
+            }
+            b"used-mem" => {
+                self.loading().note_used_mem(number());
+                let megabytes = number() as f64 / f64::from(1 << 20);
+                log::notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
+            }
+            [b'%', ..] => log::notice(&format!("RDB '{}': {text}", name.escape_ascii())),
+            _ => {}
+        }
     }
 
     fn note(&self, bytes: u64) {

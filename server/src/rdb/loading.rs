@@ -1,7 +1,11 @@
 //! How far a load has come, and how the last one ended.
 
+use crate::log;
 use crate::observe::now_s;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Time between two lines about the progress, in seconds.
+const TELL_EVERY_S: u64 = 5;
 
 /// The load of a server.
 #[derive(Debug, Default)]
@@ -11,6 +15,8 @@ pub struct Loading {
     started_s: AtomicU64,
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
+    rdb_used_mem_bytes: AtomicU64,
+    told_s: AtomicU64,
     keys_loaded: AtomicU64,
     keys_expired: AtomicU64,
 }
@@ -24,6 +30,8 @@ pub struct LoadingView {
     pub total_bytes: u64,
     /// Bytes read.
     pub loaded_bytes: u64,
+    /// Memory that the server which wrote the file used then.
+    pub rdb_used_mem_bytes: u64,
     /// Seconds it will still take, at the speed so far; 1 when not known, as in Redis.
     pub eta_s: u64,
 }
@@ -32,6 +40,8 @@ impl Loading {
     /// A load of `total_bytes` begins: most commands are refused.
     pub fn begin(&self, total_bytes: u64) {
         self.started_s.store(now_s(), Ordering::Relaxed);
+        self.told_s.store(now_s(), Ordering::Relaxed);
+        self.rdb_used_mem_bytes.store(0, Ordering::Relaxed);
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         for figure in [&self.loaded_bytes, &self.keys_loaded, &self.keys_expired] {
             figure.store(0, Ordering::Relaxed);
@@ -62,9 +72,24 @@ impl Loading {
         self.active.load(Ordering::Relaxed)
     }
 
-    /// So many bytes have been read.
+    /// So many bytes have been read; the log hears of it now and then.
     pub fn note_bytes(&self, loaded_bytes: u64) {
         self.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);
+        let now = now_s();
+        if now >= self.told_s.load(Ordering::Relaxed) + TELL_EVERY_S {
+            self.told_s.store(now, Ordering::Relaxed);
+            if let Some(view) = self.view() {
+                let (total, eta_s) = (view.total_bytes, view.eta_s);
+                let percent = loaded_bytes * 100 / total.max(1);
+                log::notice(&format!(
+                    "Loading: {percent} % of {total} bytes, about {eta_s} seconds left"
+                ));
+            }
+        }
+    }
+
+    pub(super) fn note_used_mem(&self, bytes: u64) {
+        self.rdb_used_mem_bytes.store(bytes, Ordering::Relaxed);
     }
 
     pub(super) fn note_keys(&self, loaded: u64, expired: u64) {
@@ -93,7 +118,8 @@ impl Loading {
             0 => 1,
             loaded => (u128::from(elapsed_s) * u128::from(left) / u128::from(loaded)) as u64,
         };
-        Some(LoadingView { started_s, total_bytes, loaded_bytes, eta_s })
+        let rdb_used_mem_bytes = load(&self.rdb_used_mem_bytes);
+        Some(LoadingView { started_s, total_bytes, loaded_bytes, rdb_used_mem_bytes, eta_s })
     }
 }
 

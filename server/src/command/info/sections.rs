@@ -176,7 +176,7 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     if let Some(load) = ctx.server.loading.view() {
         text.field("loading_start_time", load.started_s);
         text.field("loading_total_bytes", load.total_bytes);
-        text.field("loading_rdb_used_mem", 0);
+        text.field("loading_rdb_used_mem", load.rdb_used_mem_bytes);
         text.field("loading_loaded_bytes", load.loaded_bytes);
         let share = percent(load.loaded_bytes, load.total_bytes);
         text.field("loading_loaded_perc", format_args!("{share:.2}"));
