@@ -186,6 +186,8 @@ pub struct Options {
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
+    /// `tree-direct-io`: Whether flushes and compactions go past the page cache.
+    pub tree_direct_io: bool,
     /// `compaction-threads`: Threads of one large compaction; 0 means half of the cores, at most 4.
     pub compaction_threads: usize,
     /// `compaction-rate-limit`: Bytes that compactions may write per second; 0 means no bound.
@@ -343,6 +345,7 @@ impl Options {
             compression: Compression::of(view.number("compression")),
             compression_bottom: Compression::of(view.number("compression-bottom")),
             deletes: Deletes::of(view.number("deletes")),
+            tree_direct_io: view.on("tree-direct-io"),
             compaction_threads: view.int("compaction-threads"),
             compaction_rate_limit_bytes: view.int("compaction-rate-limit"),
             cemetery_max_memory_bytes: view.int("cemetery-max-memory"),

@@ -259,6 +259,7 @@ fn open_store(options: &Options) -> Result<Engine, String> {
         Memtable::Hash => MemtableKind::Hash,
         Memtable::SkipList => MemtableKind::SkipList,
     };
+    engine_options.direct_io = options.tree_direct_io;
     engine_options.compaction_threads = options.compaction_threads;
     engine_options.compaction_bytes_per_s = options.compaction_rate_limit_bytes;
     engine_options.snapshots_max = options.snapshots_max;

@@ -1,6 +1,6 @@
 //! Sexton's own directives: threads, memtable, tree, cemetery, undo runs, devices.
 
-use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special};
+use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special, yes_no};
 use crate::directive::Directive;
 use crate::kind::Kind;
 
@@ -48,6 +48,10 @@ pub(super) const TABLE: &[Directive] = &[
     choice("deletes", DELETES, "cemetery").immutable().doc(
         "How deletes are kept, fixed when a store is made: cemetery keeps them beside the tree; \
             tombstones makes an ordinary LSM-tree of the same engine, for comparison.",
+    ),
+    yes_no("tree-direct-io", "yes").immutable().doc(
+        "Whether flushes and compactions read and write past the page cache: syncs of the log then do \
+            not wait for tables; with no, what was just written is read from memory.",
     ),
     int("compaction-threads", 0, 64, "0").immutable().doc(
         "Threads that share one large compaction; 0 means half of the cores, at most 4.",

@@ -68,6 +68,8 @@ pub struct EngineOptions {
     pub compression_upper: Compression,
     /// Compression of those of the last level, which hold most of the data.
     pub compression_bottom: Compression,
+    /// Flushes and compactions go past the page cache: see [`crate::tree::TreeOptions`].
+    pub direct_io: bool,
     /// Bits of the filter for each distinct key of a table; 0 writes tables without filter.
     pub filter_bits_per_key: u8,
     /// Threads that read cold keys.
@@ -112,6 +114,7 @@ impl EngineOptions {
             compression: Compression::Lz4,
             compression_upper: Compression::None,
             compression_bottom: Compression::Lz4,
+            direct_io: true,
             filter_bits_per_key: 10,
             cold_read_threads: 2,
             snapshots_max: 1024,
@@ -161,6 +164,7 @@ impl EngineOptions {
             },
             upper_compression: self.compression_upper,
             bottom_compression: self.compression_bottom,
+            direct_io: self.direct_io,
             cache_bytes: self.bounded(self.block_cache_bytes as u64),
         }
     }

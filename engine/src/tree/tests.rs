@@ -35,6 +35,7 @@ fn first_and_last_level_and_those_between_have_compressions_of_their_own() {
             table: TableOptions { compression: middle, ..TableOptions::default() },
             upper_compression: upper,
             bottom_compression: bottom,
+            direct_io: false,
             cache_bytes: 0,
         };
         let set = VersionSet::open(storage, Path::new(DIR), options).unwrap();

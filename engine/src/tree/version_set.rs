@@ -36,6 +36,9 @@ pub struct TreeOptions {
     pub upper_compression: Compression,
     /// Compression of the tables of the last level, which hold most of the data and stay longest.
     pub bottom_compression: Compression,
+    /// Flushes and compactions read and write past the page cache. It then keeps what readers asked for,
+    /// and a sync of the log does not wait for tables; without, what was just written is read from memory.
+    pub direct_io: bool,
     /// Bound of the block cache, in bytes.
     pub cache_bytes: u64,
 }
@@ -46,6 +49,7 @@ impl Default for TreeOptions {
             table: TableOptions::default(),
             upper_compression: Compression::None,
             bottom_compression: Compression::Lz4,
+            direct_io: true,
             cache_bytes: 32 << 20,
         }
     }
@@ -67,7 +71,12 @@ impl Shared {
     }
 
     fn open_table(&self, number: u64) -> TableResult<Table> {
-        let file = self.storage.open_unbuffered(&self.table_path(number))?;
+        let path = self.table_path(number);
+        let file = if self.options.direct_io {
+            self.storage.open_unbuffered(&path)?
+        } else {
+            self.storage.open(&path)?
+        };
         Table::open(file, number, Some(Arc::clone(&self.cache)))
     }
 }
@@ -193,7 +202,11 @@ impl VersionSet {
     pub fn new_table(&self, level: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
         let path = self.shared.table_path(number);
-        let file = self.shared.storage.create_unbuffered(&path)?;
+        let file = if self.shared.options.direct_io {
+            self.shared.storage.create_unbuffered(&path)?
+        } else {
+            self.shared.storage.create(&path)?
+        };
         let mut options = self.shared.options.table;
         options.compression = match level {
             0 => self.shared.options.upper_compression,

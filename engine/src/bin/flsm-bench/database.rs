@@ -33,6 +33,7 @@ fn options(flags: &Flags) -> EngineOptions {
         Compression::None => Compression::None,
         Compression::Lz4 | Compression::Zstd => Compression::Lz4,
     };
+    options.direct_io = flags.direct_io;
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;

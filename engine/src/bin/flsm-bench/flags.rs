@@ -53,6 +53,7 @@ pub(crate) struct Flags {
     /// `None`: as the engine's default.
     pub(crate) dram_size: Option<usize>,
     pub(crate) write_buffer_size: u64,
+    pub(crate) direct_io: bool,
     pub(crate) bloom_bits: u8,
     pub(crate) compression: Compression,
     pub(crate) compression_ratio: f64,
@@ -91,6 +92,7 @@ impl Default for Flags {
             cache_size: 32 << 20,
             dram_size: None,
             write_buffer_size: 64 << 20,
+            direct_io: false,
             bloom_bits: 10,
             compression: Compression::Lz4,
             compression_ratio: 0.5,
@@ -136,6 +138,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("cache_size", "33554432", "cache of table blocks"),
     ("dram_size", "-1", "bound of the DRAM table; -1: twice --write_buffer_size; 0: none"),
     ("write_buffer_size", "67108864", "size of a memtable"),
+    (
+        "use_direct_io_for_flush_and_compaction",
+        "0",
+        "tables are written and merged past the page cache",
+    ),
     ("bloom_bits", "10", "filter bits a key; 0: no filter"),
     ("compression_type", "lz4", "lz4 | zstd (last level, lz4 above) | none"),
     ("compression_ratio", "0.5", "share that compression leaves of a value"),
@@ -232,6 +239,7 @@ impl Flags {
                 self.dram_size = if value == "-1" { None } else { Some(number(value)?) };
             }
             "write_buffer_size" => self.write_buffer_size = number(value)?,
+            "use_direct_io_for_flush_and_compaction" => self.direct_io = switch(value)?,
             "bloom_bits" => self.bloom_bits = number(value)?,
             "compression_type" => {
                 self.compression = match value {
