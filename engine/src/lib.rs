@@ -18,6 +18,6 @@ pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, Engine, EngineError,
     EngineOptions, Entry, Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind,
     OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
-    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, WriteBatch,
-    replay_bytes,
+    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, UndoFull,
+    WriteBatch, replay_bytes,
 };

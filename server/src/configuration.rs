@@ -6,7 +6,7 @@ use crate::server::Server;
 use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
 use sexton_config::choice::EvictionPolicy;
 use sexton_config::{Config, Options, SetBy, SetError};
-use sexton_engine::{SyncPolicy, VALUE_MAX_BYTES};
+use sexton_engine::{SyncPolicy, UndoFull, VALUE_MAX_BYTES};
 use std::sync::atomic::Ordering;
 
 /// The directives' values, shared by all threads.
@@ -173,6 +173,13 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
         "maxmemory" => server.engine.set_memory_bound(unsigned(0, i64::MAX)?),
+        "undo-max-bytes" | "undo-full" => {
+            let max = config.text("undo-max-bytes").unwrap_or_default();
+            let max = parse_i64(&max).ok_or("argument couldn't be parsed into an integer")?;
+            let expires = &*config.text("undo-full").unwrap_or_default() == b"expire-oldest";
+            let full = if expires { UndoFull::ExpireOldest } else { UndoFull::RefuseSnapshots };
+            server.engine.set_undo_bound(max.max(0) as u64, full);
+        }
         "snapshot-max-age" => {
             settings.snapshot_max_age_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
         }

@@ -8,7 +8,7 @@ const COMPRESSION: &[(&str, u8)] = &[("none", 0), ("lz4", 1), ("zstd", 2)];
 const MEMTABLE: &[(&str, u8)] = &[("hash", 0), ("skiplist", 1)];
 const DELETES: &[(&str, u8)] = &[("cemetery", 0), ("tombstones", 1)];
 const PERSISTENCE_MODE: &[(&str, u8)] = &[("log", 0), ("wbl", 1)];
-const UNDO_FULL: &[(&str, u8)] = &[("close-snapshots", 0), ("stall", 1)];
+const UNDO_FULL: &[(&str, u8)] = &[("refuse-snapshots", 0), ("expire-oldest", 1)];
 const EXPORTS: &[(&str, u8)] = &[("report", 0), ("rewrite", 1)];
 const NOT_BUILT: &str = "not built yet";
 
@@ -109,11 +109,11 @@ pub(super) const TABLE: &[Directive] = &[
         .refused(NOT_BUILT)
         .doc("Devices that share the append only file by key."),
     memory("undo-max-bytes", 0, LONG_MAX, "0")
-        .refused(NOT_BUILT)
-        .doc("Bytes of undo runs; 0 means no limit."),
-    choice("undo-full", UNDO_FULL, "close-snapshots")
-        .refused(NOT_BUILT)
-        .doc("What happens at undo-max-bytes."),
+        .doc("Bytes of versions that only open snapshots need, on the device; 0 means no limit."),
+    choice("undo-full", UNDO_FULL, "refuse-snapshots").doc(
+        "What happens at undo-max-bytes: refuse-snapshots opens no more, and what the open ones need \
+            stays among the newest data; expire-oldest ends the oldest ones.",
+    ),
     int("snapshots-max", 1, 1 << 20, "1024")
         .immutable()
         .doc("Snapshots that may be open at once, those of sessions and of background work."),

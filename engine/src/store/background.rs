@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, EngineError};
 use super::freeze::FlushJob;
+use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
 use super::view::ReaderGraves;
 use crate::key::Seq;
 use crate::tree::{self, CompactionContext, Job, Version};
@@ -57,6 +58,11 @@ impl Background {
     pub(super) fn wake_compaction(&self) {
         self.signals.lock().compact = true;
         self.changed.notify_all();
+    }
+
+    /// Set when the background threads end.
+    pub(super) fn stop_flag(&self) -> &AtomicBool {
+        &self.stop
     }
 
     /// The last error of a flush or compaction, while it lasts.
@@ -127,6 +133,10 @@ impl Engine {
                 self.sweep_graves();
             }
             self.end_old_snapshots();
+            if self.forget_undo_runs() {
+                // Graves that only they needed may go (F2).
+                self.sweep_graves();
+            }
             self.sweep_dead_namespaces();
             inner.pool.trim();
             self.adjust_memory_bound();
@@ -233,13 +243,24 @@ impl Engine {
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
         let now = inner.mark.load(Ordering::Acquire);
+        if self.merge_undo_runs(RUNS_FAR_TOO_MANY)? {
+            return Ok(true);
+        }
         let version = inner.versions.current();
         // What is dead as a whole goes first: that costs nothing, and spares what else would be merged.
         let job = self
             .pick_dead_tables(&version, now)
             .or_else(|| tree::pick_compaction(&version, &inner.compaction_options()))
             .or_else(|| self.pick_for_deletes(&version, now));
-        let Some(job) = job else { return Ok(false) };
+        let Some(job) = job else { return self.merge_undo_runs(RUNS_MAX) };
+        self.run_compaction_job(&job)?;
+        Ok(true)
+    }
+
+    /// Runs and installs one compaction.
+    pub(super) fn run_compaction_job(&self, job: &Job) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let now = inner.mark.load(Ordering::Acquire);
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
         let graves = ReaderGraves::new(self, self.has_graves());
@@ -252,13 +273,15 @@ impl Engine {
             stop: &inner.background.stop,
             threads: inner.options.effective_compaction_threads(),
             limiter: Some(&inner.limiter),
+            separates: self.separates(),
             sync: *syncs_tables,
         };
         let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
-        let outcome = tree::compact_with_expiry_mark(&job, &context, expiry_mark_ms)?;
+        let outcome = tree::compact_with_expiry_mark(job, &context, expiry_mark_ms)?;
         debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
         inner.versions.apply(&outcome.edit)?;
         self.publish_tables(|_| {});
+        self.note_undo(&outcome.edit);
         inner.compactions.fetch_add(1, Ordering::Relaxed);
         inner.work.moves.fetch_add(u64::from(job.is_move), Ordering::Relaxed);
         let (read, written) = outcome.bytes_in_out;
@@ -271,7 +294,7 @@ impl Engine {
         }
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
-        Ok(true)
+        Ok(())
     }
 
     /// A merge for the sake of the dead alone.

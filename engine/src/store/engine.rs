@@ -14,6 +14,7 @@ use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
+use super::undo::Undo;
 use crate::cemetery::DeadRuns;
 use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
@@ -47,6 +48,20 @@ pub enum EngineError {
         /// The bound.
         max: usize,
     },
+    /// The undo runs have reached their bound, at which snapshots are refused.
+    UndoFull {
+        /// Bytes of the undo runs.
+        bytes: u64,
+        /// Their bound.
+        max_bytes: u64,
+    },
+    /// The snapshot was ended because the undo runs had reached their bound.
+    SnapshotExpired {
+        /// Time since it was opened, in milliseconds.
+        age_ms: u64,
+        /// The bound of the undo runs in bytes.
+        max_bytes: u64,
+    },
     /// The snapshot has ended by itself.
     SnapshotEnded {
         /// Time since it was opened, in milliseconds.
@@ -65,6 +80,15 @@ impl fmt::Display for EngineError {
             Self::SnapshotRefused { open, max } => {
                 write!(f, "{open} snapshots are open, at most {max} may be")
             }
+            Self::UndoFull { bytes, max_bytes } => write!(
+                f,
+                "open snapshots need {bytes} bytes of undo runs, at most {max_bytes} may be"
+            ),
+            Self::SnapshotExpired { age_ms, max_bytes } => write!(
+                f,
+                "the snapshot was ended: opened {age_ms} ms ago, it was the oldest when undo runs \
+                 reached {max_bytes} bytes"
+            ),
             Self::SnapshotEnded { age_ms, timeout_ms } => write!(
                 f,
                 "the snapshot has ended: opened {age_ms} ms ago with a timeout of {timeout_ms} ms"
@@ -129,6 +153,7 @@ pub(super) struct Inner {
     pinned_generations: [AtomicU64; 4],
     pub(super) pins: Pins,
     pub(super) snapshots: Snapshots,
+    pub(super) undo: Undo,
     /// Held while a checkpoint is made.
     pub(super) checkpoints: Mutex<()>,
     /// Every operation up to this sequence was complete at some barrier.
@@ -221,6 +246,7 @@ impl Inner {
             pinned_generations: Default::default(),
             pins: Pins::default(),
             snapshots: Snapshots::default(),
+            undo: Undo::new(parts.options.undo_max_bytes, parts.options.undo_full),
             checkpoints: Mutex::new(()),
             complete_through: AtomicU64::new(0),
             resolver: Mutex::default(),

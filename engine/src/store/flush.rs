@@ -9,7 +9,7 @@ use crate::cemetery::Checkpoint;
 use crate::key::{Meta, Seq};
 use crate::memtable::Run;
 use crate::table::Table;
-use crate::tree::{KeepRule, MarkEdit, TableWriter, VersionEdit};
+use crate::tree::{Fate, KeepRule, MarkEdit, TableWriter, UndoRun, UndoWriter, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,14 @@ impl Engine {
         let m = job.pin.seq();
         let run = job.frozen.run.as_ref().expect("a flush job is sorted");
         let syncs_tables = inner.syncs_tables.read();
-        let table = self.write_table(run, m, *syncs_tables)?;
+        let snapshots = self.snapshots_through(m);
+        let separates = snapshots.len() > 1 && self.separates();
+        let written = self.write_table(run, &snapshots, *syncs_tables, separates);
+        // An undo device that fails must not keep what is new from the tree.
+        let (table, undo) = match written {
+            Err(_) if separates => self.write_table(run, &snapshots, *syncs_tables, false)?,
+            written => written?,
+        };
         self.wait_durable(m)?;
         let checkpoint = self.write_checkpoint(m)?;
         let counts = job.counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64));
@@ -38,9 +45,13 @@ impl Engine {
         if let Some(table) = &table {
             edit.add(0, Arc::clone(table));
         }
+        if let Some(run) = undo {
+            edit.add_undo(run);
+        }
         inner.versions.apply(&edit)?;
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         inner.mark.store(m, Ordering::Release);
+        self.note_undo(&edit);
         inner.flushes.fetch_add(1, Ordering::Relaxed);
         let filled = job.frozen.memtable.arena().used_bytes();
         inner.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
@@ -58,18 +69,20 @@ impl Engine {
         Ok(())
     }
 
-    /// The live versions of a run as a table of level 0; `None` when nothing lives.
+    /// The live versions of a run as a table of level 0, and those that only older readers need as an undo
+    /// run (N6). None when there are none.
     fn write_table(
         &self,
         run: &Arc<Run>,
-        m: Seq,
+        snapshots: &[Seq],
         sync: bool,
-    ) -> Result<Option<Arc<Table>>, EngineError> {
+        separates: bool,
+    ) -> Result<(Option<Arc<Table>>, Option<UndoRun>), EngineError> {
         let inner = self.inner();
-        let snapshots = self.snapshots_through(m);
         let graves = ReaderGraves::new(self, self.has_graves());
-        let mut rule = KeepRule::new(&snapshots, &graves);
+        let mut rule = KeepRule::new(snapshots, &graves).separating(separates);
         let mut builder: Option<TableWriter> = None;
+        let mut undo = UndoWriter::new(&inner.versions);
         let mut expiring: Vec<(u64, usize)> = Vec::new();
         // With no reader but those to come, only the newest version of a key can be needed (C2).
         let newest_only = snapshots.len() == 1;
@@ -79,8 +92,13 @@ impl Engine {
             run.prefetch_behind(index);
             next = if newest_only { run.skip_older_versions(index) } else { index + 1 };
             let record = run.record(index);
-            if !rule.keeps(record.key, record.seq) {
-                continue;
+            match rule.fate(record.key, record.seq) {
+                Fate::Tree => {}
+                Fate::Undo(through) => {
+                    undo.add(record.key, record.seq, record.meta, record.value, through)?;
+                    continue;
+                }
+                Fate::Gone => continue,
             }
             let builder = match &mut builder {
                 Some(builder) => builder,
@@ -91,9 +109,10 @@ impl Engine {
                 expiring.push((record.meta.expire_at_ms, index));
             }
         }
-        let Some(mut builder) = builder else { return Ok(None) };
+        let undo = undo.finish(rule.oldest_reader())?;
+        let Some(mut builder) = builder else { return Ok((None, undo)) };
         self.add_expiry_records(&mut builder, run, expiring)?;
-        Ok(Some(builder.finish(rule.buried_through(), sync)?))
+        Ok((Some(builder.finish(rule.buried_through(), sync)?), undo))
     }
 
     /// Index records `T | time | root key`, for the keys that still carry that expiry (N11).

@@ -76,7 +76,7 @@ impl Iter {
         Self { engine, walk, head, has_graves, room: Vec::new(), held, _pin: pin }
     }
 
-    fn check_open(&self) -> Result<(), EngineError> {
+    pub(super) fn check_open(&self) -> Result<(), EngineError> {
         self.held.as_ref().map_or(Ok(()), |held| held.check_not_ended())
     }
 

@@ -33,6 +33,7 @@ mod superversion;
 mod sweep;
 mod tombstones;
 mod tx;
+mod undo;
 mod view;
 
 pub use crate::memtable::MemtableKind;
@@ -51,6 +52,7 @@ pub use scan::{Scan, ScanItem, ScanRange};
 pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
+pub use undo::UndoFull;
 
 #[cfg(test)]
 mod tests;

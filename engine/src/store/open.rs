@@ -92,6 +92,10 @@ impl Engine {
         }
         let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
         fix_deletes(&options, &versions)?;
+        if options.undo_runs {
+            let dir = options.undo_dir.clone().unwrap_or_else(|| options.dir.join("undo"));
+            versions.set_undo_dir(&dir)?;
+        }
         let state = versions.recovered_mark();
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
         let engine = Self::assemble(options, versions, mark);

@@ -1,5 +1,6 @@
 //! What a store is opened with.
 
+use super::undo::UndoFull;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, TreeOptions};
@@ -76,6 +77,14 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Snapshots that may be open at once.
     pub snapshots_max: usize,
+    /// Where undo runs are made (`undo-device`); `undo` below the data directory when not said.
+    pub undo_dir: Option<PathBuf>,
+    /// Versions that only open snapshots need leave the tree for undo runs (N6).
+    pub undo_runs: bool,
+    /// Bound of the undo runs; 0 for none.
+    pub undo_max_bytes: u64,
+    /// What happens there.
+    pub undo_full: UndoFull,
     /// Unresolved overwrites at which writers wait (N9).
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
@@ -118,6 +127,10 @@ impl EngineOptions {
             filter_bits_per_key: 10,
             cold_read_threads: 2,
             snapshots_max: 1024,
+            undo_dir: None,
+            undo_runs: true,
+            undo_max_bytes: 0,
+            undo_full: UndoFull::default(),
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
             deletes: DeleteMode::default(),

@@ -39,7 +39,9 @@ impl Lot {
                 parts.push((entries, Part::Records { run, from, len }));
             }
         }
-        for (_, table) in view.superversion.version.tables() {
+        let version = &view.superversion.version;
+        let tables = version.tables().map(|(_, table)| table);
+        for table in tables.chain(version.undo_for(view.s)) {
             let blocks = table.blocks_between(start, end);
             if !blocks.is_empty() {
                 let (from, len) = (blocks.start, blocks.len());

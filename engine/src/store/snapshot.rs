@@ -96,6 +96,8 @@ pub(super) struct Held {
     /// Gone once the snapshot has ended by itself.
     pin: Mutex<Option<Pin>>,
     has_ended: AtomicBool,
+    /// Bound of the undo runs for which it was ended; 0 when it was not.
+    expired_at_bytes: AtomicU64,
 }
 
 /// The open snapshots of a store.
@@ -129,9 +131,13 @@ impl Held {
     }
 
     /// Takes the sequence out of S. Reads that have begun keep it there until they end.
-    fn end(&self) {
-        if self.pin.lock().take().is_some() {
+    fn end(&self, expired_at_bytes: u64) {
+        let mut pin = self.pin.lock();
+        if pin.is_some() {
+            self.expired_at_bytes.store(expired_at_bytes, Ordering::Release);
             self.has_ended.store(true, Ordering::Release);
+            *pin = None;
+            drop(pin);
             let inner = self.engine.inner();
             inner.snapshots.ended.fetch_add(1, Ordering::Relaxed);
             inner.reader_left();
@@ -155,7 +161,7 @@ impl Held {
             if !self.is_over() {
                 return Ok(());
             }
-            self.end();
+            self.end(0);
         }
         Err(self.ended())
     }
@@ -166,10 +172,12 @@ impl Held {
     }
 
     fn ended(&self) -> EngineError {
-        EngineError::SnapshotEnded {
-            age_ms: self.age().as_millis() as u64,
-            timeout_ms: self.options.timeout_ms,
+        let age_ms = self.age().as_millis() as u64;
+        let max_bytes = self.expired_at_bytes.load(Ordering::Acquire);
+        if max_bytes != 0 {
+            return EngineError::SnapshotExpired { age_ms, max_bytes };
         }
+        EngineError::SnapshotEnded { age_ms, timeout_ms: self.options.timeout_ms }
     }
 }
 
@@ -200,6 +208,12 @@ impl Snapshot {
     #[must_use]
     pub fn info(&self) -> SnapshotInfo {
         self.0.info()
+    }
+
+    /// # Errors
+    /// It has ended by itself, and why.
+    pub fn check_open(&self) -> Result<(), EngineError> {
+        self.0.check_open()
     }
 
     /// The value that `key` had in database `db`. Runs on the caller's thread, may sort memtables and
@@ -291,6 +305,7 @@ impl Engine {
         cuts: bool,
     ) -> Result<Snapshot, EngineError> {
         let inner = self.inner();
+        self.check_undo_room()?;
         let max = inner.options.snapshots_max;
         let mut open = inner.snapshots.open.lock();
         if open.len() >= max {
@@ -317,6 +332,7 @@ impl Engine {
             opened: Instant::now(),
             pin: Mutex::new(Some(pin)),
             has_ended: AtomicBool::new(false),
+            expired_at_bytes: AtomicU64::new(0),
         });
         inner.snapshots.open.lock().insert(id, Arc::downgrade(&held));
         Ok(Snapshot(held))
@@ -328,11 +344,20 @@ impl Engine {
         self.inner().snapshots.all().iter().map(|held| held.info()).collect()
     }
 
+    /// Ends the oldest snapshot for the bound of the undo runs; false when there is none.
+    pub(super) fn end_oldest_snapshot(&self, max_bytes: u64) -> bool {
+        let all = self.inner().snapshots.all();
+        let open = all.iter().filter(|held| !held.has_ended.load(Ordering::Acquire));
+        let Some(oldest) = open.min_by_key(|held| held.seq) else { return false };
+        oldest.end(max_bytes);
+        true
+    }
+
     /// Ends the snapshots whose time is over. Runs now and then.
     pub(super) fn end_old_snapshots(&self) {
         for held in self.inner().snapshots.all() {
             if held.is_over() {
-                held.end();
+                held.end(0);
             }
         }
     }

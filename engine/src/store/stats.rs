@@ -70,6 +70,12 @@ pub struct Stats {
     pub snapshots: u64,
     /// Age of the oldest one; 0 without any.
     pub oldest_snapshot_age_ms: u64,
+    /// Undo runs, and their bytes.
+    pub undo_runs: u64,
+    /// Bytes of the undo runs.
+    pub undo_bytes: u64,
+    /// Bytes of undo runs written since the start.
+    pub undo_written_bytes: u64,
     /// Snapshots refused because too many were open, since the start.
     pub snapshots_refused: u64,
     /// Snapshots that ended by themselves, since the start.
@@ -131,6 +137,9 @@ impl Engine {
             pins: inner.pins.len() as u64,
             snapshots: inner.snapshots.len() as u64,
             oldest_snapshot_age_ms: self.snapshots().first().map_or(0, |oldest| oldest.age_ms),
+            undo_runs: inner.versions.current().undo_runs().len() as u64,
+            undo_bytes: self.undo_bytes(),
+            undo_written_bytes: inner.undo.written_bytes.load(Ordering::Relaxed),
             snapshots_refused: inner.snapshots.refused.load(Ordering::Relaxed),
             snapshots_ended: inner.snapshots.ended.load(Ordering::Relaxed),
             background_error: inner.background.last_error(),

@@ -18,6 +18,7 @@ impl Engine {
     /// a mark's birth and its checkpoint.
     pub(super) fn sweep_graves(&self) {
         let inner = self.inner();
+        self.forget_undo_runs();
         let mark = inner.mark.load(Ordering::Acquire);
         // The superversion first: a reader that is not among the pins yet gets this one or a later.
         let superversion = inner.superversion.load_full();
@@ -95,7 +96,8 @@ impl Engine {
             return None;
         }
         let mark = inner.mark.load(Ordering::Acquire);
-        let min_reader = self.snapshots_through(mark)[0];
+        // With two outputs a rewrite buries whatever is dead at the mark (N6).
+        let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
         let mut tally = BurialTally::new(version, min_reader);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
@@ -190,6 +192,9 @@ impl Engine {
 
 /// Rule F2(b): every file that may hold the key has min_seq > d or buried_through >= d.
 fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
-    tree::files_that_may_hold(version, key)
-        .all(|file| file.properties().min_seq > d || file.properties().buried_through >= d)
+    let is_past =
+        |file: &Table| file.properties().min_seq > d || file.properties().buried_through >= d;
+    // Undo runs are files, too (N6).
+    tree::files_that_may_hold(version, key).all(|file| is_past(file))
+        && tree::undo_that_may_hold(version, key).all(|run| is_past(&run.table))
 }

@@ -8,7 +8,8 @@ use super::superversion::SuperVersion;
 use crate::iterator::{Bounds, Cursor, LiveWalk};
 use crate::key::{Meta, Seq};
 use crate::memtable::{ListSource, Mark, Memtable, Run, RunSource};
-use crate::tree::{self, Graves};
+use crate::table::ReadMode;
+use crate::tree::{self, Graves, LevelIter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -132,6 +133,14 @@ impl View {
             }
         }
         cursors.extend(version.cursors(skips).into_iter().map(Cursor::Level));
+        for table in version.undo_for(self.s) {
+            let p = table.properties();
+            if !bounds.misses(&p.min_key, &p.max_key) {
+                widen(&p.min_key, &p.max_key);
+                let one = Arc::from([Arc::clone(table)]);
+                cursors.push(Cursor::Level(LevelIter::new(one, ReadMode::Cached)));
+            }
+        }
         let prefix = extent.map(|(min, max)| bounds.common_prefix(min, max)).unwrap_or_default();
         LiveWalk::new(cursors, &prefix, self.s, bounds)
     }
@@ -152,7 +161,7 @@ impl View {
                 return Ok(Some(take(record.seq, record.meta, record.value)));
             }
         }
-        let found = tree::get(&self.superversion.version, engine_key, self.s)?;
+        let found = tree::get_at(&self.superversion.version, engine_key, self.s)?;
         Ok(found.map(|version| take(version.seq, version.meta, &version.value)))
     }
 }

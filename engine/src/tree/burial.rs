@@ -37,7 +37,11 @@ impl<'a> BurialTally<'a> {
     /// True when F2(b) holds for the grave (`key`, `d`): every table that may hold the key has
     /// min_seq > d or buried_through >= d. Otherwise the tables that stand against it are noted.
     pub fn note(&mut self, key: &[u8], d: Seq) -> bool {
-        let mut buried = true;
+        // An undo run is no table to rewrite: it goes with its readers, or is merged (N6).
+        let mut buried = super::get::undo_that_may_hold(self.version, key).all(|run| {
+            let p = run.table.properties();
+            p.min_seq > d || p.buried_through >= d
+        });
         for table in files_that_may_hold(self.version, key) {
             let p = table.properties();
             if p.min_seq > d || p.buried_through >= d {

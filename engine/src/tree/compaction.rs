@@ -1,6 +1,6 @@
 //! Running a compaction: merge the inputs, keep what C2 keeps, write new tables.
 
-use super::drop_rule::{Graves, KeepRule};
+use super::drop_rule::{Fate, Graves, KeepRule};
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
@@ -8,6 +8,7 @@ use super::pick::Job;
 use super::rate_limit::RateLimiter;
 use super::source::Source;
 use super::tombstone::TombstoneRule;
+use super::undo::{UndoRun, UndoWriter};
 use super::version_set::{TableWriter, VersionSet};
 use crate::key::Seq;
 use crate::table::{ReadMode, Table, TableError, TableResult};
@@ -36,6 +37,8 @@ pub struct CompactionContext<'a> {
     pub threads: usize,
     /// Bounds what is written per second.
     pub limiter: Option<&'a RateLimiter>,
+    /// Versions that only older readers need go to undo runs (N6).
+    pub separates: bool,
     /// Whether new tables are synced; not for a store that is wiped at start (N3).
     pub sync: bool,
 }
@@ -175,6 +178,7 @@ fn split_keys(job: &Job, threads: usize) -> Vec<&[u8]> {
 #[derive(Default)]
 struct Part {
     tables: Vec<Arc<Table>>,
+    undo: Option<UndoRun>,
     max_seq_written: Seq,
     max_grave_used: Seq,
     entries_in_out: (u64, u64),
@@ -185,6 +189,9 @@ impl Outcome {
     fn add(&mut self, part: Part, level: usize) {
         for table in part.tables {
             self.edit.add(level, table);
+        }
+        if let Some(run) = part.undo {
+            self.edit.add_undo(run);
         }
         self.max_seq_written = self.max_seq_written.max(part.max_seq_written);
         self.max_grave_used = self.max_grave_used.max(part.max_grave_used);
@@ -200,6 +207,7 @@ struct Merge<'a> {
     context: &'a CompactionContext<'a>,
     rule: KeepRule<'a>,
     writer: Option<TableWriter>,
+    undo: UndoWriter<'a>,
     part: Part,
     /// Bytes of output that the rate limit has seen.
     bytes_taken: u64,
@@ -209,8 +217,10 @@ impl<'a> Merge<'a> {
     fn new(job: &'a Job, context: &'a CompactionContext<'a>, expiry_mark_ms: u64) -> Self {
         let rule = KeepRule::new(context.snapshots, context.graves)
             .with_dead_ids(context.dead_ids)
-            .with_expiry_mark(expiry_mark_ms);
-        Self { job, context, rule, writer: None, part: Part::default(), bytes_taken: 0 }
+            .with_expiry_mark(expiry_mark_ms)
+            .separating(context.separates);
+        let undo = UndoWriter::new(context.versions);
+        Self { job, context, rule, writer: None, undo, part: Part::default(), bytes_taken: 0 }
     }
 
     /// Merges the keys from `range.0` on and below `range.1`, if that is there.
@@ -231,7 +241,10 @@ impl<'a> Merge<'a> {
             if read.is_multiple_of(CHECK_ENTRIES) {
                 self.check()?;
             }
-            if self.rule.keeps(key, seq) && !(input.meta().is_tombstone() && below.allows(key, seq))
+            let fate = self.rule.fate(key, seq);
+            if let Fate::Undo(through) = fate {
+                self.undo.add(key, seq, input.meta(), input.value(), through)?;
+            } else if fate == Fate::Tree && !(input.meta().is_tombstone() && below.allows(key, seq))
             {
                 // A key never straddles two tables of a level.
                 let full =
@@ -257,6 +270,7 @@ impl<'a> Merge<'a> {
             input.next()?;
         }
         self.close()?;
+        self.part.undo = self.undo.finish(self.rule.oldest_reader())?;
         self.part.entries_in_out = (read, written);
         self.part.max_grave_used = self.rule.max_grave_used().max(below.max_dropped);
         Ok(self.part)

@@ -39,6 +39,7 @@ fn merge(set: &VersionSet, now: Seq) -> TableResult<()> {
         stop: &stop,
         threads: 1,
         limiter: None,
+        separates: false,
         sync: true,
     };
     set.apply(&compact(&job, &context)?.edit).map(|_| ())

@@ -27,6 +27,28 @@ impl Graves for NoGraves {
     }
 }
 
+/// Where a version goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// Into the tree.
+    Tree,
+    /// To an undo run (N6): the reader given is the youngest that needs it.
+    Undo(Seq),
+    /// Nobody needs it.
+    Gone,
+}
+
+/// What there is to decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outputs {
+    /// C2: what some reader needs, into the tree.
+    One,
+    /// C2 with two outputs (N6): into the tree what lives at `now`.
+    Two,
+    /// The inputs are undo runs.
+    UndoOnly,
+}
+
 /// Decides version by version, in the order of the merge (keys ascending, newest first).
 ///
 /// C2: a version q is kept exactly if some s in S has q as its newest input version <= s and
@@ -45,6 +67,7 @@ pub struct KeepRule<'a> {
     newer: Seq,
     any: bool,
     max_grave_used: Seq,
+    outputs: Outputs,
 }
 
 impl std::fmt::Debug for KeepRule<'_> {
@@ -70,7 +93,22 @@ impl<'a> KeepRule<'a> {
             newer: Seq::MAX,
             any: false,
             max_grave_used: 0,
+            outputs: Outputs::One,
         }
+    }
+
+    /// With two outputs (N6), if `separates`: ask [`KeepRule::fate`] then.
+    #[must_use]
+    pub fn separating(mut self, separates: bool) -> Self {
+        self.outputs = if separates { Outputs::Two } else { Outputs::One };
+        self
+    }
+
+    /// For the merge of undo runs: `snapshots` has no `now`, and nothing goes into the tree.
+    #[must_use]
+    pub fn of_undo(mut self) -> Self {
+        self.outputs = Outputs::UndoOnly;
+        self
     }
 
     /// Also drops versions of dead namespaces: `dead_ids` are (id, d). An id is used only when no s
@@ -89,9 +127,19 @@ impl<'a> KeepRule<'a> {
         self
     }
 
-    /// min(S): the claim of the output (C3). Zero when S is empty.
+    /// The claim of the output in the tree (C3). min(S): what its members need is still there. With two
+    /// outputs nothing in it is dead at `now`, so that it is `now` (N6). Zero when S is empty.
     #[must_use]
     pub fn buried_through(&self) -> Seq {
+        if self.outputs == Outputs::Two {
+            return self.snapshots.last().copied().unwrap_or(0);
+        }
+        self.oldest_reader()
+    }
+
+    /// min(S), the claim of an undo run. Zero when S is empty.
+    #[must_use]
+    pub fn oldest_reader(&self) -> Seq {
         self.snapshots.first().copied().unwrap_or(0)
     }
 
@@ -102,9 +150,58 @@ impl<'a> KeepRule<'a> {
         self.max_grave_used
     }
 
-    /// True when the version must be written.
+    /// Where the version goes.
     #[inline]
-    pub fn keeps(&mut self, key: &[u8], seq: Seq) -> bool {
+    pub fn fate(&mut self, key: &[u8], seq: Seq) -> Fate {
+        // With no reader but those to come both rules are the same.
+        if self.outputs == Outputs::One
+            || (self.outputs == Outputs::Two && self.snapshots.len() == 1)
+        {
+            return if self.keeps(key, seq) { Fate::Tree } else { Fate::Gone };
+        }
+        let newer = self.step(key, seq);
+        if self.is_dropped_at_once(key, seq) {
+            return Fate::Gone;
+        }
+        let now = self.snapshots.last().copied().unwrap_or(0);
+        let two = self.outputs == Outputs::Two;
+        if two && seq > now {
+            return Fate::Tree;
+        }
+        match self.last_reader(key, seq, newer) {
+            Some(s) if two && s == now => Fate::Tree,
+            // Snapshots never read the expiry index.
+            Some(_) if key.first() == Some(&KIND_EXPIRY) => Fate::Gone,
+            Some(s) => Fate::Undo(s),
+            None => Fate::Gone,
+        }
+    }
+
+    /// The youngest member of S that sees this version. D(k, s) grows with s: those that do come
+    /// first among the members between it and the next newer version.
+    fn last_reader(&mut self, key: &[u8], seq: Seq, newer: Seq) -> Option<Seq> {
+        let from = self.snapshots.partition_point(|&s| s < seq);
+        let to = self.snapshots.partition_point(|&s| s < newer);
+        let members = self.snapshots.get(from..to).unwrap_or_default();
+        if !self.has_graves {
+            return members.last().copied();
+        }
+        let mut last = None;
+        for &s in members {
+            if let Some(d) = self.graves.newest_at(key, s)
+                && d >= seq
+            {
+                self.max_grave_used = self.max_grave_used.max(d);
+                break;
+            }
+            last = Some(s);
+        }
+        last
+    }
+
+    /// Notes the version and answers the next newer one of its key.
+    #[inline]
+    fn step(&mut self, key: &[u8], seq: Seq) -> Seq {
         let newer = if self.any && key == self.last_key { self.newer } else { Seq::MAX };
         if newer == Seq::MAX {
             self.last_key.clear();
@@ -113,13 +210,27 @@ impl<'a> KeepRule<'a> {
         }
         self.newer = seq;
         debug_assert!(seq < newer);
+        newer
+    }
+
+    #[inline]
+    fn is_dropped_at_once(&mut self, key: &[u8], seq: Seq) -> bool {
         if !self.dead_ids.is_empty() && self.is_of_dead_id(key, seq) {
-            return false;
+            return true;
         }
-        if self.expiry_mark_ms != 0
-            && let Some((&[KIND_EXPIRY, ref due_ms @ ..], _)) = key.split_first_chunk::<9>()
-            && u64::from_be_bytes(*due_ms) <= self.expiry_mark_ms
-        {
+        self.expiry_mark_ms != 0
+            && matches!(
+                key.split_first_chunk::<9>(),
+                Some((&[KIND_EXPIRY, ref due_ms @ ..], _))
+                    if u64::from_be_bytes(*due_ms) <= self.expiry_mark_ms
+            )
+    }
+
+    /// True when the version must be written, with one output.
+    #[inline]
+    pub fn keeps(&mut self, key: &[u8], seq: Seq) -> bool {
+        let newer = self.step(key, seq);
+        if self.is_dropped_at_once(key, seq) {
             return false;
         }
         let s = match self.snapshots {
@@ -148,7 +259,7 @@ impl<'a> KeepRule<'a> {
     #[cold]
     fn is_of_dead_id(&mut self, key: &[u8], seq: Seq) -> bool {
         let Some(id) = namespace_of(key) else { return false };
-        let min = self.buried_through();
+        let min = self.oldest_reader();
         let dead = self.dead_ids.iter().find(|(dead, d)| *dead == id && seq <= *d && *d <= min);
         if let Some(&(_, d)) = dead {
             self.max_grave_used = self.max_grave_used.max(d);
@@ -194,6 +305,34 @@ mod tests {
         // without the grave the reader at 2 would.
         assert_eq!(kept(&[3, 1], &[2, 3], &[2]), [3]);
         assert_eq!(kept(&[3, 1], &[2, 3], &[]), [3, 1]);
+    }
+
+    fn fates(versions: &[Seq], snapshots: &[Seq], graves: &[Seq], of_undo: bool) -> Vec<Fate> {
+        let graves = OfK(graves.to_vec());
+        let rule = KeepRule::new(snapshots, &graves);
+        let mut rule = if of_undo { rule.of_undo() } else { rule.separating(true) };
+        versions.iter().map(|&q| rule.fate(b"k", q)).collect()
+    }
+
+    #[test]
+    fn the_living_stay_and_what_only_older_readers_need_goes_to_the_past() {
+        use Fate::{Gone, Tree, Undo};
+        assert_eq!(fates(&[1], &[1, 2], &[2], false), [Undo(1)], "counter-example 1");
+        assert_eq!(fates(&[1], &[1, 2], &[], false), [Tree], "alive at now, whoever else sees it");
+        assert_eq!(fates(&[7, 4, 1], &[2, 5, 6, 8], &[], false), [Tree, Undo(6), Undo(2)]);
+        assert_eq!(fates(&[7, 4, 1], &[5, 6, 8], &[6], false), [Tree, Undo(5), Gone]);
+        assert_eq!(fates(&[9, 4], &[5, 8], &[], false), [Tree, Tree], "9 is above now");
+        assert_eq!(fates(&[9, 4], &[5, 8], &[7], false), [Tree, Undo(5)]);
+        assert_eq!(fates(&[4], &[8], &[7], false), [Gone]);
+    }
+
+    #[test]
+    fn what_no_reader_of_the_past_sees_leaves_the_undo_runs() {
+        use Fate::{Gone, Undo};
+        assert_eq!(fates(&[7, 4, 1], &[5], &[], true), [Gone, Undo(5), Gone]);
+        assert_eq!(fates(&[7, 4, 1], &[5], &[5], true), [Gone, Gone, Gone]);
+        assert_eq!(fates(&[7, 4, 1], &[2, 5, 9], &[], true), [Undo(9), Undo(5), Undo(2)]);
+        assert_eq!(fates(&[7, 4], &[], &[], true), [Gone, Gone]);
     }
 
     #[test]

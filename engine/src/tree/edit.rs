@@ -1,5 +1,6 @@
 //! Version edits: one record of the manifest is one step of the tree.
 
+use super::undo::UndoRun;
 use super::version::LEVELS;
 use crate::key::Seq;
 use crate::table::{Properties, Table, TableMeta};
@@ -70,6 +71,9 @@ pub struct VersionEdit {
     pub(super) mark: Option<MarkEdit>,
     pub(super) reserved_seq: Option<Seq>,
     pub(super) deletes: Option<DeleteMode>,
+    /// Undo runs are no part of the record: none survives a crash.
+    pub(super) undo_added: Vec<UndoRun>,
+    pub(super) undo_deleted: Vec<u64>,
 }
 
 impl VersionEdit {
@@ -93,6 +97,28 @@ impl VersionEdit {
     /// Takes table `number` out of a level.
     pub fn delete(&mut self, level: usize, number: u64) {
         self.deleted.push((level, number));
+    }
+
+    /// Adds an undo run (N6).
+    pub fn add_undo(&mut self, run: UndoRun) {
+        self.undo_added.push(run);
+    }
+
+    /// Takes an undo run out, by the number of its table.
+    pub fn delete_undo(&mut self, number: u64) {
+        self.undo_deleted.push(number);
+    }
+
+    /// The numbers of the undo runs it takes out.
+    #[must_use]
+    pub fn undo_deleted(&self) -> &[u64] {
+        &self.undo_deleted
+    }
+
+    /// The undo runs it adds.
+    #[must_use]
+    pub fn undo_added(&self) -> &[UndoRun] {
+        &self.undo_added
     }
 
     /// Notes that no sequence at or above `seq` was ever handed out (D6).

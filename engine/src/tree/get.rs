@@ -1,5 +1,6 @@
 //! Looking up one key over all levels.
 
+use super::undo::UndoRun;
 use super::version::{LEVELS, Version};
 use crate::key::Seq;
 use crate::table::{FoundVersion, Scratch, Table, TableResult, key_hash};
@@ -21,10 +22,46 @@ pub fn files_that_may_hold<'a>(
     top.chain(deeper).filter(move |table| table.may_contain(hash))
 }
 
+/// Undo runs that may hold `key` by range and filter. No I/O.
+pub fn undo_that_may_hold<'a>(
+    version: &'a Version,
+    key: &'a [u8],
+) -> impl Iterator<Item = &'a UndoRun> {
+    let hash = key_hash(key);
+    version
+        .undo_runs()
+        .iter()
+        .filter(move |run| run.table.properties().covers(key) && run.table.may_contain(hash))
+}
+
 /// False only when no table holds a version of `key`. Looks at ranges and filters in memory.
 #[must_use]
 pub fn may_exist(version: &Version, key: &[u8]) -> bool {
     files_that_may_hold(version, key).next().is_some()
+}
+
+/// The newest version of `key` that a reader at `s` can see in the tree and in the undo runs that such a
+/// reader looks at (N6). What left the tree may be newer than what is left in its deeper levels.
+///
+/// # Errors
+/// A failed read or a damaged table.
+pub fn get_at(version: &Version, key: &[u8], s: Seq) -> TableResult<Option<FoundVersion>> {
+    let mut best = get(version, key, s)?;
+    SCRATCH.with_borrow_mut(|scratch| {
+        for run in undo_that_may_hold(version, key).filter(|run| s <= run.through) {
+            let newest = best.as_ref().map_or(0, |found| found.seq);
+            let p = run.table.properties();
+            if p.min_seq > s || p.max_seq <= newest {
+                continue;
+            }
+            if let Some(found) = run.table.get(key, s, scratch)?
+                && found.seq > newest
+            {
+                best = Some(found);
+            }
+        }
+        Ok(best)
+    })
 }
 
 /// The newest version of `key` with a sequence at most `bound`. Graves lie outside the tree: the

@@ -11,20 +11,22 @@ mod pick;
 mod rate_limit;
 mod source;
 mod tombstone;
+mod undo;
 mod version;
 mod version_set;
 
 pub use burial::BurialTally;
 pub use compaction::{CompactionContext, Outcome, compact, compact_with_expiry_mark};
-pub use drop_rule::{Graves, KeepRule, NoGraves};
+pub use drop_rule::{Fate, Graves, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
-pub use get::{files_that_may_hold, get, may_exist};
+pub use get::{files_that_may_hold, get, get_at, may_exist, undo_that_may_hold};
 pub use level_iter::LevelIter;
 pub use merge::MergeIter;
 pub use pick::{CompactionOptions, Job, debt, pick_compaction};
 pub use rate_limit::RateLimiter;
 pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
+pub use undo::{UndoRun, UndoWriter, merge_undo};
 pub use version::{LEVELS, Version};
 pub use version_set::{Export, TableWriter, TreeOptions, VersionSet};
 

@@ -217,6 +217,7 @@ fn disjoint_tables_move_and_keep_their_claims() {
         stop: &stop,
         threads: 3,
         limiter: None,
+        separates: false,
         sync: true,
     };
     let outcome = compact(&job, &context).unwrap();
@@ -248,6 +249,7 @@ fn a_stopped_compaction_leaves_nothing() {
         stop: &stop,
         threads: 3,
         limiter: None,
+        separates: false,
         sync: true,
     };
     let job = Job::burial(1, table, &CompactionOptions::default());
@@ -283,6 +285,7 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
         stop: &stop,
         threads: 3,
         limiter: None,
+        separates: false,
         sync: true,
     };
     let outcome = compact(&job, &context).unwrap();
@@ -325,6 +328,7 @@ fn compactions_work_off_the_debt() {
                 stop: &stop,
                 threads: 3,
                 limiter: None,
+                separates: false,
                 sync: true,
             };
             set.apply(&compact(&job, &context).unwrap().edit).unwrap();
@@ -364,6 +368,7 @@ fn tables_survive_a_real_file_system() {
         stop: &stop,
         threads: 3,
         limiter: None,
+        separates: false,
         sync: true,
     };
     let options = CompactionOptions { output_bytes: 64 << 10, ..CompactionOptions::default() };
@@ -545,6 +550,7 @@ impl History {
             stop: &stop,
             threads: 3,
             limiter: None,
+            separates: false,
             sync: true,
         };
         let outcome = compact(&job, &context).unwrap();
@@ -684,6 +690,7 @@ fn threads_share_a_merge_and_bring_what_one_brings() {
             stop: &stop,
             threads,
             limiter: Some(&limiter),
+            separates: false,
             sync: true,
         };
         let options = CompactionOptions { output_bytes: 20 << 10, ..CompactionOptions::default() };
@@ -730,6 +737,7 @@ fn space_is_bounded_once_the_tree_is_quiet() {
                 threads: 2,
                 limiter: None,
                 sync: true,
+                separates: false,
             };
             set.apply(&compact(job, &context).unwrap().edit).unwrap();
         };

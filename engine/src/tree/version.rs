@@ -2,6 +2,7 @@
 
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
+use super::undo::UndoRun;
 use crate::key::Seq;
 use crate::table::{ReadMode, Table};
 use std::sync::Arc;
@@ -19,11 +20,12 @@ pub const LEVELS: usize = 7;
 #[derive(Clone, Debug)]
 pub struct Version {
     levels: Vec<Arc<[Arc<Table>]>>,
+    undo: Arc<[UndoRun]>,
 }
 
 impl Default for Version {
     fn default() -> Self {
-        Self { levels: (0..LEVELS).map(|_| Arc::from([])).collect() }
+        Self { levels: (0..LEVELS).map(|_| Arc::from([])).collect(), undo: Arc::from([]) }
     }
 }
 
@@ -60,7 +62,29 @@ impl Version {
             }
             next.levels[level] = tables.into();
         }
+        if !edit.undo_added.is_empty() || !edit.undo_deleted.is_empty() {
+            // One that is not there any more has gone because nobody needed it.
+            let stays = |run: &&UndoRun| !edit.undo_deleted.contains(&run.table.number());
+            let old = self.undo.iter().filter(stays);
+            next.undo = old.chain(&edit.undo_added).cloned().collect();
+        }
         Ok(next)
+    }
+
+    /// The undo runs.
+    #[must_use]
+    pub fn undo_runs(&self) -> &[UndoRun] {
+        &self.undo
+    }
+
+    /// The tables of the undo runs that a reader at `s` looks at.
+    pub fn undo_for(&self, s: Seq) -> impl Iterator<Item = &Arc<Table>> {
+        self.undo.iter().filter(move |run| s <= run.through).map(|run| &run.table)
+    }
+
+    /// Everything a grave may cover (F2): the tables and the undo runs.
+    fn files(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.tables().map(|(_, table)| table).chain(self.undo.iter().map(|run| &run.table))
     }
 
     /// The tables of a level; none for a level that does not exist.
@@ -111,14 +135,14 @@ impl Version {
     /// pass F2(b) without a look at the single tables.
     #[must_use]
     pub fn min_buried_through(&self) -> Seq {
-        let claims = self.tables().map(|(_, table)| table.properties().buried_through);
+        let claims = self.files().map(|table| table.properties().buried_through);
         claims.min().unwrap_or(Seq::MAX)
     }
 
     /// True when some table may hold a key in the half-open range.
     #[must_use]
     pub fn overlaps(&self, from: &[u8], to: &[u8]) -> bool {
-        self.tables().any(|(_, table)| {
+        self.files().any(|table| {
             let p = table.properties();
             *p.min_key < *to && *from <= *p.max_key
         })
@@ -128,7 +152,7 @@ impl Version {
     /// written without burying everything up to `d`: the test of N7 before a dead id is forgotten.
     #[must_use]
     pub fn may_hold_namespace(&self, id: u64, d: Seq) -> bool {
-        self.tables().any(|(_, table)| {
+        self.files().any(|table| {
             let p = table.properties();
             p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
         })
@@ -137,7 +161,7 @@ impl Version {
     /// Bytes of indexes and filters in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        self.tables().map(|(_, table)| table.memory_bytes() as u64).sum()
+        self.files().map(|table| table.memory_bytes() as u64).sum()
     }
 
     /// Number of tables and bytes of each level, L0 first.

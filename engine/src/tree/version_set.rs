@@ -13,8 +13,8 @@ use sexton_persistence::device::Storage;
 use sexton_persistence::manifest::Manifest;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// A manifest longer than this is rewritten once most of it is history.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
@@ -25,6 +25,7 @@ const SPARE_BUFFERS: usize = 2;
 /// The last level: level sizes are counted from it up, so it always holds most of the data.
 const BOTTOM: usize = LEVELS - 1;
 const TABLE_SUFFIX: &str = ".tbl";
+const UNDO_SUFFIX: &str = ".undo";
 const CHECKPOINT_SUFFIX: &str = ".graves";
 
 /// How a tree stores its tables.
@@ -63,6 +64,8 @@ struct Shared {
     cache: Arc<BlockCache>,
     next_file: AtomicU64,
     spare: Mutex<Vec<BuilderBuffers>>,
+    /// Where undo runs are made; without, there are none.
+    undo_dir: OnceLock<PathBuf>,
 }
 
 impl Shared {
@@ -71,11 +74,14 @@ impl Shared {
     }
 
     fn open_table(&self, number: u64) -> TableResult<Table> {
-        let path = self.table_path(number);
+        self.open_table_at(&self.table_path(number), number)
+    }
+
+    fn open_table_at(&self, path: &Path, number: u64) -> TableResult<Table> {
         let file = if self.options.direct_io {
-            self.storage.open_unbuffered(&path)?
+            self.storage.open_unbuffered(path)?
         } else {
-            self.storage.open(&path)?
+            self.storage.open(path)?
         };
         Table::open(file, number, Some(Arc::clone(&self.cache)))
     }
@@ -118,6 +124,7 @@ impl VersionSet {
             cache: Arc::new(BlockCache::new(options.cache_bytes)),
             next_file: AtomicU64::new(1),
             spare: Mutex::default(),
+            undo_dir: OnceLock::new(),
             dir: dir.to_path_buf(),
             options,
             storage,
@@ -201,21 +208,75 @@ impl VersionSet {
     /// The file cannot be created.
     pub fn new_table(&self, level: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
-        let path = self.shared.table_path(number);
-        let file = if self.shared.options.direct_io {
-            self.shared.storage.create_unbuffered(&path)?
-        } else {
-            self.shared.storage.create(&path)?
-        };
         let mut options = self.shared.options.table;
         options.compression = match level {
             0 => self.shared.options.upper_compression,
             BOTTOM => self.shared.options.bottom_compression,
             _ => options.compression,
         };
+        self.start_table(self.shared.table_path(number), number, options)
+    }
+
+    /// From now on undo runs may be made, in `dir`, which is emptied: none of another run of the process is
+    /// of use.
+    ///
+    /// # Errors
+    /// A failing medium.
+    pub fn set_undo_dir(&self, dir: &Path) -> TableResult<()> {
+        self.shared.storage.create_dir_all(dir)?;
+        for name in self.shared.storage.list(dir)? {
+            if name.ends_with(UNDO_SUFFIX) {
+                self.shared.storage.remove(&dir.join(name))?;
+            }
+        }
+        let _ = self.shared.undo_dir.set(dir.to_path_buf());
+        Ok(())
+    }
+
+    /// True when undo runs can be made.
+    #[must_use]
+    pub fn has_undo_dir(&self) -> bool {
+        self.shared.undo_dir.get().is_some()
+    }
+
+    /// Starts the table of an undo run.
+    pub(super) fn new_undo_table(&self) -> TableResult<TableWriter> {
+        let Some(dir) = self.shared.undo_dir.get() else {
+            return Err(TableError::Edit { reason: "there is no place for undo runs" });
+        };
+        let number = self.new_file_number();
+        let path = dir.join(format!("{number:012}{UNDO_SUFFIX}"));
+        self.start_table(path, number, self.shared.options.table)
+    }
+
+    fn start_table(
+        &self,
+        path: PathBuf,
+        number: u64,
+        options: TableOptions,
+    ) -> TableResult<TableWriter> {
+        let file = if self.shared.options.direct_io {
+            self.shared.storage.create_unbuffered(&path)?
+        } else {
+            self.shared.storage.create(&path)?
+        };
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
-        Ok(TableWriter { builder, shared: Arc::clone(&self.shared) })
+        Ok(TableWriter { builder, path, shared: Arc::clone(&self.shared) })
+    }
+
+    /// Makes an edit current that changes undo runs only. Nothing becomes durable.
+    ///
+    /// # Errors
+    /// None but a misuse: an edit of the tree.
+    pub fn apply_undo(&self, edit: &VersionEdit) -> TableResult<()> {
+        if !edit.added.is_empty() || !edit.deleted.is_empty() || edit.mark.is_some() {
+            return Err(TableError::Edit { reason: "an edit of the tree must be durable" });
+        }
+        let _state = self.state.lock();
+        let next = self.current.load_full().after(edit);
+        self.current.store(Arc::new(next.map_err(|reason| TableError::Edit { reason })?));
+        Ok(())
     }
 
     /// Makes `edit` durable, then current. Tables it takes out are removed from the device when
@@ -326,7 +387,7 @@ fn whole_edit(
     deletes: Option<DeleteMode>,
 ) -> VersionEdit {
     let added = version.tables().map(|(level, table)| (level, Arc::clone(table))).collect();
-    VersionEdit { added, deleted: Vec::new(), mark, reserved_seq, deletes }
+    VersionEdit { added, mark, reserved_seq, deletes, ..VersionEdit::default() }
 }
 
 fn table_name(number: u64) -> String {
@@ -337,6 +398,7 @@ fn table_name(number: u64) -> String {
 #[derive(Debug)]
 pub struct TableWriter {
     builder: Option<TableBuilder>,
+    path: PathBuf,
     shared: Arc<Shared>,
 }
 
@@ -373,10 +435,10 @@ impl TableWriter {
             if spare.len() < SPARE_BUFFERS {
                 spare.push(buffers);
             }
-            self.shared.open_table(number)
+            self.shared.open_table_at(&self.path, number)
         });
         if finished.is_err() {
-            let _ = self.shared.storage.remove(&self.shared.table_path(number));
+            let _ = self.shared.storage.remove(&self.path);
         }
         let table = Arc::new(finished?);
         table.remove_when_unused(Arc::clone(&self.shared.storage));
@@ -386,9 +448,9 @@ impl TableWriter {
 
 impl Drop for TableWriter {
     fn drop(&mut self) {
-        if let Some(builder) = &self.builder {
+        if self.builder.is_some() {
             // Nothing names it; the next start would remove it too.
-            let _ = self.shared.storage.remove(&self.shared.table_path(builder.number()));
+            let _ = self.shared.storage.remove(&self.path);
         }
     }
 }

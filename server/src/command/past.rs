@@ -148,9 +148,10 @@ impl Past {
 
 pub(super) fn past_error(error: EngineError) -> CommandError {
     match error {
-        EngineError::SnapshotEnded { .. } | EngineError::SnapshotRefused { .. } => {
-            format!("SNAPSHOT {error}").into()
-        }
+        EngineError::SnapshotEnded { .. }
+        | EngineError::SnapshotExpired { .. }
+        | EngineError::SnapshotRefused { .. }
+        | EngineError::UndoFull { .. } => format!("SNAPSHOT {error}").into(),
         error => format!("ERR storage: {error}").into(),
     }
 }

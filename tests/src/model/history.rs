@@ -35,6 +35,7 @@ enum Step {
     StartMerge(usize),
     InstallMerge,
     WholeMerge(usize),
+    MergeUndo,
     LookForSweep,
     Forget,
     Crash(u64),
@@ -109,6 +110,7 @@ fn draw_step(random: &mut Random, value: &mut u64, cold: bool) -> Step {
         163..=170 => Step::StartMerge(index),
         171..=172 => Step::ConsultGraves(false),
         173..=178 => Step::InstallMerge,
+        179 if index.is_multiple_of(2) => Step::MergeUndo,
         179..=184 => Step::WholeMerge(index),
         185..=187 => Step::LookForSweep,
         188..=196 => Step::Forget,
@@ -162,6 +164,7 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
             world.start_merge(*pick);
             world.install_merge();
         }
+        Step::MergeUndo => world.merge_undo_runs(),
         Step::LookForSweep => world.look_for_sweep(),
         Step::Forget => world.forget(),
         Step::Crash(pick) => world.crash(*pick)?,

@@ -60,7 +60,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
         names.push(entry.map_err(failed)?.file_name());
     }
     let is_ours = |name: &std::ffi::OsString| {
-        ["tree", "appendonlydir"].iter().any(|ours| name == ours)
+        ["tree", "undo", "appendonlydir"].iter().any(|ours| name == ours)
             || name.to_string_lossy().to_ascii_lowercase().contains("lock")
     };
     if let Some(other) = names.iter().find(|name| !is_ours(name)) {
@@ -70,7 +70,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
             other.to_string_lossy()
         )));
     }
-    for name in ["tree", "appendonlydir"] {
+    for name in ["tree", "undo", "appendonlydir"] {
         match std::fs::remove_dir_all(dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));

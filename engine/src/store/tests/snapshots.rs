@@ -5,11 +5,13 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
+use crate::tree;
+use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
 use std::ops::Bound;
 use std::sync::atomic::Ordering;
 
-const HISTORIES: u64 = 120;
+const HISTORIES: u64 = 80;
 const STEPS: u64 = 700;
 const KEYS: u64 = 60;
 const OPEN_MAX: usize = 5;
@@ -41,10 +43,13 @@ impl History {
 
     fn work(&mut self, engine: &Engine) {
         for _ in 0..STEPS {
+            self.forget_expired();
             match self.random.below(100) {
                 0..55 => self.write(engine),
                 55..59 => engine.flush_now().expect("flush"),
-                59..66 => drop(engine.compact_once().expect("compaction")),
+                59..65 => drop(engine.compact_once().expect("compaction")),
+                // As if one were too many.
+                65 => drop(engine.merge_undo_runs(1).expect("a merge of undo runs")),
                 66..70 => engine.sweep_graves(),
                 70..71 => drop(engine.sweep_dead_namespaces()),
                 71..72 => {
@@ -62,6 +67,7 @@ impl History {
                 _ => check(engine, &self.model),
             }
         }
+        self.forget_expired();
         while let Some((snapshot, model)) = self.snapshots.pop() {
             read_all(&snapshot, &model);
         }
@@ -92,9 +98,24 @@ impl History {
             let (snapshot, model) = self.snapshots.swap_remove(at);
             read_all(&snapshot, &model);
         }
-        let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
-        assert_eq!(snapshot.seq(), engine.last_seq());
-        self.snapshots.push((snapshot, self.model.clone()));
+        match engine.snapshot(SnapshotOptions::default()) {
+            Ok(snapshot) => {
+                assert_eq!(snapshot.seq(), engine.last_seq());
+                self.snapshots.push((snapshot, self.model.clone()));
+            }
+            Err(EngineError::UndoFull { bytes, max_bytes: 3000 }) => assert!(bytes >= 3000),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Forgets what the bound of the undo runs has ended.
+    fn forget_expired(&mut self) {
+        self.snapshots.retain(|(snapshot, _)| match snapshot.check_open() {
+            Ok(()) => true,
+            Err(EngineError::SnapshotExpired { max_bytes: 3000, .. }) => false,
+            Err(error) => panic!("{error}"),
+        });
+        self.iters.retain(|open| open.iter.check_open().is_ok());
     }
 
     fn iter_options(&mut self) -> IterOptions {
@@ -352,5 +373,102 @@ fn snapshots_are_listed_limited_and_ended() {
     assert_eq!(first.get(0, b"k").expect("readable").expect("a value").value, b"v");
     drop((iter, second, first));
     assert_eq!((engine.stats().snapshots, engine.stats().pins), (0, 0));
+    engine.abandon();
+}
+
+/// A store with a snapshot under an overwritten and half deleted data set.
+fn overwritten(options: EngineOptions) -> (Engine, Snapshot, Model, Model) {
+    let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
+    let mut model = Model::new(3);
+    for number in 0..KEYS {
+        let op = Op::Put(0, name(number), Meta::default(), vec![1; 100]);
+        run(&engine, &op);
+        model.apply(&op);
+    }
+    engine.flush_now().expect("flush");
+    let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
+    let then = model.clone();
+    for round in 2..22_u8 {
+        for number in 0..KEYS {
+            let op = if number % 2 == 1 && round == 21 {
+                Op::Delete(0, name(number))
+            } else {
+                Op::Put(0, name(number), Meta::default(), vec![round; 100])
+            };
+            run(&engine, &op);
+            model.apply(&op);
+        }
+        engine.flush_now().expect("flush");
+        while engine.compact_once().expect("compaction") {}
+        engine.sweep_graves();
+    }
+    (engine, snapshot, then, model)
+}
+
+#[test]
+fn with_an_old_snapshot_the_tree_holds_the_living_only() {
+    let entries = |engine: &Engine| -> u64 {
+        let version = engine.inner().versions.current();
+        version.tables().map(|(_, table)| table.properties().entries).sum()
+    };
+    let storage = SimStorage::new();
+    let options = small_options(&storage, SyncPolicy::No, false);
+    let (engine, snapshot, then, now) = overwritten(options.clone());
+    let full = || {
+        let version = engine.inner().versions.current();
+        tree::Job::full(&version, &engine.inner().compaction_options())
+    };
+    let job = full().expect("tables");
+    engine.run_compaction_job(&job).expect("compaction");
+    assert_eq!(entries(&engine), KEYS / 2, "one version of each living key");
+    read_all(&snapshot, &then);
+    check(&engine, &now);
+    let stats = engine.stats();
+    assert!(stats.undo_runs > 0 && stats.undo_bytes > 0, "{stats:?}");
+    let version = engine.inner().versions.current();
+    let past = version.undo_runs().iter().map(|run| run.table.properties().entries);
+    assert_eq!(past.sum::<u64>(), KEYS, "and one of each key in the past");
+    drop(version);
+    let undo_dir = std::path::Path::new("data/undo");
+    assert_eq!(storage.list(undo_dir).expect("list").len() as u64, stats.undo_runs);
+    // A crash takes the past along.
+    let crashed = storage.crash(1, CrashOptions::KEEP_ALL);
+    let (again, _) = Engine::open(small_options(&crashed, SyncPolicy::No, false), &mut replay)
+        .expect("a store that opens");
+    assert_eq!(crashed.list(undo_dir).expect("list"), [""; 0]);
+    again.abandon();
+    drop(snapshot);
+    engine.sweep_graves();
+    assert_eq!((engine.stats().undo_runs, engine.stats().undo_bytes), (0, 0));
+    assert_eq!(storage.list(undo_dir).expect("list"), [""; 0], "dropped whole");
+    engine.abandon();
+}
+
+#[test]
+fn at_their_bound_undo_runs_refuse_snapshots_or_end_the_oldest() {
+    let storage = SimStorage::new();
+    let options =
+        EngineOptions { undo_max_bytes: 500, ..small_options(&storage, SyncPolicy::No, false) };
+    let (engine, snapshot, then, now) = overwritten(options);
+    read_all(&snapshot, &then);
+    check(&engine, &now);
+    let refused = engine.snapshot(SnapshotOptions::default()).expect_err("full");
+    assert!(matches!(refused, EngineError::UndoFull { max_bytes: 500, .. }), "{refused}");
+    drop(snapshot);
+    engine.sweep_graves();
+    assert!(engine.snapshot(SnapshotOptions::default()).is_ok(), "there is room again");
+    engine.abandon();
+
+    let storage = SimStorage::new();
+    let options = EngineOptions {
+        undo_max_bytes: 500,
+        undo_full: UndoFull::ExpireOldest,
+        ..small_options(&storage, SyncPolicy::No, false)
+    };
+    let (engine, snapshot, _, now) = overwritten(options);
+    let ended = snapshot.get(0, b"k").expect_err("it was the oldest");
+    assert!(matches!(ended, EngineError::SnapshotExpired { max_bytes: 500, .. }), "{ended}");
+    assert!(engine.stats().undo_bytes < 500, "{:?}", engine.stats());
+    check(&engine, &now);
     engine.abandon();
 }

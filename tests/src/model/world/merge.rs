@@ -208,6 +208,39 @@ impl World {
         self.add_outputs(level, output, now, &snapshots);
     }
 
+    /// Merges the undo runs into one that holds what readers still need (N6). Its inputs and its output are
+    /// for the past only, so it may be one step: no reader that could see another comes meanwhile.
+    pub fn merge_undo_runs(&mut self) {
+        let is_undo = |file: &&Rc<File>| file.undo_through.is_some();
+        let runs: Vec<Rc<File>> = self.files.iter().filter(is_undo).cloned().collect();
+        let Some(last) = runs.iter().filter_map(|run| run.undo_through).max() else { return };
+        if runs.len() < 2 {
+            return;
+        }
+        let readers = self.readers_and(self.visible);
+        let versions: Vec<Version> = runs.iter().flat_map(|run| run.versions.clone()).collect();
+        let (mut kept, mut through) = (Vec::new(), 0);
+        for v in &versions {
+            let mine = || versions.iter().filter(|o| (o.namespace, o.key) == (v.namespace, v.key));
+            let sees = |s: Seq| {
+                let newest = mine().map(|o| o.seq).filter(|&seq| seq <= s).max();
+                newest == Some(v.seq) && self.grave_at(v.namespace, v.key, s) < Some(v.seq)
+            };
+            // Above the last of the runs nobody looked at any of them.
+            if let Some(s) = readers.iter().copied().filter(|&s| s <= last && sees(s)).max() {
+                kept.push(*v);
+                through = through.max(s);
+            }
+        }
+        self.files.retain(|file| file.undo_through.is_none());
+        if !kept.is_empty() {
+            let claim = if self.rules.on(Rule::N6UndoClaim) { readers[0] } else { self.visible };
+            self.files.push(Rc::new(File::undo_run(kept, claim, through)));
+        }
+        self.disk.files = self.files.clone();
+        self.change();
+    }
+
     /// Adds the outputs of C2 to the tree and to the manifest, in one edit. With undo runs the tree
     /// holds nothing that is dead at `now`, and says so (N6).
     fn add_outputs(&mut self, level: usize, output: Output, now: Seq, snapshots: &[Seq]) {
