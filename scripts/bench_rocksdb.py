@@ -58,7 +58,8 @@ class Tool:
         if name == "flsm":
             self.command = [str(BENCH)] + flags
         else:
-            self.command = ["db_bench"] + flags + ["--min_level_to_compress=1", "--max_background_jobs=2"]
+            # Line by line, so that the end of a wait is seen when it is reached.
+            self.command = ["stdbuf", "-oL", "db_bench"] + flags + ["--min_level_to_compress=1", "--max_background_jobs=2"]
 
     def run(self, directory, benchmarks, flags=()):
         """Runs the benchmarks in one process; one row of figures each."""

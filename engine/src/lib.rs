@@ -3,6 +3,7 @@
 #![deny(unsafe_code)]
 
 mod cemetery;
+pub mod check;
 #[doc(hidden)]
 pub mod dram;
 mod iterator;

@@ -82,7 +82,7 @@ impl Default for Properties {
 impl Properties {
     /// Counts one version. Key bounds and distinct keys are the builder's business.
     #[inline]
-    pub(super) fn add(&mut self, key: &[u8], seq: Seq, meta: Meta, value_len: usize) {
+    pub(crate) fn add(&mut self, key: &[u8], seq: Seq, meta: Meta, value_len: usize) {
         self.entries += 1;
         self.min_seq = self.min_seq.min(seq);
         self.max_seq = self.max_seq.max(seq);

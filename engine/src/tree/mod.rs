@@ -28,7 +28,13 @@ pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
 pub use undo::{UndoRun, UndoWriter, merge_undo};
 pub use version::{LEVELS, Version};
+pub(crate) use version_set::Recovered;
 pub use version_set::{Export, TableWriter, TreeOptions, VersionSet};
+
+/// The version that an edit makes of nothing; the text says which rule its tables break.
+pub(crate) fn version_of(edit: &VersionEdit) -> Result<Version, &'static str> {
+    Version::default().after(edit)
+}
 
 #[cfg(test)]
 mod crash_tests;

@@ -457,16 +457,16 @@ impl Drop for TableWriter {
 
 /// What the manifest says.
 #[derive(Default)]
-struct Recovered {
-    files: BTreeMap<u64, (usize, TableMeta)>,
-    mark: Option<MarkEdit>,
-    reserved_seq: Option<Seq>,
-    deletes: Option<DeleteMode>,
-    next_file: u64,
+pub(crate) struct Recovered {
+    pub(crate) files: BTreeMap<u64, (usize, TableMeta)>,
+    pub(crate) mark: Option<MarkEdit>,
+    pub(crate) reserved_seq: Option<Seq>,
+    pub(crate) deletes: Option<DeleteMode>,
+    pub(crate) next_file: u64,
 }
 
 impl Recovered {
-    fn replay(manifest: &Manifest, dir: &Path) -> TableResult<Self> {
+    pub(crate) fn replay(manifest: &Manifest, dir: &Path) -> TableResult<Self> {
         let mut recovered = Self { next_file: 1, ..Self::default() };
         for (index, bytes) in manifest.replay()?.iter().enumerate() {
             let bad = |what, got: usize| TableError::Corrupt {

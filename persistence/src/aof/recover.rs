@@ -111,6 +111,7 @@ pub struct Recovery {
     done_bytes: u64,
     lost_bytes: u64,
     ended: bool,
+    accepts_loss: bool,
 }
 
 /// Opens the log for reading. `mark` is the recovery mark: groups up to it are skipped (N1).
@@ -150,6 +151,7 @@ pub fn recover(
         done_bytes: 0,
         lost_bytes: 0,
         ended: false,
+        accepts_loss: false,
     };
     recovery.find_start()?;
     Ok(recovery)
@@ -231,6 +233,11 @@ impl Recovery {
                 continue;
             };
             if annotation.first_seq != self.expected_seq {
+                if self.accepts_loss {
+                    self.check_evidence(self.at)?;
+                    self.ended = true;
+                    continue;
+                }
                 return Err(self.gap(annotation.first_seq));
             }
             self.offset += length;
@@ -324,7 +331,7 @@ impl Recovery {
             }
         }
         // What lies up to the mark is in the tables; its loss here is no loss.
-        if synced_seq < self.expected_seq.max(self.mark + 1) {
+        if self.accepts_loss || synced_seq < self.expected_seq.max(self.mark + 1) {
             return Ok(());
         }
         let file = match self.segments.get(at) {
@@ -340,6 +347,38 @@ impl Recovery {
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         (self.done_bytes, self.segments.iter().skip(self.first).map(|segment| segment.bytes).sum())
+    }
+
+    /// From now on the log ends where it can no longer be read, even if what follows had been acknowledged:
+    /// for a repair that somebody asked for.
+    pub fn accept_loss(&mut self) {
+        self.accepts_loss = true;
+    }
+
+    /// Bytes behind the end of the log that are no filler; known when [`next_group`](Self::next_group)
+    /// has answered `None`.
+    #[must_use]
+    pub fn lost_bytes(&self) -> u64 {
+        self.lost_bytes
+    }
+
+    /// As [`finish`](Self::finish), and empties the segments behind the cut, so that the next start finds
+    /// no word of what was lost. They stay listed: no number is used twice.
+    ///
+    /// # Errors
+    ///
+    /// As for [`finish`](Self::finish).
+    pub fn finish_and_empty(mut self) -> Result<Option<TailCut>, LogError> {
+        while self.next_group()?.is_some() {}
+        let kept = if self.window.is_none() { 0 } else { self.at + 1 };
+        let behind: Vec<_> =
+            self.segments.iter().skip(kept).map(|segment| Arc::clone(&segment.file)).collect();
+        let cut = self.finish()?.cut;
+        for file in behind {
+            file.set_len(0)?;
+            file.sync_data()?;
+        }
+        Ok(cut)
     }
 
     /// Reads what is left, cuts off a torn tail, and makes everything recovered durable: after a

@@ -76,6 +76,35 @@ impl Manifest {
         Ok(manifest)
     }
 
+    /// Opens the manifest that `CURRENT` names for reading: nothing is cut off, synced or removed. Appending
+    /// to it is refused.
+    ///
+    /// # Errors
+    ///
+    /// Damage, or a failing device.
+    pub fn open_read_only(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self, ManifestError> {
+        let number = read_current(&*storage, dir)?;
+        let file = storage.open(&file_path(dir, number))?;
+        let Scan { end, records, .. } = frame::scan(&*file)?;
+        let failed = Some("it was opened for reading".to_owned());
+        Ok(Self { storage, dir: dir.to_path_buf(), file, number, end, records, failed })
+    }
+
+    /// Bytes behind the last whole record: the torn end of an append that was never confirmed.
+    ///
+    /// # Errors
+    ///
+    /// A failing device.
+    pub fn torn_bytes(&self) -> Result<u64, ManifestError> {
+        Ok(self.file.len()?.saturating_sub(self.end))
+    }
+
+    /// The file in use.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
+    }
+
     /// All records, oldest first.
     ///
     /// # Errors

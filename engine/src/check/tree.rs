@@ -1,0 +1,261 @@
+//! Manifest, levels and cemetery.
+
+use super::{CheckOptions, CheckReport};
+use crate::cemetery::{Checkpoint, CheckpointError};
+use crate::key::Seq;
+use crate::store::EngineError;
+use crate::table::{ReadMode, Table, namespace_of};
+use crate::tree::{LevelIter, MarkEdit, Recovered, Source, VersionEdit};
+use sexton_persistence::manifest::{Manifest, ManifestError};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// First byte of the keys that count as keys of a database.
+const KIND_ROOT: u8 = b'R';
+
+/// Checks everything below `dir`; false when no mark is known in the end.
+pub(super) fn check(
+    options: &CheckOptions,
+    dir: &Path,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<bool, EngineError> {
+    let storage = &options.storage;
+    let names = storage.list(dir)?;
+    if !Manifest::exists(&**storage, dir).map_err(crate::table::TableError::from)? {
+        if names.iter().any(|name| name.ends_with(".tbl")) {
+            report.found(dir, "there are tables, and no file CURRENT that names a manifest");
+            return Ok(false);
+        }
+        report.notes.push("the store is empty".into());
+        return Ok(true);
+    }
+    let manifest = match Manifest::open_read_only(Arc::clone(storage), dir) {
+        Ok(manifest) => manifest,
+        Err(error @ ManifestError::Damaged { .. }) => {
+            report.found(dir, error.to_string());
+            return Ok(false);
+        }
+        Err(error) => {
+            report.found(dir, format!("the manifest cannot be read: {error}"));
+            return Ok(false);
+        }
+    };
+    let torn = manifest.torn_bytes().unwrap_or(0);
+    if torn > 0 {
+        report.notes.push(format!(
+            "{} ends with {torn} bytes of an edit that was never confirmed: the next start cuts them off",
+            manifest.path().display()
+        ));
+    }
+    let recovered = match Recovered::replay(&manifest, dir) {
+        Ok(recovered) => recovered,
+        Err(error) => {
+            report.found(manifest.path(), error.to_string());
+            return Ok(false);
+        }
+    };
+    let mark = recovered.mark.clone().unwrap_or_default();
+    report.mark = mark.m;
+    let is_whole = check_tables(options, dir, &recovered, report, progress)?;
+    let checkpoint = check_checkpoint(options, dir, &mark, report);
+    let named = |name: &str| mark.checkpoint.as_deref() == Some(name);
+    for name in &names {
+        let number = name.strip_suffix(".tbl").and_then(|stem| stem.parse::<u64>().ok());
+        let is_left = match number {
+            Some(number) => !recovered.files.contains_key(&number),
+            None => name.ends_with(".graves") && !named(name),
+        };
+        if is_left {
+            report.notes.push(format!("{name}: named by nothing, the next start removes it"));
+        }
+    }
+    if let (Some(tables), Some(checkpoint)) = (is_whole, checkpoint) {
+        check_levels(dir, &tables, &mark, &checkpoint, report)?;
+    }
+    Ok(true)
+}
+
+/// Every table alone; all of them when none has a fault that would make a walk over them useless.
+fn check_tables(
+    options: &CheckOptions,
+    dir: &Path,
+    recovered: &Recovered,
+    report: &mut CheckReport,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Option<Vec<(usize, Arc<Table>)>>, EngineError> {
+    let all_bytes = recovered.files.values().map(|(_, meta)| meta.file_bytes).sum();
+    let before = report.findings.len();
+    let mut tables = Vec::new();
+    for (&number, (level, meta)) in &recovered.files {
+        let path = dir.join(format!("{number:012}.tbl"));
+        let opened = options.storage.open_unbuffered(&path).map_err(Into::into);
+        match opened.and_then(|file| Table::open(file, number, None)) {
+            Ok(table) => {
+                if table.meta() != meta {
+                    let (got, want) = (table.meta(), meta);
+                    report.found(&path, format!("the manifest describes {want:?}, it is {got:?}"));
+                }
+                let table = Arc::new(table);
+                if let Err(error) = super::table::check(&table, &path, report) {
+                    report.found(&path, error.to_string());
+                }
+                tables.push((*level, table));
+            }
+            Err(error) => report.found(&path, error.to_string()),
+        }
+        if recovered.mark.as_ref().is_some_and(|mark| meta.properties.max_seq > mark.m) {
+            let (max, m) = (meta.properties.max_seq, report.mark);
+            report.found(&path, format!("holds version {max}, above the mark {m} (N1)"));
+        }
+        report.tables += 1;
+        report.table_bytes += meta.file_bytes;
+        progress(report.table_bytes, all_bytes);
+    }
+    Ok((report.findings.len() == before).then_some(tables))
+}
+
+/// The cemetery checkpoint; `None` when it is not there or not to be trusted.
+fn check_checkpoint(
+    options: &CheckOptions,
+    dir: &Path,
+    mark: &MarkEdit,
+    report: &mut CheckReport,
+) -> Option<Checkpoint> {
+    let Some(name) = &mark.checkpoint else { return Some(Checkpoint::default()) };
+    let path = dir.join(name);
+    let checkpoint = match Checkpoint::read(&*options.storage, &path) {
+        Ok(checkpoint) => checkpoint,
+        Err(error @ (CheckpointError::Storage(_) | CheckpointError::Damaged { .. })) => {
+            report.found(&path, error.to_string());
+            return None;
+        }
+    };
+    report.graves = checkpoint.graves.len() as u64;
+    if checkpoint.c != mark.m {
+        report
+            .found(&path, format!("is of sequence {}, expected the mark {}", checkpoint.c, mark.m));
+    }
+    if let Some((_, d)) = checkpoint.graves.iter().find(|(_, d)| *d > checkpoint.c) {
+        report.found(&path, format!("holds a grave of {d}, above its sequence {}", checkpoint.c));
+    }
+    if !checkpoint.graves.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+        report.found(&path, "its graves are not in key order");
+    }
+    Some(checkpoint)
+}
+
+/// One walk over all levels: their order, graves, and the number of living keys.
+fn check_levels(
+    dir: &Path,
+    tables: &[(usize, Arc<Table>)],
+    mark: &MarkEdit,
+    checkpoint: &Checkpoint,
+    report: &mut CheckReport,
+) -> Result<(), EngineError> {
+    let mut edit = VersionEdit::new();
+    tables.iter().for_each(|(level, table)| edit.add(*level, Arc::clone(table)));
+    let version = match crate::tree::version_of(&edit) {
+        Ok(version) => version,
+        Err(rule) => {
+            report.found(dir, rule);
+            return Ok(());
+        }
+    };
+    // Newest first: each table of level 0, then the levels.
+    let mut levels: Vec<LevelIter> = Vec::new();
+    for table in version.level(0) {
+        levels.push(LevelIter::new(Arc::from([Arc::clone(table)]), ReadMode::Sequential));
+    }
+    for level in 1..crate::tree::LEVELS {
+        let tables = version.level(level);
+        if !tables.is_empty() {
+            levels.push(LevelIter::new(tables.into(), ReadMode::Sequential));
+        }
+    }
+    for level in &mut levels {
+        level.seek(b"")?;
+    }
+    let graves: BTreeMap<&[u8], Seq> =
+        checkpoint.graves.iter().map(|(key, d)| (&**key, *d)).collect();
+    let mut counts = vec![(0u64, 0u64); mark.namespaces.len()];
+    let mut key = Vec::new();
+    let next_key = |levels: &[LevelIter], key: &mut Vec<u8>| {
+        let least = levels.iter().filter(|level| level.valid()).map(Source::key).min();
+        least.map(|least| {
+            key.clear();
+            key.extend_from_slice(least);
+        })
+    };
+    while next_key(&levels, &mut key).is_some() {
+        let mut newest = None;
+        let mut lowest = Seq::MAX;
+        for level in &mut levels {
+            while level.valid() && level.key() == key {
+                let seq = level.seq();
+                if seq >= lowest {
+                    report.found(
+                        dir,
+                        format!(
+                            "key {}: version {seq} lies below version {lowest}, which is not newer",
+                            shown(&key)
+                        ),
+                    );
+                }
+                lowest = lowest.min(seq);
+                newest.get_or_insert((seq, level.meta()));
+                level.next()?;
+            }
+        }
+        let Some((seq, meta)) = newest else { continue };
+        let grave = graves.get(&*key).copied();
+        if let Some(d) = grave.filter(|d| *d < seq) {
+            report.found(
+                dir,
+                format!(
+                    "key {}: its grave of {d} is open, and version {seq} is newer (P3)",
+                    shown(&key)
+                ),
+            );
+        }
+        if grave.is_some() || meta.is_tombstone() || key.first() != Some(&KIND_ROOT) {
+            continue;
+        }
+        let Some(id) = namespace_of(&key) else { continue };
+        let of = mark.namespaces.iter().position(|namespace| *namespace == id);
+        match of.and_then(|db| counts.get_mut(db)) {
+            Some((keys, expiring)) => {
+                *keys += 1;
+                *expiring += u64::from(meta.expire_at_ms != 0);
+                report.live_keys += 1;
+            }
+            None if mark.dead.iter().any(|(dead, _)| *dead == id) => {}
+            None => report.found(
+                dir,
+                format!(
+                    "key {}: no database has the namespace {id}, and it did not die (N7)",
+                    shown(&key)
+                ),
+            ),
+        }
+    }
+    for (db, (counted, stated)) in counts.iter().zip(&mark.counts).enumerate() {
+        if counted != stated {
+            report.found(
+                dir,
+                format!(
+                    "database {db}: {} keys live, {} with an expiry; the mark counted {} and {}: \
+                     keys were lost, or dead ones have come back",
+                    counted.0, counted.1, stated.0, stated.1
+                ),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// A key for a message.
+fn shown(key: &[u8]) -> String {
+    key.escape_ascii().to_string()
+}
