@@ -366,3 +366,25 @@ fn a_long_scan_leaves_the_block_cache_as_it_is() {
     }
     assert!(cache.bytes() < before + (40 << 10), "a walk back keeps its first blocks only, too");
 }
+
+#[test]
+fn a_scan_of_the_whole_table_leaves_the_blocks_in_use_in_the_cache() {
+    let entries = entries(220_000);
+    let (bytes, meta) = write(&entries, TableOptions::default());
+    // Room for a fraction of the table.
+    let cache = Arc::new(BlockCache::new(2 << 20));
+    assert!(meta.properties.data_bytes > 4 << 20, "{}", meta.properties.data_bytes);
+    let table = open(bytes, Some(Arc::clone(&cache))).unwrap();
+    let hot: Vec<&Entry> = entries.iter().step_by(44_000).collect();
+    let read_hot = || {
+        let (_, misses) = cache.hits_and_misses();
+        for (key, seq, ..) in &hot {
+            assert!(table.get(key, *seq, &mut Scratch::default()).unwrap().is_some());
+        }
+        cache.hits_and_misses().1 - misses
+    };
+    assert_eq!(read_hot(), hot.len() as u64);
+    assert_eq!(read_hot(), 0);
+    assert_eq!(read_all(&table, ReadMode::Cached).unwrap().len(), entries.len());
+    assert_eq!(read_hot(), 0, "the scan was longer than the cache");
+}
