@@ -14,6 +14,9 @@ use std::sync::Arc;
 /// First byte of the keys that count as keys of a database.
 const KIND_ROOT: u8 = b'R';
 
+/// Tables with their levels.
+type Tables = Vec<(usize, Arc<Table>)>;
+
 /// Checks everything below `dir`; false when no mark is known in the end.
 pub(super) fn check(
     options: &CheckOptions,
@@ -84,7 +87,7 @@ fn check_tables(
     recovered: &Recovered,
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Option<Vec<(usize, Arc<Table>)>>, EngineError> {
+) -> Result<Option<Tables>, EngineError> {
     let all_bytes = recovered.files.values().map(|(_, meta)| meta.file_bytes).sum();
     let before = report.findings.len();
     let mut tables = Vec::new();
