@@ -1,9 +1,10 @@
 //! The state of one connection that commands may see and change.
 
 use crate::command::{Args, CommandSpec, LogWait, Past};
+use crate::pubsub::Subscriptions;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
-use sexton_engine::Key;
+use sexton_engine::{Key, Seq};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,6 +34,10 @@ pub struct Client {
     pub log_wait: Option<LogWait>,
     /// The snapshot that the connection reads, between SEXTON.SNAPSHOT OPEN and CLOSE.
     pub past: Option<Box<Past>>,
+    /// Channels, patterns and shard channels it listens to.
+    pub subscriptions: Subscriptions,
+    /// The reply to the request that runs now waits for this write of others as well (N13).
+    pub hold: Seq,
     /// What other connections see of this one.
     pub session: Arc<Session>,
 }
@@ -91,6 +96,23 @@ impl Client {
     pub fn new(server: &Server, session: Arc<Session>) -> Self {
         let authenticated = !server.auth.is_required();
         Self { id: session.id, authenticated, session, ..Self::default() }
+    }
+
+    /// The reply to the request that runs now tells of a write that must be durable first (N13).
+    pub fn hold_reply(&mut self, required: Seq) {
+        self.hold = self.hold.max(required);
+    }
+
+    /// What [`Client::hold_reply`] was told since the last call.
+    pub fn take_hold(&mut self) -> Seq {
+        std::mem::take(&mut self.hold)
+    }
+
+    /// True while only commands of subscribers may run: it listens, and RESP2 cannot tell messages
+    /// from replies.
+    #[must_use]
+    pub fn only_listens(&self) -> bool {
+        self.session.protocol.load(Ordering::Relaxed) == 2 && !self.subscriptions.is_empty()
     }
 
     /// MULTI: commands are queued from now on.

@@ -103,13 +103,22 @@ impl Configuration {
 pub fn start(server: &Server, config: Config) -> Result<(), String> {
     for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
-        // The store was opened with its policy, and with its bound.
-        if !matches!(&*name, "appendonly" | "appendfsync") {
+        // The store was opened with its policy, and what the system allows is looked at later.
+        if !matches!(&*name, "appendonly" | "appendfsync" | "maxclients") {
             apply(server, &config, &name).map_err(|reason| format!("{name}: {reason}"))?;
         }
     }
     server.config.replace(config);
     Ok(())
+}
+
+/// Sets `maxclients` to what the system allows, which CONFIG GET then shows, as in Redis.
+pub fn lower_clients_max(server: &Server, clients_max: u64) {
+    server.settings.clients_max.store(clients_max, Ordering::Relaxed);
+    let text = clients_max.to_string();
+    let pairs: [(&[u8], &[u8]); 1] = [(b"maxclients", text.as_bytes())];
+    // A number at most as large as the one that was accepted, and nothing to apply.
+    let _ = server.config.set(&pairs, SetBy::default(), |_, _| Ok(()));
 }
 
 /// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts.
@@ -160,14 +169,29 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "save" => server.saving.set_points(&config.options().save),
         "stop-writes-on-bgsave-error" => server.saving.set_stop_writes(yes_no()?),
         "protected-mode" => settings.protected_mode.store(yes_no()?, Ordering::Relaxed),
-        "maxclients" => settings.clients_max.store(unsigned(1, INT_MAX)?, Ordering::Relaxed),
+        "maxclients" => {
+            let wanted = unsigned(1, INT_MAX)?;
+            let possible = crate::net::clients_possible(wanted).map_err(|e| e.to_string())?;
+            if possible < wanted {
+                return Err(format!(
+                    "The operating system is not able to handle the specified number of clients, \
+                     try with {possible}"
+                ));
+            }
+            settings.clients_max.store(wanted, Ordering::Relaxed);
+        }
         "timeout" => settings.idle_timeout_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
         "tcp-keepalive" => settings.keepalive_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
         "client-query-buffer-limit" => {
             let bytes = unsigned(1 << 20, i64::MAX)?;
             settings.query_buffer_max_bytes.store(bytes, Ordering::Relaxed);
         }
-        "client-output-buffer-limit" => settings.output_limit.set_from("normal", text)?,
+        "client-output-buffer-limit" => {
+            settings.output_limit.set_from("normal", text)?;
+            settings.pubsub_output_limit.set_from("pubsub", text)?;
+        }
+        // Not from the text, which as in Redis leaves out the `n` behind an `A`.
+        "notify-keyspace-events" => settings.events.set(config.options().notify_keyspace_events),
         "proto-max-bulk-len" => {
             let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);

@@ -89,9 +89,10 @@ fn expire(server: &Server, buf: &mut TxBuf, db: usize, bytes: &[u8]) {
                 if server.watches.is_used() {
                     server.watches.touch(db, bytes);
                 }
-                tx.commit();
+                let commit = tx.commit();
                 server.stats.count_expired(1);
                 notify(server, NotifyClass::Expired, "expired", bytes, db);
+                crate::notify::release(server, commit.last_seq);
                 return;
             }
             Found::Live(_) | Found::Absent => return,
@@ -125,7 +126,10 @@ fn close_idle(server: &Server) {
         return;
     }
     for session in server.sessions.all() {
-        if session.idle_s() > timeout_s && !session.monitor.load(Ordering::Relaxed) {
+        if session.idle_s() > timeout_s
+            && !session.monitor.load(Ordering::Relaxed)
+            && !session.is_subscriber()
+        {
             session.kill();
         }
     }

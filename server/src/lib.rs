@@ -15,6 +15,7 @@ pub mod notify;
 pub mod number;
 pub mod observe;
 pub mod outbox;
+pub mod pubsub;
 pub mod rdb;
 pub mod resp;
 pub mod rewrite;

@@ -142,7 +142,7 @@ fn run(config: Config) -> Result<(), String> {
         server.loading.begin(bytes);
     }
     let clients_max = raise_descriptor_limit(options.maxclients as u64)?;
-    server.settings.clients_max.store(clients_max, Ordering::Relaxed);
+    sexton::configuration::lower_clients_max(&server, clients_max);
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -395,26 +395,19 @@ async fn wait_for_signal() -> Result<&'static str, String> {
     }
 }
 
-/// Descriptors the server keeps for itself.
-const RESERVED_DESCRIPTORS: u64 = 128;
-
 /// Raises the limit of open files to what `maxclients` needs, and lowers `maxclients` to what the
 /// system allows, as Redis does.
 fn raise_descriptor_limit(clients_max: u64) -> Result<u64, String> {
-    let allowed = sexton::net::raise_descriptor_limit(clients_max + RESERVED_DESCRIPTORS)
+    let possible = sexton::net::clients_possible(clients_max)
         .map_err(|error| format!("Unable to obtain the current NOFILE limit: {error}"))?;
-    if allowed >= clients_max + RESERVED_DESCRIPTORS {
-        return Ok(clients_max);
+    if possible == 0 {
+        return Err("Your current 'ulimit -n' is not enough for the server to start.".to_owned());
     }
-    if allowed <= RESERVED_DESCRIPTORS {
-        return Err(format!(
-            "Your current 'ulimit -n' of {allowed} is not enough for the server to start."
+    if possible < clients_max {
+        log::warning(&format!(
+            "The limit of open files is too low. maxclients has been reduced to {possible} to \
+             compensate for low ulimit."
         ));
     }
-    let lowered = allowed - RESERVED_DESCRIPTORS;
-    log::warning(&format!(
-        "Current maximum open files is {allowed}. maxclients has been reduced to {lowered} to \
-         compensate for low ulimit."
-    ));
-    Ok(lowered)
+    Ok(possible)
 }

@@ -5,7 +5,9 @@ use crate::command::CursorTable;
 use crate::configuration::Configuration;
 use crate::eviction::Eviction;
 use crate::net::OutputLimit;
+use crate::notify::EventSwitch;
 use crate::observe::Observe;
+use crate::pubsub::PubSub;
 use crate::rdb::{Loading, Saving};
 use crate::rewrite::Rewriting;
 use crate::session::Sessions;
@@ -42,6 +44,8 @@ pub struct Server {
     pub cursors: Mutex<CursorTable>,
     /// Watched keys.
     pub watches: WatchRegistry,
+    /// Who listens to which channels.
+    pub pubsub: PubSub,
     /// Settings that are looked at for every batch or connection.
     pub settings: Settings,
     /// `maxmemory-policy`.
@@ -69,6 +73,7 @@ impl Server {
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
             watches: WatchRegistry::default(),
+            pubsub: PubSub::default(),
             settings: Settings::default(),
             eviction: Eviction::default(),
             config: Configuration::default(),
@@ -86,6 +91,10 @@ pub struct Settings {
     pub query_buffer_max_bytes: AtomicU64,
     /// `client-output-buffer-limit normal`.
     pub output_limit: OutputLimit,
+    /// `client-output-buffer-limit pubsub`.
+    pub pubsub_output_limit: OutputLimit,
+    /// `notify-keyspace-events`.
+    pub events: EventSwitch,
     /// `maxclients`.
     pub clients_max: AtomicU64,
     /// `timeout`, in seconds; 0 for none.
@@ -110,6 +119,8 @@ impl Default for Settings {
             bulk_max_bytes: AtomicU64::new(512 << 20),
             query_buffer_max_bytes: AtomicU64::new(1 << 30),
             output_limit: OutputLimit::default(),
+            pubsub_output_limit: OutputLimit::default(),
+            events: EventSwitch::default(),
             clients_max: AtomicU64::new(10_000),
             idle_timeout_s: AtomicU64::new(0),
             keepalive_s: AtomicU64::new(300),

@@ -60,6 +60,8 @@ pub struct Session {
     pub queued: AtomicUsize,
     /// Number of watched keys.
     pub watching: AtomicUsize,
+    /// Numbers of channels, patterns and shard channels it listens to.
+    pub subscriptions: [AtomicUsize; 3],
     /// `CLIENT NO-EVICT`.
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH`.
@@ -114,6 +116,7 @@ impl Session {
             protocol: AtomicU8::new(2),
             queued: AtomicUsize::new(0),
             watching: AtomicUsize::new(0),
+            subscriptions: Default::default(),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
@@ -144,6 +147,12 @@ impl Session {
     #[must_use]
     pub fn is_local(&self) -> bool {
         ["127.", "[::1]", "/"].iter().any(|start| self.addr.starts_with(start))
+    }
+
+    /// True for a connection that listens to anything: of the class `pubsub`.
+    #[must_use]
+    pub fn is_subscriber(&self) -> bool {
+        self.subscriptions.iter().any(|count| count.load(Ordering::Relaxed) != 0)
     }
 
     /// Seconds since the last request.
@@ -214,6 +223,9 @@ impl Session {
         if self.monitor.load(Ordering::Relaxed) {
             flags.push('O');
         }
+        if self.is_subscriber() {
+            flags.push('P');
+        }
         if queued >= 0 {
             flags.push('x');
         }
@@ -228,9 +240,10 @@ impl Session {
         }
         let (query, free, output) =
             (load(&self.query_bytes), load(&self.query_free_bytes), load(&self.output_bytes));
+        let [sub, psub, ssub] = self.subscriptions.each_ref().map(load);
         let mut line = format!(
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 \
-             ssub=0 multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 multi-mem=0",
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} \
+             psub={psub} ssub={ssub} multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 multi-mem=0",
             self.id,
             self.addr,
             self.local_addr,

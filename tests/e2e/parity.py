@@ -80,6 +80,11 @@ SAME = {
         ("RANDOMKEY",),
         ("EXEC",),
     ],
+    "maxclients beyond what the system allows": [
+        ("CONFIG", "SET", "maxclients", 100),
+        ("CONFIG", "GET", "maxclients"),
+        ("CONFIG", "SET", "maxclients", 10000),
+    ],
     "several directives, all or none": [
         ("CONFIG", "SET", "timeout", 100, "maxmemory-samples", 3),
         ("CONFIG", "GET", "timeout"),

@@ -66,7 +66,7 @@ def main():
             bad = sum(r.raw != b"+OK\r\n" for _, r in pipelined(
                 connection, ([b"SET", stable(i), value] for i in range(args.keys))))
         steps.equal("load", bad, 0)
-        before = flsm(server)
+        before, moved = flsm(server), work(server)
         churners = [Churn(server, n, args.keys) for n in range(2)]
         for churner in churners:
             churner.start()
@@ -75,6 +75,9 @@ def main():
         for churner in churners:
             churner.ended.set()
             churner.join()
+        moved = [after - then for after, then in zip(work(server), moved)]
+        steps.check("flush, compaction and eviction went on meanwhile", min(moved) > 0,
+                    ", ".join(f"{name} {by}" for name, by in zip(WORK, moved)))
         missing = args.keys - len(set(returned))
         steps.check("every untouched key is returned", missing == 0, f"{missing} missing")
         steps.check("nothing is returned that never was", set(returned) <= {stable(i) for i in range(args.keys)})
@@ -90,9 +93,18 @@ def main():
     steps.finish()
 
 
+#: Counters that must move under the SCAN; without, it has shown nothing.
+WORK = ("flsm_flushes", "flsm_compactions", "flsm_entries_made_cold", "flsm_cold_reads_found")
+
+
+def work(server):
+    info = server.info()
+    return [int(info[name]) for name in WORK]
+
+
 def flsm(server):
     """Counters that show flush, compaction and eviction at work."""
-    words = ("flush", "compact", "evict", "table", "level", "burial", "memtable")
+    words = ("flush", "compact", "evict", "table", "level", "burial", "memtable", "cold")
     return {k: v for k, v in server.info().items() if any(w in k for w in words)}
 
 

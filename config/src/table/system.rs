@@ -16,7 +16,6 @@ const SYSLOG_FACILITY: &[(&str, u8)] = &[
     ("local6", 6),
     ("local7", 7),
 ];
-const NO_EVENTS: &str = "keyspace events are not built yet";
 const NO_SUPERVISION: &str = "reports to a supervisor are not built yet";
 const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
 const OOM_SCORE_ADJ: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)];
@@ -56,7 +55,7 @@ pub(super) const TABLE: &[Directive] = &[
     int("latency-monitor-threshold", 0, LONG_MAX, "0"),
     yes_no("latency-tracking", "yes"),
     special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9").no_effect(),
-    special("notify-keyspace-events", Kind::Events, "\"\"").refused(NO_EVENTS),
+    special("notify-keyspace-events", Kind::Events, "\"\""),
     int("shutdown-timeout", 0, INT_MAX, "10").no_effect(),
     special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default"),
     special("shutdown-on-sigterm", Kind::Flags(SHUTDOWN), "default"),

@@ -112,6 +112,8 @@ pub(super) struct ColdReads {
     pub(super) threads: usize,
     pub(super) reads: AtomicU64,
     pub(super) found: AtomicU64,
+    /// Entries that left the DRAM table for want of room.
+    pub(super) evicted: AtomicU64,
 }
 
 impl ColdReads {
@@ -124,6 +126,7 @@ impl ColdReads {
             threads: threads.max(1),
             reads: AtomicU64::new(0),
             found: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
         }
     }
 
@@ -242,6 +245,7 @@ impl Engine {
                 && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
         });
         if evicted.entries > 0 {
+            inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
             shard.complete = false;
         } else if evicted.bytes == 0 {
             inner.background.freeze_early();

@@ -64,6 +64,8 @@ pub struct Stats {
     pub cold_reads: u64,
     /// Cold reads that found a value.
     pub cold_found: u64,
+    /// Entries that left memory for want of room, since the start; they stay on the device.
+    pub entries_made_cold: u64,
     /// Pinned sequences.
     pub pins: u64,
     /// Open snapshots.
@@ -134,6 +136,7 @@ impl Engine {
             unresolved: inner.unresolved.load(Ordering::Relaxed),
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),
+            entries_made_cold: inner.cold.evicted.load(Ordering::Relaxed),
             pins: inner.pins.len() as u64,
             snapshots: inner.snapshots.len() as u64,
             oldest_snapshot_age_ms: self.snapshots().first().map_or(0, |oldest| oldest.age_ms),

@@ -75,6 +75,7 @@ impl<'e> Ctx<'_, 'e> {
         }
         if purpose != Purpose::Write {
             self.server.stats.count_lookup(false);
+            notify(self.server, NotifyClass::Miss, "keymiss", key.bytes, db);
         }
         look(None, self.out)
     }

@@ -84,11 +84,30 @@ fn set_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Kinds of connections. There are normal ones only: no replicas, no master, no subscribers.
-fn is_normal(kind: &[u8]) -> Result<bool, CommandError> {
+/// Kinds of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientType {
+    Normal,
+    PubSub,
+    /// A replica or the master: there are none.
+    Replication,
+}
+
+impl ClientType {
+    fn includes(self, session: &Session) -> bool {
+        match self {
+            Self::Normal => !session.is_subscriber(),
+            Self::PubSub => session.is_subscriber(),
+            Self::Replication => false,
+        }
+    }
+}
+
+fn client_type(kind: &[u8]) -> Result<ClientType, CommandError> {
     match kind.to_ascii_lowercase().as_slice() {
-        b"normal" => Ok(true),
-        b"slave" | b"replica" | b"pubsub" | b"master" => Ok(false),
+        b"normal" => Ok(ClientType::Normal),
+        b"pubsub" => Ok(ClientType::PubSub),
+        b"slave" | b"replica" | b"master" => Ok(ClientType::Replication),
         _ => {
             let kind = String::from_utf8_lossy(kind);
             Err(format!("ERR Unknown client type '{kind}'").into())
@@ -102,7 +121,10 @@ fn list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let sessions = if args.len() == 2 {
         ctx.server.sessions.all()
     } else if option(b"type") && args.len() == 4 {
-        if is_normal(args.get(3))? { ctx.server.sessions.all() } else { Vec::new() }
+        let wanted = client_type(args.get(3))?;
+        let mut sessions = ctx.server.sessions.all();
+        sessions.retain(|session| wanted.includes(session));
+        sessions
     } else if option(b"id") {
         let mut found = Vec::new();
         for id in args.from(3) {
@@ -126,7 +148,7 @@ struct Filter<'a> {
     id: Option<u64>,
     addr: Option<&'a [u8]>,
     local_addr: Option<&'a [u8]>,
-    normal: Option<bool>,
+    client_type: Option<ClientType>,
     age_s: Option<u64>,
     with_me: bool,
 }
@@ -147,7 +169,7 @@ impl<'a> Filter<'a> {
                         .ok_or(CommandError::text("ERR client-id should be greater than 0"))?;
                     filter.id = Some(id as u64);
                 }
-                b"type" => filter.normal = Some(is_normal(value)?),
+                b"type" => filter.client_type = Some(client_type(value)?),
                 b"addr" => filter.addr = Some(value),
                 b"laddr" => filter.local_addr = Some(value),
                 b"user" if value == DEFAULT_USER => {}
@@ -177,7 +199,7 @@ impl<'a> Filter<'a> {
         self.id.is_none_or(|id| session.id == id)
             && self.addr.is_none_or(|addr| session.addr.as_bytes() == addr)
             && self.local_addr.is_none_or(|addr| session.local_addr.as_bytes() == addr)
-            && self.normal.unwrap_or(true)
+            && self.client_type.is_none_or(|wanted| wanted.includes(session))
             && self.age_s.is_none_or(|age_s| session.created.elapsed().as_secs() >= age_s)
     }
 }

@@ -23,8 +23,14 @@ pub const REDIS_VERSION: &str = "7.2.4";
 const WRONG_PASSWORD: CommandError =
     CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
 
+/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels.
 fn ping(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
+        count @ 1..=2 if !ctx.out.is_resp3() && !ctx.client.subscriptions.is_empty() => {
+            ctx.out.array(2);
+            ctx.out.bulk(b"pong");
+            ctx.out.bulk(if count == 2 { ctx.args.get(1) } else { b"" });
+        }
         1 => ctx.out.simple("PONG"),
         2 => ctx.out.bulk(ctx.args.get(1)),
         _ => return Err(ctx.spec.arity_error()),
@@ -170,6 +176,13 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], CommandError> {
 fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     set_protocol(ctx, false);
     ctx.server.observe.monitors.stop(ctx.client.id);
+    let client = &mut *ctx.client;
+    client.subscriptions.clear(&ctx.server.pubsub, &client.session);
+    // What was sent to it before goes out in front of the reply, as in the other order it could be
+    // taken for one.
+    let parcel = client.session.outbox.take();
+    client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));
+    ctx.out.raw(&parcel.bytes);
     let Client { session, .. } = &*ctx.client;
     session.db.store(0, Ordering::Relaxed);
     session.no_evict.store(false, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use super::dispatch::kept_access;
 use super::{CommandError, CommandSpec};
 use crate::client::Client;
+use crate::notify::{NotifyClass, notify};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
@@ -135,11 +136,30 @@ impl<'e> Ctx<'_, 'e> {
         let (server, now_ms) = (self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         let access = kept_access(server, self.client, tx, key, now_ms);
-        self.tx().put(key, meta, value);
+        let is_new =
+            server.settings.events.needs_old_values() && matches!(tx.find(key), Found::Absent);
+        tx.put(key, meta, value);
+        if is_new {
+            notify(server, NotifyClass::New, "new", key.bytes, db);
+        }
         if let Some(access) = access {
             self.tx().set_access(key, access);
         }
         self.client.signal_modified(self.server, db, key);
+    }
+
+    /// Writes `value` under `key`, whose old value Redis would delete first: it counts as a new key.
+    pub fn put_anew(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
+        let existed = matches!(self.find(db, key), Found::Live(_));
+        self.put(db, key, meta, value);
+        if existed {
+            notify(self.server, NotifyClass::New, "new", key, db);
+        }
+    }
+
+    fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
+        let key = self.key_in(db, key);
+        self.tx.as_deref_mut().expect("command class has a transaction").find(key)
     }
 
     /// Changes flags or expiry of `key`, which must have a value: one operation.

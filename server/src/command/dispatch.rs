@@ -9,6 +9,7 @@ use super::table::{self, key_positions};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, Past};
 use crate::client::{Client, Queued};
 use crate::eviction;
+use crate::notify::{self, NotifyClass};
 use crate::resp::{Reply, write_command};
 use crate::server::Server;
 use crate::session::ReplyMode;
@@ -67,6 +68,19 @@ pub fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64)
 }
 
+/// What a subscriber may run under RESP2.
+const SUBSCRIBER_COMMANDS: [&str; 9] = [
+    "ping",
+    "quit",
+    "reset",
+    "subscribe",
+    "psubscribe",
+    "ssubscribe",
+    "unsubscribe",
+    "punsubscribe",
+    "sunsubscribe",
+];
+
 /// What the dispatcher decides before it touches data.
 enum Verdict {
     Run,
@@ -89,6 +103,8 @@ impl Executor {
         client.transaction.is_none()
             && client.past.is_none()
             && client.authenticated
+            && !client.only_listens()
+            && !server.settings.events.needs_old_values()
             && client.reply_mode == ReplyMode::On
             && !server.sessions.is_paused()
             && !server.loading.is_active()
@@ -166,7 +182,8 @@ impl Executor {
         let meta = Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 };
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
-        crate::notify::notify(server, crate::notify::NotifyClass::String, "set", bytes, client.db);
+        notify::notify(server, NotifyClass::String, "set", bytes, client.db);
+        notify::release(server, commit.last_seq);
         out.ok();
         commit.last_seq
     }
@@ -303,6 +320,16 @@ impl Executor {
         if writes && let Some(reason) = server.engine.write_refusal() {
             return refuse(format!("MISCONF Errors writing to the AOF file: {reason}").into());
         }
+        if client.only_listens() && !SUBSCRIBER_COMMANDS.contains(&spec.name) {
+            return refuse(
+                format!(
+                    "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+                     RESET are allowed in this context",
+                    spec.name
+                )
+                .into(),
+            );
+        }
         if in_transaction
             && !matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
         {
@@ -353,7 +380,7 @@ impl Executor {
         let mut required = 0;
         let result = if let Some(latched) = latched {
             let mut tx = engine.begin(latched, &mut self.tx_buf);
-            if needs_values(spec, args) {
+            if needs_values(server, spec, args) {
                 let mut cold = Vec::new();
                 find_cold(server, client.db, spec, args, &self.hashes, &mut tx, &mut cold);
                 if !cold.is_empty() {
@@ -396,6 +423,8 @@ impl Executor {
             }
             result
         };
+        required = required.max(client.take_hold());
+        notify::release(server, required);
         let failed = result.is_err();
         if let Err(error) = result {
             out.truncate(mark);
@@ -529,6 +558,8 @@ impl Executor {
         if required == 0 && engine.sync_policy() == SyncPolicy::Always {
             required = engine.stats().last_seq;
         }
+        required = required.max(client.take_hold());
+        notify::release(server, required);
         for (queued, db) in transaction.queued.iter().zip(dbs) {
             show_monitors(server, db, client, queued.spec, queued.args(), required);
         }
@@ -716,8 +747,10 @@ fn each_key<'a>(spec: &'static CommandSpec, args: Args<'a>, mut found: impl FnMu
 }
 
 /// True when the command looks at old values.
-fn needs_values(spec: &CommandSpec, args: Args<'_>) -> bool {
-    spec.reads_values || (spec.name == "set" && args.len() > 3)
+fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
+    spec.reads_values
+        || (spec.name == "set" && args.len() > 3)
+        || server.settings.events.needs_old_values()
 }
 
 /// `hashes`: those of the keys in the order of [`each_key`], or none when they are not known.
@@ -730,7 +763,7 @@ fn find_cold(
     tx: &mut Tx<'_>,
     cold: &mut Vec<OwnedKey>,
 ) {
-    if !needs_values(spec, args) {
+    if !needs_values(server, spec, args) {
         return;
     }
     let engine = &server.engine;

@@ -115,7 +115,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
-    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, &value);
+    ctx.put_anew(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, &value);
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();
     ctx.log(db, &[b"RESTORE", key, ttl, payload, b"REPLACE", b"ABSTTL"]);

@@ -25,6 +25,7 @@ mod latency;
 mod memory;
 mod monitor;
 mod past;
+mod pubsub;
 mod replication;
 mod rewrite;
 mod save;
@@ -93,6 +94,7 @@ static GROUPS: &[&[Binding]] = &[
     latency::COMMANDS,
     memory::COMMANDS,
     monitor::COMMANDS,
+    pubsub::COMMANDS,
     replication::COMMANDS,
     rewrite::COMMANDS,
     save::COMMANDS,

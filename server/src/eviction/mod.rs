@@ -110,9 +110,10 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
         if server.watches.is_used() {
             server.watches.touch(db, bytes);
         }
-        tx.commit();
+        let commit = tx.commit();
         server.stats.count_evicted(1);
         notify(server, NotifyClass::Evicted, "evicted", bytes, db);
+        crate::notify::release(server, commit.last_seq);
     }
 }
 

@@ -81,6 +81,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
+            client.subscriptions.clear(&self.server.pubsub, &self.session);
         }
         if self.session.monitor.load(Ordering::Relaxed) {
             self.server.observe.monitors.stop(self.session.id);

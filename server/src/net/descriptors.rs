@@ -3,11 +3,23 @@
 
 use std::io;
 
+/// Descriptors the server keeps for itself.
+const RESERVED_DESCRIPTORS: u64 = 128;
+
+/// How many clients of `wanted` the limit of open files allows, which is raised as far as possible.
+///
+/// # Errors
+/// The limit cannot be read.
+pub fn clients_possible(wanted: u64) -> io::Result<u64> {
+    let allowed = raise_descriptor_limit(wanted + RESERVED_DESCRIPTORS)?;
+    Ok(allowed.saturating_sub(RESERVED_DESCRIPTORS).min(wanted))
+}
+
 /// Raises the soft limit to `wanted` where the hard limit allows, and returns what holds now.
 ///
 /// # Errors
 /// The limit cannot be read.
-pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
+fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {

@@ -9,8 +9,8 @@ mod output_limit;
 mod stream;
 mod worker;
 
-pub use descriptors::raise_descriptor_limit;
+pub use descriptors::clients_possible;
 pub use listener::{BindError, Endpoints, Listeners};
 pub use output_limit::OutputLimit;
-pub(crate) use output_limit::enforce as enforce_output_limit;
+pub(crate) use output_limit::{enforce as enforce_output_limit, over_output_limit};
 pub use worker::Workers;

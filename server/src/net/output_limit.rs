@@ -44,6 +44,14 @@ impl OutputLimit {
         }
     }
 
+    /// Unsent bytes at which a listener is closed when another message comes.
+    pub(crate) fn listener_max_bytes(&self) -> usize {
+        match self.hard_bytes.load(Ordering::Relaxed) {
+            0 => self.pause_bytes() as usize,
+            hard => hard as usize,
+        }
+    }
+
     /// True when a connection with `unsent` bytes must be closed: it is above the hard limit, or has
     /// been above the soft one for too long.
     fn is_overcome(&self, session: &Session, unsent: u64) -> bool {
@@ -59,16 +67,27 @@ impl OutputLimit {
 
 /// Closes the connection when `unsent` bytes are too many; true when it did.
 pub(crate) fn enforce(server: &Server, session: &Session, unsent: u64) -> bool {
-    if session.is_killed() || !server.settings.output_limit.is_overcome(session, unsent) {
+    let settings = &server.settings;
+    let limit = if session.is_subscriber() {
+        &settings.pubsub_output_limit
+    } else {
+        &settings.output_limit
+    };
+    if session.is_killed() || !limit.is_overcome(session, unsent) {
         return false;
     }
-    session.output_bytes.store(unsent as usize, Ordering::Relaxed);
+    over_output_limit(session, unsent as usize);
+    true
+}
+
+/// Closes the connection, with a line in the log.
+pub(crate) fn over_output_limit(session: &Session, unsent: usize) {
+    session.output_bytes.store(unsent, Ordering::Relaxed);
     log::warning(&format!(
         "Client {} scheduled to be closed ASAP for overcoming of output buffer limits.",
         session.line()
     ));
     session.kill();
-    true
 }
 
 #[cfg(test)]

@@ -117,6 +117,7 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("tables_dropped_dead", stats.tables_dropped_dead),
         ("tree_memory_bytes", stats.tree_memory_bytes),
         ("unresolved_overwrites", stats.unresolved),
+        ("entries_made_cold", stats.entries_made_cold),
         ("cold_reads", stats.cold_reads),
         ("cold_reads_found", stats.cold_found),
         ("pinned_sequences", stats.pins),

@@ -3,6 +3,7 @@
 use super::{Text, human};
 use crate::command::{Ctx, REDIS_VERSION};
 use crate::observe::{CpuOf, Memory, cpu_times, total_system_bytes};
+use crate::pubsub::Kind;
 use sexton_engine::SyncPolicy;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -213,10 +214,14 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     ]);
     text.field("keyspace_hits", counters.hits());
     text.field("keyspace_misses", counters.misses());
+    for (name, kind) in [
+        ("pubsub_channels", Kind::Channel),
+        ("pubsub_patterns", Kind::Pattern),
+        ("pubsubshard_channels", Kind::Shard),
+    ] {
+        text.field(name, ctx.server.pubsub.names(kind));
+    }
     text.zeros(&[
-        "pubsub_channels",
-        "pubsub_patterns",
-        "pubsubshard_channels",
         "latest_fork_usec",
         "total_forks",
         "migrate_cached_sockets",

@@ -46,7 +46,7 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
-    ctx.put(db, target, meta, &value);
+    ctx.put_anew(db, target, meta, &value);
     ctx.delete(db, source);
     ctx.log_request();
     ctx.notify(NotifyClass::Generic, "rename_from", source);
@@ -79,7 +79,7 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     });
     let copied = match root {
         Some((meta, value)) if !exists(ctx, target_db, target) || replace => {
-            ctx.put(target_db, target, meta, &value);
+            ctx.put_anew(target_db, target, meta, &value);
             ctx.log_request();
             notify(ctx.server, NotifyClass::Generic, "copy_to", target, target_db);
             1
