@@ -7,7 +7,7 @@ KIND ?= thread
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity crash smoke tools \
+.PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
 	larger-than-memory scan hostile aof faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
@@ -41,6 +41,9 @@ crash: setup build ## kill -9 under load, 100 rounds for each policy (ROUNDS=100
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity
+
+pubsub: setup build ## channels, patterns and key-space events against redis-server 7.0
+	$(PY) -m pubsub
 
 smoke: setup build ## every command through redis-py and ioredis
 	$(PY) -m smoke_python
