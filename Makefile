@@ -8,7 +8,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
-	larger-than-memory scan hostile aof faults mixed model fuzz rdb bench-bgsave
+	larger-than-memory scan hostile aof devices faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -63,6 +63,9 @@ hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 
 aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves
 	$(PY) -m aof_exchange
+
+devices: setup build ## log and tables on named devices, carried over, emulated
+	$(PY) -m devices
 
 faults: setup build ## failing writes, syncs and renames, injected by strace
 	$(PY) -m faults

@@ -27,6 +27,7 @@ mod include;
 pub mod kind;
 mod load;
 mod options;
+pub mod profile;
 mod rewrite;
 mod set;
 pub mod syntax;

@@ -8,6 +8,7 @@ use crate::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, Permission,
     SanitizePayload, Supervised,
 };
+use crate::device::DeviceSpec;
 use crate::table;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
 
@@ -166,6 +167,14 @@ pub struct Options {
     pub aof_use_rdb_preamble: bool,
     /// `aof-timestamp-enabled`: Whether the log has time annotations.
     pub aof_timestamp_enabled: bool,
+    /// `device`: Named places for files.
+    pub devices: Vec<DeviceSpec>,
+    /// `device-profiles`: File with profiles of emulated devices, beside those built in.
+    pub device_profiles: Option<PathBuf>,
+    /// `aof-device`: Device of the append only file.
+    pub aof_device: Option<String>,
+    /// `tree-device`: Device of the tables.
+    pub tree_device: Option<String>,
     /// `worker-threads`: Threads that serve connections; 0 means one less than the cores, at least 1.
     pub worker_threads: usize,
     /// `cold-read-threads`: Threads that read keys from the device.
@@ -230,6 +239,10 @@ impl<'a> View<'a> {
 
     fn on(&self, name: &str) -> bool {
         self.value(name) == Some(&Value::Bool(true))
+    }
+
+    fn name(&self, name: &str) -> Option<String> {
+        self.text(name).map(|text| String::from_utf8_lossy(text).into_owned())
     }
 
     fn text(&self, name: &str) -> Option<&'a [u8]> {
@@ -335,6 +348,13 @@ impl Options {
             aof_load_truncated: view.on("aof-load-truncated"),
             aof_use_rdb_preamble: view.on("aof-use-rdb-preamble"),
             aof_timestamp_enabled: view.on("aof-timestamp-enabled"),
+            devices: match view.value("device") {
+                Some(Value::Devices(devices)) => devices.clone(),
+                _ => Vec::new(),
+            },
+            device_profiles: view.text("device-profiles").map(path),
+            aof_device: view.name("aof-device"),
+            tree_device: view.name("tree-device"),
             worker_threads: view.int("worker-threads"),
             cold_read_threads: view.int("cold-read-threads"),
             memtable: Memtable::of(view.number("memtable")),

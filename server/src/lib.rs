@@ -6,6 +6,7 @@ pub mod client;
 pub mod command;
 pub mod configuration;
 pub mod cron;
+pub mod devices;
 pub mod eviction;
 pub mod glob;
 pub mod log;

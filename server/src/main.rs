@@ -3,6 +3,7 @@
 
 use sexton::client::Client;
 use sexton::command::dispatch::Executor;
+use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
@@ -12,7 +13,7 @@ use sexton_config::choice::{
 };
 use sexton_config::{Config, Invocation, Options};
 use sexton_engine::{DeleteMode, Engine, EngineOptions, MemtableKind, SyncPolicy};
-use sexton_persistence::device::DiskStorage;
+use sexton_persistence::device::PlacedStorage;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -125,8 +126,9 @@ fn prepare(config: &Config) -> Result<(), String> {
 fn run(config: Config) -> Result<(), String> {
     prepare(&config)?;
     let options = config.options().clone();
+    let devices = devices::open(&options)?;
     let takeover = Takeover::prepare(&options)?;
-    let engine = match open_store(&options) {
+    let engine = match open_store(&options, &devices) {
         Ok(engine) => engine,
         Err(error) => {
             takeover.undo();
@@ -136,6 +138,7 @@ fn run(config: Config) -> Result<(), String> {
     let server = Arc::new(Server::new(engine, options.databases));
     // Set here and nowhere else.
     let _ = server.store_id.set(takeover.store_id().to_owned());
+    let _ = server.devices.set(devices);
     server.saving.note_loaded(server.engine.last_seq());
     sexton::configuration::start(&server, config)?;
     if let Some(bytes) = takeover.bytes() {
@@ -226,8 +229,9 @@ fn run(config: Config) -> Result<(), String> {
 }
 
 /// Opens the store in the working directory and replays its log.
-fn open_store(options: &Options) -> Result<Engine, String> {
-    let mut engine_options = EngineOptions::new(Arc::new(DiskStorage), PathBuf::from("."));
+fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine, String> {
+    let storage: Arc<PlacedStorage> = Arc::clone(devices);
+    let mut engine_options = EngineOptions::new(storage, PathBuf::from("."));
     engine_options.databases = options.databases;
     engine_options.sync_policy = match (options.appendonly, options.appendfsync) {
         (false, _) => SyncPolicy::Off,

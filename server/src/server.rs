@@ -15,8 +15,9 @@ use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
-use std::sync::OnceLock;
+use sexton_persistence::device::PlacedStorage;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The server: engine, statistics, configuration.
 pub struct Server {
@@ -34,6 +35,8 @@ pub struct Server {
     pub observe: Observe,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
+    /// Where the files lie; set by `main`.
+    pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
     pub rewriting: Rewriting,
     /// The load at the start.
@@ -68,6 +71,7 @@ impl Server {
             sessions: Sessions::default(),
             observe: Observe::new(),
             saving: Saving::default(),
+            devices: OnceLock::new(),
             rewriting: Rewriting::default(),
             loading: Loading::default(),
             shutdown: Shutdown::default(),

@@ -82,20 +82,18 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("log writes ahead to the append only file; wbl keeps the memtable in PMEM instead."),
     special("device", Kind::Devices, "\"\"")
         .immutable()
-        .refused(NOT_BUILT)
         .doc("NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]; one line a device."),
+    optional("device-profiles")
+        .immutable()
+        .doc("File with profiles of emulated devices, in the form of profiles.conf."),
     optional("aof-device")
         .immutable()
-        .refused(NOT_BUILT)
         .doc("Device of the append only file; empty means dir."),
     optional("rdb-device")
         .immutable()
         .refused(NOT_BUILT)
         .doc("Device of snapshots; empty means dir."),
-    special("tree-device", Kind::Words(32), "\"\"").immutable().refused(NOT_BUILT).doc(
-        "Devices of the tables: NAME for all levels or pairs LEVELS NAME such as \
-            0-1 fast 2-6 big; empty means dir.",
-    ),
+    optional("tree-device").immutable().doc("Device of the tables of all levels; empty means dir."),
     optional("undo-device")
         .immutable()
         .refused(NOT_BUILT)

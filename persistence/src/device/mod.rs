@@ -3,10 +3,17 @@
 //! The real implementation is [`DiskStorage`]; tests use [`sim::SimStorage`], that can lose, tear
 //! and reorder what was not synced.
 
+mod clock;
 mod disk;
+mod meter;
+mod model;
+mod placed;
 pub mod sim;
 mod storage;
 mod system;
 
+pub use clock::{Clock, SystemClock};
 pub use disk::DiskStorage;
+pub use meter::{DeviceFigures, Latency};
+pub use placed::{Device, PlacedStorage};
 pub use storage::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};

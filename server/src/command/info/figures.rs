@@ -145,8 +145,14 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("flsm_background_error", stats.background_error.as_deref().unwrap_or(""));
 }
 
-pub(super) fn devices(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn devices(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.title("Devices");
+    let devices = ctx.server.devices.get().map(|storage| storage.devices()).unwrap_or_default();
+    for (number, device) in devices.iter().enumerate() {
+        for (name, value) in crate::devices::lines(number, device) {
+            text.field(&name, value);
+        }
+    }
 }
 
 pub(super) fn wbl(text: &mut Text, _ctx: &Ctx<'_, '_>) {

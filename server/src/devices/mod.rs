@@ -1,0 +1,87 @@
+//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`).
+//!
+//! Tables and log have fixed names in the data directory. On another device such a name is a symbolic link to a
+//! directory on it: so the data directory always says where its files are, whatever the configuration
+//! has become meanwhile, and a start carries them to where they should be ([`carry`]).
+
+mod carry;
+mod info;
+
+pub(crate) use info::lines;
+
+use crate::log;
+use sexton_config::Options;
+use sexton_config::device::DeviceSpec;
+use sexton_config::profile::DeviceProfile;
+use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Name of the tables' directory in the data directory.
+const TREE: &str = "tree";
+
+/// Carries the files to where the configuration wants them, and opens the devices. The working directory
+/// is the data directory.
+///
+/// # Errors
+/// One line for the operator: a device or a profile that is not declared, or files that cannot be
+/// carried. Nothing is lost then.
+pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
+    let profiles = profiles(options)?;
+    let places = [
+        ("aof-device", options.aof_device.as_deref(), options.appenddirname.as_path()),
+        ("tree-device", options.tree_device.as_deref(), Path::new(TREE)),
+    ];
+    // Let go before the store is opened, which takes it again.
+    let _lock = DiskStorage.lock_dir(&options.dir).map_err(|error| error.to_string())?;
+    let mut held: Vec<(&str, PathBuf)> = Vec::new();
+    for (directive, device, name) in places {
+        let target = match device {
+            None => None,
+            Some(device) => {
+                let declared = options.devices.iter().find(|spec| spec.name == device);
+                let spec = declared
+                    .ok_or_else(|| format!("{directive}: no device is named '{device}'"))?;
+                held.push((device, Path::new(".").join(name)));
+                Some(dir_of(options, spec).join(name))
+            }
+        };
+        carry::to(&options.dir, name, target.as_deref())
+            .map_err(|error| format!("{directive}: {error}"))?;
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let mut devices = Vec::new();
+    for spec in &options.devices {
+        let mut device = Device::new(&spec.name, Some(spec.kind), dir_of(options, spec));
+        for (_, path) in held.iter().filter(|(name, _)| *name == spec.name) {
+            device = device.holding(path.clone());
+        }
+        if let Some(name) = &spec.emulate {
+            let profile = profiles.iter().find(|profile| profile.name == *name);
+            let profile = profile
+                .ok_or_else(|| format!("device {}: no profile is named '{name}'", spec.name))?;
+            device = device.emulating(profile.clone(), Arc::clone(&clock));
+            log::warning(&format!("Device {} is emulated: {name}", spec.name));
+        }
+        devices.push(device);
+    }
+    let default = Device::new("dir", None, options.dir.clone());
+    Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), default, devices)))
+}
+
+fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt as _;
+    options.dir.join(std::ffi::OsStr::from_bytes(&spec.path))
+}
+
+/// The profiles built in, and those of the operator, which come first where names are equal.
+fn profiles(options: &Options) -> Result<Vec<DeviceProfile>, String> {
+    let mut profiles = Vec::new();
+    if let Some(path) = &options.device_profiles {
+        let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| failed(&error))?;
+        profiles = DeviceProfile::read_all(&text).map_err(|error| failed(&error))?;
+    }
+    profiles.extend(DeviceProfile::built_in());
+    Ok(profiles)
+}

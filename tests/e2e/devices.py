@@ -1,0 +1,139 @@
+"""python3 -m devices [--server sexton]: files on named devices.
+
+Log and tables move to devices and back at restarts, with all data; INFO counts what each device does, and
+always says what is emulated; an emulated disk is as slow as its profile; names that are not declared and
+places that are taken are refused.
+"""
+
+import argparse
+import shutil
+import tempfile
+import time
+from pathlib import Path
+
+from harness.server import Server
+from harness.steps import Steps
+
+KEYS = 3000
+
+
+def fill(server, first, count):
+    connection = server.connect()
+    connection.pipeline([[b"SET", b"k%d" % i, b"%d" % i * 20] for i in range(first, first + count)])
+    connection.cmd("WAITAOF", 1, 0, 0)
+    connection.close()
+
+
+def holds(server, count):
+    connection = server.connect()
+    nodes = connection.pipeline([[b"GET", b"k%d" % i] for i in range(count)])
+    size = connection.cmd("DBSIZE")
+    connection.close()
+    return size == count and all(node.value == b"%d" % i * 20 for i, node in enumerate(nodes))
+
+
+def device(server, name):
+    """Fields of a device of INFO, those of its kinds of operation under their names."""
+    info = server.info()
+    for number in range(8):
+        fields = dict(pair.split("=", 1) for pair in info.get(f"device{number}", "").split(",") if pair)
+        if fields.get("name") == name:
+            for kind in ("reads", "writes", "syncs"):
+                fields[kind] = dict(pair.split("=") for pair in info[f"device{number}_{kind}"].split(","))
+            return fields
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default="sexton")
+    args = parser.parse_args()
+    steps = Steps("devices")
+    places = Path(tempfile.mkdtemp(prefix="sexton-test-places-"))
+    base = {"appendonly": "yes", "memtable-bytes": "64kb"}
+    server = Server(args.server, base)
+    try:
+        server.start()
+        fill(server, 0, KEYS)
+        server.kill()
+        count = KEYS
+        layouts = {
+            "log on a device": {"aof-device": "fast"},
+            "tables too": {"aof-device": "fast", "tree-device": "big"},
+            "log on the device of the tables": {"aof-device": "big", "tree-device": "big"},
+            "tables only": {"tree-device": "big"},
+            "all back": {},
+        }
+        config = server.directory / "devices.conf"
+        config.write_text(f"device fast kind nvme path {places}/fast\ndevice big kind hdd path {places}/big\n")
+        for name, layout in layouts.items():
+            server.options = base | {"include": config} | layout
+            server.start()
+            steps.check(f"{name}: the data came along", holds(server, count))
+            fill(server, count, 500)
+            count += 500
+            for directive, files in (("aof-device", "appendonlydir"), ("tree-device", "tree")):
+                wanted = layout.get(directive)
+                link = server.directory / files
+                at = link.readlink() if link.is_symlink() else None
+                expected = places / wanted / files if wanted else None
+                steps.equal(f"{name}: {files} is where it should be", at, expected)
+            written = int(device(server, layout.get("aof-device", "dir"))["written_bytes"])
+            steps.check(f"{name}: its device counts the log", written > 500 * 40, f"{written} bytes")
+            server.kill() if len(layout) == 2 else server.terminate()
+
+        config.write_text(f"device disk kind hdd path {places}/disk emulate hdd\n")
+        server.options = base | {"include": config, "aof-device": "disk", "appendfsync": "always"}
+        server.start()
+        connection = server.connect()
+        begun = time.monotonic()
+        for i in range(20):
+            connection.cmd("SET", f"slow{i}", "x")
+        took = time.monotonic() - begun
+        connection.close()
+        disk = device(server, "disk")
+        steps.check("an emulated disk takes its time", took > 20 * 0.008, f"{took / 20 * 1000:.1f} ms a synced write")
+        steps.check("INFO says emulated", disk["emulated"] == "hdd" and disk["syncs"]["emulated"] == "yes")
+        steps.check("INFO has the syncs' latency", float(disk["syncs"]["p50_us"]) > 8000, f"p50 {disk['syncs']['p50_us']} us")
+        steps.check("the log says emulated", "Device disk is emulated: hdd" in server.log_tail(200))
+        server.kill()
+
+        own = server.directory / "own.conf"
+        line = "read-us 1 write-us 1 position-us 0 sync-us 30000 read-mb-s 100 write-mb-s 100 channels 4 cache-bytes 1000000 unit-bytes 1 write-through no"
+        own.write_text(f"profile floppy {line}\n")
+        config.write_text(f"device disk kind ssd path {places}/disk emulate floppy\n")
+        server.options["device-profiles"] = own
+        server.start()
+        fill(server, 0, 1)
+        steps.check("one's own profile", float(device(server, "disk")["syncs"]["p50_us"]) > 30000)
+        server.kill()
+
+        for name, options, reason in (
+            ("an undeclared device", {"tree-device": "nowhere"}, "no device is named 'nowhere'"),
+            ("an unknown profile", {"device-profiles": ""}, "no profile is named 'floppy'"),
+        ):
+            failing = Server(args.server, server.options | options, directory=server.directory)
+            try:
+                failing.start(timeout_s=10)
+                steps.check(f"{name} is refused", False, "it started")
+            except RuntimeError as error:
+                steps.check(f"{name} is refused", reason in str(error), "" if reason in str(error) else str(error)[-300:])
+            finally:
+                failing.kill()
+        (places / "taken/appendonlydir").mkdir(parents=True)
+        (places / "taken/appendonlydir/file").write_text("of somebody")
+        config.write_text(f"device disk kind ssd path {places}/taken\n")
+        server.options = base | {"include": config, "aof-device": "disk"}
+        try:
+            server.start(timeout_s=10)
+            steps.check("a place that is taken is refused", False, "it started")
+        except RuntimeError as error:
+            steps.check("a place that is taken is refused", "is not empty" in str(error))
+    finally:
+        server.close()
+        shutil.rmtree(places, ignore_errors=True)
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
