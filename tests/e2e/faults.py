@@ -21,6 +21,7 @@ CASES = {
     "ten syncs in a row fail": ("fdatasync,fsync,sync_file_range", "EIO", "20..30"),
     "one write fails": ("pwrite64,pwritev,pwritev2", "EIO", "20"),
     "the disk is full for a while": ("pwrite64,pwritev,pwritev2,fallocate", "ENOSPC", "20..40"),
+    "the file system is read-only for a while": ("pwrite64,pwritev,pwritev2,fallocate,rename", "EROFS", "20..60"),
     "renames fail": ("rename,renameat,renameat2", "EIO", "3..6"),
 }
 

@@ -117,6 +117,7 @@ impl VersionSet {
         let manifest = if Manifest::exists(&*storage, dir)? {
             Manifest::open(Arc::clone(&storage), dir)?
         } else {
+            must_be_new(&*storage, dir)?;
             Manifest::create(Arc::clone(&storage), dir)?
         };
         let recovered = Recovered::replay(&manifest, dir)?;
@@ -506,6 +507,22 @@ impl Recovered {
 }
 
 /// Removes tables and checkpoints that nothing names; answers a number above every file's.
+/// Without `CURRENT` nothing says which tables count, and opening would remove them all.
+fn must_be_new(storage: &dyn Storage, dir: &Path) -> TableResult<()> {
+    let files = storage.list(dir)?;
+    let tables = files.iter().filter(|name| name.ends_with(TABLE_SUFFIX)).count();
+    if tables == 0 {
+        return Ok(());
+    }
+    Err(TableError::Corrupt {
+        file: dir.join("CURRENT"),
+        offset: 0,
+        what: "missing, although there are tables (number of tables)",
+        expected: 0,
+        got: tables as u64,
+    })
+}
+
 fn remove_leftovers(shared: &Shared, recovered: &Recovered) -> TableResult<u64> {
     let checkpoint = recovered.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
     let mut highest = 0;

@@ -53,6 +53,13 @@ pub enum LogError {
         /// The file.
         file: PathBuf,
     },
+    /// There is a segment that the AOF manifest should list and does not.
+    UnlistedSegment {
+        /// The segment.
+        file: PathBuf,
+        /// The AOF manifest.
+        manifest: PathBuf,
+    },
     /// The directory holds an AOF that is not ours: something to import, not to recover (N3).
     Foreign {
         /// The file that shows it.
@@ -102,6 +109,12 @@ impl fmt::Display for LogError {
             Self::MissingSegment { file } => {
                 write!(f, "the AOF manifest lists {}, which does not exist", file.display())
             }
+            Self::UnlistedSegment { file, manifest } => write!(
+                f,
+                "{} is not listed in {}, which is missing, damaged or old; run sexton-check",
+                file.display(),
+                manifest.display()
+            ),
             Self::Foreign { file } => {
                 write!(f, "{} was not written by Sexton: import it instead", file.display())
             }

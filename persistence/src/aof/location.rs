@@ -52,6 +52,12 @@ impl LogLocation {
             || self.new_base_path().file_name().is_some_and(|base| *base == *name)
     }
 
+    /// The number in the name of a segment.
+    pub(super) fn segment_number(&self, name: &str) -> Option<u64> {
+        let rest = name.strip_prefix(&self.file_name)?.strip_prefix('.')?;
+        rest.strip_suffix(".incr.aof")?.parse().ok()
+    }
+
     /// True for names of segments and spares, of whatever number.
     pub(super) fn is_ours(&self, name: &str) -> bool {
         let rest = name.strip_prefix(&self.file_name).and_then(|rest| rest.strip_prefix('.'));

@@ -132,6 +132,7 @@ pub fn recover(
         return Err(LogError::MissingSegment { file: location.manifest_path() });
     }
     let listing = listing.unwrap_or_default();
+    check_unlisted(&**storage, location, &listing)?;
     let mut segments = Vec::with_capacity(listing.segments.len());
     for number in &listing.segments {
         segments.push(Segment::open(&**storage, location, *number)?);
@@ -155,6 +156,30 @@ pub fn recover(
     };
     recovery.find_start()?;
     Ok(recovery)
+}
+
+/// A segment is listed before its header is written. One with a header and a number above all that are
+/// listed is log that a lost or old AOF manifest does not know: nothing may clear it away.
+fn check_unlisted(
+    storage: &dyn Storage,
+    location: &LogLocation,
+    listing: &Listing,
+) -> Result<(), LogError> {
+    if !storage.exists(&location.dir)? {
+        return Ok(());
+    }
+    let last = listing.segments.last().copied();
+    for name in storage.list(&location.dir)? {
+        let Some(number) = location.segment_number(&name) else { continue };
+        if last.is_some_and(|last| number <= last) {
+            continue;
+        }
+        if Segment::open(storage, location, number)?.header.is_some() {
+            let (file, manifest) = (location.segment_path(number), location.manifest_path());
+            return Err(LogError::UnlistedSegment { file, manifest });
+        }
+    }
+    Ok(())
 }
 
 impl Segment {

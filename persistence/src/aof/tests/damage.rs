@@ -143,7 +143,7 @@ fn missing_and_foreign_files_are_fatal() {
     assert!(matches!(read_all(&storage, 0, 0), Err(LogError::Foreign { .. })));
     let (storage, _) = closed_log();
     storage.remove(&location().manifest_path()).expect("removes");
-    assert!(read_all(&storage, 0, 0).is_ok(), "no list, no log");
+    assert!(matches!(read_all(&storage, 0, 0), Err(LogError::UnlistedSegment { .. })));
     assert!(matches!(read_all(&storage, 0, 7), Err(LogError::MissingSegment { .. })));
 }
 
@@ -160,4 +160,37 @@ fn a_log_that_starts_above_the_mark_is_refused() {
     assert!(matches!(error, LogError::StartsAboveMark { mark: 0, .. }), "{error}");
     let listing = storage.read(&location().manifest_path()).expect("reads");
     assert!(listing.starts_with(b"file run-BGREWRITEAOF-first.rdb seq 1 type b\n"));
+}
+
+#[test]
+fn a_lost_manifest_is_no_empty_log() {
+    let storage = storage();
+    let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+    let rig = Rig::open(&storage, options(SyncPolicy::No), &tail, 0);
+    rig.append(&Commit::new(1, 1, 0, 100));
+    assert!(rig.core.write_batch().expect("a write"));
+    rig.core.sync().expect("a sync");
+    let old = {
+        let file = storage.open(&location().manifest_path()).expect("a manifest");
+        let mut text = vec![0; file.len().expect("a length") as usize];
+        file.read_exact_at(&mut text, 0).expect("a read");
+        text
+    };
+    storage.remove(&location().manifest_path()).expect("a removal");
+    let error = read_all(&storage, 0, 0).expect_err("refused");
+    assert!(matches!(error, LogError::UnlistedSegment { .. }), "{error}");
+    // One that lost its last lines.
+    let line = old.iter().position(|byte| *byte == b'\n').expect("a line") + 1;
+    for _ in 0..200 {
+        let seq = rig.buffer.lock().last_seq() + 1;
+        rig.append(&Commit::new(seq, 1, 0, 100));
+    }
+    while rig.core.write_batch().expect("a write") {}
+    rig.core.sync().expect("a sync");
+    let file = storage.create(&location().manifest_path()).expect("a file");
+    file.write_all_at(&old[..line], 0).expect("a write");
+    let error = read_all(&storage, 0, 0).expect_err("refused");
+    assert!(matches!(error, LogError::UnlistedSegment { .. }), "{error}");
+    let kept = storage.list(&location().dir).expect("a directory").len();
+    assert!(kept > 2, "nothing was cleared away");
 }

@@ -1,0 +1,281 @@
+"""python3 -m outages [--server sexton]: what stands on the disk, and the disk itself, gone wrong; one line each.
+
+Files: after a load and a kill every kind of file is damaged or removed in turn, on a copy. The server must
+refuse to start and name the file, or start and hold exactly what it held. Devices: full, hanging (faults.py
+has failing system calls).
+Writes are refused or wait, reads go on, and service comes back by itself.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from harness.resp import ReplyError
+from harness.server import Server
+from harness.steps import Steps
+
+OPTIONS = {"appendonly": "yes", "appendfsync": "always", "memtable-bytes": "64kb"}
+KEYS = 20000
+
+
+def flip(path):
+    """Turns the bits of a byte in the middle."""
+    with open(path, "r+b") as file:
+        file.seek(os.path.getsize(path) // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+def cut(path):
+    """Keeps the first half."""
+    os.truncate(path, os.path.getsize(path) // 2)
+
+
+def newest(directory, pattern):
+    """The newest file of a kind that has content."""
+    found = [path for path in directory.glob(pattern) if path.stat().st_size]
+    return max(found, key=lambda path: (path.stat().st_mtime_ns, path.name), default=None)
+
+
+def log_with_groups(directory):
+    """The segment that holds the last groups."""
+    segments = sorted(directory.glob("appendonlydir/*.incr.aof"), key=lambda p: int(p.name.split(".")[-3]))
+    with_groups = [path for path in segments if b"#SX1 " in path.read_bytes()]
+    return with_groups[-1] if with_groups else None
+
+
+def damage_first_group(path):
+    """A bit of the first group's commands, with synced groups behind it."""
+    content = path.read_bytes()
+    at = content.index(b"#SX1 ") + 200
+    with open(path, "r+b") as file:
+        file.seek(at)
+        file.write(bytes([content[at] ^ 0xFF]))
+
+
+def tear_last_group(path):
+    """A last group of which only the annotation arrived: what a write that was never synced may leave."""
+    content = path.read_bytes()
+    last = [match.start() for match in re.finditer(rb"#SX1 ", content)][-1]
+    length = int(content[last + 31 : last + 47], 16)
+    end = last + 128 + (-length % 64) + length
+    with open(path, "r+b") as file:
+        file.seek(end)
+        file.write(b"#SX1 " + b"torn" * 30)
+
+
+#: name -> (finds the file, what happens to it, whether the server must refuse)
+FILES = {
+    "a table, damaged": (lambda d: newest(d, "tree/*.tbl"), flip, None),
+    "a table, cut": (lambda d: newest(d, "tree/*.tbl"), cut, True),
+    "a table, missing": (lambda d: newest(d, "tree/*.tbl"), os.remove, True),
+    "the manifest, damaged": (lambda d: newest(d, "tree/MANIFEST-*"), flip, True),
+    "the manifest, missing": (lambda d: newest(d, "tree/MANIFEST-*"), os.remove, True),
+    "CURRENT, missing": (lambda d: d / "tree/CURRENT", os.remove, True),
+    "CURRENT, damaged": (lambda d: d / "tree/CURRENT", flip, True),
+    "the graves' checkpoint, damaged": (lambda d: newest(d, "tree/*.graves"), flip, True),
+    "the graves' checkpoint, missing": (lambda d: newest(d, "tree/*.graves"), os.remove, True),
+    "the log, damaged before synced groups": (log_with_groups, damage_first_group, True),
+    "the log, with a torn last group": (log_with_groups, tear_last_group, False),
+    "the log, missing": (log_with_groups, os.remove, True),
+    "the AOF manifest, cut": (lambda d: d / "appendonlydir/appendonly.aof.manifest", cut, None),
+    "the AOF manifest, missing": (lambda d: d / "appendonlydir/appendonly.aof.manifest", os.remove, True),
+    "LOCK, missing": (lambda d: d / "LOCK", os.remove, False),
+}
+
+
+def content(server):
+    """Digest and number of keys, or the error of whoever asked."""
+    connection = server.connect()
+    try:
+        return connection.cmd("DEBUG", "DIGEST"), connection.cmd("DBSIZE")
+    except ReplyError as error:
+        return str(error), None
+    finally:
+        connection.close()
+
+
+def run_file(steps, args, source, expected, name):
+    find, harm, must_refuse = FILES[name]
+    directory = Path(tempfile.mkdtemp(prefix="sexton-test-outage-"))
+    shutil.copytree(source, directory, dirs_exist_ok=True)
+    path = find(directory)
+    server = Server(args.server, OPTIONS | {"enable-debug-command": "local"}, directory=directory)
+    try:
+        if path is None:
+            steps.check(name, False, "no such file")
+            return
+        harm(path)
+        try:
+            server.start(timeout_s=30)
+        except RuntimeError as error:
+            text = str(error)
+            said = path.name in text or path.parent.name in text
+            ended = "Cannot open the store" in text or "refuse" in text or said
+            steps.check(f"{name}: refused, and named", must_refuse is not False and ended and said, "" if said else text[-400:])
+            return
+        found = content(server)
+        if must_refuse:
+            steps.check(f"{name}: refused", False, f"serves {found[1]} keys")
+        elif found[1] is None:
+            # Blocks are checked when they are read.
+            steps.check(f"{name}: served until read, then an error", must_refuse is None, found[0])
+        else:
+            steps.check(f"{name}: served whole", found == expected, f"{found[1]} keys")
+    finally:
+        server.kill()
+        shutil.rmtree(directory)
+
+
+def run_files(steps, args):
+    server = Server(args.server, OPTIONS | {"enable-debug-command": "local"})
+    try:
+        server.start()
+        connection = server.connect()
+        connection.pipeline([[b"SET", b"k%d" % i, b"%d" % i * 40] for i in range(KEYS)])
+        connection.pipeline([[b"DEL", b"k%d" % i] for i in range(0, KEYS, 7)])
+        for _ in range(50):
+            connection.pipeline([[b"SET", b"last%d" % i, b"x" * 30] for i in range(20)])
+        connection.cmd("WAITAOF", 1, 0, 0)
+        connection.close()
+        expected = content(server)
+        server.kill()
+        for name in FILES:
+            run_file(steps, args, server.directory, expected, name)
+        server.start()
+        second = Server(args.server, OPTIONS, directory=server.directory)
+        try:
+            second.start(timeout_s=10)
+            steps.check("two servers on one directory: the second is refused", False, "it started")
+        except RuntimeError as error:
+            steps.check("two servers on one directory: the second is refused", f"process {server.pid}" in str(error))
+        finally:
+            second.kill()
+        steps.equal("two servers on one directory: the first goes on", content(server), expected)
+        server.kill()
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            other = Server(args.server, OPTIONS, directory=server.directory, prefix=["setpriv", "--reuid=65534", "--clear-groups"])
+            try:
+                other.start(timeout_s=10)
+                steps.check("permission denied: refused", False, "it started")
+            except RuntimeError as error:
+                steps.check("permission denied: refused, and named", "Permission denied" in str(error))
+            finally:
+                other.kill()
+        else:
+            print("skip  permission denied: needs root and setpriv")
+    finally:
+        server.close()
+
+
+def mounted(size_mb):
+    """A small file system of its own: its image, its mount point; None where that is not allowed."""
+    base = Path(tempfile.mkdtemp(prefix="sexton-test-mount-"))
+    image, point = base / "image", base / "fs"
+    point.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(size_mb << 20)
+    for command in (["mkfs.ext4", "-q", "-O", "^has_journal", str(image)], ["mount", "-o", "loop", str(image), str(point)]):
+        if subprocess.run(command, capture_output=True).returncode:
+            shutil.rmtree(base)
+            return None
+    return base, point
+
+
+def run_device(steps, args, name, begin, end):
+    made = mounted(96)
+    if not made:
+        print(f"skip  {name}: cannot mount a file system here")
+        return
+    base, point = made
+    server = Server(args.server, OPTIONS | {"appendfsync": "everysec"}, directory=point / "data")
+    server.log_path = base / "server.log"
+    try:
+        server.start()
+        connection = server.connect(timeout_s=20)
+        for i in range(500):
+            connection.cmd("SET", f"before{i}", "x" * 100)
+        connection.cmd("WAITAOF", 1, 0, 0)
+        begin(point)
+        refused, deadline = None, time.monotonic() + 30
+        while refused is None and time.monotonic() < deadline:
+            try:
+                connection.pipeline([[b"SET", b"during%d" % i, b"x" * 4000] for i in range(50)])
+                node = connection.node("SET", "during", "x")
+                refused = node.value if node.is_error() else None
+            except (OSError, ReplyError) as error:
+                refused = str(error)
+                connection = server.connect(timeout_s=20)
+        steps.check(f"{name}: writes are refused", refused is not None, str(refused)[:90])
+        steps.check(f"{name}: reads go on", connection.cmd("GET", "before7") == b"x" * 100)
+        end(point)
+        taken, deadline = False, time.monotonic() + 30
+        while not taken and time.monotonic() < deadline:
+            node = connection.node("SET", "after", "1")
+            taken = not node.is_error()
+            time.sleep(0.02)
+        steps.check(f"{name}: service comes back", taken)
+        steps.equal(f"{name}: and is durable again", connection.cmd("WAITAOF", 1, 0, 10000), [1, 0])
+        server.kill()
+        server.start()
+        connection = server.connect()
+        kept = [connection.cmd("GET", "before499"), connection.cmd("GET", "after")]
+        steps.equal(f"{name}: what was synced is there after kill -9", kept, [b"x" * 100, b"1"])
+    finally:
+        server.kill()
+        subprocess.run(["umount", "-l", str(point)], check=False)
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def fill_up(point):
+    with open(point / "ballast", "wb", buffering=0) as file:
+        try:
+            while file.write(b"x" * (64 << 10)):
+                pass
+        except OSError:
+            pass
+
+
+def run_hang(steps, args):
+    if not shutil.which("strace"):
+        print("skip  a device that hangs: strace is missing")
+        return
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=3000000:when=8+"]
+    server = Server(args.server, OPTIONS | {"appendfsync": "everysec", "memtable-bytes": "64mb"}, prefix=inject)
+    try:
+        server.start()
+        connection = server.connect()
+        slowest, writes, ended = 0.0, 0, time.monotonic() + 8
+        while time.monotonic() < ended:
+            begun = time.monotonic()
+            connection.cmd("GET", "anything")
+            slowest = max(slowest, time.monotonic() - begun)
+            if writes < 3000:
+                connection.cmd("SET", f"k{writes}", "x")
+                writes += 1
+        age = int(server.info()["flsm_log_largest_unsynced_ms"])
+        steps.check("a device that hangs 3 s a sync: reads go on", slowest < 0.5, f"slowest {slowest * 1000:.0f} ms")
+        steps.check("a device that hangs: the age of unsynced data is shown", age > 2000, f"{age} ms")
+    finally:
+        server.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server", default="sexton")
+    args = parser.parse_args()
+    steps = Steps("outages")
+    run_files(steps, args)
+    run_device(steps, args, "a full disk", fill_up, lambda point: os.remove(point / "ballast"))
+    run_hang(steps, args)
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
