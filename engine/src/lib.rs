@@ -20,5 +20,5 @@ pub use store::{
     EngineOptions, Entry, Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind,
     OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
     SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, UndoFull,
-    WriteBatch, replay_bytes,
+    WriteBatch, aside_name, replay_bytes, settle_data_dir,
 };

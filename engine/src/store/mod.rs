@@ -1,5 +1,6 @@
 //! The store: latches, transactions, recovery, and the background work behind them.
 
+mod aside;
 mod background;
 mod bytes;
 mod checkpoint;
@@ -39,6 +40,7 @@ mod view;
 pub use crate::memtable::MemtableKind;
 pub use crate::table::Compression;
 pub use crate::tree::DeleteMode;
+pub use aside::{aside_name, settle_data_dir};
 pub use bytes::{WriteBatch, replay_bytes};
 pub use checkpoint::CheckpointReport;
 pub use cold::LoadPin;

@@ -1,5 +1,6 @@
 //! Opening a store: manifest, checkpoint, replay, and only then the first new write.
 
+use super::aside;
 use super::commit::CommitState;
 use super::engine::{Engine, EngineError, Inner, Parts};
 use super::load::Loads;
@@ -72,7 +73,8 @@ impl LogSource for Source {
 impl Engine {
     /// Opens the store in `options.dir`, replaying the log behind the recovery mark.
     ///
-    /// With [`SyncPolicy::Off`] the files of an earlier run are overflow only and are wiped (N3).
+    /// With [`SyncPolicy::Off`] the tree of an earlier run without a log is overflow only and is wiped;
+    /// a store with a log waits beside it until it is opened with one again (N3).
     ///
     /// # Errors
     /// A failing medium, a damaged file, a lock held by another process, or a log that does not fit
@@ -83,13 +85,11 @@ impl Engine {
     ) -> Result<(Self, OpenReport), EngineError> {
         let storage = Arc::clone(&options.storage);
         let tree_dir = options.dir.join("tree");
-        storage.create_dir_all(&tree_dir)?;
+        storage.create_dir_all(&options.dir)?;
         let lock = storage.lock_dir(&options.dir)?;
-        if options.sync_policy == SyncPolicy::Off {
-            for name in storage.list(&tree_dir)? {
-                storage.remove(&tree_dir.join(name))?;
-            }
-        }
+        let logged = options.sync_policy != SyncPolicy::Off;
+        aside::settle_data_dir(&*storage, &options.dir, options.log_dir_name.as_ref(), logged)?;
+        storage.create_dir_all(&tree_dir)?;
         let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
         fix_deletes(&options, &versions)?;
         if options.undo_runs {

@@ -1,5 +1,6 @@
 //! Changing how the log is made durable while the store runs, and whether there is one (N3).
 
+use super::aside;
 use super::engine::{Engine, EngineError};
 use super::options::SyncPolicy;
 use sexton_persistence::aof::{self, LogBuffer};
@@ -80,8 +81,12 @@ impl Engine {
         // `pending` is held, so it gathers about as much as the active one may hold.
         self.flush_pending(&mut pending)?;
         let mark = inner.mark.load(Ordering::Acquire);
-        let tail = aof::supersede(&*inner.options.storage, &location, mark)?;
+        let (storage, dir) = (&*inner.options.storage, &inner.options.dir);
+        let log_dir = inner.options.log_dir_name.as_ref();
+        aside::log_begins(storage, dir, log_dir)?;
+        let tail = aof::supersede(storage, &location, mark)?;
         self.start_log(tail, mark, policy)?;
+        aside::adopt(storage, dir, log_dir)?;
         inner.log_wants_kick();
         self.kick_log();
         Ok(())

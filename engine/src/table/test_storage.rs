@@ -95,6 +95,9 @@ impl Storage for MemStorage {
         let gone = self.files.lock().remove(path);
         gone.map(|_| ()).ok_or_else(|| Self::missing("remove", path))
     }
+    fn remove_dir(&self, _: &Path) -> StorageResult<()> {
+        Ok(())
+    }
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         let mut files = self.files.lock();
         let file = files.remove(from).ok_or_else(|| Self::missing("rename", from))?;

@@ -172,6 +172,11 @@ impl Storage for DiskStorage {
         fs::remove_file(path).map_err(|error| StorageError::new("unlink", path, error))
     }
 
+    fn remove_dir(&self, dir: &Path) -> StorageResult<()> {
+        let removed = if dir.is_symlink() { fs::remove_file(dir) } else { fs::remove_dir(dir) };
+        removed.map_err(|error| StorageError::new("rmdir", dir, error))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         fs::rename(from, to).map_err(|error| StorageError::new("rename", from, error))
     }

@@ -221,6 +221,10 @@ impl Storage for PlacedStorage {
         Ok(())
     }
 
+    fn remove_dir(&self, dir: &Path) -> StorageResult<()> {
+        self.device_of(dir).count_failure(self.inner.remove_dir(dir))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         self.device_of(to).count_failure(self.inner.rename(from, to))
     }

@@ -110,6 +110,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> StorageResult<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> StorageResult<()>;
+    /// Removes an empty directory, or a link to a directory.
+    fn remove_dir(&self, dir: &Path) -> StorageResult<()>;
     /// Renames a file over another one, or a directory to a name that is free, atomically; durable only
     /// after `sync_dir` of the directory it is in.
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()>;

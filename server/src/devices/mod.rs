@@ -13,6 +13,7 @@ use crate::log;
 use sexton_config::Options;
 use sexton_config::device::DeviceSpec;
 use sexton_config::profile::DeviceProfile;
+use sexton_engine::aside_name;
 use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,6 +47,9 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
                 Some(dir_of(options, spec).join(name))
             }
         };
+        // While the server runs without a log, what goes with one waits under another name (N3).
+        let aside = aside_name(name);
+        let name = if options.dir.join(&aside).exists() { &aside } else { name };
         carry::to(&options.dir, name, target.as_deref())
             .map_err(|error| format!("{directive}: {error}"))?;
     }

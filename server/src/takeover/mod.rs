@@ -25,6 +25,7 @@ use crate::rdb::Loader;
 use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;
+use sexton_engine::settle_data_dir;
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -55,6 +56,8 @@ impl Takeover {
         let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
         Journal::undo_unfinished(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         remove_temporary_files(&dir);
+        settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
+            .map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
         let is_new = !dir.join(TREE).join("CURRENT").exists();
         let store = StoreFile::open(&dir).map_err(failed)?;

@@ -171,3 +171,109 @@ fn writers_go_on_while_the_log_is_turned_on_and_off() {
     survivor.abandon();
     engine.abandon();
 }
+
+/// A store with a log, the state it is in, and a run without a log beside it.
+fn logged_store(seed: u64) -> (SimStorage, Model) {
+    let storage = SimStorage::new();
+    let (mut random_state, mut model) = (seed, Model::new(3));
+    let engine = start(&storage, SyncPolicy::Always, false);
+    work(&engine, &mut model, &mut random_state, 90);
+    sync(&engine);
+    engine.abandon();
+    (storage.crash(seed, CrashOptions::LOSE_ALL), model)
+}
+
+#[test]
+fn a_run_without_a_log_costs_nothing_of_one_with_a_log() {
+    let (mut storage, model) = logged_store(3);
+    for round in 0..4 {
+        let engine = start(&storage, SyncPolicy::Off, false);
+        check(&engine, &Model::new(3));
+        let (mut random_state, mut other) = (round + 1, Model::new(3));
+        work(&engine, &mut other, &mut random_state, 60);
+        check(&engine, &other);
+        if round % 2 == 0 {
+            engine.close().expect("a clean end");
+        } else {
+            engine.abandon();
+            storage = storage.crash(round, CrashOptions::LOSE_ALL);
+        }
+        let engine = start(&storage, SyncPolicy::Off, false);
+        check(&engine, &Model::new(3));
+        engine.abandon();
+        let engine = start(&storage, SyncPolicy::Always, false);
+        check(&engine, &model);
+        engine.close().expect("a clean end");
+    }
+}
+
+#[test]
+fn a_log_that_begins_takes_the_place_of_the_earlier_one() {
+    let (storage, _) = logged_store(4);
+    let engine = start(&storage, SyncPolicy::Off, false);
+    let (mut random_state, mut model) = (8, Model::new(3));
+    work(&engine, &mut model, &mut random_state, 60);
+    engine.set_sync_policy(SyncPolicy::Always).expect("the log begins");
+    assert_eq!(storage.list(Path::new("data")).expect("names"), ["appendonlydir", "tree", "undo"]);
+    let (storage, survivor) = after_power_failure(&storage);
+    check(&survivor, &model);
+    work(&survivor, &mut model, &mut random_state, 20);
+    survivor.close().expect("a clean end");
+    let engine = start(&storage, SyncPolicy::Always, false);
+    check(&engine, &model);
+    engine.abandon();
+}
+
+/// The power fails after every single step of a start without a log, of work there, and of turning the log
+/// on: what comes back is the store with the log, until the answer; from then on the other one.
+#[test]
+fn the_power_may_fail_anywhere_between_two_ways_of_running() {
+    let (mut before, mut after) = (0, 0);
+    for step in 0_u64.. {
+        let (storage, model) = logged_store(5);
+        storage.set_faults(SimFaults { power_off_after: Some(step), ..SimFaults::default() });
+        let options = small_options(&storage, SyncPolicy::Off, false);
+        let mut other = Model::new(3);
+        let mut answered = false;
+        if let Ok((engine, _)) = Engine::open(options, &mut replay) {
+            for key in 0..5_u8 {
+                let op = Op::Append(0, vec![b'k', key], key);
+                run(&engine, &op);
+                other.apply(&op);
+            }
+            answered = engine.set_sync_policy(SyncPolicy::Always).is_ok();
+            engine.abandon();
+        }
+        for seed in 0..4 {
+            let options = if seed == 0 { CrashOptions::LOSE_ALL } else { CrashOptions::default() };
+            let storage = storage.crash(seed, options);
+            // A failure in the next start, too.
+            storage.set_faults(SimFaults {
+                power_off_after: Some(seed * 3 + 1),
+                ..SimFaults::default()
+            });
+            if let Ok((engine, _)) =
+                Engine::open(small_options(&storage, SyncPolicy::Always, false), &mut replay)
+            {
+                engine.abandon();
+            }
+            let storage = storage.crash(seed, options);
+            let engine = start(&storage, SyncPolicy::Always, false);
+            if answered {
+                check(&engine, &other);
+                after += 1;
+            } else if engine.count(0).expect("a count") != 5 || model.0[0].len() == 5 {
+                check(&engine, &model);
+                before += 1;
+            } else {
+                // Adopted, and the power failed before the answer.
+                check(&engine, &other);
+            }
+            engine.abandon();
+        }
+        if answered {
+            break;
+        }
+    }
+    assert!(before > 100 && after > 0, "{before} {after}");
+}

@@ -160,6 +160,17 @@ impl Storage for SimStorage {
         Ok(())
     }
 
+    fn remove_dir(&self, dir: &Path) -> StorageResult<()> {
+        let mut world = self.world.lock();
+        world.powered_for("rmdir", dir)?;
+        if !world.list(dir)?.is_empty() {
+            let error = io::Error::from(io::ErrorKind::DirectoryNotEmpty);
+            return Err(StorageError::new("rmdir", dir, error));
+        }
+        world.dirs.remove(dir);
+        Ok(())
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {
         let mut world = self.world.lock();
         world.counters.renames += 1;

@@ -68,6 +68,8 @@ pub(super) struct NameOperation {
     link: Vec<(PathBuf, u64)>,
     /// The directories whose sync makes it durable.
     in_dirs: Vec<PathBuf>,
+    /// A directory that got another name.
+    moved_dir: Option<(PathBuf, PathBuf)>,
 }
 
 impl NameOperation {
@@ -78,6 +80,7 @@ impl NameOperation {
             in_dirs: paths.filter_map(Path::parent).map(Path::to_path_buf).collect(),
             unlink: unlink.map(Path::to_path_buf).into_iter().collect(),
             link: link.map(|(path, inode)| (path.to_path_buf(), inode)).into_iter().collect(),
+            moved_dir: None,
         }
     }
 
@@ -159,17 +162,16 @@ impl World {
     /// Renames a directory with all below it. A crash keeps or loses the new names together; the
     /// directories themselves, empty then, are there at once, as all directories are.
     pub(super) fn rename_dir(&mut self, from: &Path, to: &Path) {
-        let moved = |path: &Path| path.strip_prefix(from).ok().map(|below| to.join(below));
+        let moved = |path: &Path| below_other(path, from, to);
         let names = self
             .names
             .iter()
             .filter_map(|(path, inode)| moved(path).map(|new| (path.clone(), (new, *inode))));
         let (unlink, link) = names.unzip();
         let in_dirs = [from, to].into_iter().filter_map(Path::parent).map(Path::to_path_buf);
-        let operation = NameOperation { unlink, link, in_dirs: in_dirs.collect() };
-        let dirs: Vec<PathBuf> = self.dirs.iter().filter_map(|dir| moved(dir)).collect();
-        self.dirs.retain(|dir| moved(dir).is_none());
-        self.dirs.extend(dirs);
+        let moved_dir = Some((from.to_path_buf(), to.to_path_buf()));
+        let operation = NameOperation { unlink, link, in_dirs: in_dirs.collect(), moved_dir };
+        rename_dirs(&mut self.dirs, from, to);
         self.change_names(operation);
     }
 
@@ -290,21 +292,40 @@ impl World {
             inodes.insert(*number, Inode { content, durable, pending: Vec::new() });
         }
         let mut names = self.durable_names.clone();
+        let mut lost = Vec::new();
         for operation in &self.pending_names {
             if random.percent(options.keep_percent) {
                 operation.apply(&mut names);
+            } else {
+                lost.push(operation);
             }
         }
+        let mut dirs = self.dirs.clone();
+        for (from, to) in lost.iter().rev().filter_map(|operation| operation.moved_dir.as_ref()) {
+            rename_dirs(&mut dirs, to, from);
+        }
+        dirs.extend(names.keys().flat_map(|path| path.ancestors().skip(1)).map(Path::to_path_buf));
         inodes.retain(|number, _| names.values().any(|inode| inode == number));
         Self {
             inodes,
             next_inode: self.next_inode,
             durable_names: names.clone(),
             names,
-            dirs: self.dirs.clone(),
+            dirs,
             ..Self::default()
         }
     }
+}
+
+/// Where a path below `from` is after the directory has become `to`; `None` for a path elsewhere.
+fn below_other(path: &Path, from: &Path, to: &Path) -> Option<PathBuf> {
+    path.strip_prefix(from).ok().map(|below| to.join(below))
+}
+
+fn rename_dirs(dirs: &mut BTreeSet<PathBuf>, from: &Path, to: &Path) {
+    let moved: Vec<PathBuf> = dirs.iter().filter_map(|dir| below_other(dir, from, to)).collect();
+    dirs.retain(|dir| !dir.starts_with(from));
+    dirs.extend(moved);
 }
 
 /// Applies an operation; with `torn`, each sector of a write arrives or not.

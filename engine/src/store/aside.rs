@@ -1,0 +1,178 @@
+//! A data directory that is used without a log now and with one at other times (N3).
+//!
+//! Without a log the tree is overflow: it is wiped at the next start. What an earlier run with a log left is
+//! the truth of that run, and no start may cost it: it waits under other names (`tree.aside`,
+//! `appendonlydir.aside`) until a start with a log takes it up again, as Redis leaves its AOF alone
+//! while `appendonly` is `no`. Two marker files in the data directory say what the tree is:
+//!
+//! | file | says |
+//! |---|---|
+//! | `OVERFLOW` | the tree is of a run without a log |
+//! | `OVERFLOW.LOG` | beside it a log has begun that nobody was promised anything of yet |
+//!
+//! Every step is one rename or removal, and [`settle_data_dir`] goes on wherever a crash has left it:
+//! the tree is the last to come back and the first to go aside, so a tree beside things put aside means
+//! that those were given up.
+
+use super::engine::EngineError;
+use sexton_persistence::device::Storage;
+use std::path::{Path, PathBuf};
+
+const OVERFLOW: &str = "OVERFLOW";
+const OVERFLOW_LOG: &str = "OVERFLOW.LOG";
+/// What every tree has, from its first moment on.
+const CURRENT: &str = "CURRENT";
+
+/// The directories and files that this is about.
+struct Layout<'s> {
+    storage: &'s dyn Storage,
+    dir: &'s Path,
+    tree: PathBuf,
+    tree_aside: PathBuf,
+    log: PathBuf,
+    log_aside: PathBuf,
+}
+
+/// Makes the tree in `dir` what a start with (`logged`) or without a log needs, before anything else
+/// looks at it: the one that goes with the log, or an empty one. `log_dir` is the log's directory in
+/// `dir`. May be called again.
+///
+/// # Errors
+/// A failing medium; the next call goes on.
+pub fn settle_data_dir(
+    storage: &dyn Storage,
+    dir: &Path,
+    log_dir: &Path,
+    logged: bool,
+) -> Result<(), EngineError> {
+    let layout = Layout::new(storage, dir, log_dir);
+    storage.create_dir_all(dir)?;
+    if layout.has(OVERFLOW)? {
+        layout.empty(&layout.tree)?;
+        if layout.has(OVERFLOW_LOG)? {
+            layout.empty(&layout.log)?;
+            layout.unmark(OVERFLOW_LOG)?;
+        }
+        if !logged {
+            return Ok(());
+        }
+        layout.unmark(OVERFLOW)?;
+    }
+    layout.unmark(OVERFLOW_LOG)?;
+    if storage.exists(&layout.tree.join(CURRENT))? {
+        layout.give_up_aside()?;
+    } else {
+        layout.put_back(&layout.log_aside, &layout.log)?;
+        layout.put_back(&layout.tree_aside, &layout.tree)?;
+    }
+    if !logged {
+        if storage.exists(&layout.tree.join(CURRENT))? {
+            layout.put_aside(&layout.tree, &layout.tree_aside)?;
+            layout.put_aside(&layout.log, &layout.log_aside)?;
+        }
+        storage.create_dir_all(&layout.tree)?;
+        layout.empty(&layout.tree)?;
+        layout.mark(OVERFLOW)?;
+    }
+    Ok(())
+}
+
+/// Under which name `name` waits while the data directory is used without a log.
+#[must_use]
+pub fn aside_name(name: &Path) -> PathBuf {
+    let mut aside = name.as_os_str().to_owned();
+    aside.push(".aside");
+    aside.into()
+}
+
+/// Notes that a log begins beside a tree of a run without one, if this is one. Until [`adopt`]
+/// neither counts.
+pub(super) fn log_begins(
+    storage: &dyn Storage,
+    dir: &Path,
+    log_dir: &Path,
+) -> Result<(), EngineError> {
+    let layout = Layout::new(storage, dir, log_dir);
+    if layout.has(OVERFLOW)? {
+        layout.mark(OVERFLOW_LOG)?;
+    }
+    Ok(())
+}
+
+/// The tree and the log that has begun are the truth from here on; what had been put aside is given up.
+pub(super) fn adopt(storage: &dyn Storage, dir: &Path, log_dir: &Path) -> Result<(), EngineError> {
+    let layout = Layout::new(storage, dir, log_dir);
+    if layout.has(OVERFLOW)? {
+        layout.unmark(OVERFLOW)?;
+        layout.unmark(OVERFLOW_LOG)?;
+        layout.give_up_aside()?;
+    }
+    Ok(())
+}
+
+impl<'s> Layout<'s> {
+    fn new(storage: &'s dyn Storage, dir: &'s Path, log_dir: &Path) -> Self {
+        let (tree, log) = (dir.join("tree"), dir.join(log_dir));
+        let (tree_aside, log_aside) = (aside_name(&tree), aside_name(&log));
+        Self { storage, dir, tree_aside, log_aside, tree, log }
+    }
+
+    fn has(&self, marker: &str) -> Result<bool, EngineError> {
+        Ok(self.storage.exists(&self.dir.join(marker))?)
+    }
+
+    fn mark(&self, marker: &str) -> Result<(), EngineError> {
+        self.storage.create(&self.dir.join(marker))?;
+        Ok(self.storage.sync_dir(self.dir)?)
+    }
+
+    fn unmark(&self, marker: &str) -> Result<(), EngineError> {
+        if self.has(marker)? {
+            self.storage.remove(&self.dir.join(marker))?;
+            self.storage.sync_dir(self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of a directory and makes that durable: what refers to them may go next.
+    fn empty(&self, dir: &Path) -> Result<(), EngineError> {
+        if self.storage.exists(dir)? {
+            for name in self.storage.list(dir)? {
+                self.storage.remove(&dir.join(name))?;
+            }
+            self.storage.sync_dir(dir)?;
+        }
+        Ok(())
+    }
+
+    fn put_aside(&self, from: &Path, to: &Path) -> Result<(), EngineError> {
+        if self.storage.exists(from)? {
+            self.storage.rename(from, to)?;
+            self.storage.sync_dir(self.dir)?;
+        }
+        Ok(())
+    }
+
+    /// Back to a place that nothing of value is in.
+    fn put_back(&self, from: &Path, to: &Path) -> Result<(), EngineError> {
+        if self.storage.exists(from)? {
+            if self.storage.exists(to)? {
+                self.storage.remove_dir(to)?;
+            }
+            self.storage.rename(from, to)?;
+            self.storage.sync_dir(self.dir)?;
+        }
+        Ok(())
+    }
+
+    fn give_up_aside(&self) -> Result<(), EngineError> {
+        for dir in [&self.tree_aside, &self.log_aside] {
+            if self.storage.exists(dir)? {
+                self.empty(dir)?;
+                self.storage.remove_dir(dir)?;
+                self.storage.sync_dir(self.dir)?;
+            }
+        }
+        Ok(())
+    }
+}
