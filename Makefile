@@ -8,7 +8,7 @@ COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
-	larger-than-memory scan hostile aof devices faults mixed model fuzz rdb bench-bgsave
+	larger-than-memory scan hostile deadline aof devices faults mixed model fuzz rdb bench-bgsave
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -66,6 +66,9 @@ aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves
 
 devices: setup build ## log and tables on named devices, carried over, emulated
 	$(PY) -m devices
+
+deadline: setup build ## deleted keys and values are in no file after delete-persist-seconds
+	$(PY) -m delete_deadline
 
 faults: setup build ## failing writes, syncs and renames, injected by strace
 	$(PY) -m faults

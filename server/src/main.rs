@@ -266,6 +266,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.direct_io = options.tree_direct_io;
     engine_options.compaction_threads = options.compaction_threads;
     engine_options.compaction_bytes_per_s = options.compaction_rate_limit_bytes;
+    engine_options.delete_persist_ms = 1000 * u64::from(options.delete_persist_seconds);
     engine_options.snapshots_max = options.snapshots_max;
     engine_options.cold_read_threads = options.cold_read_threads;
     engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;
@@ -294,6 +295,12 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
         "DB loaded from append only file: {:.3} seconds",
         started.elapsed().as_secs_f64()
     ));
+    if !engine.deadline_is_reachable() {
+        log::warning(
+            "delete-persist-seconds cannot be met on this amount of data: every table would have to be \
+             rewritten within it (see delete_persist_reachable in INFO flsm)",
+        );
+    }
     Ok(engine)
 }
 

@@ -63,9 +63,9 @@ pub(super) const TABLE: &[Directive] = &[
         .immutable()
         .refused(NOT_BUILT)
         .doc("Bytes of graves kept in DRAM before they spill to grave runs."),
-    int("delete-persist-seconds", 0, INT_MAX, "0").refused(NOT_BUILT).doc(
-        "Seconds after which a deleted key must be physically gone (rule N17); 0 means no \
-            limit.",
+    int("delete-persist-seconds", 0, INT_MAX, "0").immutable().doc(
+        "Seconds after which a deleted key must be gone from every file of the store (rule N17); 0 \
+            means no limit.",
     ),
     choice("delete-persist-exports", EXPORTS, "report")
         .refused(NOT_BUILT)

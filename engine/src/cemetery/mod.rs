@@ -127,6 +127,13 @@ impl Graves {
     }
 }
 
+impl Graves {
+    /// Graves with d <= `s`, closed ones included: all that the dead of tables can have.
+    pub(crate) fn through(&self, s: Seq) -> impl Iterator<Item = &Grave> {
+        self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.d <= s)
+    }
+}
+
 impl Grave {
     fn is(&self, key: (&[u8], &[u8])) -> bool {
         self.key.len() == key.0.len() + key.1.len()

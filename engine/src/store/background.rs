@@ -5,7 +5,7 @@ use super::freeze::FlushJob;
 use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
 use super::view::ReaderGraves;
 use crate::key::Seq;
-use crate::tree::{self, CompactionContext, Job, Version};
+use crate::tree::{self, CompactionContext, IndexDrops, Job, Version};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -132,6 +132,9 @@ impl Engine {
                 compactions_seen = compactions;
                 self.sweep_graves();
             }
+            if let Err(error) = self.keep_deadline() {
+                *background.last_error.lock() = Some(error.to_string());
+            }
             self.end_old_snapshots();
             if self.forget_undo_runs() {
                 // Graves that only they needed may go (F2).
@@ -248,10 +251,8 @@ impl Engine {
         }
         let version = inner.versions.current();
         // What is dead as a whole goes first: that costs nothing, and spares what else would be merged.
-        let job = self
-            .pick_dead_tables(&version, now)
-            .or_else(|| tree::pick_compaction(&version, &inner.compaction_options()))
-            .or_else(|| self.pick_for_deletes(&version, now));
+        let job =
+            self.pick_dead_tables(&version, now).or_else(|| self.pick_by_urgency(&version, now));
         let Some(job) = job else { return self.merge_undo_runs(RUNS_MAX) };
         self.run_compaction_job(&job)?;
         Ok(true)
@@ -276,13 +277,17 @@ impl Engine {
             separates: self.separates(),
             sync: *syncs_tables,
         };
-        let expiry_mark_ms = inner.cold_due.lock().droppable_ms();
-        let outcome = tree::compact_with_expiry_mark(job, &context, expiry_mark_ms)?;
+        let drops = IndexDrops {
+            due_through_ms: inner.cold_due.lock().droppable_ms(),
+            of_deleted: inner.deadline.is_set(),
+        };
+        let outcome = tree::compact_with_index_drops(job, &context, drops)?;
         debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
         inner.versions.apply(&outcome.edit)?;
         self.publish_tables(|_| {});
         self.note_undo(&outcome.edit);
         inner.compactions.fetch_add(1, Ordering::Relaxed);
+        inner.deadline.has_traces.store(true, Ordering::Release);
         inner.work.moves.fetch_add(u64::from(job.is_move), Ordering::Relaxed);
         let (read, written) = outcome.bytes_in_out;
         inner.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
@@ -295,6 +300,17 @@ impl Engine {
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Level 0, then what the deadline wants gone, then levels that are too large, then what is dense
+    /// with dead.
+    fn pick_by_urgency(&self, version: &Version, now: Seq) -> Option<Job> {
+        let job = tree::pick_compaction(version, &self.inner().compaction_options());
+        let is_urgent = job.as_ref().is_some_and(|job| job.inputs[0].0 == 0);
+        if !is_urgent && self.has_overdue() {
+            return self.pick_for_deletes(version, now).or(job);
+        }
+        job.or_else(|| self.pick_for_deletes(version, now))
     }
 
     /// A merge for the sake of the dead alone.

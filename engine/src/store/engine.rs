@@ -3,6 +3,7 @@
 use super::background::Background;
 use super::cold::ColdReads;
 use super::commit::CommitState;
+use super::deadline::Deadline;
 use super::due::ColdDue;
 use super::freeze::{FlushJob, Resolver};
 use super::namespace::{Namespaces, SLOTS};
@@ -180,6 +181,8 @@ pub(super) struct Inner {
     pub(super) dead: Mutex<Vec<(u64, Seq)>>,
     /// Writes up to here whose log failed, and for whom the self-contained flush failed too (N2).
     pub(super) given_up: AtomicU64,
+    /// When deletes must be gone from every file (N17).
+    pub(super) deadline: Deadline,
     /// Graves opened since a memtable was last frozen.
     pub(super) graves_unmarked: AtomicU64,
     /// Where keys were deleted of late.
@@ -262,6 +265,7 @@ impl Inner {
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
             given_up: AtomicU64::new(0),
+            deadline: Deadline::new(parts.options.delete_persist_ms),
             graves_unmarked: AtomicU64::new(0),
             places: Places::default(),
             dead_runs: Arc::default(),

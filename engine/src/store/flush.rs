@@ -5,7 +5,6 @@ use super::freeze::FlushJob;
 use super::namespace::KIND_EXPIRY;
 use super::options::SyncPolicy;
 use super::view::ReaderGraves;
-use crate::cemetery::Checkpoint;
 use crate::key::{Meta, Seq};
 use crate::memtable::Run;
 use crate::table::Table;
@@ -171,27 +170,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Rule D2: the graves open as of m, sorted, synced before the manifest names them.
-    fn write_checkpoint(&self, m: Seq) -> Result<Option<String>, EngineError> {
-        let inner = self.inner();
-        let mut graves = Vec::new();
-        for shard in &inner.shards {
-            let state = shard.state.lock();
-            graves.extend(state.graves.open_as_of(m).map(|g| (g.key.clone(), g.d)));
-        }
-        if graves.is_empty() {
-            return Ok(None);
-        }
-        graves.sort_unstable();
-        let name = format!("{:06}.graves", inner.versions.new_file_number());
-        let path = inner.tree_dir().join(&name);
-        let dead_runs = inner.dead_runs.through(m);
-        Checkpoint { c: m, graves, dead_runs }.write(&*inner.options.storage, &path)?;
-        inner.options.storage.sync_dir(&inner.tree_dir())?;
-        Ok(Some(name))
-    }
-
-    fn remove_old_checkpoints(&self, current: &Option<String>) {
+    pub(super) fn remove_old_checkpoints(&self, current: &Option<String>) {
         let inner = self.inner();
         let mut held = inner.checkpoint_file.lock();
         let old = std::mem::replace(&mut *held, current.clone());
@@ -200,6 +179,11 @@ impl Engine {
             let _ = inner.options.storage.remove(&inner.tree_dir().join(old));
         }
     }
+}
+
+/// File name of a cemetery checkpoint.
+pub(super) fn checkpoint_name(number: u64) -> String {
+    format!("{number:06}.graves")
 }
 
 impl super::engine::Inner {

@@ -6,6 +6,7 @@ mod bytes;
 mod checkpoint;
 mod cold;
 mod commit;
+mod deadline;
 mod due;
 mod engine;
 mod evict;

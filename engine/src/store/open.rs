@@ -284,6 +284,10 @@ impl Engine {
         options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.threads = inner.options.background;
+        if inner.deadline.is_set() {
+            // A retired segment kept for reuse would hold what was deleted (N17).
+            options.recycled_segments_max = 0;
+        }
         if let Some(policy) = policy.of_log() {
             options.policy = policy;
         }

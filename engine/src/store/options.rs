@@ -89,6 +89,8 @@ pub struct EngineOptions {
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
     pub log_segment_bytes: u64,
+    /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
+    pub delete_persist_ms: u64,
     /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
     pub deletes: DeleteMode,
     /// Sizes that steer compaction.
@@ -133,6 +135,7 @@ impl EngineOptions {
             undo_full: UndoFull::default(),
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
+            delete_persist_ms: 0,
             deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),
             compaction_threads: 0,

@@ -301,9 +301,14 @@ impl Engine {
     /// The same; with `cuts` a segment of the log starts behind it.
     pub(super) fn snapshot_cutting(
         &self,
-        options: SnapshotOptions,
+        mut options: SnapshotOptions,
         cuts: bool,
     ) -> Result<Snapshot, EngineError> {
+        // N17: an old one would keep what must go.
+        let longest_ms = self.inner().deadline.limit_ms / 2;
+        if longest_ms > 0 && (options.timeout_ms == 0 || options.timeout_ms > longest_ms) {
+            options.timeout_ms = longest_ms;
+        }
         let inner = self.inner();
         self.check_undo_room()?;
         let max = inner.options.snapshots_max;

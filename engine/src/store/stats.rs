@@ -56,6 +56,14 @@ pub struct Stats {
     pub dead_runs: u64,
     /// Tables that left the tree unread, because all of them was proved dead.
     pub tables_dropped_dead: u64,
+    /// Estimated bytes of dead versions in tables, as of the last look.
+    pub dead_bytes: u64,
+    /// Bytes of the tables that wait to be rewritten without their dead, as of the last look.
+    pub burial_queue_bytes: u64,
+    /// Age of the oldest delete that is not buried, in milliseconds.
+    pub oldest_unburied_delete_ms: u64,
+    /// False when `delete_persist_ms` cannot be met on what is stored.
+    pub deadline_is_reachable: bool,
     /// Filters, indexes and cached blocks.
     pub tree_memory_bytes: u64,
     /// Overwrites not settled yet (N9).
@@ -131,7 +139,11 @@ impl Engine {
             memtable_held_bytes: inner.pool.held_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),
+            deadline_is_reachable: self.deadline_is_reachable(),
             dead_runs: inner.dead_runs.len() as u64,
+            dead_bytes: inner.deadline.dead_bytes.load(Ordering::Relaxed),
+            burial_queue_bytes: inner.deadline.queue_bytes.load(Ordering::Relaxed),
+            oldest_unburied_delete_ms: inner.deadline.oldest_age_ms(),
             tables_dropped_dead: inner.tables_dropped_dead.load(Ordering::Relaxed),
             unresolved: inner.unresolved.load(Ordering::Relaxed),
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),

@@ -1,11 +1,11 @@
 //! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
 
 use super::engine::{DeadSlot, Engine};
-use super::namespace;
+use super::namespace::{self, KIND_ROOT};
 use super::shard::Count;
-use crate::cemetery::OPEN;
+use crate::cemetery::{Grave, OPEN};
 use crate::key::Seq;
-use crate::table::Table;
+use crate::table::{Table, namespace_of};
 use crate::tree::{self, BurialTally, Job, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,37 +31,62 @@ impl Engine {
             .fold(superversion.active.first_seq, Seq::min);
         let all_buried_through = superversion.version.min_buried_through();
         self.sweep_dead_runs(&superversion.version, memtables_from);
+        let has_deadline = inner.deadline.is_set();
+        let (mut oldest, mut forgotten) = (Seq::MAX, false);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) == 0 {
                 continue;
             }
             let mut state = shard.state.lock();
-            state.graves.retain(|_, grave| {
+            let stays = |grave: &mut Grave| {
+                let is_past = |grave: &Grave| {
+                    memtables_from > grave.d
+                        && (grave.d <= all_buried_through
+                            || is_buried(&superversion.version, &grave.key, grave.d))
+                        && (!has_deadline
+                            || superversion.version.expiry_index_before(grave.d).next().is_none())
+                };
                 if grave.e != OPEN {
-                    return !grave.may_go_closed(mark, mark, &snapshots);
+                    // With a deadline it stays until what it killed is gone, too (N17).
+                    return !grave.may_go_closed(mark, mark, &snapshots)
+                        || (has_deadline && !is_past(grave));
                 }
                 if grave.buried_in != 0 {
                     return oldest_reader < grave.buried_in;
                 }
-                let in_memory = memtables_from <= grave.d;
-                if !in_memory
-                    && (grave.d <= all_buried_through
-                        || is_buried(&superversion.version, &grave.key, grave.d))
-                {
+                if is_past(grave) {
                     grave.buried_in = superversion.number;
                     return oldest_reader < grave.buried_in;
                 }
                 true
+            };
+            state.graves.retain(|_, grave| {
+                let stays = stays(grave);
+                if stays {
+                    oldest = oldest.min(grave.d);
+                }
+                forgotten |= !stays;
+                stays
             });
             shard.graves.store(state.graves.len(), Ordering::Release);
         }
+        inner
+            .deadline
+            .oldest_grave
+            .store(if oldest == Seq::MAX { 0 } else { oldest }, Ordering::Release);
+        if forgotten {
+            inner.deadline.has_traces.store(true, Ordering::Release);
+        }
     }
 
-    /// Tables that lie in dead runs with all their keys and sequences: they go without being read. Only
-    /// by runs that the mark has passed (D1, N1), and that no reader is below (C2).
+    /// Tables that lie in dead runs with all their keys and sequences, and those that belong to one dead
+    /// namespace (N7, with a deadline): they go without being read. Only by runs and deaths that the mark
+    /// has passed (D1, N1), and that no reader is below (C2).
     pub(super) fn pick_dead_tables(&self, version: &Version, now: Seq) -> Option<Job> {
         let inner = self.inner();
-        if inner.dead_runs.is_empty() {
+        // Unread only when a deadline asks for it: else they go as merges pass.
+        let dead_ids = if inner.deadline.is_set() { self.droppable_ids(now) } else { Vec::new() };
+        if inner.dead_runs.is_empty() && dead_ids.is_empty() {
             return None;
         }
         let min_reader = self.snapshots_through(now)[0];
@@ -70,7 +95,7 @@ impl Engine {
         for (level, table) in version.tables() {
             let p = table.properties();
             let dead = inner.dead_runs.holds(&p.min_key, &p.max_key, p.max_seq, min_reader);
-            let Some(d) = dead else { continue };
+            let Some(d) = dead.or_else(|| death_of_all(table, &dead_ids)) else { continue };
             dead_through = dead_through.max(d);
             match inputs.last_mut().filter(|(last, _)| *last == level) {
                 Some((_, tables)) => tables.push(Arc::clone(table)),
@@ -99,15 +124,32 @@ impl Engine {
         // With two outputs a rewrite buries whatever is dead at the mark (N6).
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
         let mut tally = BurialTally::new(version, min_reader);
+        let has_deadline = inner.deadline.is_set();
+        let mut oldest = Seq::MAX;
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
                 let state = shard.state.lock();
-                for grave in state.graves.open_as_of(min_reader) {
-                    tally.note(&grave.key, grave.d);
+                // Without a deadline what a closed grave has killed goes as merges pass.
+                for grave in state.graves.through(min_reader) {
+                    if has_deadline || grave.e > min_reader {
+                        tally.note(&grave.key, grave.d);
+                        oldest = oldest.min(grave.d);
+                    }
                 }
             }
         }
-        tally.pick(0, &inner.compaction_options())
+        if has_deadline {
+            if oldest < Seq::MAX {
+                tally.note_expiry_index(oldest);
+            }
+            for (id, d) in self.droppable_ids(mark) {
+                tally.note_namespace(id, d);
+            }
+        }
+        let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
+        inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
+        inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
+        tally.pick(inner.deadline.overdue(), &inner.compaction_options())
     }
 
     /// Drops the entries and graves of emptied databases from memory, step by step, and frees their
@@ -197,4 +239,18 @@ fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
     // Undo runs are files, too (N6).
     tree::files_that_may_hold(version, key).all(|file| is_past(file))
         && tree::undo_that_may_hold(version, key).all(|run| is_past(&run.table))
+}
+
+/// The death of the namespace that every key of the table belongs to, if there is one.
+fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)]) -> Option<Seq> {
+    let p = table.properties();
+    let has_namespace = |key: &[u8]| namespace_of(key).is_some() && key[0] >= KIND_ROOT;
+    if p.min_namespace != p.max_namespace
+        || !has_namespace(&p.min_key)
+        || !has_namespace(&p.max_key)
+    {
+        return None;
+    }
+    let dead = dead_ids.iter().find(|(id, _)| *id == p.min_namespace);
+    dead.map(|&(_, d)| d).filter(|&d| p.max_seq <= d)
 }

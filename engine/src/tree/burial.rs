@@ -4,6 +4,7 @@ use super::get::files_that_may_hold;
 use super::pick::{CompactionOptions, Job, job_of_level_0};
 use super::version::Version;
 use crate::key::Seq;
+use crate::table::Table;
 use hashbrown::HashMap;
 
 /// Share of dead keys in a table from which its rewrite pays, in percent.
@@ -13,6 +14,12 @@ const DENSITY_PERCENT_MIN: u64 = 25;
 struct Dead {
     keys: u64,
     oldest: Seq,
+}
+
+impl Dead {
+    fn percent_of(&self, table: &Table) -> u64 {
+        self.keys * 100 / table.properties().distinct_keys.max(1)
+    }
 }
 
 /// Counts which tables keep graves from being forgotten (F2(b)).
@@ -57,6 +64,38 @@ impl<'a> BurialTally<'a> {
         buried
     }
 
+    /// Notes the tables with expiry index records that were written before the delete `d` was applied:
+    /// they may name its key (N17).
+    pub fn note_expiry_index(&mut self, d: Seq) {
+        for (_, table) in self.version.expiry_index_before(d) {
+            let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
+            dead.oldest = dead.oldest.min(d);
+        }
+    }
+
+    /// Notes the tables that may hold a namespace that died at `d` (N7). How much of it, is not known.
+    pub fn note_namespace(&mut self, id: u64, d: Seq) {
+        for (_, table) in self.version.holders_of_namespace(id, d) {
+            let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
+            dead.oldest = dead.oldest.min(d);
+        }
+    }
+
+    /// Bytes of the dead versions counted, estimated by the tables' average, and bytes of the tables
+    /// that [`BurialTally::pick`] would have rewritten one after the other.
+    #[must_use]
+    pub fn bytes(&self, overdue: Seq) -> (u64, u64) {
+        let (mut dead_bytes, mut queue_bytes) = (0, 0);
+        for (_, table) in self.version.tables() {
+            let Some(dead) = self.tables.get(&table.number()) else { continue };
+            dead_bytes += dead.keys * (table.file_bytes() / table.properties().entries.max(1));
+            if dead.oldest <= overdue || dead.percent_of(table) >= DENSITY_PERCENT_MIN {
+                queue_bytes += table.file_bytes();
+            }
+        }
+        (dead_bytes, queue_bytes)
+    }
+
     /// The rewrite to do next: a table with a grave at or below `overdue` (a delete whose deadline
     /// nears, or the oldest ones when the cemetery is too large), oldest first; else the table
     /// with the largest share of dead keys, from a quarter on. In level 0 all its tables are
@@ -65,7 +104,7 @@ impl<'a> BurialTally<'a> {
     pub fn pick(&self, overdue: Seq, options: &CompactionOptions) -> Option<Job> {
         let noted = self.version.tables().filter_map(|(level, table)| {
             let dead = self.tables.get(&table.number())?;
-            let percent = dead.keys * 100 / table.properties().distinct_keys.max(1);
+            let percent = dead.percent_of(table);
             let age = if dead.oldest <= overdue { Seq::MAX - dead.oldest } else { 0 };
             let pays = age > 0 || percent >= DENSITY_PERCENT_MIN;
             pays.then_some(((age, percent), level, table))

@@ -1,6 +1,6 @@
 //! Running a compaction: merge the inputs, keep what C2 keeps, write new tables.
 
-use super::drop_rule::{Fate, Graves, KeepRule};
+use super::drop_rule::{Fate, Graves, IndexDrops, KeepRule};
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
@@ -84,18 +84,17 @@ impl Outcome {
 /// # Errors
 /// A failing medium, a damaged input, or the stop flag. Tables written so far are removed.
 pub fn compact(job: &Job, context: &CompactionContext<'_>) -> TableResult<Outcome> {
-    compact_with_expiry_mark(job, context, 0)
+    compact_with_index_drops(job, context, IndexDrops::default())
 }
 
-/// As [`compact`], dropping expiry index records due at or before the durable mark
-/// `expiry_mark_ms` (N11); 0 drops none.
+/// As [`compact`], also dropping the expiry index records that `drops` names (N11, N17).
 ///
 /// # Errors
 /// As for [`compact`].
-pub fn compact_with_expiry_mark(
+pub fn compact_with_index_drops(
     job: &Job,
     context: &CompactionContext<'_>,
-    expiry_mark_ms: u64,
+    drops: IndexDrops,
 ) -> TableResult<Outcome> {
     let now = context.snapshots.last().copied().unwrap_or(0);
     let mut outcome = Outcome {
@@ -130,7 +129,7 @@ pub fn compact_with_expiry_mark(
         (from, cuts.get(i).copied())
     };
     let parts: Vec<TableResult<Part>> = std::thread::scope(|scope| {
-        let merge = |i: usize| Merge::new(job, context, expiry_mark_ms).run(range(i));
+        let merge = |i: usize| Merge::new(job, context, drops).run(range(i));
         let others: Vec<_> = (1..=cuts.len())
             .map(|i| std::thread::Builder::new().spawn_scoped(scope, move || merge(i)))
             .collect();
@@ -214,10 +213,10 @@ struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    fn new(job: &'a Job, context: &'a CompactionContext<'a>, expiry_mark_ms: u64) -> Self {
+    fn new(job: &'a Job, context: &'a CompactionContext<'a>, drops: IndexDrops) -> Self {
         let rule = KeepRule::new(context.snapshots, context.graves)
             .with_dead_ids(context.dead_ids)
-            .with_expiry_mark(expiry_mark_ms)
+            .with_index_drops(drops)
             .separating(context.separates);
         let undo = UndoWriter::new(context.versions);
         Self { job, context, rule, writer: None, undo, part: Part::default(), bytes_taken: 0 }

@@ -4,7 +4,7 @@ use crate::key::Seq;
 use crate::table::namespace_of;
 
 /// First byte of the keys of expiry index records.
-const KIND_EXPIRY: u8 = b'T';
+pub(super) const KIND_EXPIRY: u8 = b'T';
 
 /// The graves a merge consults: D(k, s) of the rules.
 pub trait Graves {
@@ -49,6 +49,15 @@ enum Outputs {
     UndoOnly,
 }
 
+/// Expiry index records (`T | time | root key`, N11) that a merge drops although C2 would keep them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexDrops {
+    /// Those due at or before this, the durable mark up to which all due keys were processed; 0 for none.
+    pub due_through_ms: u64,
+    /// Those older than a delete of their key (N17).
+    pub of_deleted: bool,
+}
+
 /// Decides version by version, in the order of the merge (keys ascending, newest first).
 ///
 /// C2: a version q is kept exactly if some s in S has q as its newest input version <= s and
@@ -61,7 +70,7 @@ pub struct KeepRule<'a> {
     graves: &'a dyn Graves,
     has_graves: bool,
     dead_ids: &'a [(u64, Seq)],
-    expiry_mark_ms: u64,
+    index_drops: IndexDrops,
     last_key: Vec<u8>,
     /// Sequence of the next newer input version of `last_key`; `Seq::MAX` before the newest.
     newer: Seq,
@@ -88,7 +97,7 @@ impl<'a> KeepRule<'a> {
             graves,
             has_graves,
             dead_ids: &[],
-            expiry_mark_ms: 0,
+            index_drops: IndexDrops::default(),
             last_key: Vec::new(),
             newer: Seq::MAX,
             any: false,
@@ -119,11 +128,10 @@ impl<'a> KeepRule<'a> {
         self
     }
 
-    /// Also drops expiry index records (`T | time | root key`) due at or before `mark_ms`, the durable
-    /// mark up to which all due keys were processed (N11). Snapshots never read them.
+    /// Also drops these expiry index records. Snapshots never read them.
     #[must_use]
-    pub fn with_expiry_mark(mut self, mark_ms: u64) -> Self {
-        self.expiry_mark_ms = mark_ms;
+    pub fn with_index_drops(mut self, drops: IndexDrops) -> Self {
+        self.index_drops = drops;
         self
     }
 
@@ -148,6 +156,21 @@ impl<'a> KeepRule<'a> {
     #[must_use]
     pub fn max_grave_used(&self) -> Seq {
         self.max_grave_used
+    }
+
+    /// An expiry index record has the sequence of the version that carried the expiry. One older than a
+    /// delete of its key is stale: that version is dead at `now` and stays so, and what the key carries
+    /// since has a record of its own. No snapshot reads them, so `now` alone counts; the grave is
+    /// at or below `now` and counts as used (D1).
+    fn is_of_deleted_root(&mut self, key: &[u8], seq: Seq) -> bool {
+        let (Some((&[KIND_EXPIRY, ..], root)), Some(&now)) =
+            (key.split_first_chunk::<9>(), self.snapshots.last())
+        else {
+            return false;
+        };
+        let d = self.graves.newest_at(root, now).filter(|&d| d > seq && seq <= now);
+        self.max_grave_used = self.max_grave_used.max(d.unwrap_or(0));
+        d.is_some()
     }
 
     /// Where the version goes.
@@ -218,11 +241,14 @@ impl<'a> KeepRule<'a> {
         if !self.dead_ids.is_empty() && self.is_of_dead_id(key, seq) {
             return true;
         }
-        self.expiry_mark_ms != 0
+        if self.index_drops.of_deleted && self.has_graves && self.is_of_deleted_root(key, seq) {
+            return true;
+        }
+        self.index_drops.due_through_ms != 0
             && matches!(
                 key.split_first_chunk::<9>(),
                 Some((&[KIND_EXPIRY, ref due_ms @ ..], _))
-                    if u64::from_be_bytes(*due_ms) <= self.expiry_mark_ms
+                    if u64::from_be_bytes(*due_ms) <= self.index_drops.due_through_ms
             )
     }
 
@@ -381,9 +407,42 @@ mod tests {
     }
 
     #[test]
+    fn index_records_older_than_a_delete_of_their_key_go_when_asked_for() {
+        struct OfRoot;
+        impl Graves for OfRoot {
+            fn is_empty(&self) -> bool {
+                false
+            }
+            fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+                [6, 12].into_iter().filter(|&d| key == b"Rroot" && d <= s).max()
+            }
+        }
+        let record = [&b"T"[..], &900_u64.to_be_bytes(), b"Rroot"].concat();
+        let other = [&b"T"[..], &900_u64.to_be_bytes(), b"Rother"].concat();
+        let drops = IndexDrops { due_through_ms: 0, of_deleted: true };
+        for (snapshots, seq, stays) in [
+            (&[9][..], 5, false),
+            (&[9], 7, true), // written after the delete at 6; the one at 12 is above now (C2)
+            (&[9], 10, true), // above now
+            (&[3, 9], 2, false), // a snapshot does not read it
+            (&[4], 3, true),
+        ] {
+            let rule = |drops| KeepRule::new(snapshots, &OfRoot).with_index_drops(drops);
+            let mut asked = rule(drops);
+            assert_eq!(asked.keeps(&record, seq), stays, "{snapshots:?} {seq}");
+            assert_eq!(asked.max_grave_used(), if stays { 0 } else { 6 }, "D1");
+            assert!(rule(drops).keeps(&other, seq), "another key's");
+            assert!(rule(IndexDrops::default()).keeps(&record, seq), "exactly C2 without");
+            let fate = rule(drops).separating(true).fate(&record, seq);
+            assert_eq!(fate == Fate::Tree, stays, "two outputs: {snapshots:?} {seq}");
+        }
+    }
+
+    #[test]
     fn expiry_records_go_with_the_mark_and_nothing_else_does() {
         let due = |kind: u8, ms: u64| [&[kind][..], &ms.to_be_bytes(), b"Rkey"].concat();
-        let mut rule = KeepRule::new(&[9], &NoGraves).with_expiry_mark(500);
+        let mut rule = KeepRule::new(&[9], &NoGraves)
+            .with_index_drops(IndexDrops { due_through_ms: 500, of_deleted: false });
         let kept = [due(b'R', 3), due(b'T', 499), due(b'T', 500), due(b'T', 501), b"T".to_vec()]
             .map(|key| rule.keeps(&key, 5));
         assert_eq!(kept, [true, false, false, true, true]);

@@ -16,8 +16,8 @@ mod version;
 mod version_set;
 
 pub use burial::BurialTally;
-pub use compaction::{CompactionContext, Outcome, compact, compact_with_expiry_mark};
-pub use drop_rule::{Fate, Graves, KeepRule, NoGraves};
+pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_drops};
+pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use get::{files_that_may_hold, get, get_at, may_exist, undo_that_may_hold};
 pub use level_iter::LevelIter;

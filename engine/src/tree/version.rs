@@ -1,5 +1,6 @@
 //! A version of the tree: which table lies in which level.
 
+use super::drop_rule::KIND_EXPIRY;
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
 use super::undo::UndoRun;
@@ -155,6 +156,27 @@ impl Version {
         self.files().any(|table| {
             let p = table.properties();
             p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
+        })
+    }
+
+    /// The tables of the tree that [`Version::may_hold_namespace`] finds.
+    pub fn holders_of_namespace(
+        &self,
+        id: u64,
+        d: Seq,
+    ) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.tables().filter(move |(_, table)| {
+            let p = table.properties();
+            p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
+        })
+    }
+
+    /// Tables with expiry index records that may be older than the delete `d` and were written without
+    /// it. Kinds are sorted: such records come last in a table.
+    pub fn expiry_index_before(&self, d: Seq) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        self.tables().filter(move |(_, table)| {
+            let p = table.properties();
+            p.max_key.first() == Some(&KIND_EXPIRY) && p.min_seq <= d && p.buried_through < d
         })
     }
 

@@ -341,6 +341,20 @@ impl VersionSet {
         Export { record: whole.encode(next_file), version, mark }
     }
 
+    /// Writes the manifest anew without its history, which names keys of tables that are gone (N17).
+    ///
+    /// # Errors
+    /// A failing medium; the manifest is the old one then.
+    pub fn rewrite_manifest(&self) -> TableResult<()> {
+        let mut state = self.state.lock();
+        let now = self.current.load_full();
+        let whole = whole_edit(&now, state.mark.clone(), state.reserved_seq, state.deletes);
+        let next_file = self.shared.next_file.load(Ordering::Acquire);
+        state.manifest.rewrite(&[&whole.encode(next_file)])?;
+        state.compact_bytes = state.manifest.size_bytes();
+        Ok(())
+    }
+
     /// Bytes held by the block cache.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {

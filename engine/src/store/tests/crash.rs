@@ -34,6 +34,10 @@ struct History {
     policy: SyncPolicy,
     deletes: DeleteMode,
     memtable: MemtableKind,
+    /// Limit of N17; 0 for none.
+    delete_persist_ms: u64,
+    /// The deadline's clock.
+    ticks_ms: u64,
     /// The state that the running store was opened with, and its last sequence.
     base: (Seq, Model),
     /// Commits since, each with its last sequence.
@@ -51,6 +55,11 @@ fn deletes_of(seed: u64) -> DeleteMode {
 /// A fifth of the histories, in both modes, run with skip lists.
 fn memtable_of(seed: u64) -> MemtableKind {
     if seed % 5 == 4 { MemtableKind::SkipList } else { MemtableKind::Hash }
+}
+
+/// A quarter of the histories run with a delete deadline.
+fn deadline_of(seed: u64) -> u64 {
+    if seed % 4 == 1 { 800 } else { 0 }
 }
 
 pub(super) fn small_options(
@@ -82,6 +91,8 @@ impl History {
             random,
             deletes: deletes_of(seed),
             memtable: memtable_of(seed),
+            delete_persist_ms: deadline_of(seed),
+            ticks_ms: 0,
             storage: SimStorage::new(),
             background,
             base: (FIRST_SEQ - 1, Model::new(DATABASES)),
@@ -93,7 +104,12 @@ impl History {
 
     fn options(&self) -> EngineOptions {
         let options = small_options(&self.storage, self.policy, self.background);
-        EngineOptions { deletes: self.deletes, memtable: self.memtable, ..options }
+        EngineOptions {
+            deletes: self.deletes,
+            memtable: self.memtable,
+            delete_persist_ms: self.delete_persist_ms,
+            ..options
+        }
     }
 
     fn run(&mut self) {
@@ -167,7 +183,12 @@ impl History {
         let power_off_after = self.random.percent(50).then(|| self.random.below(250));
         self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
         let mut scan: Option<OpenScan> = None;
+        self.ticks_ms = 0;
         for _ in 0..self.random.below(STEPS_MAX) {
+            if self.delete_persist_ms > 0 && !self.background && self.random.percent(20) {
+                self.ticks_ms += 50;
+                drop(engine.keep_deadline_at(self.ticks_ms));
+            }
             match self.random.below(100) {
                 0..58 => self.commit(engine),
                 58..63 => drop(engine.flush_now()),

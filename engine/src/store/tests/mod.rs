@@ -5,6 +5,7 @@ mod checkpoint;
 mod crash;
 mod damage;
 mod dead_runs;
+mod deadline;
 mod faults;
 mod harness;
 mod histories;
