@@ -108,10 +108,7 @@ fn client_type(kind: &[u8]) -> Result<ClientType, CommandError> {
         b"normal" => Ok(ClientType::Normal),
         b"pubsub" => Ok(ClientType::PubSub),
         b"slave" | b"replica" | b"master" => Ok(ClientType::Replication),
-        _ => {
-            let kind = String::from_utf8_lossy(kind);
-            Err(format!("ERR Unknown client type '{kind}'").into())
-        }
+        _ => Err(CommandError::quoting("ERR Unknown client type '", kind, "'")),
     }
 }
 

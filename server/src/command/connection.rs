@@ -114,8 +114,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             name = Some(checked_name(args.get(at + 1))?);
             at += 2;
         } else {
-            let option = String::from_utf8_lossy(option);
-            return Err(format!("ERR Syntax error in HELLO option '{option}'").into());
+            return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
     if let Some((user, password)) = credentials {

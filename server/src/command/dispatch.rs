@@ -723,9 +723,8 @@ enum Refusal {
 }
 
 fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {
-    let text = error.to_string();
-    server.observe.traffic.count_error(&text);
-    out.error(text.as_bytes());
+    server.observe.traffic.count_error(&error.to_string());
+    out.error(&error.bytes());
 }
 
 /// Calls `found` with every key of a request.

@@ -25,6 +25,8 @@ pub enum CommandError {
     IndexOutOfRange,
     /// `ERR invalid expire time in 'NAME' command`.
     InvalidExpire(&'static str),
+    /// A text with an argument in it, which need not be UTF-8.
+    Quoting(&'static str, Box<[u8]>, &'static str),
     /// Any other text, with its prefix.
     Text(Cow<'static, str>),
 }
@@ -34,6 +36,24 @@ impl CommandError {
     #[must_use]
     pub const fn text(text: &'static str) -> Self {
         Self::Text(Cow::Borrowed(text))
+    }
+
+    /// A text that shows an argument as C's `%s` does: not beyond a NUL.
+    #[must_use]
+    pub fn quoting(before: &'static str, argument: &[u8], after: &'static str) -> Self {
+        let end = argument.iter().position(|&byte| byte == 0).unwrap_or(argument.len());
+        Self::Quoting(before, argument[..end].into(), after)
+    }
+
+    /// The text as it is sent.
+    #[must_use]
+    pub fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Quoting(before, argument, after) => {
+                [before.as_bytes(), argument, after.as_bytes()].concat()
+            }
+            other => other.to_string().into_bytes(),
+        }
     }
 }
 
@@ -58,7 +78,22 @@ impl fmt::Display for CommandError {
             Self::InvalidExpire(command) => {
                 write!(f, "ERR invalid expire time in '{command}' command")
             }
+            Self::Quoting(before, argument, after) => {
+                write!(f, "{before}{}{after}", String::from_utf8_lossy(argument))
+            }
             Self::Text(text) => f.write_str(text),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_is_shown_byte_by_byte_up_to_a_nul() {
+        let error = CommandError::quoting("ERR Unsupported option ", b"\xff\xfe\0rest", "!");
+        assert_eq!(error.bytes(), b"ERR Unsupported option \xff\xfe!");
+        assert_eq!(CommandError::Syntax.bytes(), b"ERR syntax error");
     }
 }

@@ -44,10 +44,7 @@ impl Condition {
                 b"XX" => condition.xx = true,
                 b"GT" => condition.gt = true,
                 b"LT" => condition.lt = true,
-                _ => {
-                    let shown = String::from_utf8_lossy(option);
-                    return Err(format!("ERR Unsupported option {shown}").into());
-                }
+                _ => return Err(CommandError::quoting("ERR Unsupported option ", option, "")),
             }
         }
         if condition.nx && (condition.xx || condition.gt || condition.lt) {

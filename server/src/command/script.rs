@@ -62,8 +62,7 @@ fn function_list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             continue;
         }
         if !arg.eq_ignore_ascii_case(b"libraryname") {
-            let arg = String::from_utf8_lossy(arg);
-            return Err(format!("ERR Unknown argument {arg}").into());
+            return Err(CommandError::quoting("ERR Unknown argument ", arg, ""));
         }
         if args.next().is_none() {
             return Err(CommandError::text("ERR library name argument was not given"));
