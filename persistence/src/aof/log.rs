@@ -389,7 +389,12 @@ fn run_writer(core: &LogCore, stop: &AtomicBool) {
             Ok(false) | Err(_) => {
                 // Said first, looked once more second: an append in between is not lost.
                 core.set_writer_idle(true);
-                if !matches!(core.write_batch(), Ok(true)) {
+                let wrote = matches!(core.write_batch(), Ok(true));
+                // Gathering may have swallowed the wake-up that came with a change of the policy.
+                let owes_sync = core.policy() == SyncPolicy::Always
+                    && core.is_dirty()
+                    && core.failure().is_none();
+                if !wrote && !owes_sync {
                     thread::park();
                 }
                 core.set_writer_idle(false);
