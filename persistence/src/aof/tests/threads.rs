@@ -101,3 +101,27 @@ fn writers_wait_when_the_buffer_is_full_and_go_on_once_it_is_written() {
     assert!(log.wait_for_room(PATIENCE));
     assert_eq!((log.stats().delayed, log.written()), (1, 1));
 }
+
+/// The writer may be gathering when the policy becomes `always`: what it wrote before is owed a sync all
+/// the same, without another commit to wake it.
+#[test]
+fn what_is_written_when_the_policy_becomes_always_is_synced() {
+    let storage = storage();
+    let (log, buffer) = open_log(&storage, options(SyncPolicy::EverySec));
+    for seq in 1..=300 {
+        let commit = Commit::new(seq, 1, 0, 50);
+        let _ = buffer.lock().append(seq, 1, 0, &[&commit.bytes]);
+        log.kick();
+        while log.written() < seq {
+            std::thread::yield_now();
+        }
+        log.set_policy(SyncPolicy::Always);
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while log.durable() < seq {
+            assert!(std::time::Instant::now() < deadline, "{seq} is never synced");
+            std::thread::yield_now();
+        }
+        log.set_policy(SyncPolicy::EverySec);
+    }
+    log.close().expect("closes");
+}
