@@ -1,0 +1,110 @@
+//! What a transaction has staged for its commit, in buffers that are used again.
+
+use crate::memtable;
+use crate::store::shard::Unresolved;
+use std::collections::HashMap;
+
+pub(super) enum Staged {
+    /// `len` bytes of `TxBuf::records` from `at`: a record without its sequence.
+    Put { at: usize, len: usize, key_len: usize },
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`.
+    Delete { at: usize, len: usize },
+    /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
+    Tombstone { at: usize, len: usize, key_len: usize },
+}
+
+impl Staged {
+    /// Where the record to be copied into the arena lies; empty for a grave.
+    pub(super) fn record(&self) -> std::ops::Range<usize> {
+        match *self {
+            Self::Put { at, len, .. } | Self::Tombstone { at, len, .. } => at..at + len,
+            Self::Delete { at, .. } => at..at,
+        }
+    }
+}
+
+pub(super) struct Operation {
+    pub(super) hash: u64,
+    pub(super) staged: Staged,
+}
+
+/// Reusable buffers of a transaction, one a worker thread.
+#[derive(Default)]
+pub struct TxBuf {
+    pub(super) records: Vec<u8>,
+    pub(super) operations: Vec<Operation>,
+    /// Height of each operation's node, with `memtable = skiplist`.
+    pub(super) heights: Vec<usize>,
+    /// Hash of a key -> its last operation among the first `indexed` ones; filled when a read misses.
+    last_operation: HashMap<u64, usize>,
+    indexed: usize,
+    pub(super) deletes: usize,
+    pub(super) unresolved: Vec<(usize, Unresolved)>,
+    pub(super) log: Vec<u8>,
+    /// Database of the first logged command, and the one selected at the end of `log`.
+    pub(super) log_dbs: Option<(u32, u32)>,
+    pub(super) shards: Vec<usize>,
+}
+
+/// Buffers above this are given back after a transaction with large values.
+const BUF_KEEP_BYTES: usize = 1 << 20;
+
+impl TxBuf {
+    pub(super) fn reset(&mut self) {
+        self.records.clear();
+        self.forget_operations();
+        self.unresolved.clear();
+        self.log.clear();
+        self.log_dbs = None;
+        for buf in [&mut self.records, &mut self.log] {
+            if buf.capacity() > BUF_KEEP_BYTES {
+                *buf = Vec::new();
+            }
+        }
+    }
+
+    pub(super) fn forget_operations(&mut self) {
+        self.operations.clear();
+        self.last_operation.clear();
+        self.indexed = 0;
+        self.deletes = 0;
+    }
+
+    /// Chooses the heights of the staged records' nodes; answers their sum.
+    pub(super) fn choose_heights(&mut self) -> usize {
+        self.heights.clear();
+        let height = |op: &Operation| {
+            if op.staged.record().is_empty() { 0 } else { memtable::random_height() }
+        };
+        self.heights.extend(self.operations.iter().map(height));
+        self.heights.iter().sum()
+    }
+
+    /// True when the last staged operation on this engine key is a delete. Its grave opens with the
+    /// commit only, so until then neither cemetery nor tree know that the key is dead.
+    pub(super) fn is_deleted(&mut self, hash: u64, head: &[u8], key: &[u8]) -> bool {
+        for (i, operation) in self.operations.iter().enumerate().skip(self.indexed) {
+            self.last_operation.insert(operation.hash, i);
+        }
+        self.indexed = self.operations.len();
+        let Some(&last) = self.last_operation.get(&hash) else { return false };
+        // Going back from the last one with this hash is needed only for keys that share it.
+        self.operations[..=last]
+            .iter()
+            .rev()
+            .filter(|operation| operation.hash == hash)
+            .find_map(|operation| {
+                let (staged, is_delete) = match operation.staged {
+                    Staged::Delete { at, len } => (&self.records[at..at + len], true),
+                    Staged::Put { at, len, key_len } => {
+                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], false)
+                    }
+                    Staged::Tombstone { at, len, key_len } => {
+                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], true)
+                    }
+                };
+                (staged.strip_prefix(head) == Some(key)).then_some(is_delete)
+            })
+            .unwrap_or(false)
+    }
+}

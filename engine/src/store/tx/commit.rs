@@ -1,0 +1,156 @@
+//! The commit of a transaction: sequences and log bytes in one critical section, then memtable and
+//! cemetery, then the latches go (engine/DESIGN.md, "A write").
+
+use super::Tx;
+use super::buf::Staged;
+use crate::key::Seq;
+use crate::memtable::{self, Memtable, Room};
+use crate::store::engine::Engine;
+use crate::store::namespace::HEAD_BYTES;
+use crate::store::shard::shard_of;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commit {
+    /// Sequence of the last operation; 0 when nothing was written.
+    pub last_seq: Seq,
+    /// Number of operations.
+    pub operations: u32,
+}
+
+/// Puts staged records into the active memtable.
+enum Filler<'h> {
+    /// They follow each other in the arena.
+    Plain,
+    /// The same, and each is linked into the skip list; with the heights of the operations.
+    Linked(Arc<Memtable>, &'h [usize]),
+}
+
+impl<'h> Filler<'h> {
+    /// For records whose room was reserved, under latches that have not gone since: so the active
+    /// memtable is the one they belong to.
+    fn new(engine: &Engine, heights: &'h [usize]) -> Self {
+        let inner = engine.inner();
+        if !inner.has_skip_lists() {
+            return Self::Plain;
+        }
+        Self::Linked(Arc::clone(&inner.superversion.load().active), heights)
+    }
+
+    #[inline]
+    fn fill(&self, room: &mut Room, record: &[u8], operation: usize) {
+        match self {
+            Self::Plain => room.split_to(record.len()).bytes().copy_from_slice(record),
+            Self::Linked(memtable, heights) => {
+                let height = heights[operation];
+                let node = room.split_to(record.len() + height * memtable::LINK_BYTES);
+                memtable.link(node, record, height);
+            }
+        }
+    }
+}
+
+impl Tx<'_> {
+    /// Takes the sequences of what is staged, and publishes it to memtable and cemetery. With
+    /// `last`, the log bytes go into the log in the same critical section; without (only under all
+    /// latches, where nobody else can commit) they follow at the end.
+    pub(super) fn commit_staged(&mut self, last: bool) {
+        let count = self.buf.operations.len() as u64;
+        let inner = self.engine.inner();
+        let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
+        let mut record_bytes: usize = record_bytes.sum();
+        if count == 0 && !last {
+            return;
+        }
+        if inner.has_skip_lists() {
+            record_bytes += self.buf.choose_heights() * memtable::LINK_BYTES;
+        }
+        let mut commit = inner.commit.lock();
+        let first = commit.next_seq;
+        commit.next_seq += count;
+        if last && commit.log_on {
+            let first = self.first_seq.unwrap_or(first);
+            let db = self.buf.log_dbs.map_or(0, |(first_db, _)| first_db);
+            if commit.log.append(first, self.operations, db, &[&self.buf.log]) {
+                inner.log_wants_kick();
+            }
+        }
+        let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
+        let full = commit.just_filled();
+        drop(commit);
+        inner.pace.note_written(record_bytes);
+        if full {
+            inner.background.wake_flush();
+        }
+        self.first_seq.get_or_insert(first);
+        let operations = std::mem::take(&mut self.buf.operations);
+        let heights = std::mem::take(&mut self.buf.heights);
+        let filler = Filler::new(self.engine, &heights);
+        let mut records = std::mem::take(&mut self.buf.records);
+        for (i, operation) in operations.iter().enumerate() {
+            let seq = first + i as u64;
+            let hash = operation.hash;
+            match operation.staged {
+                Staged::Put { at, len, key_len } => {
+                    let record = &mut records[at..at + len];
+                    memtable::stamp(record, seq);
+                    let room = room.as_mut().expect("room for every put");
+                    filler.fill(room, record, i);
+                    let shard = self.shard(hash);
+                    let key = &record[memtable::HEADER_BYTES..][..key_len];
+                    if !shard.graves.is_empty() {
+                        shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
+                    }
+                    if !shard.tombstones.is_empty() {
+                        shard.tombstones.remove(hash, key);
+                    }
+                }
+                Staged::Tombstone { at, len, key_len } => {
+                    let record = &mut records[at..at + len];
+                    memtable::stamp(record, seq);
+                    let room = room.as_mut().expect("room for every record");
+                    filler.fill(room, record, i);
+                    let key = &record[memtable::HEADER_BYTES..][..key_len];
+                    self.shard(hash).tombstones.insert(hash, key, seq);
+                }
+                Staged::Delete { at, len } => {
+                    let key = &records[at..at + len];
+                    if self.shard(hash).graves.open(hash, key.into(), seq) {
+                        inner.places.note(key);
+                    }
+                    inner.note_grave();
+                    inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
+                }
+            }
+            inner.note_write(hash, seq);
+        }
+        self.buf.operations = operations;
+        self.buf.heights = heights;
+        self.buf.forget_operations();
+        self.buf.records = records;
+        self.buf.records.clear();
+        for (index, mut item) in std::mem::take(&mut self.buf.unresolved) {
+            item.seq = first + index as u64;
+            self.shard(item.hash).unresolved.push(item);
+            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Ends the transaction and releases the latches.
+    pub fn commit(mut self) -> Commit {
+        self.committed = true;
+        if self.operations == 0 {
+            return Commit::default();
+        }
+        if let Some((first, last)) = self.buf.log_dbs
+            && first != last
+        {
+            self.log_select(first);
+        }
+        self.commit_staged(true);
+        let last_seq = self.first_seq.unwrap_or(0) + u64::from(self.operations) - 1;
+        Commit { last_seq, operations: self.operations }
+    }
+}

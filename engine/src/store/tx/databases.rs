@@ -1,0 +1,124 @@
+//! Operations on whole databases, under all latches.
+
+use super::{Guards, Tx};
+use crate::key::Seq;
+use crate::store::engine::{Engine, EngineError};
+use crate::store::namespace;
+use crate::store::scan::{LatchedGraves, ScanItem, ScanRange};
+use crate::store::shard::{Count, shard_of};
+use crate::tree::Graves;
+use std::sync::atomic::Ordering;
+
+impl Tx<'_> {
+    /// Empties a database in O(1) (N7): one operation. Needs `Latched::All`. False, and nothing
+    /// done, while too many emptied databases wait to be swept.
+    pub fn flush_database(&mut self, db: usize) -> bool {
+        assert!(self.all, "flush_database needs all latches");
+        self.commit_staged(false);
+        let engine = self.engine;
+        if !engine.inner().namespaces.has_free_slot() {
+            self.sweep_dead_slots();
+        }
+        let mut commit = engine.inner().commit.lock();
+        let seq = commit.next_seq;
+        let Some((slot, dead_id)) = engine.inner().namespaces.replace(db, seq) else {
+            return false;
+        };
+        commit.next_seq += 1;
+        drop(commit);
+        self.first_seq.get_or_insert(seq);
+        self.operations += 1;
+        let fresh_slot = engine.slot_of(db);
+        if let Guards::Many(guards) = &mut self.guards {
+            for (_, shard) in guards {
+                *shard.count_mut(slot) = Count::default();
+                // An overwrite settled late may have corrected the count of a dead namespace here.
+                *shard.count_mut(fresh_slot) = Count::default();
+                let before = shard.unresolved.len();
+                shard.unresolved.retain(|item| item.slot != slot);
+                let gone = (before - shard.unresolved.len()) as u64;
+                engine.inner().unresolved.fetch_sub(gone, Ordering::Relaxed);
+            }
+        }
+        engine.inner().note_dead(slot, dead_id, seq);
+        true
+    }
+
+    /// Makes slots free at once when databases are emptied faster than the background sweeps.
+    fn sweep_dead_slots(&mut self) {
+        let inner = self.engine.inner();
+        let Guards::Many(guards) = &mut self.guards else { return };
+        let mut dead_slots = inner.dead_slots.lock();
+        dead_slots.retain(|dead| {
+            let mut slots = [false; namespace::SLOTS];
+            slots[usize::from(dead.slot)] = true;
+            if guards.iter().any(|(_, shard)| shard.loads.holds_any(&slots)) {
+                return true;
+            }
+            for (_, shard) in guards.iter_mut() {
+                while !shard.table.sweep_slots(&slots, usize::MAX) {}
+                *shard.count_mut(dead.slot) = Count::default();
+            }
+            inner.namespaces.release(dead.slot);
+            false
+        });
+    }
+
+    /// Swaps two databases: one operation. Needs `Latched::All`.
+    pub fn swap_databases(&mut self, a: usize, b: usize) {
+        assert!(self.all, "swap_databases needs all latches");
+        self.commit_staged(false);
+        let mut commit = self.engine.inner().commit.lock();
+        self.first_seq.get_or_insert(commit.next_seq);
+        commit.next_seq += 1;
+        self.engine.inner().namespaces.swap(a, b);
+        self.operations += 1;
+    }
+
+    /// Scan of the newest state under `Latched::All`, this transaction's writes included, until
+    /// `visit` answers false.
+    pub fn scan(
+        &mut self,
+        range: &ScanRange,
+        visit: &mut dyn FnMut(ScanItem) -> bool,
+    ) -> Result<(), EngineError> {
+        self.with_graves(|engine, graves| engine.scan_latched(range, graves, visit))
+    }
+
+    /// [`Engine::random_key`] under `Latched::All`, this transaction's writes included.
+    pub fn random_key(
+        &mut self,
+        db: usize,
+        now_ms: u64,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        self.with_graves(|engine, graves| {
+            let (view, head) = engine.view_latched(db);
+            engine.draw_key(&view, &head, graves, now_ms, random)
+        })
+    }
+
+    /// Runs something that reads the whole of a database, with what is staged committed.
+    fn with_graves<R>(&mut self, run: impl FnOnce(&Engine, &dyn Graves) -> R) -> R {
+        assert!(self.all, "a walk over a database needs all latches");
+        self.commit_staged(false);
+        let Guards::Many(guards) = &self.guards else { unreachable!("all latches are held") };
+        let graves =
+            |hash: u64, key: &[u8], s: Seq| guards[shard_of(hash)].1.graves.newest_at(hash, key, s);
+        run(self.engine, &LatchedGraves::new(self.engine, graves))
+    }
+
+    /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.
+    pub fn count(&mut self, db: usize) -> Result<u64, EngineError> {
+        assert!(self.all, "count needs all latches");
+        self.commit_staged(false);
+        let slot = self.engine.slot_of(db);
+        let Guards::Many(guards) = &mut self.guards else { return Ok(0) };
+        let mut keys = 0;
+        for (_, shard) in guards {
+            self.engine.resolve_latched(shard)?;
+            keys += shard.count_mut(slot).keys;
+        }
+        Ok(keys.max(0) as u64)
+    }
+}

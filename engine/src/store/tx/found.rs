@@ -1,0 +1,63 @@
+//! What a transaction finds: values as commands look at them.
+
+use crate::dram::EntryRef;
+use crate::key::Meta;
+
+/// A value as a command looks at it: an entry found in memory, valid while its latch is held, or what a
+/// snapshot saw.
+#[derive(Clone, Copy)]
+pub struct Entry<'a>(EntryOf<'a>);
+
+#[derive(Clone, Copy)]
+enum EntryOf<'a> {
+    Table(EntryRef<'a>),
+    Past { meta: Meta, value: &'a [u8] },
+}
+
+impl<'a> Entry<'a> {
+    pub(super) fn in_table(entry: EntryRef<'a>) -> Self {
+        Self(EntryOf::Table(entry))
+    }
+
+    pub(in crate::store) fn past(meta: Meta, value: &'a [u8]) -> Self {
+        Self(EntryOf::Past { meta, value })
+    }
+
+    /// Flags and expiry.
+    #[must_use]
+    pub fn meta(&self) -> Meta {
+        match self.0 {
+            EntryOf::Table(entry) => entry.meta(),
+            EntryOf::Past { meta, .. } => meta,
+        }
+    }
+
+    /// The value's bytes.
+    #[must_use]
+    pub fn value(&self) -> &'a [u8] {
+        match self.0 {
+            EntryOf::Table(entry) => entry.value(),
+            EntryOf::Past { value, .. } => value,
+        }
+    }
+
+    /// The 24-bit access field, whose meaning is the caller's (LRU seconds, LFU counter); 0 in the past.
+    #[must_use]
+    pub fn access(&self) -> u32 {
+        match self.0 {
+            EntryOf::Table(entry) => entry.access(),
+            EntryOf::Past { .. } => 0,
+        }
+    }
+}
+
+/// Answer of a look-up under the latch. Expiry is not looked at: an expired entry is `Live`.
+#[derive(Clone, Copy)]
+pub enum Found<'a> {
+    /// The key has a value, and it is in memory.
+    Live(Entry<'a>),
+    /// The key has no value.
+    Absent,
+    /// The key may have a value on a device: [`crate::Engine::load`] it, then look again.
+    Cold,
+}

@@ -1,0 +1,329 @@
+//! Transactions: reads and writes under the latches of their keys.
+//!
+//! Writes go to the DRAM table at once and are staged for the commit, which takes all sequences
+//! and copies the log bytes in one critical section, fills the arena, and opens or closes graves
+//! (engine/DESIGN.md, "A write"). The latches go last: that is the publication (I2).
+
+mod buf;
+mod commit;
+mod databases;
+mod found;
+mod owned_key;
+
+pub use buf::TxBuf;
+pub use commit::Commit;
+pub use found::{Entry, Found};
+pub use owned_key::OwnedKey;
+
+use self::buf::{Operation, Staged};
+use super::cold;
+use super::engine::Engine;
+use super::namespace::{self, HEAD_BYTES};
+use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
+use crate::key::{Key, Meta, Seq};
+use crate::memtable;
+use parking_lot::MutexGuard;
+
+/// Which latches a transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Latched<'a> {
+    /// The shards of these hashes (any order, repeats allowed); taken in ascending order.
+    Hashes(&'a [u64]),
+    /// Every shard: FLUSHALL, SWAPDB, EXEC with key-space commands, a consistent view.
+    All,
+}
+
+enum Guards<'e> {
+    None,
+    One(usize, MutexGuard<'e, ShardState>),
+    Many(Vec<(usize, MutexGuard<'e, ShardState>)>),
+}
+
+/// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
+/// at once, by everybody else when the latches go, and by a crash all or not at all.
+///
+/// A transaction that staged writes must be committed; dropping it poisons the store, because the
+/// DRAM table then holds what neither log nor memtable know.
+pub struct Tx<'e> {
+    pub(super) engine: &'e Engine,
+    guards: Guards<'e>,
+    buf: &'e mut TxBuf,
+    operations: u32,
+    first_seq: Option<Seq>,
+    generation: u8,
+    all: bool,
+    pub(super) committed: bool,
+}
+
+impl<'e> Tx<'e> {
+    pub(super) fn begin(engine: &'e Engine, latched: Latched<'_>, buf: &'e mut TxBuf) -> Self {
+        buf.reset();
+        let shards = &engine.inner().shards;
+        let (guards, all) = match latched {
+            Latched::Hashes([]) => (Guards::None, false),
+            Latched::Hashes(&[hash]) => {
+                let shard = shard_of(hash);
+                (Guards::One(shard, shards[shard].state.lock()), false)
+            }
+            Latched::Hashes(hashes) => {
+                buf.shards.clear();
+                buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
+                buf.shards.sort_unstable();
+                buf.shards.dedup();
+                let lock = |&shard: &usize| (shard, shards[shard].state.lock());
+                (Guards::Many(buf.shards.iter().map(lock).collect()), false)
+            }
+            Latched::All => {
+                let lock = |shard: usize| (shard, shards[shard].state.lock());
+                (Guards::Many((0..SHARDS).map(lock).collect()), true)
+            }
+        };
+        let generation = engine.inner().active_generation();
+        Self {
+            engine,
+            guards,
+            buf,
+            operations: 0,
+            first_seq: None,
+            generation,
+            all,
+            committed: false,
+        }
+    }
+
+    #[inline]
+    pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
+        let shard = shard_of(hash);
+        match &mut self.guards {
+            Guards::One(held, guard) if *held == shard => guard,
+            Guards::Many(guards) => {
+                let at = guards.binary_search_by_key(&shard, |g| g.0);
+                &mut guards[at.expect("key of a latched shard")].1
+            }
+            _ => panic!("key of a shard that is not latched"),
+        }
+    }
+
+    /// The engine this transaction runs on.
+    #[must_use]
+    pub fn engine(&self) -> &'e Engine {
+        self.engine
+    }
+
+    /// Newest state of a key, this transaction's writes included.
+    #[inline]
+    pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
+        let engine = self.engine;
+        if let Some(at) = self.shard(key.hash).table.locate(key) {
+            return Found::Live(Entry::in_table(self.shard(key.hash).table.entry(at)));
+        }
+        if self.has_deleted(key) {
+            return Found::Absent;
+        }
+        let shard = self.shard(key.hash);
+        match engine.look_beyond_table(shard, key) {
+            cold::Beyond::Filled => {}
+            cold::Beyond::Absent => return Found::Absent,
+            cold::Beyond::Cold => return Found::Cold,
+        }
+        let located = shard.table.locate(key);
+        located.map_or(Found::Absent, |at| Found::Live(Entry::in_table(shard.table.entry(at))))
+    }
+
+    /// True when this transaction has deleted the key and not written it since.
+    fn has_deleted(&mut self, key: Key<'_>) -> bool {
+        if self.buf.deletes == 0 {
+            return false;
+        }
+        let head = namespace::head(self.engine.inner().namespaces.id_of(key.slot));
+        self.buf.is_deleted(key.hash, &head, key.bytes)
+    }
+
+    /// Sets the 24-bit access field of an entry in memory.
+    pub fn set_access(&mut self, key: Key<'_>, access: u32) {
+        self.shard(key.hash).table.set_access(key, access);
+    }
+
+    /// Writes a value: one operation. A cold key may be overwritten without loading it.
+    pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
+        let access = self.engine.inner().access_now();
+        if let Some(item) = self.apply_put(key, meta, value, access) {
+            self.buf.unresolved.push((self.buf.operations.len(), item));
+        }
+        let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        self.stage_put(key, namespace, meta, value);
+    }
+
+    /// The part of a put that is seen at once: the DRAM table and the counts. Answers what has to be
+    /// settled later, where only the filters know whether the key had a value (N9).
+    pub(super) fn apply_put(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+        access: u32,
+    ) -> Option<Unresolved> {
+        let (engine, generation) = (self.engine, self.generation);
+        let shard = self.shard(key.hash);
+        let upsert = shard.table.upsert(key, meta, value, generation, access);
+        let mut unresolved = false;
+        let mut expired_before = upsert.was_expiring;
+        if !upsert.existed {
+            let beyond = if self.has_deleted(key) {
+                cold::Existence::No
+            } else {
+                engine.existence_beyond_table(self.shard(key.hash), key)
+            };
+            let shard = self.shard(key.hash);
+            match beyond {
+                cold::Existence::No => shard.count_mut(key.slot).keys += 1,
+                cold::Existence::Yes(meta) => expired_before = meta.expire_at_ms != 0,
+                cold::Existence::Maybe => {
+                    shard.count_mut(key.slot).keys += 1;
+                    unresolved = true;
+                }
+            }
+        }
+        let expires = i64::from(meta.expire_at_ms != 0) - i64::from(expired_before);
+        let shard = self.shard(key.hash);
+        shard.count_mut(key.slot).expires += expires;
+        shard.loads.overtake(key);
+        if meta.expire_at_ms != 0 {
+            shard.expiry.add(meta.expire_at_ms, key.hash);
+        }
+        unresolved.then(|| Unresolved {
+            slot: key.slot,
+            namespace: engine.inner().namespaces.id_of(key.slot),
+            hash: key.hash,
+            key: key.bytes.into(),
+            seq: 0,
+        })
+    }
+
+    fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        let (at, len, key_len) = self.stage_record(key, namespace, meta, value);
+        let staged = Staged::Put { at, len, key_len };
+        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.operations += 1;
+    }
+
+    /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
+    fn stage_record(
+        &mut self,
+        key: Key<'_>,
+        namespace: u64,
+        meta: Meta,
+        value: &[u8],
+    ) -> (usize, usize, usize) {
+        let len = memtable::encoded_len(HEAD_BYTES + key.bytes.len(), value.len());
+        let at = self.buf.records.len();
+        self.buf.records.resize(at + len, 0);
+        let head = namespace::head(namespace);
+        memtable::encode(&mut self.buf.records[at..], 0, meta, (&head, key.bytes), value);
+        (at, len, HEAD_BYTES + key.bytes.len())
+    }
+
+    /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`.
+    pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
+        let (engine, generation) = (self.engine, self.generation);
+        let namespace = engine.inner().namespaces.id_of(key.slot);
+        let shard = self.shard(key.hash);
+        let Some(entry) = shard.table.find(key) else { return };
+        let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
+        let value = entry.value().to_vec();
+        shard.table.set_meta(key, meta, generation);
+        shard.count_mut(key.slot).expires += expires;
+        shard.loads.overtake(key);
+        if meta.expire_at_ms != 0 {
+            shard.expiry.add(meta.expire_at_ms, key.hash);
+        }
+        self.stage_put(key, namespace, meta, &value);
+    }
+
+    /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation
+    /// otherwise. The key must not be `Cold`.
+    pub fn delete(&mut self, key: Key<'_>) -> bool {
+        let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        let removed = match self.shard(key.hash).table.remove(key) {
+            Some(removed) => removed,
+            // It may lie in a sorted memtable, from where it comes into the table first.
+            None if matches!(self.find(key), Found::Live(_)) => {
+                match self.shard(key.hash).table.remove(key) {
+                    Some(removed) => removed,
+                    None => return false,
+                }
+            }
+            None => return false,
+        };
+        let shard = self.shard(key.hash);
+        let count = shard.count_mut(key.slot);
+        count.keys -= 1;
+        count.expires -= i64::from(removed.had_expiry);
+        shard.loads.overtake(key);
+        self.buf.deletes += 1;
+        let staged = if self.engine.inner().has_tombstones() {
+            let (at, len, key_len) = self.stage_record(key, namespace, Meta::tombstone(), b"");
+            Staged::Tombstone { at, len, key_len }
+        } else {
+            let at = self.buf.records.len();
+            self.buf.records.extend_from_slice(&namespace::head(namespace));
+            self.buf.records.extend_from_slice(key.bytes);
+            Staged::Delete { at, len: self.buf.records.len() - at }
+        };
+        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.operations += 1;
+        true
+    }
+
+    /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.
+    /// A replay of the log bytes must produce exactly this transaction's operations, in order.
+    pub fn log(&mut self, db: usize, resp: &[u8]) {
+        let db = db as u32;
+        match self.buf.log_dbs {
+            None => self.buf.log_dbs = Some((db, db)),
+            Some((_, last)) if last == db => {}
+            Some((first, _)) => {
+                self.log_select(db);
+                self.buf.log_dbs = Some((first, db));
+            }
+        }
+        self.buf.log.extend_from_slice(resp);
+    }
+
+    fn log_select(&mut self, db: u32) {
+        let number = db.to_string();
+        let select = format!("*2\r\n$6\r\nSELECT\r\n${}\r\n{number}\r\n", number.len());
+        self.buf.log.extend_from_slice(select.as_bytes());
+    }
+
+    /// Number of operations so far.
+    #[must_use]
+    pub fn operations(&self) -> u32 {
+        self.operations
+    }
+
+    /// Brings the latched shards back below the memory bound. Only at the end: what a command has
+    /// found in memory stays there until the command, or all of EXEC, has run.
+    fn evict_excess(&mut self) {
+        let engine = self.engine;
+        match &mut self.guards {
+            Guards::None => {}
+            Guards::One(_, shard) => engine.keep_within_bound(shard),
+            Guards::Many(guards) => {
+                for (_, shard) in guards {
+                    engine.keep_within_bound(shard);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if !self.committed && self.operations > 0 {
+            self.engine.inner().poison("a transaction was dropped with writes in it");
+        }
+        self.evict_excess();
+    }
+}
