@@ -9,6 +9,7 @@ use super::engine::{Engine, EngineError};
 use super::namespace;
 use super::open::{OpenReport, ReplayGroup};
 use super::options::EngineOptions;
+use super::reads::Place;
 use super::shard::shard_of;
 use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
 use super::view::View;
@@ -164,16 +165,21 @@ impl Engine {
             let superversion = self.inner().superversion.load_full();
             drop(tx);
             self.inner().cold.reads.fetch_add(1, Ordering::Relaxed);
-            let found = tree::get(&superversion.version, &buf.engine_key, Seq::MAX)?;
-            let Some(found) = found.filter(|found| !found.meta.is_tombstone()) else {
+            let found = tree::get_with_level(&superversion.version, &buf.engine_key, Seq::MAX)?;
+            let found = found.filter(|(_, found)| !found.meta.is_tombstone());
+            let place = found.as_ref().map(|(level, _)| Place::Level(*level));
+            let Some((_, found)) = found else {
+                self.inner().reads.note_miss(place);
                 return Ok(false);
             };
             self.inner().cold.found.fetch_add(1, Ordering::Relaxed);
             value.extend_from_slice(&found.value);
             buf.cold_reads = buf.cold_reads.wrapping_add(1);
             if buf.cold_reads.is_multiple_of(WARM_SHARE) {
-                // The pin goes at once: nobody else waits for the entry.
+                // The pin goes at once: nobody else waits for the entry. It is counted as a miss there.
                 self.load_here(OwnedKey { slot, bytes: key.to_vec(), hash })?;
+            } else {
+                self.inner().reads.note_miss(place);
             }
             Ok(true)
         })

@@ -3,6 +3,7 @@
 use super::engine::{Engine, EngineError};
 use super::load::{Load, LoadState};
 use super::namespace;
+use super::reads::Place;
 use super::shard::{ShardState, Unresolved, shard_of};
 use super::tx::OwnedKey;
 use crate::key::{Key, Meta, Seq};
@@ -98,6 +99,13 @@ impl Drop for LoadPin {
     }
 }
 
+/// Newest version of a key beyond the DRAM table.
+pub(super) struct Newest {
+    meta: Meta,
+    value: Vec<u8>,
+    place: Place,
+}
+
 struct Job {
     key: OwnedKey,
     ticket: u64,
@@ -183,6 +191,7 @@ impl Engine {
                     return Beyond::Absent;
                 }
                 self.fill(shard, key, record.meta, record.value);
+                shard.reads.from_memtable += 1;
                 return Beyond::Filled;
             }
         }
@@ -406,6 +415,7 @@ impl Engine {
         let head = namespace::head(inner.namespaces.id_of(job.key.slot));
         let engine_key = [&head, job.key.bytes.as_slice()].concat();
         let found = self.read_newest(&engine_key, Seq::MAX)?;
+        inner.reads.note_miss(found.as_ref().map(|found| found.place));
         let mut guard = inner.shards[shard_of(job.key.hash)].state.lock();
         let shard = &mut *guard;
         let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
@@ -413,7 +423,7 @@ impl Engine {
             return Ok(());
         }
         match found {
-            Some((_, meta, value)) => {
+            Some(Newest { meta, value, .. }) => {
                 load.state = LoadState::Filled;
                 inner.cold.found.fetch_add(1, Ordering::Relaxed);
                 // Room is made first: the entry itself is clean and would be a candidate.
@@ -431,19 +441,23 @@ impl Engine {
         &self,
         engine_key: &[u8],
         bound: Seq,
-    ) -> Result<Option<(Seq, Meta, Vec<u8>)>, EngineError> {
+    ) -> Result<Option<Newest>, EngineError> {
         let superversion = self.inner().superversion.load_full();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(engine_key, bound) {
                 if record.meta.is_tombstone() {
                     return Ok(None);
                 }
-                return Ok(Some((record.seq, record.meta, record.value.to_vec())));
+                let (meta, value) = (record.meta, record.value.to_vec());
+                return Ok(Some(Newest { meta, value, place: Place::Memtable }));
             }
         }
-        let found = tree::get(&superversion.version, engine_key, bound)?;
-        let found = found.filter(|version| !version.meta.is_tombstone());
-        Ok(found.map(|version| (version.seq, version.meta, version.value.to_vec())))
+        let found = tree::get_with_level(&superversion.version, engine_key, bound)?;
+        let found = found.filter(|(_, version)| !version.meta.is_tombstone());
+        Ok(found.map(|(level, version)| {
+            let (meta, value) = (version.meta, version.value.to_vec());
+            Newest { meta, value, place: Place::Level(level) }
+        }))
     }
 
     /// Settles the unresolved overwrites of one shard whose latch is held (blocks on I/O).
@@ -470,6 +484,6 @@ impl Engine {
     pub(super) fn lived_before(&self, item: &Unresolved) -> Result<Option<Meta>, EngineError> {
         let head = namespace::head(item.namespace);
         let engine_key = [head.as_slice(), &item.key].concat();
-        Ok(self.read_newest(&engine_key, item.seq - 1)?.map(|(_, meta, _)| meta))
+        Ok(self.read_newest(&engine_key, item.seq - 1)?.map(|newest| newest.meta))
     }
 }

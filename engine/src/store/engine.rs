@@ -11,6 +11,7 @@ use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
 use super::pins::Pins;
 use super::proofs::Places;
+use super::reads::Reads;
 use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
@@ -187,6 +188,7 @@ pub(super) struct Inner {
     pub(super) graves_unmarked: AtomicU64,
     /// Where keys were deleted of late.
     pub(super) places: Places,
+    pub(super) reads: Reads,
     /// Stretches of the key space in which nothing lives (N5).
     pub(super) dead_runs: Arc<DeadRuns>,
     /// The last installed recovery mark (N1).
@@ -262,6 +264,7 @@ impl Inner {
             evicts_keys: AtomicBool::new(parts.options.evicts_keys),
             other_bytes: AtomicU64::new(super::memory::BASE_BYTES),
             above_bound: AtomicBool::new(false),
+            reads: Reads::default(),
             dead_slots: Mutex::new(Vec::new()),
             dead: Mutex::new(Vec::new()),
             given_up: AtomicU64::new(0),

@@ -45,6 +45,11 @@ impl Loads {
         self.map.is_empty()
     }
 
+    /// True when the key's value is in memory because somebody who misses it is waiting for it.
+    pub(super) fn has_filled(&self, key: Key<'_>) -> bool {
+        self.get(key.slot, key.bytes).is_some_and(|load| load.state == LoadState::Filled)
+    }
+
     pub(super) fn get(&self, slot: Slot, key: &[u8]) -> Option<&Load> {
         if self.map.is_empty() {
             return None;

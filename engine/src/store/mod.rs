@@ -26,6 +26,7 @@ mod policy;
 mod priority;
 mod proofs;
 mod random_key;
+mod reads;
 mod scan;
 mod shard;
 mod single_put;

@@ -6,6 +6,7 @@ use super::engine::{Engine, EngineError, Inner, Parts};
 use super::load::Loads;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
+use super::reads::ShardReads;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::superversion::SuperVersion;
 use super::tombstones::Tombstones;
@@ -144,6 +145,7 @@ impl Engine {
                     counts: Box::new([Count::default(); SLOTS]),
                     unresolved: Vec::new(),
                     expiry: Wheel::default(),
+                    reads: ShardReads::default(),
                 }),
             }
         });

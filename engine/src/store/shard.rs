@@ -2,6 +2,7 @@
 
 use super::load::Loads;
 use super::namespace::SLOTS;
+use super::reads::ShardReads;
 use super::tombstones::Tombstones;
 use crate::cemetery::Graves;
 use crate::dram;
@@ -61,6 +62,7 @@ pub(super) struct ShardState {
     pub(super) counts: Box<[Count; SLOTS]>,
     pub(super) unresolved: Vec<Unresolved>,
     pub(super) expiry: super::expiry::Wheel,
+    pub(super) reads: ShardReads,
 }
 
 impl ShardState {

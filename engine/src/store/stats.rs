@@ -74,6 +74,16 @@ pub struct Stats {
     pub cold_found: u64,
     /// Entries that left memory for want of room, since the start; they stay on the device.
     pub entries_made_cold: u64,
+    /// Look-ups of keys that the DRAM table answered with a value.
+    pub dram_hits: u64,
+    /// Look-ups that had to go on to a sorted memtable or to a device: the sum of the next three.
+    pub dram_misses: u64,
+    /// Misses that a sorted memtable answered.
+    pub misses_from_memtable: u64,
+    /// Misses that each level of the tree answered.
+    pub misses_from_level: Vec<u64>,
+    /// Misses for which a device was asked in vain.
+    pub misses_not_found: u64,
     /// Pinned sequences.
     pub pins: u64,
     /// Open snapshots.
@@ -149,6 +159,9 @@ impl Engine {
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),
             entries_made_cold: inner.cold.evicted.load(Ordering::Relaxed),
+            misses_from_memtable: inner.reads.from_memtable(),
+            misses_from_level: inner.reads.from_levels(),
+            misses_not_found: inner.reads.not_found(),
             pins: inner.pins.len() as u64,
             snapshots: inner.snapshots.len() as u64,
             oldest_snapshot_age_ms: self.snapshots().first().map_or(0, |oldest| oldest.age_ms),
@@ -165,7 +178,11 @@ impl Engine {
             let state = shard.state.lock();
             stats.dram_bytes += state.table.bytes() as u64;
             stats.dram_entries += state.table.len() as u64;
+            stats.dram_hits += state.reads.hits;
+            stats.misses_from_memtable += state.reads.from_memtable;
         }
+        let from_levels: u64 = stats.misses_from_level.iter().sum();
+        stats.dram_misses = stats.misses_from_memtable + from_levels + stats.misses_not_found;
         let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
         if bound != usize::MAX {
             stats.dram_bound_bytes = (bound * inner.shards.len()) as u64;

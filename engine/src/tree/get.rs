@@ -16,10 +16,18 @@ pub fn files_that_may_hold<'a>(
     version: &'a Version,
     key: &'a [u8],
 ) -> impl Iterator<Item = &'a Arc<Table>> {
+    leveled_files(version, key).map(|(_, table)| table)
+}
+
+/// The same, each with its level.
+fn leveled_files<'a>(
+    version: &'a Version,
+    key: &'a [u8],
+) -> impl Iterator<Item = (usize, &'a Arc<Table>)> {
     let hash = key_hash(key);
     let top = version.level(0).iter().filter(move |table| table.properties().covers(key));
-    let deeper = (1..LEVELS).filter_map(move |level| version.table_for(level, key));
-    top.chain(deeper).filter(move |table| table.may_contain(hash))
+    let deeper = (1..LEVELS).filter_map(move |level| Some((level, version.table_for(level, key)?)));
+    top.map(|table| (0, table)).chain(deeper).filter(move |(_, table)| table.may_contain(hash))
 }
 
 /// Undo runs that may hold `key` by range and filter. No I/O.
@@ -73,15 +81,28 @@ pub fn get_at(version: &Version, key: &[u8], s: Seq) -> TableResult<Option<Found
 /// # Errors
 /// A failed read or a damaged table.
 pub fn get(version: &Version, key: &[u8], bound: Seq) -> TableResult<Option<FoundVersion>> {
+    Ok(get_with_level(version, key, bound)?.map(|(_, found)| found))
+}
+
+/// [`get`], and the level that answered.
+///
+/// # Errors
+/// As for [`get`].
+pub fn get_with_level(
+    version: &Version,
+    key: &[u8],
+    bound: Seq,
+) -> TableResult<Option<(usize, FoundVersion)>> {
     SCRATCH.with_borrow_mut(|scratch| {
-        let mut tables = files_that_may_hold(version, key);
-        while let Some(table) = tables.next() {
+        let mut tables = leveled_files(version, key);
+        while let Some((level, table)) = tables.next() {
             if table.properties().min_seq > bound {
                 continue;
             }
             if let Some(found) = table.get(key, bound, scratch)? {
-                debug_assert!(is_newest(&found, tables, key, bound), "levels out of order");
-                return Ok(Some(found));
+                let rest = tables.map(|(_, table)| table);
+                debug_assert!(is_newest(&found, rest, key, bound), "levels out of order");
+                return Ok(Some((level, found)));
             }
         }
         Ok(None)

@@ -11,5 +11,6 @@ mod harness;
 mod histories;
 mod paper;
 mod policy;
+mod reads;
 mod snapshots;
 mod threads;

@@ -115,7 +115,10 @@ impl<'e> Tx<'e> {
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
         if let Some(at) = self.shard(key.hash).table.locate(key) {
-            return Found::Live(Entry::in_table(self.shard(key.hash).table.entry(at)));
+            let shard = self.shard(key.hash);
+            // What a miss has brought is that miss.
+            shard.reads.hits += u64::from(shard.loads.is_empty() || !shard.loads.has_filled(key));
+            return Found::Live(Entry::in_table(shard.table.entry(at)));
         }
         if self.has_deleted(key) {
             return Found::Absent;

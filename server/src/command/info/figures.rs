@@ -124,6 +124,10 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("entries_made_cold", stats.entries_made_cold),
         ("cold_reads", stats.cold_reads),
         ("cold_reads_found", stats.cold_found),
+        ("dram_hits", stats.dram_hits),
+        ("dram_misses", stats.dram_misses),
+        ("dram_misses_from_memtable", stats.misses_from_memtable),
+        ("dram_misses_not_found", stats.misses_not_found),
         ("pinned_sequences", stats.pins),
         ("snapshots", stats.snapshots),
         ("snapshots_oldest_age_ms", stats.oldest_snapshot_age_ms),
@@ -145,6 +149,9 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("flsm_write_amplification", format_args!("{amplification:.2}"));
     for (level, (tables, bytes)) in stats.levels.iter().enumerate() {
         text.field(&format!("flsm_level{level}"), format_args!("tables={tables},bytes={bytes}"));
+    }
+    for (level, misses) in stats.misses_from_level.iter().enumerate() {
+        text.field(&format!("flsm_dram_misses_from_level{level}"), misses);
     }
     text.field("flsm_background_error", stats.background_error.as_deref().unwrap_or(""));
 }

@@ -1,0 +1,47 @@
+//! The figures of who answers reads.
+
+use super::crash::small_options;
+use super::harness::*;
+use crate::key::Meta;
+use crate::store::*;
+use sexton_persistence::device::sim::SimStorage;
+use std::sync::atomic::Ordering;
+
+const KEYS: u64 = 20;
+
+fn read_all(engine: &Engine) -> Stats {
+    for number in 0..KEYS {
+        assert!(get(engine, 0, &name(number)).is_some());
+    }
+    engine.stats()
+}
+
+fn name(number: u64) -> Vec<u8> {
+    format!("key:{number:02}").into_bytes()
+}
+
+#[test]
+fn reads_are_counted_where_they_are_answered() {
+    let options = small_options(&SimStorage::new(), SyncPolicy::Always, false);
+    let (engine, _) = Engine::open(options, &mut replay).expect("a new store");
+    for number in 0..KEYS {
+        run(&engine, &Op::Put(0, name(number), Meta::default(), vec![7; 40]));
+    }
+    let stats = read_all(&engine);
+    assert_eq!((stats.dram_hits, stats.dram_misses), (KEYS, 0));
+
+    let mut pending = engine.inner().pending_flush.lock();
+    engine.freeze(&mut pending).expect("freeze");
+    engine.inner().shard_bound_bytes.store(0, Ordering::Relaxed);
+    // Each read makes room when it ends: behind this nothing is in the table any more.
+    let before = read_all(&engine);
+    let stats = read_all(&engine);
+    assert_eq!(stats.dram_hits, before.dram_hits);
+    assert_eq!(stats.misses_from_memtable, before.misses_from_memtable + KEYS);
+
+    engine.flush_pending(&mut pending).expect("flush");
+    let stats = read_all(&engine);
+    assert_eq!((stats.dram_hits, stats.misses_from_level[0]), (before.dram_hits, KEYS));
+    assert_eq!(stats.dram_misses, stats.misses_from_memtable + KEYS);
+    engine.abandon();
+}
