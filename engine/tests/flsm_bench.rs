@@ -170,3 +170,70 @@ fn an_existing_store_is_kept_when_asked() {
         assert!(text.contains(found), "{flags:?}: {text}");
     }
 }
+
+#[test]
+fn ycsb_workloads_find_every_record_and_insert_their_share() {
+    for distribution in ["", "uniform", "zipfian", "latest"] {
+        let distribution_flag = format!("--request_distribution={distribution}");
+        let flags = [
+            "--benchmarks=ycsbload,ycsba,ycsbb,ycsbc,ycsbd,ycsbf,ycsbg,ycsbh,reopen,ycsbc",
+            "--num=2000",
+            "--operations=3001",
+            "--threads=3",
+            "--mode=everysec",
+            "--write_buffer_size=65536",
+            "--histogram=1",
+            &distribution_flag,
+        ];
+        let results = results(&format!("ycsb-{distribution}"), &flags);
+        assert_eq!(results[0]["operations"], 2000);
+        for result in &results[1..] {
+            let (name, operations, found, asked) = counts(result);
+            assert_eq!((operations, found), (3001, asked), "{name} {distribution}");
+            let figure = |figure: &str| result["figures"][figure].as_f64();
+            let share = |kind: &str| figure(kind).unwrap_or(0.0) / 3001.0;
+            let expected = match name {
+                "ycsba" => [0.5, 0.5, 0.0, 0.0],
+                "ycsbb" => [0.95, 0.05, 0.0, 0.0],
+                "ycsbc" => [1.0, 0.0, 0.0, 0.0],
+                "ycsbd" => [0.95, 0.0, 0.05, 0.0],
+                "ycsbf" => [0.5, 0.0, 0.0, 0.5],
+                "ycsbg" => [0.0, 0.0, 1.0, 0.0],
+                _ => [0.5, 0.0, 0.5, 0.0],
+            };
+            for (kind, share_expected) in
+                ["reads", "updates", "inserts", "read-modify-writes"].into_iter().zip(expected)
+            {
+                let got = share(kind);
+                assert!((got - share_expected).abs() < 0.05, "{name}: {got} {kind}");
+            }
+            let hits = figure("dram hit ratio");
+            assert_eq!(hits.is_some(), name != "ycsbg");
+            assert!(hits.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)), "{name}: {hits:?}");
+        }
+    }
+}
+
+#[test]
+fn the_log_may_lie_elsewhere_and_is_found_again() {
+    let dir = TempDir::new("wal");
+    let flags = [
+        format!("--db={}", dir.0.join("db").display()),
+        format!("--wal_dir={}", dir.0.join("log").display()),
+        "--wal_profile=nvram".into(),
+        "--num=300".into(),
+        "--mode=always".into(),
+    ];
+    let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    flags.push("--benchmarks=ycsbload");
+    assert!(bench(&flags).status.success());
+    let files = std::fs::read_dir(dir.0.join("log/appendonlydir")).expect("the log is there");
+    assert!(files.count() > 0);
+    flags.extend(["--use_existing_db=1", "--benchmarks=recover,ycsbc"]);
+    let output = bench(&flags);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("(300 of 300 found)"), "{text}");
+    flags.push("--wal_profile=floppy");
+    let output = bench(&flags);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("floppy"));
+}

@@ -4,7 +4,8 @@ use crate::database::DB;
 use crate::flags::Flags;
 use crate::random::{Random, Values, write_key};
 use crate::stats::Stats;
-use sexton_engine::{Commit, Engine, EngineError, IterOptions};
+use crate::ycsb;
+use sexton_engine::{Commit, Engine, EngineError, IterOptions, SyncPolicy};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -26,6 +27,9 @@ pub(crate) struct Worker<'a> {
     pub(crate) thread: usize,
     /// Threads that have not ended; the writer beside them ends with the last one.
     pub(crate) running: &'a AtomicUsize,
+    /// YCSB's records, and the workload that runs.
+    pub(crate) records: &'a ycsb::Records,
+    pub(crate) ycsb: Option<&'a ycsb::Run>,
 }
 
 type Done = Result<(), EngineError>;
@@ -35,6 +39,7 @@ pub(crate) fn operations_of(flags: &Flags, message: &str) -> u64 {
     match message {
         "read" | "seek" => flags.reads(),
         "delete" => flags.deletes(),
+        "operation" => flags.operations() / flags.threads as u64,
         _ => flags.num,
     }
 }
@@ -42,7 +47,7 @@ pub(crate) fn operations_of(flags: &Flags, message: &str) -> u64 {
 impl Worker<'_> {
     /// True until `count` operations are done, or with --duration until the time is over.
     #[inline]
-    fn goes_on(&self, count: u64) -> bool {
+    pub(crate) fn goes_on(&self, count: u64) -> bool {
         let done = self.stats.done;
         if self.flags.duration_s == 0 {
             return done < count;
@@ -52,7 +57,7 @@ impl Worker<'_> {
     }
 
     #[inline]
-    fn bytes_of_entry(&self) -> u64 {
+    pub(crate) fn bytes_of_entry(&self) -> u64 {
         (self.key.len() + self.flags.value_size) as u64
     }
 
@@ -62,7 +67,10 @@ impl Worker<'_> {
 
     #[inline]
     pub(crate) fn settle(&self, commit: Commit) -> Done {
-        if self.flags.sync { self.engine.sync_through(commit.last_seq) } else { Ok(()) }
+        match self.flags.sync_policy() {
+            SyncPolicy::Always => self.engine.sync_through(commit.last_seq),
+            _ => Ok(()),
+        }
     }
 
     #[inline]
@@ -81,7 +89,7 @@ impl Worker<'_> {
     }
 
     #[inline]
-    fn get(&mut self, number: u64) -> Result<bool, EngineError> {
+    pub(crate) fn get(&mut self, number: u64) -> Result<bool, EngineError> {
         write_key(&mut self.key, number);
         self.value.clear();
         self.engine.get_into(DB, &self.key, &mut self.value)

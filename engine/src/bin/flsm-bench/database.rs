@@ -1,8 +1,9 @@
 //! The store under test.
 
 use crate::flags::Flags;
-use sexton_engine::{Compression, Engine, EngineError, EngineOptions, SyncPolicy};
-use sexton_persistence::device::DiskStorage;
+use sexton_config::profile::DeviceProfile;
+use sexton_engine::{Compression, Engine, EngineError, EngineOptions, OpenReport};
+use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,19 +11,40 @@ use std::time::{Duration, Instant};
 /// All benchmarks use one logical database.
 pub(crate) const DB: usize = 0;
 
+/// The log's directory in that of the store.
+const LOG_DIR: &str = "appendonlydir";
+
 /// Pause between two looks at how far the background is.
 const LOOK: Duration = Duration::from_millis(20);
 /// It is at rest when that many looks in a row saw nothing change.
 const QUIET_LOOKS: u32 = 15;
 
-fn options(flags: &Flags) -> EngineOptions {
-    let mut options = EngineOptions::new(Arc::new(DiskStorage), flags.db.clone());
-    options.databases = 1;
-    options.sync_policy = match (flags.disable_wal, flags.sync) {
-        (true, _) => SyncPolicy::Off,
-        (false, true) => SyncPolicy::Always,
-        (false, false) => SyncPolicy::No,
+/// The file system, with the delays of --db_profile and --wal_profile around it.
+fn storage(flags: &Flags) -> Result<Arc<dyn Storage>, EngineError> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+    let emulate = |device: Device, name: Option<&str>| -> Result<Device, EngineError> {
+        let Some(name) = name else { return Ok(device) };
+        let known = DeviceProfile::built_in();
+        let profile = known.into_iter().find(|profile| profile.name == name);
+        let profile = profile
+            .ok_or_else(|| EngineError::Refused(format!("no device profile is named {name}")))?;
+        Ok(device.emulating(profile, Arc::clone(&clock)))
     };
+    let tables = emulate(Device::new("db", None, flags.db.clone()), flags.db_profile.as_deref())?;
+    let log = Device::new("wal", None, flags.db.join(LOG_DIR));
+    // Without a profile of its own the log shares the medium of the tables.
+    let log = match flags.wal_profile.as_deref() {
+        Some(name) => vec![emulate(log, Some(name))?],
+        None => Vec::new(),
+    };
+    Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, log)))
+}
+
+fn options(flags: &Flags) -> Result<EngineOptions, EngineError> {
+    let mut options = EngineOptions::new(storage(flags)?, flags.db.clone());
+    options.databases = 1;
+    options.log_dir_name = LOG_DIR.into();
+    options.sync_policy = flags.sync_policy();
     options.memtable = flags.memtable;
     options.memtable_bytes = flags.write_buffer_size;
     options.block_cache_bytes = flags.cache_size;
@@ -37,16 +59,43 @@ fn options(flags: &Flags) -> EngineOptions {
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;
-    options
+    Ok(options)
 }
 
 /// Opens the store, without what was in it unless it is to be kept.
 pub(crate) fn open(flags: &Flags, keep: bool) -> Result<Engine, EngineError> {
+    open_reporting(flags, keep).map(|(engine, _)| engine)
+}
+
+/// The same, with what was found.
+pub(crate) fn open_reporting(
+    flags: &Flags,
+    keep: bool,
+) -> Result<(Engine, OpenReport), EngineError> {
     if !keep {
         clear(&flags.db)?;
+        if let Some(dir) = &flags.wal_dir {
+            lead_log_to(dir, &flags.db)?;
+        }
     }
-    let (engine, _) = Engine::open_bytes(options(flags))?;
-    Ok(engine)
+    Engine::open_bytes(options(flags)?)
+}
+
+/// Empties `dir`, and has the log of the store in `db` lie there.
+fn lead_log_to(dir: &Path, db: &Path) -> Result<(), EngineError> {
+    let make = || {
+        std::fs::create_dir_all(db)?;
+        std::fs::create_dir_all(dir)?;
+        let target = dir.canonicalize()?.join(LOG_DIR);
+        match std::fs::remove_dir_all(&target) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => std::fs::create_dir(&target)?,
+        }
+        std::os::unix::fs::symlink(&target, db.join(LOG_DIR))
+    };
+    make().map_err(|error: std::io::Error| {
+        EngineError::Storage(format!("--wal_dir={}: {error}", dir.display()))
+    })
 }
 
 /// Removes the files of a store. A directory that holds anything else is left alone.
@@ -60,7 +109,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
         names.push(entry.map_err(failed)?.file_name());
     }
     let is_ours = |name: &std::ffi::OsString| {
-        ["tree", "undo", "appendonlydir"].iter().any(|ours| name == ours)
+        ["tree", "undo", LOG_DIR].iter().any(|ours| name == ours)
             || name.to_string_lossy().to_ascii_lowercase().contains("lock")
     };
     if let Some(other) = names.iter().find(|name| !is_ours(name)) {
@@ -70,7 +119,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
             other.to_string_lossy()
         )));
     }
-    for name in ["tree", "undo", "appendonlydir"] {
+    for name in ["tree", "undo", LOG_DIR] {
         match std::fs::remove_dir_all(dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));

@@ -1,6 +1,7 @@
 //! Flags with db_bench's names and meanings.
 
-use sexton_engine::{Compression, DeleteMode, MemtableKind};
+use crate::ycsb::Distribution;
+use sexton_engine::{Compression, DeleteMode, MemtableKind, SyncPolicy};
 use std::path::PathBuf;
 
 /// Answer of `--help`; the flags below it come from the table.
@@ -28,7 +29,16 @@ benchmarks:
   trap            deletes the first --deletes keys, then reads at the head: before, at once, again,
                   reopened, and once burial has run
   graves          readrandom without graves and with --graves of them
+  ycsbload        YCSB's load phase: --num records, of all threads together, on an empty store
+  ycsba ycsbb ycsbc ycsbd ycsbf ycsbg ycsbh
+                  one run of --operations on them, of all threads together: read 50 update 50; read 95
+                  update 5; read 100; read 95 insert 5, latest; read 50 read-modify-write 50; insert
+                  100; insert 50 read 50
   flush waitforcompaction stats reopen
+  recover         opens the store as the last process left it, and says how long that took
+
+A memtable and its predecessor, which is being flushed, may each grow to twice --write_buffer_size before
+writers wait: 16 MB is room for RocksDB's three buffers of 16 MB.
 
 flags, with their defaults:
 ";
@@ -47,8 +57,16 @@ pub(crate) struct Flags {
     pub(crate) threads: usize,
     pub(crate) key_size: usize,
     pub(crate) value_size: usize,
-    pub(crate) sync: bool,
-    pub(crate) disable_wal: bool,
+    sync: bool,
+    disable_wal: bool,
+    /// In place of `sync` and `disable_wal`.
+    mode: Option<SyncPolicy>,
+    pub(crate) wal_dir: Option<PathBuf>,
+    pub(crate) wal_profile: Option<String>,
+    pub(crate) db_profile: Option<String>,
+    operations: Option<u64>,
+    /// `None`: the workload's own.
+    pub(crate) request_distribution: Option<Distribution>,
     pub(crate) cache_size: usize,
     /// `None`: as the engine's default.
     pub(crate) dram_size: Option<usize>,
@@ -89,6 +107,12 @@ impl Default for Flags {
             value_size: 100,
             sync: false,
             disable_wal: false,
+            mode: None,
+            wal_dir: None,
+            wal_profile: None,
+            db_profile: None,
+            operations: None,
+            request_distribution: None,
             cache_size: 32 << 20,
             dram_size: None,
             write_buffer_size: 64 << 20,
@@ -135,6 +159,12 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("value_size", "100", ""),
     ("sync", "0", "each write waits until it is durable"),
     ("disable_wal", "0", "no log: the store is empty at the next start"),
+    ("mode", "", "none | no | everysec | always, in place of --sync and --disable_wal"),
+    ("wal_dir", "", "directory of the log, on another device; emptied first"),
+    ("wal_profile", "", "the log has the delays of this device (config/profiles.conf)"),
+    ("db_profile", "", "the tables have, and the log too without --wal_profile"),
+    ("operations", "-1", "of a YCSB run, all threads; -1: as --num"),
+    ("request_distribution", "", "uniform | zipfian | latest, in place of the workload's own"),
     ("cache_size", "33554432", "cache of table blocks"),
     ("dram_size", "-1", "bound of the DRAM table; -1: twice --write_buffer_size; 0: none"),
     ("write_buffer_size", "67108864", "size of a memtable"),
@@ -234,6 +264,29 @@ impl Flags {
             "value_size" => self.value_size = number(value)?,
             "sync" => self.sync = switch(value)?,
             "disable_wal" => self.disable_wal = switch(value)?,
+            "mode" => {
+                self.mode = match value {
+                    "" => None,
+                    "none" => Some(SyncPolicy::Off),
+                    "no" => Some(SyncPolicy::No),
+                    "everysec" => Some(SyncPolicy::EverySec),
+                    "always" => Some(SyncPolicy::Always),
+                    _ => return Err("none, no, everysec or always".into()),
+                }
+            }
+            "wal_dir" => self.wal_dir = (!value.is_empty()).then(|| value.into()),
+            "wal_profile" => self.wal_profile = (!value.is_empty()).then(|| value.into()),
+            "db_profile" => self.db_profile = (!value.is_empty()).then(|| value.into()),
+            "operations" => self.operations = count(value)?,
+            "request_distribution" => {
+                self.request_distribution = match value {
+                    "" => None,
+                    "uniform" => Some(Distribution::Uniform),
+                    "zipfian" => Some(Distribution::Zipfian),
+                    "latest" => Some(Distribution::Latest),
+                    _ => return Err("uniform, zipfian or latest".into()),
+                }
+            }
             "cache_size" => self.cache_size = number(value)?,
             "dram_size" => {
                 self.dram_size = if value == "-1" { None } else { Some(number(value)?) };
@@ -299,6 +352,20 @@ impl Flags {
         self.reads.unwrap_or(self.num)
     }
 
+    /// Operations of a YCSB run, of all threads.
+    pub(crate) fn operations(&self) -> u64 {
+        self.operations.unwrap_or(self.num)
+    }
+
+    /// How the log is synced.
+    pub(crate) fn sync_policy(&self) -> SyncPolicy {
+        self.mode.unwrap_or(match (self.disable_wal, self.sync) {
+            (true, _) => SyncPolicy::Off,
+            (false, true) => SyncPolicy::Always,
+            (false, false) => SyncPolicy::No,
+        })
+    }
+
     /// Deletes of one thread.
     pub(crate) fn deletes(&self) -> u64 {
         self.deletes.unwrap_or(self.num)
@@ -339,7 +406,7 @@ mod tests {
         let flags = flags.expect("valid");
         assert_eq!(flags.benchmarks, ["fillseq", "deleteseq"]);
         assert_eq!((flags.num, flags.reads(), flags.deletes()), (7, 7, 3));
-        assert_eq!((flags.threads, flags.sync), (4, true));
+        assert_eq!((flags.threads, flags.sync_policy()), (4, SyncPolicy::Always));
         assert_eq!(parse("--deletes=-1 --num=9").expect("valid").deletes(), 9);
     }
 
@@ -361,6 +428,8 @@ mod tests {
             "--threads=0",
             "--compression_ratio=2",
             "--memtable=tree",
+            "--mode=wbl2",
+            "--request_distribution=hot",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

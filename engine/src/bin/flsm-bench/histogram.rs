@@ -60,6 +60,10 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }

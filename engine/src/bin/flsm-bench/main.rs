@@ -12,6 +12,7 @@ mod json;
 mod random;
 mod runner;
 mod stats;
+mod ycsb;
 
 use flags::{Flags, Request};
 use runner::Runner;

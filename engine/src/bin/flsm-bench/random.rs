@@ -21,6 +21,13 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
+    /// A number of [0, 1).
+    #[inline]
+    pub(crate) fn unit(&mut self) -> f64 {
+        // As many bits as a double's fraction has.
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
     /// A number below `n`, which is not zero.
     #[inline]
     pub(crate) fn below(&mut self, n: u64) -> u64 {

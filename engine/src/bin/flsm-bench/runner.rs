@@ -6,6 +6,7 @@ use crate::deletes;
 use crate::flags::Flags;
 use crate::random::{Random, Values};
 use crate::stats::{Clock, Outcome, Progress, Stats};
+use crate::ycsb;
 use sexton_engine::{Engine, EngineError};
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,13 +67,16 @@ fn plan_of(name: &str) -> Option<Plan> {
         "seekrandomwhilewriting" => Plan::of(benchmarks::seek_random, "seek").beside_writer(),
         "readrandomwriterandom" => Plan::of(benchmarks::read_or_write, "op"),
         "deleteheadinsert" => Plan::of(deletes::head_and_tail, "op").fresh(),
+        "ycsbload" => Plan::of(ycsb::load, "insert").fresh(),
+        _ if ycsb::is_workload(name) => Plan::of(ycsb::run, "operation"),
         _ => return None,
     })
 }
 
 /// True when [`Runner::run`] knows the name.
 pub(crate) fn is_known(name: &str) -> bool {
-    let others = ["queue", "trap", "graves", "flush", "waitforcompaction", "stats", "reopen"];
+    let others =
+        ["queue", "trap", "graves", "flush", "waitforcompaction", "stats", "reopen", "recover"];
     plan_of(name).is_some() || others.contains(&name)
 }
 
@@ -83,11 +87,14 @@ pub(crate) struct Runner {
     engine: Option<Engine>,
     /// Threads started so far: each draws other keys than those before it, as db_bench's do.
     threads_started: u64,
+    /// YCSB's records.
+    records: ycsb::Records,
 }
 
 impl Runner {
     pub(crate) fn new(flags: Flags) -> Self {
-        Self { flags, outcomes: Vec::new(), engine: None, threads_started: 0 }
+        let records = ycsb::Records::new(flags.num, flags.threads);
+        Self { flags, outcomes: Vec::new(), engine: None, threads_started: 0, records }
     }
 
     /// Runs one benchmark and prints its line.
@@ -101,6 +108,7 @@ impl Runner {
             "graves" => deletes::graves(self),
             "flush" => self.engine()?.flush(),
             "reopen" => self.reopen(),
+            "recover" => self.recover(),
             "waitforcompaction" => self.settle(),
             "stats" => {
                 println!("{:#?}", self.engine()?.stats());
@@ -141,6 +149,26 @@ impl Runner {
         Ok(())
     }
 
+    /// Opens the store as its last process left it, and says how long that took.
+    fn recover(&mut self) -> Result<(), EngineError> {
+        self.close()?;
+        let clock = Clock::start();
+        let (engine, report) = database::open_reporting(&self.flags, true)?;
+        let mut outcome = Outcome::new("recover", &clock, &[]);
+        outcome.done = 1;
+        outcome.thread_seconds = outcome.seconds;
+        outcome.message = "start".to_owned();
+        outcome.figures = vec![
+            ("groups replayed".to_owned(), report.groups as f64),
+            ("last sequence".to_owned(), report.recovered_seq as f64),
+            ("mark".to_owned(), report.mark as f64),
+        ];
+        outcome.print();
+        self.outcomes.push(outcome);
+        self.engine = Some(engine);
+        Ok(())
+    }
+
     pub(crate) fn close(&mut self) -> Result<(), EngineError> {
         self.engine.take().map_or(Ok(()), |engine| engine.close())
     }
@@ -168,6 +196,10 @@ impl Runner {
         };
         let seed = if flags.seed == 0 { SEED } else { flags.seed };
         let values = Values::new(flags.compression_ratio, flags.value_size, seed);
+        let records = &self.records;
+        let ycsb = ycsb::Run::of(name, flags, records);
+        let ycsb = ycsb.as_ref();
+        let before = ycsb.map(|_| engine.stats());
         let threads = flags.threads + usize::from(plan.writer);
         let first_thread = self.threads_started;
         self.threads_started += threads as u64;
@@ -187,6 +219,8 @@ impl Runner {
                 value: Vec::with_capacity(flags.value_size),
                 thread,
                 running: &running,
+                records,
+                ycsb,
             };
             worker.stats.excluded = is_writer;
             start.wait();
@@ -215,6 +249,10 @@ impl Runner {
             }
             let mut outcome = Outcome::new(name, &clock, &all);
             plan.message.clone_into(&mut outcome.message);
+            if let Some(before) = &before {
+                let more = ycsb::figures(before, &engine.stats(), outcome.asked);
+                outcome.figures.extend(more);
+            }
             Ok(outcome)
         })
     }

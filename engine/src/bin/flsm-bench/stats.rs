@@ -2,6 +2,7 @@
 
 use crate::cpu;
 use crate::histogram::Histogram;
+use crate::ycsb::OPERATIONS;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,8 @@ pub(crate) struct Stats {
     /// Operations that could have found something; 0 when `found` means nothing.
     pub(crate) asked: u64,
     pub(crate) histogram: Histogram,
+    /// The same by kind of operation, where a benchmark has several.
+    kinds: Vec<Histogram>,
     times_each: bool,
     start: Instant,
     last: Instant,
@@ -37,6 +40,7 @@ impl Stats {
             found: 0,
             asked: 0,
             histogram: Histogram::default(),
+            kinds: Vec::new(),
             times_each,
             start: now,
             last: now,
@@ -72,9 +76,26 @@ impl Stats {
     /// As [`Stats::finish_one`] for a look-up.
     #[inline]
     pub(crate) fn finish_read(&mut self, found: bool, bytes: u64) {
+        self.looked_up(found);
+        self.finish_one(bytes);
+    }
+
+    /// A look-up that is not a whole operation.
+    #[inline]
+    pub(crate) fn looked_up(&mut self, found: bool) {
         self.asked += 1;
         self.found += u64::from(found);
+    }
+
+    /// As [`Stats::finish_one`] for an operation of one kind of several.
+    #[inline]
+    pub(crate) fn finish_kind(&mut self, kind: usize, bytes: u64) {
+        let before = self.last;
         self.finish_one(bytes);
+        if self.times_each {
+            self.kinds.resize_with(OPERATIONS.len().max(self.kinds.len()), Histogram::default);
+            self.kinds[kind].add((self.last - before).as_nanos() as u64);
+        }
     }
 
     pub(crate) fn stop(&mut self) {
@@ -191,6 +212,7 @@ impl Outcome {
             outcome.thread_seconds += stats.seconds;
             outcome.histogram.merge(&stats.histogram);
         }
+        outcome.add_kinds(threads);
         let counted = || threads.iter().filter(|stats| !stats.excluded);
         let start = counted().map(|stats| stats.start).min();
         let end = counted().map(|stats| stats.end).max();
@@ -198,6 +220,23 @@ impl Outcome {
             outcome.seconds = (end - start).as_secs_f64();
         }
         outcome
+    }
+
+    /// Number and latencies of each kind of operation.
+    fn add_kinds(&mut self, threads: &[Stats]) {
+        for (kind, name) in OPERATIONS {
+            let mut all = Histogram::default();
+            let of_kind = threads.iter().filter_map(|stats| stats.kinds.get(kind as usize));
+            of_kind.for_each(|histogram| all.merge(histogram));
+            if all.is_empty() {
+                continue;
+            }
+            self.figures.push((format!("{name}s"), all.count() as f64));
+            for percent in [50.0, 99.0, 99.9] {
+                self.figures.push((format!("{name} p{percent} us"), all.percentile_us(percent)));
+            }
+            self.figures.push((format!("{name} max us"), all.max_us()));
+        }
     }
 
     /// Microseconds of a thread for one operation, as db_bench counts them.
