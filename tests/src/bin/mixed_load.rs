@@ -6,6 +6,7 @@
 //! The first tenth of the time is not counted.
 #![deny(unsafe_code)]
 
+use sexton_tests::load::{Random, encode, percentile, reply_len};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
@@ -32,18 +33,6 @@ struct Latencies {
     set_us: Vec<u32>,
 }
 
-/// xorshift64*: enough to spread keys.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) % limit
-    }
-}
-
 fn settings() -> Option<Settings> {
     let mut numbers = std::env::args().skip(1).map(|arg| arg.parse::<u64>().ok());
     let mut next = || numbers.next().flatten();
@@ -58,31 +47,6 @@ fn settings() -> Option<Settings> {
     Some(settings).filter(|s| s.keys > 0 && s.connections > 0)
 }
 
-fn encode(request: &mut Vec<u8>, args: &[&[u8]]) {
-    request.clear();
-    request.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
-    for arg in args {
-        request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-        request.extend_from_slice(arg);
-        request.extend_from_slice(b"\r\n");
-    }
-}
-
-/// Length of the complete reply at the start of `bytes`; `None` when more is needed.
-fn reply_len(bytes: &[u8]) -> io::Result<Option<usize>> {
-    let Some(line) = bytes.windows(2).position(|pair| pair == b"\r\n") else { return Ok(None) };
-    match bytes[0] {
-        b'+' => Ok(Some(line + 2)),
-        b'$' => {
-            let text = String::from_utf8_lossy(&bytes[1..line]);
-            let length: i64 = text.parse().map_err(io::Error::other)?;
-            let whole = line + 2 + usize::try_from(length).map_or(0, |n| n + 2);
-            Ok((bytes.len() >= whole).then_some(whole))
-        }
-        _ => Err(io::Error::other(String::from_utf8_lossy(&bytes[..line]).into_owned())),
-    }
-}
-
 /// One connection until `end`; what starts before `counted_from` is not recorded.
 async fn client(
     settings: Settings,
@@ -93,12 +57,13 @@ async fn client(
 ) -> io::Result<()> {
     let mut stream = TcpStream::connect(("127.0.0.1", settings.port)).await?;
     stream.set_nodelay(true)?;
-    let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut random = Random::new(seed);
     let value = vec![b'v'; usize::try_from(settings.value_bytes).map_err(io::Error::other)?];
     let (mut request, mut reply, mut chunk) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
     loop {
         let key = format!("key:{:012}", random.below(settings.keys));
         let is_set = random.below(100) < settings.write_percent;
+        request.clear();
         if is_set {
             encode(&mut request, &[b"SET", key.as_bytes(), &value]);
         } else {
@@ -123,12 +88,6 @@ async fn client(
             if is_set { all.set_us.push(us) } else { all.get_us.push(us) }
         }
     }
-}
-
-/// The value below which `share` of the sorted list lies; 0 for an empty one.
-fn percentile(sorted_us: &[u32], share: f64) -> u32 {
-    let index = (sorted_us.len() as f64 * share) as usize;
-    sorted_us.get(index.min(sorted_us.len().saturating_sub(1))).copied().unwrap_or(0)
 }
 
 fn run(settings: Settings) -> io::Result<Latencies> {
@@ -171,28 +130,4 @@ fn main() -> io::Result<()> {
         percentile(&all.set_us, 0.99),
     );
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn replies_are_measured_whole_or_not_at_all() {
-        assert_eq!(reply_len(b"").unwrap(), None);
-        assert_eq!(reply_len(b"+OK\r").unwrap(), None);
-        assert_eq!(reply_len(b"+OK\r\n").unwrap(), Some(5));
-        assert_eq!(reply_len(b"$-1\r\n").unwrap(), Some(5));
-        assert_eq!(reply_len(b"$3\r\nab").unwrap(), None);
-        assert_eq!(reply_len(b"$3\r\nabc\r\n").unwrap(), Some(9));
-        assert!(reply_len(b"-ERR no\r\n").is_err());
-    }
-
-    #[test]
-    fn percentiles_of_a_known_list() {
-        let list: Vec<u32> = (1..=100).collect();
-        assert_eq!(percentile(&list, 0.5), 51);
-        assert_eq!(percentile(&list, 0.999), 100);
-        assert_eq!(percentile(&[], 0.5), 0);
-    }
 }
