@@ -53,7 +53,12 @@ impl Worker<'_> {
             return done < count;
         }
         let limit = Duration::from_secs(self.flags.duration_s);
-        !done.is_multiple_of(DURATION_LOOK) || self.stats.elapsed() < limit
+        // An operation that waits for its sync takes long enough to look each time.
+        let looks = match self.flags.sync_policy() {
+            SyncPolicy::Always => 1,
+            _ => DURATION_LOOK,
+        };
+        !done.is_multiple_of(looks) || self.stats.elapsed() < limit
     }
 
     #[inline]
