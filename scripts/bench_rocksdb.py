@@ -26,12 +26,15 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from bench_common import ROOT, Report, machine_busy_s, median_interval
 
 BENCH = ROOT / "target/release/flsm-bench"
 LINE = re.compile(r"^(\w+)\s+:\s+([\d.]+) micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations;(.*)")
+#: Of a histogram, which follows the line of its benchmark.
+PERCENTILES = re.compile(r"P(50|99|99\.9): ([\d.]+)")
 #: The end of a wait for the background, as each tool says it.
 WAITED = re.compile(r"^(waited|waitforcompaction\S*: finished)")
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
@@ -42,7 +45,7 @@ MIXED = ["fillrandom", "overwrite", "waitforcompaction", "readrandom", "readseq"
          "readwhilewriting", "readmissing"]
 ROWS = FILL + [name for name in MIXED if name != "waitforcompaction"]
 COLUMNS = ["part", "round", "threads", "tool", "setting", "benchmark", "operations", "wall_us_per_op",
-           "ops_per_s", "cpu_us_per_op", "found", "peak_rss_bytes", "written_bytes", "foreign_cpu"]
+           "ops_per_s", "cpu_us_per_op", "found", "peak_rss_bytes", "written_bytes", "space_bytes", "seconds", "foreign_cpu"]
 ROUND_SECONDS_MAX = 3600
 
 
@@ -62,13 +65,17 @@ class Tool:
             self.command = ["stdbuf", "-oL", "db_bench"] + flags + ["--min_level_to_compress=1", "--max_background_jobs=2"]
 
     def run(self, directory, benchmarks, flags=()):
-        """Runs the benchmarks in one process; one row of figures each."""
+        """Runs the benchmarks in one process; one row of figures each, with percentiles given --histogram=1.
+        `seconds` is since the start of the process."""
         command = self.command + [f"--db={directory}", "--benchmarks=" + ",".join(benchmarks), *flags]
-        foreign_before = machine_busy_s()
+        foreign_before, begun = machine_busy_s(), time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         rows, cpu_before, errors = [], 0.0, []
         for line in process.stdout:
             found = LINE.match(line)
+            if rows and line.startswith("Percentiles:"):
+                for percent, us in PERCENTILES.findall(line):
+                    rows[-1]["p" + percent.replace(".", "") + "_us"] = float(us)
             if not found and not WAITED.match(line):
                 continue
             cpu = cpu_seconds(process.pid)
@@ -80,6 +87,7 @@ class Tool:
                     "found": (re.findall(r"\((\d+ of \d+) found\)", found[6]) or [""])[0],
                     "peak_rss_bytes": peak_rss_bytes(process.pid),
                     "written_bytes": written_bytes(process.pid),
+                    "space_bytes": space_bytes(directory), "seconds": round(time.monotonic() - begun, 3),
                 })
             elif rows:
                 # What the writes left to do belongs to them.
@@ -122,6 +130,18 @@ def written_bytes(pid):
     except OSError:
         return 0
     return int(found[1]) if found else 0
+
+
+def space_bytes(directory):
+    """Bytes that the files below a directory take up."""
+    total = 0
+    for root, _, names in os.walk(directory):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(root, name)).st_blocks * 512
+            except OSError:
+                pass  # dropped meanwhile
+    return total
 
 
 def fresh(directory):
@@ -232,9 +252,10 @@ def paper(args, report, work):
 
 
 def trap(args, report, work):
-    """peers.md, section 5: a deleted prefix, then a seek to the head."""
+    """A deleted prefix, then a seek to the head. Returns what it prints: (deletes, moment, first entries and seek
+    in us, of flsm-bench and of db_bench), None where one has no such moment."""
     tools = {name: Tool(name, args) for name in ("flsm", "rocksdb")}
-    rows = []
+    rows, seen = [], []
     for share in (0.005, 0.25, 0.5):
         deletes = int(args.num * share)
         out = work / "trap.json"
@@ -261,10 +282,12 @@ def trap(args, report, work):
         for moment, their_read, their_seek in moments:
             def show(value):
                 return "-" if value is None else f"{value:,.0f}"
+            seen.append((deletes, moment, ours[moment, "first"], their_read, ours[moment, "seek"], their_seek))
             rows.append([deletes, moment, show(ours[moment, "first"]), show(their_read),
                          show(ours[moment, "seek"]), show(their_seek)])
     table(f"The trap: a prefix of {args.num} keys deleted, no manual compaction (us)",
           ["deleted", "moment", "first 10", "RocksDB", "seek + 10 next", "RocksDB"], rows)
+    return seen
 
 
 def queue(args, _report, work):
