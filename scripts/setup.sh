@@ -3,6 +3,8 @@
 #
 #   scripts/setup.sh run     what building and running the server needs
 #   scripts/setup.sh test    that, and what the tests and comparison runs need
+#   scripts/setup.sh studies that, and what the studies use where they find it: block devices with a timing model,
+#                            RocksDB's db_bench, persistent memory
 #
 # Missing Debian packages are installed when run as root, otherwise named in one line. Nothing that is
 # installed here is left running.
@@ -30,13 +32,22 @@ command -v cargo >/dev/null || fail "no Rust toolchain: install one from https:/
 
 need cc gcc libc6-dev
 need make make # jemalloc's own build
-if [[ $purpose == test ]]; then
+if [[ $purpose != run ]]; then
     need /usr/bin/redis-server redis-server
     need /usr/bin/redis-cli redis-tools
     need '/usr/lib/*/libjemalloc.so.2' libjemalloc2
     need strace strace
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+    if [[ $purpose == studies ]]; then
+        need nbdkit nbdkit
+        need /usr/include/nbdkit-plugin.h nbdkit-plugin-dev
+        need nbdfuse libnbd-bin
+        need fusermount3 fuse3
+        need mkfs.ext4 e2fsprogs
+        need db_bench rocksdb-tools
+        need '/usr/lib/*/libpmem.so.1' libpmem1
+    fi
     command -v node >/dev/null && command -v npm >/dev/null || missing+=(nodejs npm)
 fi
 
@@ -56,7 +67,7 @@ if ((${#missing[@]})); then
     apt-get update -qq
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi
-[[ $purpose == test ]] || exit 0
+[[ $purpose != run ]] || exit 0
 
 if ! cmp -s tests/requirements.txt .venv/requirements.txt; then
     say "Python packages into .venv"

@@ -1,0 +1,69 @@
+"""What a study ran on: machine, versions, command line."""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from bench_common import ROOT
+
+
+def _output(*command):
+    try:
+        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (done.stdout or done.stderr).strip()
+
+
+def _first(pattern, text):
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1].strip() if found else ""
+
+
+def build():
+    """Short commit of the working tree, with a + when it has changes."""
+    commit = _output("git", "-C", ROOT, "rev-parse", "--short", "HEAD") or "unknown"
+    changed = _output("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
+    return commit + ("+" if changed else "")
+
+
+def available_bytes():
+    """Memory that programs can have."""
+    return int(_first(r"^MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())) * 1024
+
+
+def version_of(binary):
+    return _first(r"v=(\S+)", _output(binary, "--version")) or _first(r"(\d+\.\d+\.\d+)", _output(binary, "--version"))
+
+
+def describe(programs=()):
+    """Facts for the report. `programs` are (name, path) of what is measured."""
+    cpu = Path("/proc/cpuinfo").read_text()
+    db_bench = shutil.which("db_bench")
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M"),
+        "command": " ".join(sys.argv),
+        "build": build(),
+        "cpu": _first(r"^model name\s*:\s*(.*)", cpu) or platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(int(_first(r"^MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text())) / 1048576, 1),
+        "kernel": platform.release(),
+        "system": _first(r'^PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text()),
+        "root": os.geteuid() == 0,
+        "versions": {name: version_of(path) for name, path in programs},
+        "rocksdb": _output("dpkg-query", "-W", "-f", "${Version}", "rocksdb-tools") if db_bench else "",
+    }
+
+
+def record(directory, programs=()):
+    """Writes machine.json into a study's directory; returns what it says."""
+    facts = describe(programs)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "machine.json").write_text(json.dumps(facts, indent=1) + "\n")
+    return facts

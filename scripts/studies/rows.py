@@ -1,0 +1,61 @@
+"""Reads what a study left, for the report."""
+
+import csv
+import json
+import statistics
+
+from studies.cells import OK
+
+
+class Rows:
+    """The lines of cells.csv, with numbers as numbers."""
+
+    def __init__(self, directory, name="cells.csv"):
+        self.directory = directory
+        self.rows, self.absent = [], []
+        with open(directory / name, newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                row = {column: number(value) for column, value in row.items()}
+                (self.rows if row.get("status", OK) == OK else self.absent).append(row)
+        facts = directory / "machine.json"
+        self.machine = json.loads(facts.read_text()) if facts.exists() else {}
+
+    def where(self, **wanted):
+        """Rows with these values; a tuple means one of them."""
+        def fits(row):
+            return all(row.get(name) in value if isinstance(value, tuple) else row.get(name) == value for name, value in wanted.items())
+        return [row for row in self.rows if fits(row)]
+
+    def values(self, column, **wanted):
+        """What is wanted, of the order in the file."""
+        return list(dict.fromkeys(row[column] for row in self.where(**wanted)))
+
+    def middle(self, column, **wanted):
+        """(median, lowest, highest) of a column; None without rows."""
+        found = [row[column] for row in self.where(**wanted) if isinstance(row.get(column), float)]
+        return (statistics.median(found), min(found), max(found)) if found else None
+
+    def note(self):
+        """What a figure of these rows has to say about them."""
+        kinds = set()
+        for row in self.rows:
+            if row.get("emulated") == "yes":
+                stack = row.get("stack") or "profile"
+                kinds.add({"block": "block devices EMULATED (timing model)", "profile": "devices EMULATED in process"}.get(stack, "EMULATED"))
+            if "small run" in str(row.get("note", "")):
+                kinds.add("SMALL RUN: says nothing but that it works")
+        return "; ".join(sorted(kinds))
+
+    def absences(self):
+        """Reason -> how many cells could not be had for it."""
+        reasons = {}
+        for row in self.absent:
+            reasons[row["status"]] = reasons.get(row["status"], 0) + 1
+        return reasons
+
+
+def number(text):
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return text

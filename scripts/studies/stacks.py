@@ -1,0 +1,299 @@
+"""Where a study's files lie: a real device, a block device with a timing model, or an in-process profile.
+
+In this order of preference, for each device of the grid:
+
+  directory   the user named one with --device: nothing is emulated
+  block       a timing model (devmodel.c) under ext4: nbdkit, nbdfuse, a loop device. Every server runs on it
+              unmodified. nvram and pmem are memory: ext4 on a loop device in tmpfs, without any model
+  profile     Sexton's own emulation (config/profiles.conf) around files in tmpfs; no other server has it
+
+`off` of a device is the same stack with persistence disabled.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from bench_common import ROOT
+
+#: Devices of the grid: kind and profile of Sexton's configuration, figures of the profile, and the published name.
+DEVICES = {
+    "hdd": ("hdd", "hdd", "Seagate ST3000DM001"),
+    "sata": ("ssd", "sata-ssd", "Samsung 850 PRO"),
+    "nvme": ("nvme", "nvme", "Samsung 950 PRO, a stand-in"),
+    "nvram": ("nvme", "nvram", "Flashtec NV1616"),
+    "pmem": ("pmem", "optane-pmem", "Optane DC 200"),
+}
+
+#: Parameters of devmodel.c. The loop device, FUSE and nbdkit cost about 95 us for 4 KiB themselves, so the latencies of
+#: flash are left out; on nvme the floor is above the device, which the rows say.
+BLOCK = {
+    "hdd": {"position_us": 8500, "turn_us": 4160, "read_mb_s": 180, "write_mb_s": 180, "sync_us": 8300,
+            "cache_bytes": 64_000_000, "write_us": 100},
+    "sata": {"read_us": 5, "read_mb_s": 550, "write_mb_s": 520, "sync_us": 600, "channels": 10},
+    "nvme": {"read_mb_s": 2500, "write_mb_s": 1500},
+}
+IN_MEMORY = ("nvram", "pmem")
+IMAGE_BYTES = 8 << 30
+PROBE_SYNCS, PROBE_BYTES = 20, 64 << 20
+
+
+class NotHere(Exception):
+    """Why a stack cannot be had on this machine."""
+
+
+def profile_figures(name):
+    """Figures of a line of config/profiles.conf."""
+    for line in (ROOT / "config/profiles.conf").read_text().splitlines():
+        words = line.split()
+        if words[:2] == ["profile", name]:
+            return dict(zip(words[2::2], words[3::2]))
+    raise KeyError(name)
+
+
+def fast_directory():
+    """Files of a stack that has no device of its own: memory where there is some."""
+    shm = Path("/dev/shm")
+    return shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(os.environ.get("TMPDIR", "/tmp"))
+
+
+def run(*command, check=True):
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=120)
+    if check and done.returncode:
+        raise NotHere(f"{command[0]}: {(done.stderr or done.stdout).strip()[-200:]}")
+    return done.stdout.strip()
+
+
+def missing_for_block(device):
+    """One line that says what block-level emulation lacks here; None when nothing is."""
+    if os.geteuid() != 0:
+        return "block-level emulation needs root"
+    if not Path("/dev/loop-control").exists():
+        return "no loop devices here"
+    wanted = {"losetup": "util-linux", "mkfs.ext4": "e2fsprogs"}
+    if device not in IN_MEMORY:
+        if not Path("/dev/fuse").exists():
+            return "no /dev/fuse here"
+        wanted |= {"nbdkit": "nbdkit", "nbdfuse": "libnbd-bin", "fusermount3": "fuse3", "cc": "gcc"}
+        if not Path("/usr/include/nbdkit-plugin.h").exists():
+            wanted["nbdkit-plugin.h"] = "nbdkit-plugin-dev"
+    missing = sorted({package for program, package in wanted.items() if not shutil.which(program)})
+    return f"missing packages: {' '.join(missing)} (scripts/setup.sh studies)" if missing else None
+
+
+class Stack:
+    """A place for one device. `with` brings it up and takes it down, also after a failure."""
+
+    name = ""
+    emulated = True
+    #: What is expected of it, from its parameters: microseconds of a sync, MB/s of writing.
+    requested = (None, None)
+
+    def __init__(self, device, scratch):
+        self.device, self.scratch = device, Path(scratch)
+        self.directory = None
+        self.achieved = (None, None)
+
+    def up(self):
+        raise NotImplementedError
+
+    def down(self):
+        pass
+
+    def __enter__(self):
+        try:
+            self.up()
+            self.achieved = probe(self.directory)
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self.down()
+
+    def sexton_options(self, placement):
+        """Directives for our server; `placement` says whether the tables lie on the device, too (`same`) or elsewhere
+        (`other`). Answers (directory of the data, directives)."""
+        if placement == "same":
+            return self.directory / "data", {}
+        config = self.scratch / f"{self.device}.conf"
+        config.write_text(f"device log kind {DEVICES[self.device][0]} path {self.directory / 'log'}\n")
+        return fast_directory() / f"sexton-study-{os.getpid()}", {"include": config, "aof-device": "log"}
+
+
+class DirectoryStack(Stack):
+    """A directory on a device that the user named."""
+
+    name, emulated = "directory", False
+
+    def __init__(self, device, scratch, directory):
+        super().__init__(device, scratch)
+        self.base = Path(directory)
+
+    def up(self):
+        if not self.base.is_dir():
+            raise NotHere(f"--device {self.device}={self.base}: no such directory")
+        self.directory = self.base / f"sexton-study-{os.getpid()}"
+        self.directory.mkdir(exist_ok=True)
+
+    def down(self):
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class BlockStack(Stack):
+    """ext4 on a loop device: over a timing model through nbdkit and FUSE, or plainly in tmpfs."""
+
+    name = "block"
+
+    def __init__(self, device, scratch):
+        super().__init__(device, scratch)
+        self.model = BLOCK.get(device)
+        self.image = fast_directory() / f"sexton-study-{os.getpid()}-{device}.img"
+        self.loop = None
+        self.processes = []
+        self.mount = self.scratch / f"{device}.fuse"
+        self.directory = self.scratch / f"{device}.mnt"
+        self.is_mounted = False
+        if self.model:
+            self.requested = (self.model.get("sync_us", 0), self.model["write_mb_s"])
+
+    def up(self):
+        problem = missing_for_block(self.device)
+        if problem:
+            raise NotHere(problem)
+        source = self._model_file() if self.model else self._plain_file()
+        self.loop = run("losetup", "-f", "--show", *(["--direct-io=on"] if self.model else []), source)
+        run("mkfs.ext4", "-q", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0", self.loop)
+        self.directory.mkdir(exist_ok=True)
+        run("mount", "-o", "noatime", self.loop, self.directory)
+        self.is_mounted = True
+
+    def _plain_file(self):
+        with open(self.image, "wb") as file:
+            file.truncate(IMAGE_BYTES)
+        return self.image
+
+    def _model_file(self):
+        plugin = self.scratch / "devmodel.so"
+        if not plugin.exists():
+            source = ROOT / "scripts/studies/devmodel.c"
+            run("cc", "-O2", "-shared", "-fPIC", "-o", plugin, source, "-lpthread", "-lm")
+        socket = self.scratch / f"{self.device}.sock"
+        parameters = [f"{name}={value}" for name, value in self.model.items()]
+        self._start("nbdkit", "-f", "-U", socket, "-t", "16", plugin, f"file={self.image}", f"size={IMAGE_BYTES}",
+                    *parameters)
+        self._wait(socket)
+        self.mount.mkdir(exist_ok=True)
+        disk = self.mount / "disk"
+        self._start("nbdfuse", disk, f"nbd+unix:///?socket={socket}")
+        self._wait(disk)
+        return disk
+
+    def _start(self, *command):
+        log = open(self.scratch / f"{self.device}.{command[0]}.log", "wb")
+        self.processes.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
+                                               stdin=subprocess.DEVNULL))
+        log.close()
+
+    def _wait(self, path, limit_s=10):
+        deadline = time.monotonic() + limit_s
+        while not path.exists():
+            if self.processes[-1].poll() is not None or time.monotonic() > deadline:
+                logs = " ".join(log.read_text(errors="replace").strip()[-200:]
+                                for log in self.scratch.glob(f"{self.device}.nbd*.log"))
+                raise NotHere(f"nbdkit and nbdfuse do not come up: {logs}")
+            time.sleep(0.02)
+
+    def down(self):
+        if self.is_mounted:
+            for _ in range(50):
+                run("umount", self.directory, check=False)
+                if not os.path.ismount(self.directory):
+                    break
+                time.sleep(0.1)
+            else:
+                run("umount", "-l", self.directory, check=False)
+            self.is_mounted = False
+        if self.loop:
+            run("losetup", "-d", self.loop, check=False)
+            self.loop = None
+        if self.processes:
+            if len(self.processes) > 1:
+                run("fusermount3", "-u", self.mount, check=False)
+            for process in reversed(self.processes):
+                process.terminate()
+                try:
+                    process.wait(5)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            self.processes = []
+        self.image.unlink(missing_ok=True)
+
+
+class ProfileStack(Stack):
+    """Sexton's own emulation around files in memory."""
+
+    name = "profile"
+
+    def __init__(self, device, scratch):
+        super().__init__(device, scratch)
+        figures = profile_figures(DEVICES[device][1])
+        self.requested = (float(figures["sync-us"]), float(figures["write-mb-s"]))
+
+    def up(self):
+        self.directory = fast_directory() / f"sexton-study-{os.getpid()}-{self.device}"
+        self.directory.mkdir(exist_ok=True)
+
+    def down(self):
+        if self.directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def sexton_options(self, placement):
+        kind, profile, _ = DEVICES[self.device]
+        config = self.scratch / f"{self.device}.conf"
+        config.write_text(f"device model kind {kind} path {self.directory / 'device'} emulate {profile}\n")
+        made = {"include": config, "aof-device": "model"}
+        if placement == "same":
+            made["tree-device"] = "model"
+        return self.directory / "data", made
+
+
+def choose(device, scratch, directories, forced=None):
+    """(stack, why no better one) for a device. The second is empty for a real device."""
+    if device in directories and forced in (None, "directory"):
+        return DirectoryStack(device, scratch, directories[device]), ""
+    problem = missing_for_block(device) if forced in (None, "block") else "not asked for"
+    if problem is None:
+        return BlockStack(device, scratch), ""
+    if forced == "block":
+        raise NotHere(problem)
+    return ProfileStack(device, scratch), problem
+
+
+def probe(directory):
+    """(microseconds of a 4 KiB append with fdatasync, MB/s of a 64 MiB write with fsync) of a directory."""
+    path = Path(directory) / "probe"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        block, took = os.urandom(4096), []
+        for _ in range(PROBE_SYNCS):
+            begun = time.monotonic()
+            os.write(fd, block)
+            os.fdatasync(fd)
+            took.append(time.monotonic() - begun)
+        chunk = os.urandom(1 << 20)
+        begun = time.monotonic()
+        for _ in range(PROBE_BYTES >> 20):
+            os.write(fd, chunk)
+        os.fsync(fd)
+        rate = PROBE_BYTES / 1e6 / (time.monotonic() - begun)
+    finally:
+        os.close(fd)
+        path.unlink()
+    return round(statistics.median(took) * 1e6, 1), round(rate, 1)

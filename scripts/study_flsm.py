@@ -1,0 +1,232 @@
+"""make study-flsm: what deletes cost, with a cemetery, with tombstones, and in RocksDB.
+
+    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--part paper,deletes,scan,trap,expiry] [--dir DIR]
+
+paper    the paper's run: 4 threads, 2,000,000 puts in all, then deletes and reads of 10,000 a thread
+deletes  10,000 to 1,000,000 of 2,000,000 keys deleted in sequence or at random, then reads
+scan     a scan's cost and the space on the device, after every twentieth of 1,000,000 random deletes and after
+trap     a deleted prefix: seeks and first entries at once, again, after a restart, once burial has run
+expiry   half of the keys of a server expire at one instant: how long it takes, and what other clients see of it
+
+The engine parts run flsm-bench and RocksDB's db_bench through scripts/bench_rocksdb.py with equal flags, one right
+after the other, in an order that alternates. Results: study/flsm/cells.csv; a run that was stopped goes on where it
+was. `make bench-rocksdb` has the nine interleaved pairs that a claim needs (N15).
+"""
+
+import argparse
+import itertools
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import bench_rocksdb
+from bench_common import ROOT, load_keys
+from bench_rocksdb import PAPER, PAPER_ROWS, Tool, fresh, space_bytes
+from harness.resp import ReplyError
+from harness.server import Server, binary_of, process_rss_bytes, process_tasks_cpu_ns
+from studies import machine
+from studies.cells import Cells, Progress
+
+KEY = ["part", "setting", "order", "deletes", "repetition", "step", "benchmark"]
+VALUES = ["emulated", "keys", "threads", "operations", "wall_us_per_op", "ops_per_s", "cpu_us_per_op", "p50_us", "p99_us", "p999_us",
+          "max_us", "found", "peak_rss_bytes", "written_bytes", "space_bytes", "seconds", "foreign_cpu", "note"]
+#: Settings of the parts that go beyond the paper.
+SETTINGS = ("cemetery", "tombstones", "rocksdb")
+SCAN_STEPS = 20
+#: Looks of the scan part after the last delete.
+SCAN_AFTER = 5
+#: The probing client begins so long before the keys expire.
+EARLY_S = 0.5
+REPETITIONS = 3
+
+
+class Study:
+    def __init__(self, args, cells, work):
+        self.args, self.cells, self.work = args, cells, work
+        self.tools = {"flsm": Tool("flsm", args)}
+        self.no_rocksdb = None if shutil.which("db_bench") else "db_bench is missing: package rocksdb-tools"
+        if not self.no_rocksdb:
+            self.tools["rocksdb"] = Tool("rocksdb", args)
+
+    def engine_runs(self):
+        """Every run of the engine parts: (key, benchmarks, flags)."""
+        args = self.args
+        for repetition in range(1, args.repetitions + 1):
+            settings = list(PAPER)
+            random.Random(repetition).shuffle(settings)
+            for setting in settings:
+                flags = [f"--num={args.num // 4}", "--threads=4", "--reads=10000", f"--deletes={args.num // 200}", f"--seed={repetition}"]
+                yield self.key("paper", setting, "seq", args.num // 50, repetition), PAPER_ROWS, flags
+            for order, deletes, setting in itertools.product(("seq", "random"), args.deletes, SETTINGS):
+                flags = [f"--num={args.num}", "--reads=10000", f"--deletes={deletes}", f"--seed={repetition}"]
+                rows = ["fillseq", f"delete{order}", "readrandom", "readseq"]
+                yield self.key("deletes", setting, order, deletes, repetition), rows, flags
+            for setting in SETTINGS:
+                flags = [f"--num={args.num}", "--reads=10", "--seek_nexts=10", f"--deletes={args.num // 2 // SCAN_STEPS}",
+                         f"--seed={repetition}"]
+                look = ["readseq", "seekrandom"]
+                rows = ["fillrandom", *look, *(["deleterandom", *look] * SCAN_STEPS), "waitforcompaction", *(look * SCAN_AFTER)]
+                yield self.key("scan", setting, "random", args.num // 2, repetition), rows, flags
+
+    @staticmethod
+    def key(part, setting, order, deletes, repetition):
+        return {"part": part, "setting": setting, "order": order, "deletes": deletes, "repetition": repetition,
+                "step": 0, "benchmark": "whole"}
+
+    def run_engine(self, key, benchmarks, flags):
+        """One process, and a line for each of its benchmarks; the line `whole` comes last and says that all are there."""
+        tool, own = PAPER[key["setting"]]
+        if tool not in self.tools:
+            raise RuntimeError(self.no_rocksdb)
+        rows = self.tools[tool].run(fresh(self.work / "store"), benchmarks, [*own, *flags, "--histogram=1"])
+        for step, row in enumerate(rows, 1):
+            self.cells.add({**key, **row, "step": step, "keys": self.args.num, "emulated": "no",
+                            "threads": 4 if key["part"] == "paper" else 1, "note": self.args.note})
+        self.cells.add({**key, "seconds": rows[-1]["seconds"], "emulated": "no", "keys": self.args.num, "note": self.args.note})
+        return f"{key['part']} {key['setting']} {key['order']} {key['deletes']}: " + ", ".join(
+            f"{row['benchmark']} {row['wall_us_per_op']:.2f} us" for row in rows[:4])
+
+    def run_trap(self):
+        """bench_rocksdb's own part; `benchmark` names the moment and what was read."""
+        if self.no_rocksdb:
+            raise RuntimeError(self.no_rocksdb)
+        raw = []
+        step = 0
+        for deletes, moment, our_first, their_first, our_seek, their_seek in bench_rocksdb.trap(self.args, Collected(raw), self.work):
+            for setting, what, us in (("cemetery", "first 10", our_first), ("rocksdb", "first 10", their_first),
+                                      ("cemetery", "seek + 10 next", our_seek), ("rocksdb", "seek + 10 next", their_seek)):
+                if us is not None:
+                    step += 1
+                    self.cells.add({**self.key("trap", setting, "seq", deletes, 1), "step": step, "benchmark": f"{moment}: {what}",
+                                    "wall_us_per_op": round(us, 2), "emulated": "no", "keys": self.args.num, "note": self.args.note})
+        for row in raw:
+            step += 1
+            setting = "cemetery" if row["tool"] == "flsm" else row["tool"]
+            self.cells.add({**row, **self.key("trap", setting, "seq", int(row["part"].split("-")[1]), 1), "step": step,
+                            "benchmark": row["benchmark"], "emulated": "no", "keys": self.args.num, "note": self.args.note})
+        self.cells.add({**self.key("trap", "all", "seq", 0, 1), "note": self.args.note})
+        return "trap: done"
+
+    def run_expiry(self, server_kind, repetition):
+        """Half of the keys expire at one instant."""
+        keys = self.args.expiry_keys
+        key = self.key("expiry", server_kind, "random", keys // 2, repetition)
+        with Server(server_kind, {"appendonly": "yes"}) as server:
+            load_keys(server.port, 0, keys, 64, random_values=True)
+            connection = server.connect(timeout_s=120)
+            lead_ms = max(2000, keys // 50)
+            due_ms = int(time.time() * 1000) + lead_ms
+            for first in range(0, keys, 2000):
+                connection.pipeline([[b"PEXPIREAT", b"key:%012d" % i, b"%d" % due_ms] for i in range(first, min(keys, first + 2000), 2)])
+            late = int(time.time() * 1000) > due_ms
+            time.sleep(max(0.0, due_ms / 1000 - time.time() - EARLY_S))
+            prober = server.connect(timeout_s=120)
+            begun, cpu_ns = time.monotonic(), process_tasks_cpu_ns(server.pid)
+            left_s = (due_ms - time.time() * 1000) / 1000
+            latencies, step, drained = [], 0, None
+            numbers = random.Random(repetition)
+            while drained is None or time.monotonic() - begun < left_s + drained + 1:
+                at = time.monotonic()
+                prober.cmd("GET", b"key:%012d" % (numbers.randrange(keys // 2) * 2 + 1))
+                latencies.append((time.monotonic() - at) * 1e6)
+                if len(latencies) % 200:
+                    continue
+                size = connection.cmd("DBSIZE")
+                at = time.monotonic()
+                connection.cmd("SCAN", "0", "COUNT", "100")
+                scan_us = (time.monotonic() - at) * 1e6
+                step += 1
+                self.cells.add({**key, "step": step, "benchmark": "scan", "seconds": round(at - begun - left_s, 4), "found": size,
+                                "wall_us_per_op": round(scan_us, 1), "space_bytes": space_bytes(server.directory),
+                                "peak_rss_bytes": process_rss_bytes(server.pid), "note": self.args.note, "emulated": "no", "keys": keys})
+                if drained is None and size <= keys - keys // 2:
+                    drained = time.monotonic() - begun - left_s
+                if time.monotonic() - begun > left_s + 120:
+                    raise RuntimeError(f"{size} keys left 120 s after the instant")
+            connection.close()
+            prober.close()
+            latencies.sort()
+            row = {**key, "operations": keys // 2, "seconds": round(drained, 3), "emulated": "no", "keys": keys,
+                   "cpu_us_per_op": round((process_tasks_cpu_ns(server.pid) - cpu_ns) / 1000 / (keys // 2), 3),
+                   "p50_us": latencies[len(latencies) // 2], "p99_us": latencies[int(len(latencies) * 0.99)],
+                   "p999_us": latencies[int(len(latencies) * 0.999)], "max_us": latencies[-1],
+                   "note": self.args.note + ("; the instant had passed before all keys had it" if late else "")}
+            self.cells.add({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
+        return f"expiry {server_kind}: {keys // 2} keys gone {drained:.2f} s after the instant, GET p99.9 {row['p999_us']:.0f} us, max {row['max_us']:.0f} us"
+
+
+class Collected:
+    """Takes rows as a report does."""
+
+    def __init__(self, rows):
+        self.rows = rows
+
+    def add(self, row):
+        self.rows.append(row)
+
+
+def guarded(cells, key, progress, work):
+    """Runs one piece of work; a failure is a line, not the end."""
+    if cells.measured(key):
+        progress.step("already measured", was_measured=False)
+        return
+    try:
+        progress.step(work())
+    except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
+        cells.add({**key, "status": f"failed: {error}"[:300]})
+        progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:200])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--num", type=int, default=2_000_000)
+    parser.add_argument("--deletes", default="10000,100000,1000000")
+    parser.add_argument("--expiry-keys", type=int, default=2_000_000)
+    parser.add_argument("--repetitions", type=int)
+    parser.add_argument("--part", help="paper, deletes, scan, trap, expiry; all without")
+    parser.add_argument("--servers", default="sexton,redis,valkey")
+    parser.add_argument("--value-size", type=int, default=100)
+    parser.add_argument("--cache-size", type=int, default=32 << 20)
+    parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
+    parser.add_argument("--dir", type=Path, help="where the stores lie")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--full", action="store_true", help="nine repetitions")
+    parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
+    args = parser.parse_args()
+    args.note = "small run" if args.quick else ""
+    args.repetitions = args.repetitions or (1 if args.quick else 9 if args.full else REPETITIONS)
+    if args.quick:
+        args.num, args.deletes, args.expiry_keys = 20_000, "1000", 20_000
+    args.deletes = [int(deletes) for deletes in args.deletes.split(",")]
+    parts = args.part.split(",") if args.part else ["paper", "deletes", "scan", "trap", "expiry"]
+    out = args.out or ROOT / ("study/quick/flsm" if args.quick else "study/flsm")
+    if args.quick:
+        shutil.rmtree(out, ignore_errors=True)
+    facts = machine.record(out, [(kind, binary_of(kind)) for kind in args.servers.split(",")])
+    cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
+    with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir) as work:
+        study = Study(args, cells, Path(work))
+        runs = [run for run in study.engine_runs() if run[0]["part"] in parts]
+        expiries = list(itertools.product(range(1, args.repetitions + 1), args.servers.split(","))) if "expiry" in parts else []
+        progress = Progress(len(runs) + len(expiries) + ("trap" in parts))
+        try:
+            for key, benchmarks, flags in runs:
+                guarded(cells, key, progress, lambda: study.run_engine(key, benchmarks, flags))
+            if "trap" in parts:
+                guarded(cells, Study.key("trap", "all", "seq", 0, 1), progress, study.run_trap)
+            for repetition, kind in expiries:
+                key = Study.key("expiry", kind, "random", args.expiry_keys // 2, repetition)
+                guarded(cells, key, progress, lambda: study.run_expiry(kind, repetition))
+        except KeyboardInterrupt:
+            print("stopped; the same command goes on from here", flush=True)
+            return 1
+    print(f"{len(cells.rows)} lines: {cells.path}")
+    return 0 if cells.rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

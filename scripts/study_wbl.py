@@ -1,0 +1,284 @@
+"""make study-wbl: YCSB on the engine, with a log and with write-behind memtables, RocksDB beside it.
+
+    .venv/bin/python scripts/study_wbl.py [--quick | --full] [--part ycsb,rocksdb,recovery,burst] [--dir DIR] [--wal-dir DIR]
+
+ycsb      load, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
+          make writes durable: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
+          write; wbl
+rocksdb   the workloads that db_bench has too, with its names and keys (uniform, not zipfian), for both engines
+recovery  kill -9 with a large unflushed memtable, and the start after it
+burst     ten memtables of writes at full speed while the tables lie on a slow disk
+
+Without --dir and --wal-dir everything lies in memory, and the log and the tables have the delays of a device of
+config/profiles.conf; the rows say so. With them the devices are real and only the rows without a profile are run.
+Results: study/wbl/cells.csv; a run that was stopped goes on where it was.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench_common import ROOT
+from bench_rocksdb import BENCH, Tool, fresh
+from studies import machine
+from studies.cells import Cells, Progress
+from studies.stacks import fast_directory
+
+KEY = ["part", "setting", "workload", "repetition"]
+VALUES = ["emulated", "mode", "wal_device", "tree_device", "records", "threads", "operations", "seconds", "ops_per_s", "cpu_us_per_op",
+          "p50_us", "p99_us", "p999_us", "max_us", "update_p99_us", "update_p999_us", "read_p99_us", "read_p999_us", "insert_p99_us",
+          "insert_p999_us", "dram_hit_ratio", "stall_ms", "flushes", "debt_grew", "unsynced_age_ms", "table_bytes", "log_bytes",
+          "log_syncs", "groups_replayed", "note"]
+#: Setting -> (--mode, device of the log). A log on a device shares nothing with the tables.
+SETTINGS = {
+    "no log": ("none", None),
+    "everysec, pmem": ("everysec", "optane-pmem"), "always, pmem": ("always", "optane-pmem"),
+    "everysec, nvme": ("everysec", "nvme"), "always, nvme": ("always", "nvme"),
+    "everysec, hdd": ("everysec", "hdd"), "always, hdd": ("always", "hdd"),
+    "wbl": ("wbl", None),
+}
+#: With directories of real devices only the policy differs.
+REAL = {"no log": ("none", None), "everysec": ("everysec", None), "always": ("always", None), "wbl": ("wbl", None)}
+#: Reads first, then those that change the data, inserts last.
+WORKLOADS = "cbafdgh"
+#: Workloads that db_bench has, nearly: what to run, with which flags.
+ALIKE = {
+    "a": ("readrandomwriterandom", ["--readwritepercent=50"]), "b": ("readrandomwriterandom", ["--readwritepercent=95"]),
+    "c": ("readrandom", []), "g": ("fillrandom", []),
+}
+REPETITIONS = 3
+#: N15: a claim needs so many.
+REPETITIONS_FULL = 9
+#: Figures of flsm-bench's report -> column.
+FIGURES = {
+    "dram hit ratio": "dram_hit_ratio", "stall ms": "stall_ms", "flushes": "flushes", "oldest unsynced ms": "unsynced_age_ms",
+    "table bytes written": "table_bytes", "log bytes written": "log_bytes", "log syncs": "log_syncs",
+    "update p99 us": "update_p99_us", "update p99.9 us": "update_p999_us", "read p99 us": "read_p99_us",
+    "read p99.9 us": "read_p999_us", "insert p99 us": "insert_p99_us", "insert p99.9 us": "insert_p999_us",
+    "groups replayed": "groups_replayed",
+}
+
+
+class Absent(Exception):
+    """Why a setting cannot be had."""
+
+
+class Study:
+    def __init__(self, args, cells, work):
+        self.args, self.cells, self.work = args, cells, work
+        self.settings = REAL if args.dir or args.wal_dir else SETTINGS
+        self.emulated = "no" if self.settings is REAL else "yes"
+
+    def flags(self, setting, tree_device="nvme"):
+        mode, device = self.settings[setting]
+        args = self.args
+        flags = [f"--num={args.records}", f"--value_size={args.value_size}", f"--write_buffer_size={args.write_buffer_size}",
+                 f"--cache_size={args.cache_size}", f"--dram_size={args.dram_size}", "--compression_ratio=1.0", "--histogram=1",
+                 "--progress_reports=0", f"--threads={args.threads}"]
+        flags.append(f"--mode={mode}")
+        if args.wal_dir:
+            flags.append(f"--wal_dir={args.wal_dir / 'log'}")
+        if self.emulated == "yes":
+            flags.append(f"--db_profile={tree_device}")
+            flags += [f"--wal_profile={device}"] if device else []
+        return flags
+
+    def bench(self, benchmarks, flags, kill_at=None):
+        """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
+        out = self.work / "out.json"
+        out.unlink(missing_ok=True)
+        command = [str(BENCH), f"--db={self.work / 'store'}", "--benchmarks=" + ",".join(benchmarks), f"--json={out}", *flags]
+        with open(self.work / "errors", "w+", encoding="utf-8") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            for line in process.stdout:
+                if kill_at and line.startswith(kill_at):
+                    process.kill()
+            code = process.wait()
+            errors.seek(0)
+            text = errors.read().strip()
+        if code and not kill_at:
+            last = text.splitlines()[-1] if text else f"ended with {code}"
+            if "--mode=wbl" in last:
+                raise Absent("this build has no wbl")
+            raise RuntimeError(last[-250:])
+        return json.loads(out.read_text())["results"] if out.exists() else []
+
+    def row(self, part, setting, workload, repetition, result, tree_device="nvme"):
+        mode, device = self.settings[setting]
+        latency, figures = result.get("latency_us", {}), result.get("figures", {})
+        row = {
+            "part": part, "setting": setting, "workload": workload, "repetition": repetition, "emulated": self.emulated,
+            "mode": mode, "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir), "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
+            "records": self.args.records, "threads": result["threads"], "operations": result["operations"], "seconds": result["seconds"],
+            "ops_per_s": result["ops_per_sec"], "cpu_us_per_op": result["cpu_us_per_op"], "p50_us": latency.get("p50", ""),
+            "p99_us": latency.get("p99", ""), "p999_us": latency.get("p99_9", ""), "max_us": latency.get("max", ""), "note": self.args.note,
+        }
+        row |= {column: figures[name] for name, column in FIGURES.items() if name in figures}
+        if "compaction debt at end" in figures:
+            row["debt_grew"] = "yes" if figures["compaction debt at end"] > figures["compaction debt at start"] else "no"
+        if row.get("unsynced_age_ms", 0) > 2000:
+            row["note"] = f"{row['note']} INVALID: unsynced data of {row['unsynced_age_ms']:.0f} ms (N14)".strip()
+        return row
+
+    def ycsb(self, setting, repetition):
+        """One load, then the workloads, with the background at rest before each."""
+        shutil.rmtree(self.work / "store", ignore_errors=True)
+        flags = self.flags(setting)
+        if self.settings[setting][0] == "always":
+            # What is loaded with a sync for each record is measured in G.
+            self.bench(["ycsbload", "waitforcompaction"], [*flags, "--mode=everysec"])
+            results = []
+        else:
+            results = self.bench(["ycsbload", "waitforcompaction"], flags) if self.settings[setting][0] != "none" else []
+        runs = [name for letter in WORKLOADS for name in (f"ycsb{letter}", "waitforcompaction")]
+        # A store without a log is empty at the next start, so it is loaded by the same process.
+        head = ["ycsbload", "waitforcompaction"] if self.settings[setting][0] == "none" else []
+        limits = [f"--operations={self.args.operations}", f"--duration={self.args.seconds}" if self.settings[setting][0] == "always" else "--duration=0"]
+        keep = [] if head else ["--use_existing_db=1"]
+        results += self.bench(head + runs, [*flags, *limits, *keep, f"--seed={repetition}"])
+        for result in results:
+            self.cells.add(self.row("ycsb", setting, result["name"].removeprefix("ycsb"), repetition, result))
+        rates = {result["name"]: result["ops_per_sec"] for result in results}
+        return f"ycsb {setting}: " + ", ".join(f"{name.removeprefix('ycsb')} {rate / 1000:.0f} k/s" for name, rate in rates.items())
+
+    def rocksdb(self, setting, repetition):
+        """db_bench's nearest benchmarks, for one engine."""
+        args = self.args
+        if setting == "rocksdb" and not shutil.which("db_bench"):
+            raise Absent("db_bench is missing: package rocksdb-tools")
+        flags = [f"--num={args.records // args.threads}", f"--threads={args.threads}", f"--seed={repetition}", "--histogram=1",
+                 "--compression_ratio=1.0", f"--reads={args.operations // args.threads}"]
+        if setting == "rocksdb":
+            tool, flags = Tool("rocksdb", args), [*flags, "--max_write_buffer_number=3"]
+        else:
+            tool, flags = Tool("flsm", args), [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl"] if setting == "wbl" else [])
+        store, texts = fresh(self.work / "store"), []
+        for letter in ("g", "c", "b", "a"):
+            name, own = ALIKE[letter]
+            keep = [] if letter == "g" else ["--use_existing_db=1"]
+            try:
+                row = tool.run(store, [name], [*flags, *own, *keep])[0]
+            except RuntimeError as error:
+                raise Absent("this build has no wbl") if "--mode=wbl" in str(error) else error
+            self.cells.add({"part": "rocksdb", "setting": setting, "workload": letter, "repetition": repetition, "emulated": "no",
+                            "mode": "no" if setting != "wbl" else "wbl", "records": args.records, "threads": args.threads, **row,
+                            "note": f"{name}, uniform keys {args.note}".strip()})
+            texts.append(f"{letter} {row['ops_per_s'] / 1000:.0f} k/s")
+        return f"db_bench's workloads, {setting}: " + ", ".join(texts)
+
+    def recovery(self, setting, repetition):
+        """Load into memtables that are never flushed, kill -9, start."""
+        bytes_unflushed = self.args.unflushed_bytes
+        records = bytes_unflushed // (self.args.value_size + 64)
+        flags = [*self.flags(setting), f"--num={records}", f"--write_buffer_size={bytes_unflushed * 2}", f"--dram_size={bytes_unflushed * 2}"]
+        shutil.rmtree(self.work / "store", ignore_errors=True)
+        self.bench(["ycsbload", "ycsbc"], [*flags, "--duration=600"], kill_at="ycsbload")
+        begun = time.monotonic()
+        results = self.bench(["recover", "ycsbc"], [*flags, "--use_existing_db=1", "--operations=20000"])
+        took = time.monotonic() - begun
+        found, asked = results[1].get("found"), results[1].get("asked")
+        if found != asked:
+            raise RuntimeError(f"{asked - found} of {asked} records were lost")
+        row = self.row("recovery", setting, "recover", repetition, results[0])
+        self.cells.add(row | {"records": records})
+        return f"recovery {setting}: {row['seconds']:.2f} s for {records} records ({took:.1f} s with the process)"
+
+    def burst(self, setting, repetition):
+        """Ten memtables of writes with the tables on a slow disk."""
+        records = 10 * self.args.write_buffer_size // (self.args.value_size + 64)
+        shutil.rmtree(self.work / "store", ignore_errors=True)
+        results = self.bench(["ycsbload"], [*self.flags(setting, "hdd"), f"--num={records}"])
+        row = self.row("burst", setting, "load", repetition, results[0], "hdd")
+        self.cells.add(row | {"records": records})
+        return f"burst {setting}: {row['ops_per_s'] / 1000:.0f} k/s, p99.9 {row['p999_us']:.0f} us, max {row['max_us'] / 1000:.0f} ms"
+
+    def work_list(self, parts):
+        """(what marks it as done, function) of everything."""
+        for repetition in range(1, self.args.repetitions + 1):
+            settings = list(self.settings)
+            random.Random(repetition).shuffle(settings)
+            for part, setting in itertools.product(parts, settings):
+                mode = self.settings[setting][0]
+                if part == "ycsb":
+                    yield self.key(part, setting, "h", repetition), self.ycsb
+                elif part == "burst":
+                    yield self.key(part, setting, "load", repetition), self.burst
+                elif part == "recovery" and mode not in ("none", "always"):
+                    yield self.key(part, setting, "recover", repetition), self.recovery
+            if "rocksdb" in parts:
+                for setting in ("log", "wbl", "rocksdb")[::1 if repetition % 2 else -1]:
+                    yield self.key("rocksdb", setting, "a", repetition), self.rocksdb
+
+    @staticmethod
+    def key(part, setting, workload, repetition):
+        return {"part": part, "setting": setting, "workload": workload, "repetition": repetition}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--operations", type=int, default=1_000_000, help="of each workload")
+    parser.add_argument("--seconds", type=int, default=15, help="of a workload that syncs each write, instead")
+    parser.add_argument("--threads", type=int, default=4)
+    parser.add_argument("--value-size", type=int, default=1024)
+    parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
+    parser.add_argument("--cache-size", type=int, default=32 << 20)
+    parser.add_argument("--dram-size", type=int, default=256 << 20, help="DRAM table")
+    parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="of the recovery part")
+    parser.add_argument("--repetitions", type=int)
+    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst")
+    parser.add_argument("--settings", help="only these, with semicolons")
+    parser.add_argument("--dir", type=Path, help="a real device for the tables")
+    parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions")
+    parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
+    args = parser.parse_args()
+    args.note = "small run" if args.quick else ""
+    args.repetitions = args.repetitions or (1 if args.quick else REPETITIONS_FULL if args.full else REPETITIONS)
+    if args.full:
+        args.records, args.operations, args.dram_size = 10_000_000, 4_000_000, 2 << 30
+    if args.quick:
+        args.records, args.operations, args.seconds, args.dram_size = 20_000, 10_000, 1, 8 << 20
+        args.write_buffer_size, args.unflushed_bytes = 1 << 20, 16 << 20
+    out = args.out or ROOT / ("study/quick/wbl" if args.quick else "study/wbl")
+    if args.quick:
+        shutil.rmtree(out, ignore_errors=True)
+    facts = machine.record(out)
+    cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
+    with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir or fast_directory()) as work:
+        study = Study(args, cells, Path(work))
+        if args.settings or args.quick:
+            wanted = args.settings.split(";") if args.settings else ["no log", "everysec, hdd", "always, nvme", "wbl"]
+            study.settings = {name: made for name, made in study.settings.items() if name in wanted}
+        jobs = list(study.work_list(args.part.split(",")))
+        progress = Progress(len(jobs))
+        try:
+            for key, job in jobs:
+                if cells.measured(key):
+                    progress.step("already measured", was_measured=False)
+                    continue
+                try:
+                    progress.step(job(key["setting"], key["repetition"]))
+                except Absent as reason:
+                    cells.add({**key, "status": str(reason)})
+                    progress.step(f"{key['part']} {key['setting']}: not measured: {reason}", was_measured=False)
+                except (RuntimeError, OSError, subprocess.SubprocessError) as error:
+                    cells.add({**key, "status": f"failed: {error}"[:300]})
+                    progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:300])
+        except KeyboardInterrupt:
+            print("stopped; the same command goes on from here", flush=True)
+            return 1
+    print(f"{len(cells.rows)} lines: {cells.path}")
+    return 0 if cells.rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
