@@ -7,8 +7,9 @@ KIND ?= thread
 COMMANDS ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
-	larger-than-memory scan hostile deadline aof devices faults mixed model fuzz rdb bench-bgsave
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
+	larger-than-memory scan hostile deadline aof devices faults mixed model fuzz rdb bench-bgsave \
+	studies study-quick study-devices study-flsm study-wbl study-report
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -94,6 +95,30 @@ bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the t
 
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
+
+studies: study-devices study-flsm study-wbl study-mvcc study-report ## the four studies at their default size, then the report (about 7 h; ARGS=--full)
+
+study-tools:
+	@scripts/setup.sh studies || scripts/setup.sh test
+	cargo build --release --bin sexton-server --bin flsm-bench --bin command_load
+
+study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (at most 3 h; docs/studies.md)
+	$(PY) scripts/study_devices.py $(ARGS)
+
+study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (about 2 h)
+	$(PY) scripts/study_flsm.py $(ARGS)
+
+study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (about 2 h)
+	$(PY) scripts/study_wbl.py $(ARGS)
+
+study-quick: study-tools ## all studies, small, in two minutes: to see that they work
+	$(PY) scripts/study_devices.py --quick
+	$(PY) scripts/study_flsm.py --quick
+	$(PY) scripts/study_wbl.py --quick
+	$(PY) scripts/study_report.py --from study/quick --to study/quick/report
+
+study-report: setup ## the report of what the studies have measured, into docs/reports
+	$(PY) scripts/study_report.py $(ARGS)
 
 profile: setup build ## page faults and hottest symbols of a SET-only run
 	$(PY) scripts/profile_sets.py $(ARGS)

@@ -24,8 +24,6 @@ class Cells:
                     if row.get("status") == OK:
                         self.rows[self._key_of(row)] = row
         self._rewrite()
-        self.file = open(path, "a", newline="", encoding="utf-8")
-        self.writer = csv.DictWriter(self.file, self.columns, extrasaction="ignore")
 
     def _key_of(self, row):
         return tuple(str(row[name]) for name in self.key)
@@ -51,8 +49,8 @@ class Cells:
         row = {**row, "build": self.build, "measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
         row.setdefault("status", OK)
         row["status"] = str(row["status"]).replace("\n", " ")
-        self.writer.writerow(row)
-        self.file.flush()
+        with open(self.path, "a", newline="", encoding="utf-8") as file:
+            csv.DictWriter(file, self.columns, extrasaction="ignore", restval="").writerow(row)
         if row["status"] == OK:
             self.rows[self._key_of(row)] = {name: str(value) for name, value in row.items()}
 
