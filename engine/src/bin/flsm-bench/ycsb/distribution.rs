@@ -185,7 +185,7 @@ mod tests {
             counts.iter().enumerate().max_by_key(|(_, count)| **count).map(|(at, _)| at)
         };
         let more = counts(&mut Chooser::new(Distribution::Zipfian, 1000, 500), 1900);
-        assert_eq!(favourite(&first), favourite(&more));
+        assert_eq!(favourite(&first), favourite(&more[..1000]), "of those that were there");
         let busiest = *first.iter().max().expect("not empty") as f64 / DRAWS as f64;
         assert!(busiest > 0.03, "{busiest}");
         assert_ne!(favourite(&first), Some(0), "rank 0 is hashed to somewhere else");
