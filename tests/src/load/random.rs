@@ -12,7 +12,7 @@ impl Random {
     }
 
     /// The next 64 bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -21,6 +21,6 @@ impl Random {
 
     /// A number below `limit`, which is at most 2^32 and not zero.
     pub fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 32) % limit
+        (self.bits() >> 32) % limit
     }
 }

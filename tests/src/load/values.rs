@@ -16,7 +16,7 @@ impl Values {
     pub fn new(seed: u64, longest_bytes: usize) -> Self {
         let mut random = Random::new(seed);
         let words = (POOL_BYTES + longest_bytes).div_ceil(8);
-        Self((0..words).flat_map(|_| random.next().to_le_bytes()).collect())
+        Self((0..words).flat_map(|_| random.bits().to_le_bytes()).collect())
     }
 
     /// One of `bytes`, which are at most those of [`Values::new`].
