@@ -1,4 +1,4 @@
-//! Everything of Sexton that touches media or time: devices, the append-only log, the manifest,
+//! Everything of Sexton that touches media or time: devices, the append-only log, persistent memory, the manifest,
 //! checksums and the RDB codec. Knows nothing of key order, levels or commands.
 //!
 //! The bytes on the medium are described in `FORMAT.md` beside this crate.
@@ -8,4 +8,8 @@ pub mod aof;
 pub mod checksum;
 pub mod device;
 pub mod manifest;
+pub mod pmem;
 pub mod rdb;
+
+#[cfg(test)]
+mod test_dir;

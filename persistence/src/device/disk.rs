@@ -220,23 +220,7 @@ impl Storage for DiskStorage {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A directory of its own, removed at the end.
-    struct TempDir(PathBuf);
-
-    impl TempDir {
-        fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("sexton-{name}-{}", std::process::id()));
-            fs::create_dir_all(&dir).expect("a temporary directory");
-            Self(dir)
-        }
-    }
-
-    impl Drop for TempDir {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
+    use crate::test_dir::TempDir;
 
     #[test]
     fn files_keep_what_was_written_where_it_was_written() {

@@ -83,6 +83,16 @@ impl Device {
         self.meter.figures()
     }
 
+    /// Counts `bytes` that were copied into mapped files of the device since `begun`, and waits as long as the
+    /// device that it emulates takes for them.
+    pub fn note_mapped_write(&self, bytes: u64, begun: Instant) {
+        if let Some(model) = &self.model {
+            model.write(&self.dir, 0, bytes, false);
+            model.sync(&self.dir);
+        }
+        self.meter.wrote(bytes as usize, begun.elapsed());
+    }
+
     fn count_failure<T>(&self, result: StorageResult<T>) -> StorageResult<T> {
         result.inspect_err(|_| self.meter.failed())
     }

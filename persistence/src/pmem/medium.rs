@@ -1,0 +1,120 @@
+//! What a pool lies on: memory-mapped files that a fence makes durable.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::device::StorageResult;
+
+/// What a power failure keeps or loses as a whole, in bytes.
+pub const WORD_BYTES: u64 = 8;
+/// What the processor flushes, in bytes.
+pub const LINE_BYTES: u64 = 64;
+/// What the medium writes, and loses to a media error, in bytes (papers.md 2: Optane).
+pub const MEDIA_LINE_BYTES: u64 = 256;
+
+/// How what was written becomes durable, and against what. The same code runs on all of them; INFO, log and
+/// reports name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PmemKind {
+    /// Persistent memory: a DAX mapping (MAP_SYNC), non-temporal copies, one store fence a batch. Survives
+    /// power loss.
+    Dax,
+    /// Memory that is declared to be persistent (`PMEM_IS_PMEM_FORCE=1`, or a device with `emulate`), tmpfs
+    /// for instance: the instructions of `Dax`. Survives the process, not the machine.
+    Emulated,
+    /// Any file system: copies into the page cache, `msync` of the batch's pages. Survives power loss, slowly.
+    Msync,
+    /// [`SimPmem`](super::SimPmem), for tests.
+    Simulated,
+}
+
+impl PmemKind {
+    /// The word for INFO and reports: `dax`, `emulated`, `msync`, `simulated`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Dax => "dax",
+            Self::Emulated => "emulated",
+            Self::Msync => "msync",
+            Self::Simulated => "simulated",
+        }
+    }
+
+    /// A sentence for the log.
+    #[must_use]
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Dax => "persistent memory (DAX)",
+            Self::Emulated => "emulated persistent memory, it does not survive a power failure",
+            Self::Msync => "not persistent memory, every batch is made durable by msync",
+            Self::Simulated => "simulated persistent memory",
+        }
+    }
+}
+
+impl fmt::Display for PmemKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Who writes: a fence concerns the copies of its own lane only, as a store fence does those of its own
+/// processor. Writers use their number; [`POOL_LANE`] is the pool's own.
+pub type Lane = u32;
+
+/// Lane of what the pool writes itself: control file, chunk headers at recovery, erasing.
+pub const POOL_LANE: Lane = u32::MAX;
+
+/// Where files for mapping are made. Implemented by [`MappedMedium`](super::MappedMedium) and
+/// [`SimPmem`](super::SimPmem).
+pub trait Medium: Send + Sync + fmt::Debug {
+    /// What it is.
+    fn kind(&self) -> PmemKind;
+    /// Creates a directory and its parents.
+    fn create_dir_all(&self, dir: &Path) -> StorageResult<()>;
+    /// Names of the entries of a directory, sorted.
+    fn list(&self, dir: &Path) -> StorageResult<Vec<String>>;
+    /// Makes a file of `len` zeros, all of it allocated, and maps it. There must be none of that name.
+    fn create(&self, path: &Path, len: u64) -> StorageResult<Arc<dyn Region>>;
+    /// Maps a file that is there.
+    fn open(&self, path: &Path) -> StorageResult<Arc<dyn Region>>;
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> StorageResult<()>;
+    /// Makes creations and removals in `dir` durable.
+    fn sync_dir(&self, dir: &Path) -> StorageResult<()>;
+    /// A number that a client cannot guess: the id of a new pool.
+    fn random_id(&self) -> u64;
+}
+
+/// A mapped file.
+///
+/// Who writes where is the pool's business: every byte belongs to one lane at a time.
+pub trait Region: Send + Sync + fmt::Debug {
+    /// The file.
+    fn path(&self) -> &Path;
+    /// Bytes mapped.
+    fn len(&self) -> u64;
+    /// True of no region: they are never made empty.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// Reads by way of the file system, which answers an error where the medium has one; through the mapping the
+    /// process would be killed.
+    fn read(&self, offset: u64, buf: &mut [u8]) -> StorageResult<()>;
+    /// Writes zeros by way of the file system, which heals lines that the medium could not read, and syncs.
+    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()>;
+    /// Where the `len` bytes at `offset` are in memory, for as long as this region lives. Whoever reads there sees to
+    /// it that nobody writes.
+    fn address(&self, offset: u64, len: usize) -> *const u8;
+    /// Copies `src` to `offset`, past the caches where the medium is memory. Not durable until the lane's fence.
+    fn copy(&self, lane: Lane, offset: u64, src: &[u8]);
+    /// Fills with zeros; as `copy`.
+    fn zero(&self, lane: Lane, offset: u64, len: u64);
+    /// Makes durable what the lane has copied; `dirty` is where that was. To be called by the thread that
+    /// copied.
+    fn fence(&self, lane: Lane, dirty: &[Range<u64>]) -> StorageResult<()>;
+    /// Has the kernel map all of it now rather than at the first access.
+    fn prefault(&self) -> StorageResult<()>;
+}

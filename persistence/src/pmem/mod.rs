@@ -1,0 +1,73 @@
+//! Memtables in persistent memory, without a log (papers.md 2; engine-rules "PMEM mode"; `FORMAT.md`,
+//! "PMEM pool").
+//!
+//! A [`PmemPool`] is a directory of mapped files on a [`Medium`]. A [`PmemArena`] is the memory of one
+//! memtable: chunks of the pool. Each thread that writes has a [`Writer`], which fills chunks of its own.
+//!
+//! # A write
+//!
+//! ```text
+//! under the latch   writer.prepare(arena, list, bytes)   may fail, no sequence was taken yet
+//!   commit mutex      pool.cover(last)                   c_d before the sequences (M5)
+//!                     writer.begin(first, last)          pool.durable() stays below first
+//!   end of it
+//!                   writer.append(list, record) ...      copied, readable, not durable
+//! latch released: published (I2)
+//! end of the batch  writer.fence()                       by the same thread: durable() may move
+//! ```
+//!
+//! `prepare` takes the bytes of all records of the commit that go to that list, so that `append` cannot fail
+//! once there are sequences. Several commits may go between two fences.
+//!
+//! # Freeze, flush, retire
+//!
+//! Under the barrier: `arena.mark()`, and a `pool.new_arena()` becomes active; writers go over to it with
+//! their next `prepare`. When the flush at m is installed: `pool.installed(m)` and `arena.retire()`; the arena's
+//! slots are erased and free again by `pool.erase_retired()` after the last reader has dropped the arena.
+//! An arena that is dropped without `retire` stays on the medium, for recovery.
+//!
+//! # Start
+//!
+//! [`PmemPool::open`] with the mark of the manifest answers what was [`Recovered`]: arenas, oldest first, whose
+//! records (in the order of their sequences) rebuild the memtables' place in DRAM; they are never added to. New
+//! sequences start at [`Recovered::next_seq`]; those between `last_seq` and it were never used.
+
+mod arena;
+mod chunk;
+mod control;
+mod erase;
+mod error;
+mod figures;
+mod libpmem;
+mod mapped;
+mod medium;
+mod options;
+mod pool;
+mod record;
+mod recover;
+mod rules;
+mod scan;
+pub mod sim;
+mod slots;
+mod watermark;
+mod writer;
+
+pub use arena::{ArenaMark, PmemArena, PmemPosition, Records};
+pub use error::{PmemError, PmemResult};
+pub use figures::PmemFigures;
+pub use mapped::MappedMedium;
+pub use medium::{
+    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Region, WORD_BYTES,
+};
+pub use options::{OnDamage, PmemOptions};
+pub use pool::PmemPool;
+pub use record::{
+    KIND_DELETE, KIND_MAX, KIND_PUT, LENGTH_MAX, List, NewRecord, RECORD_HEADER_BYTES, Record,
+    encoded_len,
+};
+pub use recover::{InOrder, Recovered, RecoveredArena, RecoveryReport};
+pub use sim::SimPmem;
+pub use writer::Writer;
+
+#[cfg(test)]
+mod tests;

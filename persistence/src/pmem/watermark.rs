@@ -1,0 +1,138 @@
+//! Up to which sequence everything is durable (M6).
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// No sequence.
+const NONE: u64 = u64::MAX;
+
+/// What a writer has begun and not fenced. It has a cache line of its own: writers must not take it from each
+/// other.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Place {
+    /// The oldest such sequence.
+    first: AtomicU64,
+    /// The youngest sequence that it ever began.
+    last: AtomicU64,
+}
+
+/// The oldest sequence of each writer that is not behind its fence, and the last one handed out.
+///
+/// A writer notes its own sequence before it makes that the last one, both in the critical section that hands
+/// out sequences. So whoever reads the last one, and then the places, finds in them every sequence up to
+/// that one that is not durable, or a later one of the same writer.
+#[derive(Debug)]
+pub(super) struct Watermark {
+    places: Box<[Place]>,
+    last: AtomicU64,
+    /// Durable by other means: a flush that was installed.
+    floor: AtomicU64,
+}
+
+impl Watermark {
+    /// All up to `last` is durable.
+    pub(super) fn new(writers_max: usize, last: u64) -> Self {
+        let place = || Place { first: AtomicU64::new(NONE), last: AtomicU64::new(0) };
+        let places = (0..writers_max).map(|_| place()).collect();
+        Self { places, last: AtomicU64::new(last), floor: AtomicU64::new(last) }
+    }
+
+    /// In the critical section that hands out sequences.
+    pub(super) fn begin(&self, writer: u16, first: u64, last: u64) {
+        let place = &self.places[usize::from(writer)];
+        let oldest = place.first.load(Ordering::Relaxed);
+        // What a flush has taken over is not waited for, although its fence failed.
+        let settled = place.last.load(Ordering::Relaxed) <= self.floor.load(Ordering::Acquire);
+        if oldest == NONE || settled {
+            place.first.store(first, Ordering::Release);
+        }
+        place.last.store(last, Ordering::Release);
+        self.last.store(last, Ordering::Release);
+    }
+
+    /// Everything that the writer has begun is behind its fence.
+    pub(super) fn fenced(&self, writer: u16) {
+        let oldest = &self.places[usize::from(writer)].first;
+        if oldest.load(Ordering::Relaxed) != NONE {
+            oldest.store(NONE, Ordering::Release);
+        }
+    }
+
+    /// Everything up to `m` is durable by other means.
+    pub(super) fn raise_floor(&self, m: u64) {
+        self.floor.fetch_max(m, Ordering::AcqRel);
+    }
+
+    /// Everything up to here is durable by other means.
+    pub(super) fn floor(&self) -> u64 {
+        self.floor.load(Ordering::Acquire)
+    }
+
+    /// The last sequence handed out.
+    pub(super) fn last(&self) -> u64 {
+        self.last.load(Ordering::Acquire)
+    }
+
+    /// The last sequence that is durable with all before it.
+    pub(super) fn durable(&self) -> u64 {
+        let mut durable = self.last();
+        let floor = self.floor.load(Ordering::Acquire);
+        for place in &self.places {
+            let first = place.first.load(Ordering::Acquire);
+            if first != NONE && place.last.load(Ordering::Acquire) > floor {
+                durable = durable.min(first - 1);
+            }
+        }
+        durable.max(floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stays_below_the_oldest_sequence_that_is_not_fenced() {
+        let watermark = Watermark::new(3, 10);
+        assert_eq!(watermark.durable(), 10);
+        watermark.begin(0, 11, 12);
+        watermark.begin(2, 13, 13);
+        watermark.begin(0, 14, 14);
+        assert_eq!(watermark.durable(), 10);
+        watermark.fenced(2);
+        assert_eq!(watermark.durable(), 10);
+        watermark.begin(2, 15, 15);
+        watermark.fenced(0);
+        assert_eq!((watermark.durable(), watermark.last()), (14, 15));
+        watermark.fenced(2);
+        assert_eq!(watermark.durable(), 15);
+    }
+
+    #[test]
+    fn a_flush_covers_a_fence_that_failed() {
+        let watermark = Watermark::new(2, 10);
+        watermark.begin(0, 11, 11);
+        watermark.begin(1, 12, 12);
+        watermark.fenced(1);
+        assert_eq!(watermark.durable(), 10);
+        watermark.raise_floor(11);
+        assert_eq!(watermark.durable(), 12);
+        watermark.begin(0, 13, 13);
+        assert_eq!(watermark.durable(), 12, "not taken for settled with the one before");
+        watermark.fenced(0);
+        assert_eq!(watermark.durable(), 13);
+    }
+
+    #[test]
+    fn a_flush_in_the_middle_of_a_batch_covers_only_what_it_holds() {
+        let watermark = Watermark::new(1, 10);
+        watermark.begin(0, 11, 11);
+        watermark.begin(0, 12, 12);
+        watermark.raise_floor(11);
+        assert_eq!(watermark.durable(), 11);
+        watermark.begin(0, 13, 13);
+        assert_eq!(watermark.durable(), 11);
+        watermark.fenced(0);
+        assert_eq!(watermark.durable(), 13);
+    }
+}
