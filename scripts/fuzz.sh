@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 seconds=${1:-600}
 shift || true
 targets=("$@")
-((${#targets[@]})) || targets=(scanner config rdb aof)
+((${#targets[@]})) || targets=(scanner config rdb aof pmem)
 export PATH="$PATH:$HOME/.cargo/bin"
 # libFuzzer's hooks are an unstable compiler flag; the pinned toolchain takes it with this variable.
 export RUSTC_BOOTSTRAP=1
