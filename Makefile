@@ -5,10 +5,11 @@ SECONDS ?= 600
 ROUNDS ?= 100
 KIND ?= thread
 COMMANDS ?= 100000
+CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
-	larger-than-memory scan hostile deadline aof devices faults mixed model fuzz rdb bench-bgsave \
+	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave \
 	studies study-quick study-devices study-flsm study-wbl study-report
 
 help: ## this list
@@ -123,7 +124,7 @@ study-report: setup ## the report of what the studies have measured, into docs/r
 profile: setup build ## page faults and hottest symbols of a SET-only run
 	$(PY) scripts/profile_sets.py $(ARGS)
 
-fuzz: ## request scanner, configuration parser, RDB reader, SECONDS=600 each
+fuzz: ## request scanner, configuration parser, RDB and log readers, PMEM scan, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
 
 sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)
@@ -132,3 +133,6 @@ sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (K
 model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME')
 	cargo build --release -p sexton-tests --bin model
 	target/release/model $(ARGS)
+
+pmem-crashes: ## simulated power failures of a pool of persistent memory, in a minute (CRASHES=100000)
+	SEXTON_PMEM_CRASHES=$(CRASHES) cargo test --release -p sexton-persistence pmem::tests::crashes -- --nocapture

@@ -36,6 +36,7 @@ if [[ $purpose != run ]]; then
     need /usr/bin/redis-server redis-server
     need /usr/bin/redis-cli redis-tools
     need '/usr/lib/*/libjemalloc.so.2' libjemalloc2
+    need '/usr/lib/*/libpmem.so.1' libpmem1
     need strace strace
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
