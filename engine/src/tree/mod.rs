@@ -37,6 +37,4 @@ pub(crate) fn version_of(edit: &VersionEdit) -> Result<Version, &'static str> {
 }
 
 #[cfg(test)]
-mod crash_tests;
-#[cfg(test)]
 mod tests;

@@ -54,14 +54,15 @@ struct Rates {
 
 impl Traffic {
     /// An error reply with this text was sent: counted under its first word.
-    pub fn count_error(&self, text: &str) {
+    pub fn count_error(&self, text: &[u8]) {
         self.error_replies.fetch_add(1, Ordering::Relaxed);
-        let prefix = text.split(' ').next().unwrap_or_default();
+        let prefix = text.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let prefix = String::from_utf8_lossy(prefix);
         let mut errors = self.errors.lock();
-        if let Some(count) = errors.get_mut(prefix) {
+        if let Some(count) = errors.get_mut(&*prefix) {
             *count += 1;
         } else if errors.len() < ERROR_KINDS_MAX {
-            errors.insert(prefix.to_owned(), 1);
+            errors.insert(prefix.into_owned(), 1);
         }
     }
 
@@ -126,11 +127,11 @@ mod tests {
     fn errors_are_counted_by_prefix() {
         let traffic = Traffic::default();
         for text in ["ERR syntax error", "WRONGTYPE x", "ERR no such key"] {
-            traffic.count_error(text);
+            traffic.count_error(text.as_bytes());
         }
         assert_eq!(traffic.errors(), [("ERR".to_owned(), 2), ("WRONGTYPE".to_owned(), 1)]);
         for nth in 0..1000 {
-            traffic.count_error(&format!("E{nth} x"));
+            traffic.count_error(format!("E{nth} x").as_bytes());
         }
         assert_eq!(traffic.errors().len(), ERROR_KINDS_MAX);
         assert_eq!(traffic.error_replies.load(Ordering::Relaxed), 1003);

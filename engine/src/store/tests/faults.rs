@@ -16,6 +16,23 @@ fn start(storage: &SimStorage) -> (Engine, OpenReport) {
     Engine::open(options, &mut replay).expect("a store that opens")
 }
 
+/// An empty store, and the map that says what it holds.
+fn fresh() -> (SimStorage, Engine, Model) {
+    let storage = SimStorage::new();
+    let (engine, _) = start(&storage);
+    (storage, engine, Model::new(3))
+}
+
+/// A store opened again, whose only key `name` lies in a table and not in memory.
+fn with_cold(name: &str, value: &[u8]) -> (SimStorage, Engine, Model) {
+    let (storage, engine, mut model) = fresh();
+    put(&engine, &mut model, name, value);
+    engine.close().expect("close");
+    drop(engine);
+    let (engine, _) = start(&storage);
+    (storage, engine, model)
+}
+
 fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
     let op = Op::Put(0, key.into(), Meta::default(), value.into());
     let commit = run_group(engine, std::slice::from_ref(&op)).expect("memory");
@@ -37,9 +54,7 @@ fn after_power_failure(storage: &SimStorage, model: &Model) {
 }
 
 fn log_failure_heals(faults: SimFaults, name: &str) {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
+    let (storage, engine, mut model) = fresh();
     put(&engine, &mut model, "kept", b"1");
     put(&engine, &mut model, "deleted", b"1");
     assert!(sync(&engine), "{name}");
@@ -82,9 +97,7 @@ fn a_failed_sync_of_the_log_ends_with_a_flush() {
 
 #[test]
 fn a_full_device_ends_when_there_is_room_again() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
+    let (storage, engine, mut model) = fresh();
     put(&engine, &mut model, "kept", b"1");
     assert!(sync(&engine));
     let acknowledged = engine.durable();
@@ -116,9 +129,7 @@ fn a_full_device_ends_when_there_is_room_again() {
 
 #[test]
 fn a_failed_flush_is_tried_again_before_a_later_one() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
+    let (storage, engine, mut model) = fresh();
     for fault in 0..4 {
         let last = put(&engine, &mut model, "k", &[fault]);
         assert!(sync(&engine));
@@ -147,18 +158,11 @@ fn a_failed_flush_is_tried_again_before_a_later_one() {
 /// flush moved the mark past it, and its log went.
 #[test]
 fn a_memtable_that_cannot_be_settled_is_not_skipped() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
-    put(&engine, &mut model, "old", &[1; 300]);
-    engine.flush_now().expect("flush");
-    engine.abandon();
-    drop(engine);
+    let (storage, engine, mut model) = with_cold("old", &[1; 300]);
     let tree = Path::new("data/tree");
     let names = storage.list(tree).expect("list");
     let name = names.iter().find(|name| name.ends_with(".tbl")).expect("a table");
     let table = tree.join(name);
-    let (engine, _) = start(&storage);
     // Cold, so the overwrite is counted as a new key until the table is asked (N9).
     put(&engine, &mut model, "old", b"new");
     put(&engine, &mut model, "other", b"1");
@@ -180,9 +184,7 @@ fn a_memtable_that_cannot_be_settled_is_not_skipped() {
 
 #[test]
 fn a_poisoned_store_refuses_writes_and_goes_on_reading() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
+    let (_, engine, mut model) = fresh();
     put(&engine, &mut model, "cold", b"1");
     engine.flush_now().expect("flush");
     put(&engine, &mut model, "warm", b"2");
@@ -205,13 +207,7 @@ fn a_poisoned_store_refuses_writes_and_goes_on_reading() {
 /// Regression: loads that no thread had begun when the store closed were never answered.
 #[test]
 fn loads_are_answered_after_close() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
-    put(&engine, &mut model, "cold", b"1");
-    engine.close().expect("close");
-    drop(engine);
-    let (engine, _) = start(&storage);
+    let (_, engine, _) = with_cold("cold", b"1");
     let key = key(&engine, 0, b"cold");
     let owned = OwnedKey { slot: key.slot, bytes: b"cold".to_vec(), hash: key.hash };
     engine.close().expect("close");
@@ -225,13 +221,7 @@ fn loads_are_answered_after_close() {
 /// dead slot, where a namespace that got the slot later would have found it (N7).
 #[test]
 fn a_load_for_an_emptied_database_brings_nothing_into_memory() {
-    let storage = SimStorage::new();
-    let (engine, _) = start(&storage);
-    let mut model = Model::new(3);
-    put(&engine, &mut model, "cold", b"1");
-    engine.close().expect("close");
-    drop(engine);
-    let (engine, _) = start(&storage);
+    let (_, engine, _) = with_cold("cold", b"1");
     let stale = key(&engine, 0, b"cold");
     let owned = OwnedKey { slot: stale.slot, bytes: b"cold".to_vec(), hash: stale.hash };
     run_group(&engine, &[Op::Flush(0)]).expect("memory");

@@ -1,8 +1,8 @@
 //! Crashes and failing devices under the list of tables.
 
-use super::*;
 use crate::key::{Meta, Seq};
 use crate::table::{TableOptions, TableResult};
+use crate::tree::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use sexton_persistence::device::{Storage, StorageResult};
 use std::path::Path;

@@ -1,0 +1,264 @@
+//! Running requests: look-up, checks, latches, loading, transactions, statistics.
+//!
+//! Nothing here waits. What cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command
+//! that walks the key space) is handed back untouched, and the caller runs the same request again
+//! when the reason is gone.
+
+mod check;
+mod exec;
+mod fast;
+mod keys;
+mod replay;
+
+pub(super) use fast::kept_access;
+pub use keys::load_blocking;
+
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
+use crate::client::{Client, Queued};
+use crate::eviction;
+use crate::notify;
+use crate::resp::{Reply, write_command};
+use crate::server::Server;
+use crate::session::ReplyMode;
+use check::{Refusal, Verdict};
+use fast::FastCounts;
+use keys::{each_key, find_cold, needs_values};
+use sexton_engine::{Latched, OwnedKey, Seq, SyncPolicy, TxBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a thread needs to run requests; reused from request to request.
+#[derive(Default)]
+pub struct Executor {
+    /// Number of the worker thread, for striped statistics.
+    pub worker: usize,
+    /// True on a helper thread, which may block: [`Class::Offload`] runs.
+    pub may_block: bool,
+    /// True while the log is replayed: no expiry, no checks, no statistics, no log.
+    pub replaying: bool,
+    tx_buf: TxBuf,
+    hashes: Vec<u64>,
+    /// Plain GETs and SETs that are not in the statistics yet.
+    fast: FastCounts,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Executed or refused; the reply is written. It may leave once `durable()` has reached the
+    /// sequence (N13); 0 when it depends on no write.
+    Done(Seq),
+    /// These keys must be loaded first.
+    Cold(Vec<OwnedKey>),
+    /// Writers must wait (N14).
+    Paced,
+    /// CLIENT PAUSE is in force.
+    Paused(Instant),
+    /// It belongs on a helper thread.
+    Offload,
+}
+
+/// Milliseconds since the epoch.
+#[must_use]
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64)
+}
+
+impl Executor {
+    /// An executor of one worker or helper thread.
+    #[must_use]
+    pub fn new(worker: usize, may_block: bool) -> Self {
+        Self { worker, may_block, ..Self::default() }
+    }
+
+    /// Evicts keys when those in memory take too much; between requests.
+    #[inline]
+    pub fn make_room(&mut self, server: &Server) {
+        eviction::make_room(server, &mut self.tx_buf);
+    }
+
+    /// Runs one request.
+    pub fn execute(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        args: Args<'_>,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let mark = out.len();
+        let mode = client.reply_mode;
+        if !self.replaying {
+            self.make_room(server);
+        }
+        let outcome = match self.check(server, client, args) {
+            Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
+            Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
+            Ok((spec, Verdict::Queue)) => {
+                client.queue(Queued::new(spec, args));
+                out.simple("QUEUED");
+                Outcome::Done(0)
+            }
+            Err(Refusal::Error(error)) => {
+                client.fail_transaction();
+                write_error(server, out, &error);
+                Outcome::Done(0)
+            }
+            Err(Refusal::Close) => {
+                client.closing = true;
+                Outcome::Done(0)
+            }
+            Err(Refusal::Later(outcome)) => outcome,
+        };
+        if matches!(outcome, Outcome::Done(_)) {
+            if mode == ReplyMode::SkipNext {
+                out.truncate(mark);
+                if client.reply_mode == ReplyMode::SkipNext {
+                    client.reply_mode = ReplyMode::On;
+                }
+            } else if client.reply_mode == ReplyMode::Off {
+                out.truncate(mark);
+            }
+        }
+        outcome
+    }
+
+    fn run(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        spec: &'static CommandSpec,
+        args: Args<'_>,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let engine = &server.engine;
+        let started = Instant::now();
+        let mark = out.len();
+        self.hashes.clear();
+        let latched = match spec.class {
+            Class::Local | Class::Offload => None,
+            // The past needs no latch.
+            Class::Keyed if client.past.is_some() => None,
+            Class::Exclusive => Some(Latched::All),
+            Class::Keyed => {
+                each_key(spec, args, |key| self.hashes.push(engine.hash(key)));
+                Some(Latched::Hashes(&self.hashes))
+            }
+        };
+        let mut required = 0;
+        let result = if let Some(latched) = latched {
+            let mut tx = engine.begin(latched, &mut self.tx_buf);
+            if needs_values(server, spec, args) {
+                let mut cold = Vec::new();
+                find_cold(server, client.db, spec, args, &self.hashes, &mut tx, &mut cold);
+                if !cold.is_empty() {
+                    return Outcome::Cold(cold);
+                }
+            }
+            let tx_ref = &mut tx;
+            let mut ctx = Ctx { server, client, args, spec, out, tx: Some(tx_ref), now_ms };
+            let result = (spec.run)(&mut ctx);
+            required = tx.commit().last_seq;
+            if required == 0 && engine.sync_policy() == SyncPolicy::Always {
+                required = match spec.class {
+                    Class::Exclusive => engine.stats().last_seq,
+                    _ => self.hashes.iter().map(|&h| engine.last_write(h)).max().unwrap_or(0),
+                };
+            }
+            result
+        } else if spec.class != Class::Local
+            && let Some(past) = client.past.as_deref_mut()
+        {
+            let now_ms = past.now_ms();
+            let mut keys = Vec::new();
+            if spec.class == Class::Keyed {
+                each_key(spec, args, |key| keys.push(key));
+            }
+            let fetched = past.fetch(client.db, keys.into_iter());
+            if engine.sync_policy() == SyncPolicy::Always {
+                required = past.snapshot().seq();
+            }
+            let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
+            fetched.and_then(|()| (spec.run)(&mut ctx))
+        } else {
+            let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
+            let result = (spec.run)(&mut ctx);
+            if let Some(wait) = client.log_wait {
+                return Outcome::Paused(wait.next_look());
+            }
+            if spec.class == Class::Offload && engine.sync_policy() == SyncPolicy::Always {
+                required = engine.stats().last_seq;
+            }
+            result
+        };
+        required = required.max(client.take_hold());
+        notify::release(server, required);
+        let failed = result.is_err();
+        if let Err(error) = result {
+            out.truncate(mark);
+            write_error(server, out, &error);
+        }
+        if !self.replaying {
+            account(self.worker, server, client, spec, args, started, failed);
+            show_monitors(server, client.db, client, spec, args, required);
+        }
+        Outcome::Done(required)
+    }
+}
+
+/// Statistics, slow log and latency monitor of one execution.
+fn account(
+    worker: usize,
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    started: Instant,
+    failed: bool,
+) {
+    let time_us = started.elapsed().as_micros() as u64;
+    let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
+    spec.stats.record(worker, time_us, failed, histogram);
+    let observe = &server.observe;
+    if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
+        let name = client.session.labels.lock().name.clone();
+        let addr = client.session.addr.clone();
+        observe.slowlog.push(args, now_ms() / 1000, time_us, addr, &name);
+    }
+    if time_us >= 1000 {
+        let fast = spec.flags.contains(Flags::FAST);
+        let event = if fast { "fast-command" } else { "command" };
+        observe.latency.record(event, now_ms() / 1000, time_us / 1000);
+    }
+}
+
+/// MONITOR sees a request when what it wrote or read is durable.
+fn show_monitors(
+    server: &Server,
+    db: usize,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    required: Seq,
+) {
+    let monitors = &server.observe.monitors;
+    if !monitors.is_active() {
+        return;
+    }
+    let now_us =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
+    monitors.feed(spec, args, (db, &client.session.addr), now_us, required);
+}
+
+fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {
+    let bytes = error.bytes();
+    server.observe.traffic.count_error(&bytes);
+    out.error(&bytes);
+}
+
+/// A request in RESP form, for the log, when it did not come as one.
+pub fn logged_form(out: &mut Vec<u8>, args: Args<'_>) {
+    out.clear();
+    write_command(out, args.from(0));
+}
