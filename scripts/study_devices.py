@@ -230,10 +230,10 @@ def measure(args, cell, stack, port, memory_bytes):
         watch.start()
         cpu_ns = process_tasks_cpu_ns(server.pid)
         if snapshots:
-            saver = Snapshots(server, requests)
+            saver = Snapshots(server, requests, seconds)
             saver.start()
         if cell["part"] == "rewrite":
-            rewriting = Rewriting(server, requests)
+            rewriting = Rewriting(server, requests, seconds)
             rewriting.start()
         begun = time.monotonic()
         if args.generator == "redis-benchmark":
@@ -263,18 +263,19 @@ def measure(args, cell, stack, port, memory_bytes):
 
 
 class Rewriting(Snapshots):
-    """BGREWRITEAOF once, when half of the keys are there; when it began and ended, in seconds of the run."""
+    """BGREWRITEAOF once, when half of the keys are there (or half of the time is over); when it began and ended, in seconds of the run."""
 
-    def __init__(self, server, keys):
-        super().__init__(server, keys)
+    SHARE = 0.5
+
+    def __init__(self, server, keys, seconds):
+        super().__init__(server, keys, seconds)
         self.span = None
 
     def run(self):
         connection = self.server.connect(timeout_s=300)
         at = time.monotonic()
         try:
-            while connection.cmd("DBSIZE") < self.keys // 2 and not self._ended.wait(0.05):
-                pass
+            self.wait_for_share(connection)
             first = time.monotonic() - at
             connection.cmd("BGREWRITEAOF")
             while b"aof_rewrite_in_progress:1" in connection.cmd("INFO", "persistence"):

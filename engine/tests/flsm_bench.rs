@@ -207,6 +207,9 @@ fn ycsb_workloads_find_every_record_and_insert_their_share() {
                 let got = share(kind);
                 assert!((got - share_expected).abs() < 0.05, "{name}: {got} {kind}");
             }
+            let hits = figure("dram hit ratio");
+            assert_eq!(hits.is_some(), name != "ycsbg", "{name} reads");
+            assert!(hits.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)), "{name}: {hits:?}");
         }
     }
 }

@@ -112,14 +112,15 @@ def private_bytes(pid):
 
 
 class Snapshots(threading.Thread):
-    """BGSAVE when a quarter of the keys is there, and again a while after each has ended, until `stop`, which
-    waits for the one under way."""
+    """BGSAVE when a quarter of the keys is there (or of the time is over), and again a while after each has
+    ended, until `stop`, which waits for the one under way."""
 
     PAUSE_S = 4.0
+    SHARE = 0.25
 
-    def __init__(self, server, keys):
+    def __init__(self, server, keys, seconds):
         super().__init__(daemon=True)
-        self.server, self.keys = server, keys
+        self.server, self.keys, self.seconds = server, keys, seconds
         self.begun = 0
         self.error = None
         self._ended = threading.Event()
@@ -127,8 +128,7 @@ class Snapshots(threading.Thread):
     def run(self):
         connection = self.server.connect(timeout_s=120)
         try:
-            while connection.cmd("DBSIZE") < self.keys // 4 and not self._ended.wait(0.05):
-                pass
+            self.wait_for_share(connection)
             while not self._ended.is_set():
                 connection.cmd("BGSAVE", "SCHEDULE")
                 self.begun += 1
@@ -142,6 +142,12 @@ class Snapshots(threading.Thread):
             self.error = error
         finally:
             connection.close()
+
+    def wait_for_share(self, connection):
+        """Until so many of the keys are there, or the load has gone on for so much of its time."""
+        late = time.monotonic() + self.seconds * self.SHARE
+        while connection.cmd("DBSIZE") < self.keys * self.SHARE and time.monotonic() < late and not self._ended.wait(0.05):
+            pass
 
     def stop(self):
         self._ended.set()

@@ -156,6 +156,7 @@ class BlockStack(Stack):
         self.image = fast_directory() / f"sexton-study-{os.getpid()}-{device}.img"
         self.loop = None
         self.processes = []
+        self.socket = self.scratch / f"{device}.sock"
         self.mount = self.scratch / f"{device}.fuse"
         self.directory = self.scratch / f"{device}.mnt"
         self.is_mounted = False
@@ -183,14 +184,13 @@ class BlockStack(Stack):
         if not plugin.exists():
             source = ROOT / "scripts/studies/devmodel.c"
             run("cc", "-O2", "-shared", "-fPIC", "-o", plugin, source, "-lpthread", "-lm")
-        socket = self.scratch / f"{self.device}.sock"
         parameters = [f"{name}={value}" for name, value in self.model.items()]
-        self._start("nbdkit", "-f", "-U", socket, "-t", "16", plugin, f"file={self.image}", f"size={IMAGE_BYTES}",
+        self._start("nbdkit", "-f", "-U", self.socket, "-t", "16", plugin, f"file={self.image}", f"size={IMAGE_BYTES}",
                     *parameters)
-        self._wait(socket)
+        self._wait(self.socket)
         self.mount.mkdir(exist_ok=True)
         disk = self.mount / "disk"
-        self._start("nbdfuse", disk, f"nbd+unix:///?socket={socket}")
+        self._start("nbdfuse", disk, f"nbd+unix:///?socket={self.socket}")
         self._wait(disk)
         return disk
 
@@ -233,7 +233,8 @@ class BlockStack(Stack):
                     process.kill()
                     process.wait()
             self.processes = []
-        self.image.unlink(missing_ok=True)
+        for left in (self.image, self.socket):
+            left.unlink(missing_ok=True)
 
 
 class ProfileStack(Stack):

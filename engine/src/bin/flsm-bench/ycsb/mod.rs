@@ -123,5 +123,11 @@ pub(crate) fn figures(before: &Stats, after: &Stats) -> Vec<(String, f64)> {
         ("compaction debt at start", before.compaction_debt_bytes as f64),
         ("compaction debt at end", after.compaction_debt_bytes as f64),
     ];
-    parts.map(|(name, value)| (name.to_owned(), value)).to_vec()
+    let (hits, misses) =
+        (after.dram_hits - before.dram_hits, after.dram_misses - before.dram_misses);
+    let mut figures = parts.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    if hits + misses > 0 {
+        figures.push(("dram hit ratio".to_owned(), hits as f64 / (hits + misses) as f64));
+    }
+    figures
 }
