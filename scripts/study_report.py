@@ -139,7 +139,7 @@ def device_section(page, rows, device, stack):
             if points:
                 curves[label(server, placement)] = points
         if curves and device == "hdd" and mode == "everysec":
-            curves["paper (Redis 3.2, AOF, real HDD)"] = [(size, x, x, x) for size, x in PAPER_HDD.items()]
+            curves["paper, a real HDD"] = [(size, x, x, x) for size, x in PAPER_HDD.items()]
         note = "" if stack == "directory" else emulated
         if "SMALL RUN" in rows.note():
             note = f"{note}; SMALL RUN" if note else "SMALL RUN"

@@ -28,6 +28,9 @@ class Axis:
         values = [v for v in values if v is not None and math.isfinite(v) and (not log or v > 0)]
         self.log, self.start, self.end = log, start, end
         low, high = (min(values), max(values)) if values else (0, 1)
+        if log and from_zero:
+            # A whole power of ten below, so that the smallest bar is seen.
+            low = 10 ** math.floor(math.log10(low) - 1e-9) if values else low
         if not log:
             low, high = (min(0, low) if from_zero else low), high + (high - min(0, low)) * 0.05
         if high <= low:

@@ -97,7 +97,7 @@ class ChartTest(unittest.TestCase):
             self.assertIn("EMULATED", svg)
 
     def test_an_axis_maps_its_ends(self):
-        axis = chart.Axis([1, 1000], 0, 300, log=True)
+        axis = chart.Axis([1, 1000], 0, 300, log=True, from_zero=False)
         self.assertEqual((axis(1), axis(10), axis(1000)), (0, 100, 300))
         flat = chart.Axis([0, 0], 100, 0)
         self.assertEqual(flat(0), 100)
