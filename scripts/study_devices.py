@@ -40,8 +40,12 @@ SERVERS = ("sexton", "redis", "valkey")
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 #: Mode -> appendfsync, forced snapshots.
 MODES = {
-    "none": (None, False), "rdb": (None, True), "everysec": ("everysec", False), "always": ("always", False),
-    "rdb-aof": ("everysec", True), "wbl": (None, False),
+    "none": (None, False),
+    "rdb": (None, True),
+    "everysec": ("everysec", False),
+    "always": ("always", False),
+    "rdb-aof": ("everysec", True),
+    "wbl": (None, False),
 }
 N_MAX, N_MIN, SECONDS_MAX, BYTES_MAX = 1_000_000, 20_000, 20, 1.5e9
 #: Bytes of a command beside its value, in the log.
@@ -53,11 +57,41 @@ UNSYNCED_MAX_MS = 2000
 
 KEY = ["part", "device", "stack", "placement", "server", "mode", "command", "value_bytes", "pipeline", "repetition"]
 VALUES = [
-    "emulated", "generator", "requests", "seconds", "synced_seconds", "rps", "synced_rps", "p50_us", "p99_us", "p999_us",
-    "max_us", "client_stalls", "client_stall_ms", "client_longest_stall_ms", "worker_stalls", "worker_stall_ms",
-    "worker_longest_stall_ms", "server_stall_ms", "unsynced_age_ms", "cpu_us", "peak_rss_mb", "snapshots", "rewrites",
-    "logged_bytes", "bound_rps", "requested_sync_us", "achieved_sync_us", "requested_write_mb_s", "achieved_write_mb_s",
-    "rps_before", "rps_during", "rps_after", "during_s", "off_synced_rps", "note",
+    "emulated",
+    "generator",
+    "requests",
+    "seconds",
+    "synced_seconds",
+    "rps",
+    "synced_rps",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "client_stalls",
+    "client_stall_ms",
+    "client_longest_stall_ms",
+    "worker_stalls",
+    "worker_stall_ms",
+    "worker_longest_stall_ms",
+    "server_stall_ms",
+    "unsynced_age_ms",
+    "cpu_us",
+    "peak_rss_mb",
+    "snapshots",
+    "rewrites",
+    "logged_bytes",
+    "bound_rps",
+    "requested_sync_us",
+    "achieved_sync_us",
+    "requested_write_mb_s",
+    "achieved_write_mb_s",
+    "rps_before",
+    "rps_during",
+    "rps_after",
+    "during_s",
+    "off_synced_rps",
+    "note",
 ]
 
 
@@ -87,7 +121,8 @@ class Plan:
 
     def commands(self, devices, sizes, modes):
         for device, size, command, mode, server in itertools.product(
-                devices, sizes, ("get", "incr", "del", "mset", "expire"), modes, self.args.servers):
+            devices, sizes, ("get", "incr", "del", "mset", "expire"), modes, self.args.servers
+        ):
             yield self.cell(part="commands", device=device, server=server, mode=mode, command=command, value_bytes=size)
 
     def rewrite(self, devices, sizes):
@@ -98,13 +133,19 @@ class Plan:
         """Small values on a fast log device and large ones on a slow one, beside each device alone."""
         if "sexton" in self.args.servers:
             for size, device in itertools.product(sizes, ("hdd", "nvme", "hdd+nvme")):
-                yield self.cell(part="route", device=device, server="sexton", mode="everysec", value_bytes=size, placement="other")
+                yield self.cell(
+                    part="route", device=device, server="sexton", mode="everysec", value_bytes=size, placement="other"
+                )
 
     def pmem(self, sizes):
         """The same memory as a block device, and through libpmem without RDB or AOF."""
-        for size, pipeline, mode, server in itertools.product(sizes, (1, 16), ("none", "everysec", "always", "wbl"), self.args.servers):
+        for size, pipeline, mode, server in itertools.product(
+            sizes, (1, 16), ("none", "everysec", "always", "wbl"), self.args.servers
+        ):
             if mode != "wbl" or server == "sexton":
-                yield self.cell(part="pmem", device="pmem", server=server, mode=mode, value_bytes=size, pipeline=pipeline)
+                yield self.cell(
+                    part="pmem", device="pmem", server=server, mode=mode, value_bytes=size, pipeline=pipeline
+                )
 
     def groups(self):
         """Groups of the default, and the rest."""
@@ -112,8 +153,11 @@ class Plan:
         disk = [device for device in devices if device == "hdd"]
         if self.args.quick:
             few = [device for device in devices if device in ("hdd", "nvram")]
-            return [self.grid(few, (64, 4096), ("none", "everysec")), self.grid(disk, (64,), ("rdb", "always")),
-                    self.rewrite(disk, (64,))], []
+            return [
+                self.grid(few, (64, 4096), ("none", "everysec")),
+                self.grid(disk, (64,), ("rdb", "always")),
+                self.rewrite(disk, (64,)),
+            ], []
         others = [device for device in devices if device != "pmem"]
         default = [
             self.grid(others, (8, 64, 512, 2048, 4096), ("none", "everysec")),
@@ -203,15 +247,37 @@ def start(cell, stack, port):
 
 def redis_benchmark(port, cell, requests):
     """The same figures as command_load's, as far as redis-benchmark has them."""
-    line = [redis_tool("redis-benchmark"), "-p", port, "-t", cell["command"], "-n", requests, "-r", 100_000_000, "-d",
-            cell["value_bytes"], "-c", CLIENTS, "-P", cell["pipeline"], "--csv"]
+    line = [
+        redis_tool("redis-benchmark"),
+        "-p",
+        port,
+        "-t",
+        cell["command"],
+        "-n",
+        requests,
+        "-r",
+        100_000_000,
+        "-d",
+        cell["value_bytes"],
+        "-c",
+        CLIENTS,
+        "-P",
+        cell["pipeline"],
+        "--csv",
+    ]
     done = subprocess.run([str(word) for word in line], capture_output=True, text=True)
     found = re.findall(r'"([\d.]+)"', done.stdout.strip().splitlines()[-1]) if done.stdout.strip() else []
     if done.returncode or len(found) < 7:
         raise RuntimeError(f"redis-benchmark: {done.stderr[-200:]}")
     rps, _average, _least, p50, _p95, p99, longest = (float(number) for number in found[:7])
-    return {"requests": requests, "seconds": requests / rps, "p50_us": p50 * 1000, "p99_us": p99 * 1000,
-            "max_us": longest * 1000, "timeline": []}
+    return {
+        "requests": requests,
+        "seconds": requests / rps,
+        "p50_us": p50 * 1000,
+        "p99_us": p99 * 1000,
+        "max_us": longest * 1000,
+        "timeline": [],
+    }
 
 
 def measure(args, cell, stack, port, memory_bytes):
@@ -240,8 +306,16 @@ def measure(args, cell, stack, port, memory_bytes):
             loaded = redis_benchmark(server.port, cell, requests)
         else:
             where = {"keys": requests, "first": 0} if cell["command"] in ("get", "del", "expire") else {}
-            loaded = generate(server.port, cell["command"], requests, cell["value_bytes"], least=least,
-                              seconds=seconds, pipeline=cell["pipeline"], **where)
+            loaded = generate(
+                server.port,
+                cell["command"],
+                requests,
+                cell["value_bytes"],
+                least=least,
+                seconds=seconds,
+                pipeline=cell["pipeline"],
+                **where,
+            )
         loaded_s = time.monotonic() - begun
         if rewriting:
             rewriting.stop()
@@ -257,13 +331,19 @@ def measure(args, cell, stack, port, memory_bytes):
         if watch:
             watch.stop()
         server.kill()
-        for path in (directory, stack.directory / "device", stack.directory / "log", fast_directory() / "sexton-study-pmem"):
+        for path in (
+            directory,
+            stack.directory / "device",
+            stack.directory / "log",
+            fast_directory() / "sexton-study-pmem",
+        ):
             shutil.rmtree(path, ignore_errors=True)
     return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver)
 
 
 class Rewriting(Snapshots):
-    """BGREWRITEAOF once, when half of the keys are there (or half of the time is over); when it began and ended, in seconds of the run."""
+    """BGREWRITEAOF once, when half of the keys are there (or half of the time is over); when it began and ended,
+    in seconds of the run."""
 
     SHARE = 0.5
 
@@ -292,10 +372,16 @@ class Rewriting(Snapshots):
         if not self.span or not timeline:
             return {}
         first, last = (int(at * 10) for at in self.span)
+
         def rate(part):
             return round(sum(part) / len(part) * 10) if part else ""
-        return {"rps_before": rate(timeline[:first]), "rps_during": rate(timeline[first:last + 1]),
-                "rps_after": rate(timeline[last + 1:-1]), "during_s": round(self.span[1] - self.span[0], 3)}
+
+        return {
+            "rps_before": rate(timeline[:first]),
+            "rps_during": rate(timeline[first : last + 1]),
+            "rps_after": rate(timeline[last + 1 : -1]),
+            "during_s": round(self.span[1] - self.span[0], 3),
+        }
 
 
 def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver):
@@ -315,21 +401,44 @@ def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewr
     if stack.name == "profile":
         achieved = in_process(info) or achieved
     row = {
-        **cell, "emulated": "yes" if stack.emulated else "no", "stack": stack.name,
-        "generator": "redis-benchmark: one value for all keys" if args.generator == "redis-benchmark" else "command_load: incompressible",
-        "requests": requests, "seconds": loaded["seconds"], "synced_seconds": synced_s, "rps": requests * keys / loaded["seconds"],
-        "synced_rps": requests * keys / synced_s, "cpu_us": cpu_us, "client_stalls": loaded.get("stalls", ""),
-        "client_stall_ms": loaded.get("stall_ms", ""), "client_longest_stall_ms": loaded.get("longest_stall_ms", ""),
-        "worker_stalls": watch.stalls, "worker_stall_ms": watch.stalled_s * 1e3, "worker_longest_stall_ms": watch.longest_s * 1e3,
-        "server_stall_ms": field(info, "stall_ms"), "unsynced_age_ms": age, "peak_rss_mb": watch.peak_rss_bytes / 1e6,
-        "snapshots": saver.begun if saver else 0, "rewrites": field(info, "aof_rewrites"), "logged_bytes": logged,
-        "bound_rps": bound, "requested_sync_us": stack.requested[0], "requested_write_mb_s": stack.requested[1],
-        "achieved_sync_us": achieved[0], "achieved_write_mb_s": achieved[1], "note": "; ".join(notes),
+        **cell,
+        "emulated": "yes" if stack.emulated else "no",
+        "stack": stack.name,
+        "generator": "redis-benchmark: one value for all keys"
+        if args.generator == "redis-benchmark"
+        else "command_load: incompressible",
+        "requests": requests,
+        "seconds": loaded["seconds"],
+        "synced_seconds": synced_s,
+        "rps": requests * keys / loaded["seconds"],
+        "synced_rps": requests * keys / synced_s,
+        "cpu_us": cpu_us,
+        "client_stalls": loaded.get("stalls", ""),
+        "client_stall_ms": loaded.get("stall_ms", ""),
+        "client_longest_stall_ms": loaded.get("longest_stall_ms", ""),
+        "worker_stalls": watch.stalls,
+        "worker_stall_ms": watch.stalled_s * 1e3,
+        "worker_longest_stall_ms": watch.longest_s * 1e3,
+        "server_stall_ms": field(info, "stall_ms"),
+        "unsynced_age_ms": age,
+        "peak_rss_mb": watch.peak_rss_bytes / 1e6,
+        "snapshots": saver.begun if saver else 0,
+        "rewrites": field(info, "aof_rewrites"),
+        "logged_bytes": logged,
+        "bound_rps": bound,
+        "requested_sync_us": stack.requested[0],
+        "requested_write_mb_s": stack.requested[1],
+        "achieved_sync_us": achieved[0],
+        "achieved_write_mb_s": achieved[1],
+        "note": "; ".join(notes),
     }
     row |= {name: loaded[name] for name in ("p50_us", "p99_us", "p999_us", "max_us") if name in loaded}
     if rewriting:
         row |= rewriting.parts(loaded["timeline"])
-    return {name: round(value, 3) if isinstance(value, float) else "" if value is None else value for name, value in row.items()}
+    return {
+        name: round(value, 3) if isinstance(value, float) else "" if value is None else value
+        for name, value in row.items()
+    }
 
 
 def in_process(info):
@@ -357,8 +466,10 @@ def off_of(cells, cell):
 
 
 def describe(row):
-    text = (f"{row['part']} {row['device']} ({row['stack']}, {row['placement']}) {row['server']} {row['mode']} "
-            f"{row['command']} {row['value_bytes']} B")
+    text = (
+        f"{row['part']} {row['device']} ({row['stack']}, {row['placement']}) {row['server']} {row['mode']} "
+        f"{row['command']} {row['value_bytes']} B"
+    )
     if row.get("status", OK) != OK:
         return f"{text}: not measured: {row['status']}"
     off = row.get("off_synced_rps")
@@ -404,7 +515,10 @@ def run_cells(args, plan, cells, scratch):
                     row = measure(args, cell, stack, args.port, memory_bytes)
                     row["off_synced_rps"] = row["synced_rps"] if cell["mode"] == "none" else off_of(cells, cell)
                 except NotHere as error:
-                    row = {**cell, "status": reasons.get(device, str(error)) if cell["server"] != "sexton" else str(error)}
+                    row = {
+                        **cell,
+                        "status": reasons.get(device, str(error)) if cell["server"] != "sexton" else str(error),
+                    }
                 except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
                     row = {**cell, "status": f"failed: {error}"[:300]}
             cells.add(row)
@@ -420,7 +534,9 @@ def words(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--device", action="append", default=[], metavar="NAME=DIR", help=f"a real device: {', '.join(DEVICES)}")
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME=DIR", help=f"a real device: {', '.join(DEVICES)}"
+    )
     parser.add_argument("--devices", type=words, default=list(DEVICES), help="only these, with commas")
     parser.add_argument("--servers", type=words, default=list(SERVERS))
     parser.add_argument("--part", type=words, help="grid, commands, rewrite, route, pmem; all without")
@@ -440,7 +556,10 @@ def main():
     if args.quick:
         shutil.rmtree(out, ignore_errors=True)
     facts = machine.record(out, [(kind, binary_of(kind)) for kind in args.servers])
-    print(f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['kernel']}, build {facts['build']}", flush=True)
+    print(
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['kernel']}, build {facts['build']}",
+        flush=True,
+    )
     # A stopped run takes its devices down like one that ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])

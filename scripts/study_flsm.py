@@ -32,8 +32,26 @@ from studies import machine
 from studies.cells import Cells, Progress
 
 KEY = ["part", "setting", "order", "deletes", "repetition", "step", "benchmark"]
-VALUES = ["emulated", "keys", "threads", "operations", "wall_us_per_op", "ops_per_s", "cpu_us_per_op", "p50_us", "p99_us", "p999_us",
-          "max_us", "found", "peak_rss_bytes", "written_bytes", "space_bytes", "seconds", "foreign_cpu", "note"]
+VALUES = [
+    "emulated",
+    "keys",
+    "threads",
+    "operations",
+    "wall_us_per_op",
+    "ops_per_s",
+    "cpu_us_per_op",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "found",
+    "peak_rss_bytes",
+    "written_bytes",
+    "space_bytes",
+    "seconds",
+    "foreign_cpu",
+    "note",
+]
 #: Settings of the parts that go beyond the paper.
 SETTINGS = ("cemetery", "tombstones", "rocksdb")
 SCAN_STEPS = 20
@@ -59,23 +77,47 @@ class Study:
             settings = list(PAPER)
             random.Random(repetition).shuffle(settings)
             for setting in settings:
-                flags = [f"--num={args.num // 4}", "--threads=4", "--reads=10000", f"--deletes={args.num // 200}", f"--seed={repetition}"]
+                flags = [
+                    f"--num={args.num // 4}",
+                    "--threads=4",
+                    "--reads=10000",
+                    f"--deletes={args.num // 200}",
+                    f"--seed={repetition}",
+                ]
                 yield self.key("paper", setting, "seq", args.num // 50, repetition), PAPER_ROWS, flags
             for order, deletes, setting in itertools.product(("seq", "random"), args.deletes, SETTINGS):
                 flags = [f"--num={args.num}", "--reads=10000", f"--deletes={deletes}", f"--seed={repetition}"]
                 rows = ["fillseq", f"delete{order}", "readrandom", "readseq"]
                 yield self.key("deletes", setting, order, deletes, repetition), rows, flags
             for setting in SETTINGS:
-                flags = [f"--num={args.num}", "--reads=10", "--seek_nexts=10", f"--deletes={args.num // 2 // SCAN_STEPS}",
-                         f"--seed={repetition}"]
+                flags = [
+                    f"--num={args.num}",
+                    "--reads=10",
+                    "--seek_nexts=10",
+                    f"--deletes={args.num // 2 // SCAN_STEPS}",
+                    f"--seed={repetition}",
+                ]
                 look = ["readseq", "seekrandom"]
-                rows = ["fillrandom", *look, *(["deleterandom", *look] * SCAN_STEPS), "waitforcompaction", *(look * SCAN_AFTER)]
+                rows = [
+                    "fillrandom",
+                    *look,
+                    *(["deleterandom", *look] * SCAN_STEPS),
+                    "waitforcompaction",
+                    *(look * SCAN_AFTER),
+                ]
                 yield self.key("scan", setting, "random", args.num // 2, repetition), rows, flags
 
     @staticmethod
     def key(part, setting, order, deletes, repetition):
-        return {"part": part, "setting": setting, "order": order, "deletes": deletes, "repetition": repetition,
-                "step": 0, "benchmark": "whole"}
+        return {
+            "part": part,
+            "setting": setting,
+            "order": order,
+            "deletes": deletes,
+            "repetition": repetition,
+            "step": 0,
+            "benchmark": "whole",
+        }
 
     def run_engine(self, key, benchmarks, flags):
         """One process, and a line for each of its benchmarks; the line `whole` comes last and says that all are there."""
@@ -84,11 +126,23 @@ class Study:
             raise RuntimeError(self.no_rocksdb)
         rows = self.tools[tool].run(fresh(self.work / "store"), benchmarks, [*own, *flags, "--histogram=1"])
         for step, row in enumerate(rows, 1):
-            self.cells.add({**key, **row, "step": step, "keys": self.args.num, "emulated": "no",
-                            "threads": 4 if key["part"] == "paper" else 1, "note": self.args.note})
-        self.cells.add({**key, "seconds": rows[-1]["seconds"], "emulated": "no", "keys": self.args.num, "note": self.args.note})
+            self.cells.add(
+                {
+                    **key,
+                    **row,
+                    "step": step,
+                    "keys": self.args.num,
+                    "emulated": "no",
+                    "threads": 4 if key["part"] == "paper" else 1,
+                    "note": self.args.note,
+                }
+            )
+        self.cells.add(
+            {**key, "seconds": rows[-1]["seconds"], "emulated": "no", "keys": self.args.num, "note": self.args.note}
+        )
         return f"{key['part']} {key['setting']} {key['order']} {key['deletes']}: " + ", ".join(
-            f"{row['benchmark']} {row['wall_us_per_op']:.2f} us" for row in rows[:4])
+            f"{row['benchmark']} {row['wall_us_per_op']:.2f} us" for row in rows[:4]
+        )
 
     def run_trap(self):
         """bench_rocksdb's own part; `benchmark` names the moment and what was read."""
@@ -96,18 +150,42 @@ class Study:
             raise RuntimeError(self.no_rocksdb)
         raw = []
         step = 0
-        for deletes, moment, our_first, their_first, our_seek, their_seek in bench_rocksdb.trap(self.args, Collected(raw), self.work):
-            for setting, what, us in (("cemetery", "first 10", our_first), ("rocksdb", "first 10", their_first),
-                                      ("cemetery", "seek + 10 next", our_seek), ("rocksdb", "seek + 10 next", their_seek)):
+        for deletes, moment, our_first, their_first, our_seek, their_seek in bench_rocksdb.trap(
+            self.args, Collected(raw), self.work
+        ):
+            for setting, what, us in (
+                ("cemetery", "first 10", our_first),
+                ("rocksdb", "first 10", their_first),
+                ("cemetery", "seek + 10 next", our_seek),
+                ("rocksdb", "seek + 10 next", their_seek),
+            ):
                 if us is not None:
                     step += 1
-                    self.cells.add({**self.key("trap", setting, "seq", deletes, 1), "step": step, "benchmark": f"{moment}: {what}",
-                                    "wall_us_per_op": round(us, 2), "emulated": "no", "keys": self.args.num, "note": self.args.note})
+                    self.cells.add(
+                        {
+                            **self.key("trap", setting, "seq", deletes, 1),
+                            "step": step,
+                            "benchmark": f"{moment}: {what}",
+                            "wall_us_per_op": round(us, 2),
+                            "emulated": "no",
+                            "keys": self.args.num,
+                            "note": self.args.note,
+                        }
+                    )
         for row in raw:
             step += 1
             setting = "cemetery" if row["tool"] == "flsm" else row["tool"]
-            self.cells.add({**row, **self.key("trap", setting, "seq", int(row["part"].split("-")[1]), 1), "step": step,
-                            "benchmark": row["benchmark"], "emulated": "no", "keys": self.args.num, "note": self.args.note})
+            self.cells.add(
+                {
+                    **row,
+                    **self.key("trap", setting, "seq", int(row["part"].split("-")[1]), 1),
+                    "step": step,
+                    "benchmark": row["benchmark"],
+                    "emulated": "no",
+                    "keys": self.args.num,
+                    "note": self.args.note,
+                }
+            )
         self.cells.add({**self.key("trap", "all", "seq", 0, 1), "note": self.args.note})
         return "trap: done"
 
@@ -121,7 +199,9 @@ class Study:
             lead_ms = max(2000, keys // 50)
             due_ms = int(time.time() * 1000) + lead_ms
             for first in range(0, keys, 2000):
-                connection.pipeline([[b"PEXPIREAT", b"key:%012d" % i, b"%d" % due_ms] for i in range(first, min(keys, first + 2000), 2)])
+                connection.pipeline(
+                    [[b"PEXPIREAT", b"key:%012d" % i, b"%d" % due_ms] for i in range(first, min(keys, first + 2000), 2)]
+                )
             late = int(time.time() * 1000) > due_ms
             time.sleep(max(0.0, due_ms / 1000 - time.time() - EARLY_S))
             prober = server.connect(timeout_s=120)
@@ -140,9 +220,21 @@ class Study:
                 connection.cmd("SCAN", "0", "COUNT", "100")
                 scan_us = (time.monotonic() - at) * 1e6
                 step += 1
-                self.cells.add({**key, "step": step, "benchmark": "scan", "seconds": round(at - begun - left_s, 4), "found": size,
-                                "wall_us_per_op": round(scan_us, 1), "space_bytes": space_bytes(server.directory),
-                                "peak_rss_bytes": process_rss_bytes(server.pid), "note": self.args.note, "emulated": "no", "keys": keys})
+                self.cells.add(
+                    {
+                        **key,
+                        "step": step,
+                        "benchmark": "scan",
+                        "seconds": round(at - begun - left_s, 4),
+                        "found": size,
+                        "wall_us_per_op": round(scan_us, 1),
+                        "space_bytes": space_bytes(server.directory),
+                        "peak_rss_bytes": process_rss_bytes(server.pid),
+                        "note": self.args.note,
+                        "emulated": "no",
+                        "keys": keys,
+                    }
+                )
                 if drained is None and size <= keys - keys // 2:
                     drained = time.monotonic() - begun - left_s
                 if time.monotonic() - begun > left_s + 120:
@@ -150,13 +242,26 @@ class Study:
             connection.close()
             prober.close()
             latencies.sort()
-            row = {**key, "operations": keys // 2, "seconds": round(drained, 3), "emulated": "no", "keys": keys,
-                   "cpu_us_per_op": round((process_tasks_cpu_ns(server.pid) - cpu_ns) / 1000 / (keys // 2), 3),
-                   "p50_us": latencies[len(latencies) // 2], "p99_us": latencies[int(len(latencies) * 0.99)],
-                   "p999_us": latencies[int(len(latencies) * 0.999)], "max_us": latencies[-1],
-                   "note": self.args.note + ("; the instant had passed before all keys had it" if late else "")}
-            self.cells.add({name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()})
-        return f"expiry {server_kind}: {keys // 2} keys gone {drained:.2f} s after the instant, GET p99.9 {row['p999_us']:.0f} us, max {row['max_us']:.0f} us"
+            row = {
+                **key,
+                "operations": keys // 2,
+                "seconds": round(drained, 3),
+                "emulated": "no",
+                "keys": keys,
+                "cpu_us_per_op": round((process_tasks_cpu_ns(server.pid) - cpu_ns) / 1000 / (keys // 2), 3),
+                "p50_us": latencies[len(latencies) // 2],
+                "p99_us": latencies[int(len(latencies) * 0.99)],
+                "p999_us": latencies[int(len(latencies) * 0.999)],
+                "max_us": latencies[-1],
+                "note": self.args.note + ("; the instant had passed before all keys had it" if late else ""),
+            }
+            self.cells.add(
+                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
+            )
+        return (
+            f"expiry {server_kind}: {keys // 2} keys gone {drained:.2f} s after the instant, "
+            f"GET p99.9 {row['p999_us']:.0f} us, max {row['max_us']:.0f} us"
+        )
 
 
 class Collected:
@@ -169,13 +274,13 @@ class Collected:
         self.rows.append(row)
 
 
-def guarded(cells, key, progress, work):
+def guarded(cells, key, progress, work, *arguments):
     """Runs one piece of work; a failure is a line, not the end."""
     if cells.measured(key):
         progress.step("already measured", was_measured=False)
         return
     try:
-        progress.step(work())
+        progress.step(work(*arguments))
     except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
         cells.add({**key, "status": f"failed: {error}"[:300]})
         progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:200])
@@ -211,16 +316,20 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir) as work:
         study = Study(args, cells, Path(work))
         runs = [run for run in study.engine_runs() if run[0]["part"] in parts]
-        expiries = list(itertools.product(range(1, args.repetitions + 1), args.servers.split(","))) if "expiry" in parts else []
+        expiries = (
+            list(itertools.product(range(1, args.repetitions + 1), args.servers.split(",")))
+            if "expiry" in parts
+            else []
+        )
         progress = Progress(len(runs) + len(expiries) + ("trap" in parts))
         try:
             for key, benchmarks, flags in runs:
-                guarded(cells, key, progress, lambda: study.run_engine(key, benchmarks, flags))
+                guarded(cells, key, progress, study.run_engine, key, benchmarks, flags)
             if "trap" in parts:
                 guarded(cells, Study.key("trap", "all", "seq", 0, 1), progress, study.run_trap)
             for repetition, kind in expiries:
                 key = Study.key("expiry", kind, "random", args.expiry_keys // 2, repetition)
-                guarded(cells, key, progress, lambda: study.run_expiry(kind, repetition))
+                guarded(cells, key, progress, study.run_expiry, kind, repetition)
         except KeyboardInterrupt:
             print("stopped; the same command goes on from here", flush=True)
             return 1

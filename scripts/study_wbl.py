@@ -32,16 +32,47 @@ from studies.cells import Cells, Progress
 from studies.stacks import fast_directory
 
 KEY = ["part", "setting", "workload", "repetition"]
-VALUES = ["emulated", "mode", "wal_device", "tree_device", "records", "threads", "operations", "seconds", "ops_per_s", "cpu_us_per_op",
-          "p50_us", "p99_us", "p999_us", "max_us", "update_p99_us", "update_p999_us", "read_p99_us", "read_p999_us", "insert_p99_us",
-          "insert_p999_us", "dram_hit_ratio", "stall_ms", "flushes", "debt_grew", "unsynced_age_ms", "table_bytes", "log_bytes",
-          "log_syncs", "groups_replayed", "note"]
+VALUES = [
+    "emulated",
+    "mode",
+    "wal_device",
+    "tree_device",
+    "records",
+    "threads",
+    "operations",
+    "seconds",
+    "ops_per_s",
+    "cpu_us_per_op",
+    "p50_us",
+    "p99_us",
+    "p999_us",
+    "max_us",
+    "update_p99_us",
+    "update_p999_us",
+    "read_p99_us",
+    "read_p999_us",
+    "insert_p99_us",
+    "insert_p999_us",
+    "dram_hit_ratio",
+    "stall_ms",
+    "flushes",
+    "debt_grew",
+    "unsynced_age_ms",
+    "table_bytes",
+    "log_bytes",
+    "log_syncs",
+    "groups_replayed",
+    "note",
+]
 #: Setting -> (--mode, device of the log). A log on a device shares nothing with the tables.
 SETTINGS = {
     "no log": ("none", None),
-    "everysec, pmem": ("everysec", "optane-pmem"), "always, pmem": ("always", "optane-pmem"),
-    "everysec, nvme": ("everysec", "nvme"), "always, nvme": ("always", "nvme"),
-    "everysec, hdd": ("everysec", "hdd"), "always, hdd": ("always", "hdd"),
+    "everysec, pmem": ("everysec", "optane-pmem"),
+    "always, pmem": ("always", "optane-pmem"),
+    "everysec, nvme": ("everysec", "nvme"),
+    "always, nvme": ("always", "nvme"),
+    "everysec, hdd": ("everysec", "hdd"),
+    "always, hdd": ("always", "hdd"),
     "wbl": ("wbl", None),
 }
 #: With directories of real devices only the policy differs.
@@ -50,18 +81,29 @@ REAL = {"no log": ("none", None), "everysec": ("everysec", None), "always": ("al
 WORKLOADS = "cbafdgh"
 #: Workloads that db_bench has, nearly: what to run, with which flags.
 ALIKE = {
-    "a": ("readrandomwriterandom", ["--readwritepercent=50"]), "b": ("readrandomwriterandom", ["--readwritepercent=95"]),
-    "c": ("readrandom", []), "g": ("fillrandom", []),
+    "a": ("readrandomwriterandom", ["--readwritepercent=50"]),
+    "b": ("readrandomwriterandom", ["--readwritepercent=95"]),
+    "c": ("readrandom", []),
+    "g": ("fillrandom", []),
 }
 REPETITIONS = 3
 #: N15: a claim needs so many.
 REPETITIONS_FULL = 9
 #: Figures of flsm-bench's report -> column.
 FIGURES = {
-    "dram hit ratio": "dram_hit_ratio", "stall ms": "stall_ms", "flushes": "flushes", "oldest unsynced ms": "unsynced_age_ms",
-    "table bytes written": "table_bytes", "log bytes written": "log_bytes", "log syncs": "log_syncs",
-    "update p99 us": "update_p99_us", "update p99.9 us": "update_p999_us", "read p99 us": "read_p99_us",
-    "read p99.9 us": "read_p999_us", "insert p99 us": "insert_p99_us", "insert p99.9 us": "insert_p999_us",
+    "dram hit ratio": "dram_hit_ratio",
+    "stall ms": "stall_ms",
+    "flushes": "flushes",
+    "oldest unsynced ms": "unsynced_age_ms",
+    "table bytes written": "table_bytes",
+    "log bytes written": "log_bytes",
+    "log syncs": "log_syncs",
+    "update p99 us": "update_p99_us",
+    "update p99.9 us": "update_p999_us",
+    "read p99 us": "read_p99_us",
+    "read p99.9 us": "read_p999_us",
+    "insert p99 us": "insert_p99_us",
+    "insert p99.9 us": "insert_p999_us",
     "groups replayed": "groups_replayed",
 }
 
@@ -79,9 +121,17 @@ class Study:
     def flags(self, setting, tree_device="nvme"):
         mode, device = self.settings[setting]
         args = self.args
-        flags = [f"--num={args.records}", f"--value_size={args.value_size}", f"--write_buffer_size={args.write_buffer_size}",
-                 f"--cache_size={args.cache_size}", f"--dram_size={args.dram_size}", "--compression_ratio=1.0", "--histogram=1",
-                 "--progress_reports=0", f"--threads={args.threads}"]
+        flags = [
+            f"--num={args.records}",
+            f"--value_size={args.value_size}",
+            f"--write_buffer_size={args.write_buffer_size}",
+            f"--cache_size={args.cache_size}",
+            f"--dram_size={args.dram_size}",
+            "--compression_ratio=1.0",
+            "--histogram=1",
+            "--progress_reports=0",
+            f"--threads={args.threads}",
+        ]
         flags.append(f"--mode={mode}")
         if args.wal_dir:
             flags.append(f"--wal_dir={args.wal_dir / 'log'}")
@@ -94,7 +144,13 @@ class Study:
         """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
         out = self.work / "out.json"
         out.unlink(missing_ok=True)
-        command = [str(BENCH), f"--db={self.work / 'store'}", "--benchmarks=" + ",".join(benchmarks), f"--json={out}", *flags]
+        command = [
+            str(BENCH),
+            f"--db={self.work / 'store'}",
+            "--benchmarks=" + ",".join(benchmarks),
+            f"--json={out}",
+            *flags,
+        ]
         with open(self.work / "errors", "w+", encoding="utf-8") as errors:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
             for line in process.stdout:
@@ -114,15 +170,31 @@ class Study:
         mode, device = self.settings[setting]
         latency, figures = result.get("latency_us", {}), result.get("figures", {})
         row = {
-            "part": part, "setting": setting, "workload": workload, "repetition": repetition, "emulated": self.emulated,
-            "mode": mode, "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir), "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
-            "records": self.args.records, "threads": result["threads"], "operations": result["operations"], "seconds": result["seconds"],
-            "ops_per_s": result["ops_per_sec"], "cpu_us_per_op": result["cpu_us_per_op"], "p50_us": latency.get("p50", ""),
-            "p99_us": latency.get("p99", ""), "p999_us": latency.get("p99_9", ""), "max_us": latency.get("max", ""), "note": self.args.note,
+            "part": part,
+            "setting": setting,
+            "workload": workload,
+            "repetition": repetition,
+            "emulated": self.emulated,
+            "mode": mode,
+            "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir),
+            "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
+            "records": self.args.records,
+            "threads": result["threads"],
+            "operations": result["operations"],
+            "seconds": result["seconds"],
+            "ops_per_s": result["ops_per_sec"],
+            "cpu_us_per_op": result["cpu_us_per_op"],
+            "p50_us": latency.get("p50", ""),
+            "p99_us": latency.get("p99", ""),
+            "p999_us": latency.get("p99_9", ""),
+            "max_us": latency.get("max", ""),
+            "note": self.args.note,
         }
         row |= {column: figures[name] for name, column in FIGURES.items() if name in figures}
         if "compaction debt at end" in figures:
-            row["debt_grew"] = "yes" if figures["compaction debt at end"] > figures["compaction debt at start"] else "no"
+            row["debt_grew"] = (
+                "yes" if figures["compaction debt at end"] > figures["compaction debt at start"] else "no"
+            )
         if row.get("unsynced_age_ms", 0) > 2000:
             row["note"] = f"{row['note']} INVALID: unsynced data of {row['unsynced_age_ms']:.0f} ms (N14)".strip()
         return row
@@ -136,29 +208,45 @@ class Study:
             self.bench(["ycsbload", "waitforcompaction"], [*flags, "--mode=everysec"])
             results = []
         else:
-            results = self.bench(["ycsbload", "waitforcompaction"], flags) if self.settings[setting][0] != "none" else []
+            results = (
+                self.bench(["ycsbload", "waitforcompaction"], flags) if self.settings[setting][0] != "none" else []
+            )
         runs = [name for letter in WORKLOADS for name in (f"ycsb{letter}", "waitforcompaction")]
         # A store without a log is empty at the next start, so it is loaded by the same process.
         head = ["ycsbload", "waitforcompaction"] if self.settings[setting][0] == "none" else []
-        limits = [f"--operations={self.args.operations}", f"--duration={self.args.seconds}" if self.settings[setting][0] == "always" else "--duration=0"]
+        limits = [
+            f"--operations={self.args.operations}",
+            f"--duration={self.args.seconds}" if self.settings[setting][0] == "always" else "--duration=0",
+        ]
         keep = [] if head else ["--use_existing_db=1"]
         results += self.bench(head + runs, [*flags, *limits, *keep, f"--seed={repetition}"])
         for result in results:
             self.cells.add(self.row("ycsb", setting, result["name"].removeprefix("ycsb"), repetition, result))
         rates = {result["name"]: result["ops_per_sec"] for result in results}
-        return f"ycsb {setting}: " + ", ".join(f"{name.removeprefix('ycsb')} {rate / 1000:.0f} k/s" for name, rate in rates.items())
+        return f"ycsb {setting}: " + ", ".join(
+            f"{name.removeprefix('ycsb')} {rate / 1000:.0f} k/s" for name, rate in rates.items()
+        )
 
     def rocksdb(self, setting, repetition):
         """db_bench's nearest benchmarks, for one engine."""
         args = self.args
         if setting == "rocksdb" and not shutil.which("db_bench"):
             raise Absent("db_bench is missing: package rocksdb-tools")
-        flags = [f"--num={args.records // args.threads}", f"--threads={args.threads}", f"--seed={repetition}", "--histogram=1",
-                 "--compression_ratio=1.0", f"--reads={args.operations // args.threads}"]
+        flags = [
+            f"--num={args.records // args.threads}",
+            f"--threads={args.threads}",
+            f"--seed={repetition}",
+            "--histogram=1",
+            "--compression_ratio=1.0",
+            f"--reads={args.operations // args.threads}",
+        ]
         if setting == "rocksdb":
             tool, flags = Tool("rocksdb", args), [*flags, "--max_write_buffer_number=3"]
         else:
-            tool, flags = Tool("flsm", args), [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl"] if setting == "wbl" else [])
+            tool, flags = (
+                Tool("flsm", args),
+                [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl"] if setting == "wbl" else []),
+            )
         store, texts = fresh(self.work / "store"), []
         for letter in ("g", "c", "b", "a"):
             name, own = ALIKE[letter]
@@ -167,9 +255,20 @@ class Study:
                 row = tool.run(store, [name], [*flags, *own, *keep])[0]
             except RuntimeError as error:
                 raise Absent("this build has no wbl") if "--mode=wbl" in str(error) else error
-            self.cells.add({"part": "rocksdb", "setting": setting, "workload": letter, "repetition": repetition, "emulated": "no",
-                            "mode": "no" if setting != "wbl" else "wbl", "records": args.records, "threads": args.threads, **row,
-                            "note": f"{name}, uniform keys {args.note}".strip()})
+            self.cells.add(
+                {
+                    "part": "rocksdb",
+                    "setting": setting,
+                    "workload": letter,
+                    "repetition": repetition,
+                    "emulated": "no",
+                    "mode": "no" if setting != "wbl" else "wbl",
+                    "records": args.records,
+                    "threads": args.threads,
+                    **row,
+                    "note": f"{name}, uniform keys {args.note}".strip(),
+                }
+            )
             texts.append(f"{letter} {row['ops_per_s'] / 1000:.0f} k/s")
         return f"db_bench's workloads, {setting}: " + ", ".join(texts)
 
@@ -177,7 +276,12 @@ class Study:
         """Load into memtables that are never flushed, kill -9, start."""
         bytes_unflushed = self.args.unflushed_bytes
         records = bytes_unflushed // (self.args.value_size + 64)
-        flags = [*self.flags(setting), f"--num={records}", f"--write_buffer_size={bytes_unflushed * 2}", f"--dram_size={bytes_unflushed * 2}"]
+        flags = [
+            *self.flags(setting),
+            f"--num={records}",
+            f"--write_buffer_size={bytes_unflushed * 2}",
+            f"--dram_size={bytes_unflushed * 2}",
+        ]
         shutil.rmtree(self.work / "store", ignore_errors=True)
         self.bench(["ycsbload", "ycsbc"], [*flags, "--duration=600"], kill_at="ycsbload")
         begun = time.monotonic()
@@ -197,7 +301,8 @@ class Study:
         results = self.bench(["ycsbload"], [*self.flags(setting, "hdd"), f"--num={records}"])
         row = self.row("burst", setting, "load", repetition, results[0], "hdd")
         self.cells.add(row | {"records": records})
-        return f"burst {setting}: {row['ops_per_s'] / 1000:.0f} k/s, p99.9 {row['p999_us']:.0f} us, max {row['max_us'] / 1000:.0f} ms"
+        rate, longest_ms = row["ops_per_s"] / 1000, row["max_us"] / 1000
+        return f"burst {setting}: {rate:.0f} k/s, p99.9 {row['p999_us']:.0f} us, max {longest_ms:.0f} ms"
 
     def work_list(self, parts):
         """(what marks it as done, function) of everything."""
@@ -213,7 +318,7 @@ class Study:
                 elif part == "recovery" and mode not in ("none", "always"):
                     yield self.key(part, setting, "recover", repetition), self.recovery
             if "rocksdb" in parts:
-                for setting in ("log", "wbl", "rocksdb")[::1 if repetition % 2 else -1]:
+                for setting in ("log", "wbl", "rocksdb")[:: 1 if repetition % 2 else -1]:
                     yield self.key("rocksdb", setting, "a", repetition), self.rocksdb
 
     @staticmethod
@@ -238,7 +343,9 @@ def main():
     parser.add_argument("--dir", type=Path, help="a real device for the tables")
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions")
+    parser.add_argument(
+        "--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions"
+    )
     parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""

@@ -42,7 +42,10 @@ class Axis:
         if self.log:
             first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
             steps = (1, 2, 5) if last - first <= 2 else (1,)
-            return [s * 10**e for e in range(first, last + 1) for s in steps if self.low <= s * 10**e <= self.high] or [self.low, self.high]
+            return [s * 10**e for e in range(first, last + 1) for s in steps if self.low <= s * 10**e <= self.high] or [
+                self.low,
+                self.high,
+            ]
         raw = (self.high - self.low) / 6
         size = 10 ** math.floor(math.log10(raw))
         step = next(size * n for n in (1, 2, 5, 10) if size * n >= raw)
@@ -62,7 +65,8 @@ def _text(x, y, text, anchor="start", size=12, extra=""):
 def _frame(title, note, x_label, y_label, y_axis):
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>', _text(LEFT, 18, title, size=14, extra=' font-weight="bold"'),
+        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
+        _text(LEFT, 18, title, size=14, extra=' font-weight="bold"'),
     ]
     if note:
         parts.append(_text(LEFT, 36, note, size=11, extra=' fill="#b00000"'))
@@ -80,8 +84,10 @@ def _legend(names):
     parts = []
     for i, name in enumerate(names):
         y = TOP + 10 + 18 * i
-        parts.append(f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 34}" y1="{y}" y2="{y}" stroke="{COLOURS[i % len(COLOURS)]}" '
-                     f'stroke-width="2.5" stroke-dasharray="{DASHES[i // len(COLOURS) % len(DASHES)]}"/>')
+        parts.append(
+            f'<line x1="{WIDTH - RIGHT + 12}" x2="{WIDTH - RIGHT + 34}" y1="{y}" y2="{y}" stroke="{COLOURS[i % len(COLOURS)]}" '
+            f'stroke-width="2.5" stroke-dasharray="{DASHES[i // len(COLOURS) % len(DASHES)]}"/>'
+        )
         parts.append(_text(WIDTH - RIGHT + 40, y + 4, name, size=11))
     return parts
 
@@ -106,7 +112,9 @@ def lines(title, series, x_label, y_label, note="", log_x=False, log_y=False, x_
     for i, line in enumerate(series.values()):
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i // len(COLOURS) % len(DASHES)]
         path = " ".join(f"{x_axis(x)},{y_axis(y)}" for x, y, *_ in sorted(line))
-        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
+        parts.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>'
+        )
         for x, y, low, high in line if len(line) <= 30 else ():
             parts.append(f'<circle cx="{x_axis(x)}" cy="{y_axis(y)}" r="2.6" fill="{colour}"/>')
             parts.append(_error_bar(x_axis(x), y_axis(low), y_axis(high), colour))
@@ -130,7 +138,9 @@ def bars(title, groups, names, y_label, note="", log_y=False, level=None):
             y, low, high = group[name]
             top, x = y_axis(y), round(start + bar * i, 1)
             colour = COLOURS[i % len(COLOURS)]
-            parts.append(f'<rect x="{x}" y="{min(top, floor)}" width="{bar * 0.9:.1f}" height="{abs(floor - top):.1f}" fill="{colour}"/>')
+            parts.append(
+                f'<rect x="{x}" y="{min(top, floor)}" width="{bar * 0.9:.1f}" height="{abs(floor - top):.1f}" fill="{colour}"/>'
+            )
             parts.append(_error_bar(round(x + bar * 0.45, 1), y_axis(low), y_axis(high), "#333"))
     if level:
         y = y_axis(level)

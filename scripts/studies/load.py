@@ -15,11 +15,32 @@ LOOK_S, STALL_S = 0.005, 0.01
 CLIENTS = 50
 
 
-def generate(port, command, requests, value_bytes, *, least=None, seconds=3600, clients=CLIENTS, pipeline=1,
-             keys=100_000_000, first=None):
+def generate(
+    port,
+    command,
+    requests,
+    value_bytes,
+    *,
+    least=None,
+    seconds=3600,
+    clients=CLIENTS,
+    pipeline=1,
+    keys=100_000_000,
+    first=None,
+):
     """Runs command_load; its figures as a dictionary."""
-    line = [COMMAND_LOAD, port, command, requests, requests if least is None else least, seconds, clients, pipeline,
-            keys, value_bytes]
+    line = [
+        COMMAND_LOAD,
+        port,
+        command,
+        requests,
+        requests if least is None else least,
+        seconds,
+        clients,
+        pipeline,
+        keys,
+        value_bytes,
+    ]
     if first is not None:
         line.append(first)
     done = subprocess.run([str(word) for word in line], capture_output=True, text=True, timeout=seconds + 600)
@@ -146,7 +167,9 @@ class Snapshots(threading.Thread):
     def wait_for_share(self, connection):
         """Until so many of the keys are there, or the load has gone on for so much of its time."""
         late = time.monotonic() + self.seconds * self.SHARE
-        while connection.cmd("DBSIZE") < self.keys * self.SHARE and time.monotonic() < late and not self._ended.wait(0.05):
+        while (
+            connection.cmd("DBSIZE") < self.keys * self.SHARE and time.monotonic() < late and not self._ended.wait(0.05)
+        ):
             pass
 
     def stop(self):

@@ -22,8 +22,13 @@ class Rows:
 
     def where(self, **wanted):
         """Rows with these values; a tuple means one of them."""
+
         def fits(row):
-            return all(row.get(name) in value if isinstance(value, tuple) else row.get(name) == value for name, value in wanted.items())
+            return all(
+                row.get(name) in value if isinstance(value, tuple) else row.get(name) == value
+                for name, value in wanted.items()
+            )
+
         return [row for row in self.rows if fits(row)]
 
     def values(self, column, **wanted):
@@ -41,7 +46,11 @@ class Rows:
         for row in self.rows:
             if row.get("emulated") == "yes":
                 stack = row.get("stack") or "profile"
-                kinds.add({"block": "block devices EMULATED (timing model)", "profile": "devices EMULATED in process"}.get(stack, "EMULATED"))
+                kinds.add(
+                    {"block": "block devices EMULATED (timing model)", "profile": "devices EMULATED in process"}.get(
+                        stack, "EMULATED"
+                    )
+                )
             if "small run" in str(row.get("note", "")):
                 kinds.add("SMALL RUN: says nothing but that it works")
         return "; ".join(sorted(kinds))

@@ -31,8 +31,15 @@ DEVICES = {
 #: Parameters of devmodel.c. The loop device, FUSE and nbdkit cost about 95 us for 4 KiB themselves, so the latencies of
 #: flash are left out; on nvme the floor is above the device, which the rows say.
 BLOCK = {
-    "hdd": {"position_us": 8500, "turn_us": 4160, "read_mb_s": 180, "write_mb_s": 180, "sync_us": 8300,
-            "cache_bytes": 64_000_000, "write_us": 100},
+    "hdd": {
+        "position_us": 8500,
+        "turn_us": 4160,
+        "read_mb_s": 180,
+        "write_mb_s": 180,
+        "sync_us": 8300,
+        "cache_bytes": 64_000_000,
+        "write_us": 100,
+    },
     "sata": {"read_us": 5, "read_mb_s": 550, "write_mb_s": 520, "sync_us": 600, "channels": 10},
     "nvme": {"read_mb_s": 2500, "write_mb_s": 1500},
 }
@@ -185,8 +192,18 @@ class BlockStack(Stack):
             source = ROOT / "scripts/studies/devmodel.c"
             run("cc", "-O2", "-shared", "-fPIC", "-o", plugin, source, "-lpthread", "-lm")
         parameters = [f"{name}={value}" for name, value in self.model.items()]
-        self._start("nbdkit", "-f", "-U", self.socket, "-t", "16", plugin, f"file={self.image}", f"size={IMAGE_BYTES}",
-                    *parameters)
+        self._start(
+            "nbdkit",
+            "-f",
+            "-U",
+            self.socket,
+            "-t",
+            "16",
+            plugin,
+            f"file={self.image}",
+            f"size={IMAGE_BYTES}",
+            *parameters,
+        )
         self._wait(self.socket)
         self.mount.mkdir(exist_ok=True)
         disk = self.mount / "disk"
@@ -196,16 +213,19 @@ class BlockStack(Stack):
 
     def _start(self, *command):
         log = open(self.scratch / f"{self.device}.{command[0]}.log", "wb")
-        self.processes.append(subprocess.Popen([str(word) for word in command], stdout=log, stderr=log,
-                                               stdin=subprocess.DEVNULL))
+        self.processes.append(
+            subprocess.Popen([str(word) for word in command], stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        )
         log.close()
 
     def _wait(self, path, limit_s=10):
         deadline = time.monotonic() + limit_s
         while not path.exists():
             if self.processes[-1].poll() is not None or time.monotonic() > deadline:
-                logs = " ".join(log.read_text(errors="replace").strip()[-200:]
-                                for log in self.scratch.glob(f"{self.device}.nbd*.log"))
+                logs = " ".join(
+                    log.read_text(errors="replace").strip()[-200:]
+                    for log in self.scratch.glob(f"{self.device}.nbd*.log")
+                )
                 raise NotHere(f"nbdkit and nbdfuse do not come up: {logs}")
             time.sleep(0.02)
 

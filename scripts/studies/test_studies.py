@@ -54,7 +54,13 @@ class CellsTest(unittest.TestCase):
 class PlanTest(unittest.TestCase):
     @staticmethod
     def cells(**changed):
-        made = {"devices": list(DEVICES), "servers": list(study_devices.SERVERS), "quick": False, "repetitions": None, "part": None}
+        made = {
+            "devices": list(DEVICES),
+            "servers": list(study_devices.SERVERS),
+            "quick": False,
+            "repetitions": None,
+            "part": None,
+        }
         return study_devices.Plan(argparse.Namespace(**(made | changed))).cells()
 
     def test_every_cell_of_the_grid_is_there_once(self):
@@ -66,17 +72,28 @@ class PlanTest(unittest.TestCase):
 
     def test_every_mode_has_its_off_beside_it(self):
         cells = self.cells()
-        offs = {(c["device"], c["value_bytes"], c["server"], c["placement"], c["repetition"]) for c in cells if c["mode"] == "none"}
+        offs = {
+            (c["device"], c["value_bytes"], c["server"], c["placement"], c["repetition"])
+            for c in cells
+            if c["mode"] == "none"
+        }
         for cell in (c for c in cells if c["part"] == "grid"):
-            self.assertIn((cell["device"], cell["value_bytes"], cell["server"], cell["placement"], cell["repetition"]), offs)
+            self.assertIn(
+                (cell["device"], cell["value_bytes"], cell["server"], cell["placement"], cell["repetition"]), offs
+            )
 
     def test_quick_is_quick(self):
         self.assertLess(len(self.cells(quick=True)), 40)
 
     def test_n_is_bounded_by_bytes_and_memory(self):
         args = argparse.Namespace(quick=False)
-        for size, command, memory, expected in ((8, "set", 1e12, 1_000_000), (4096, "set", 1e12, 362_231), (4096, "set", 1e9, 24_148),
-                                                (4096, "set", 1e6, 20_000), (4096, "mset", 1e12, 36_223)):
+        for size, command, memory, expected in (
+            (8, "set", 1e12, 1_000_000),
+            (4096, "set", 1e12, 362_231),
+            (4096, "set", 1e9, 24_148),
+            (4096, "set", 1e6, 20_000),
+            (4096, "mset", 1e12, 36_223),
+        ):
             requests, _ = study_devices.requests_of(args, {"value_bytes": size, "command": command}, memory)
             self.assertEqual(requests, expected)
 
@@ -91,8 +108,17 @@ class StacksTest(unittest.TestCase):
 class ChartTest(unittest.TestCase):
     def test_charts_are_svg_and_say_what_is_emulated(self):
         line = {"a < b": [(8, 1.0, 0.9, 1.1), (4096, 3.5, 3.0, 4.0)]}
-        for svg in (chart.lines("title", line, "x", "y", "EMULATED", log_x=True, x_ticks=[8, 4096], level=1),
-                    chart.bars("title", {"A": {"log": (10, 9, 11)}, "B": {"wbl": (1000, 900, 1100)}}, ["log", "wbl"], "y", "EMULATED", log_y=True)):
+        for svg in (
+            chart.lines("title", line, "x", "y", "EMULATED", log_x=True, x_ticks=[8, 4096], level=1),
+            chart.bars(
+                "title",
+                {"A": {"log": (10, 9, 11)}, "B": {"wbl": (1000, 900, 1100)}},
+                ["log", "wbl"],
+                "y",
+                "EMULATED",
+                log_y=True,
+            ),
+        ):
             xml.etree.ElementTree.fromstring(svg)
             self.assertIn("EMULATED", svg)
 
