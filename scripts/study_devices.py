@@ -242,7 +242,7 @@ def start(cell, stack, port):
         return server.start(), directory
     except RuntimeError as error:
         server.close()
-        raise NotHere(str(error).strip().splitlines()[-1][-200:]) from None
+        raise NotHere(f"the server does not start: {str(error).strip().splitlines()[-1][-200:]}") from None
 
 
 def redis_benchmark(port, cell, requests):

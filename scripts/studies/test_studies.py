@@ -11,8 +11,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import bench_common  # noqa: E402, F401 - puts the harness on the path
 import study_devices  # noqa: E402
+import study_flsm  # noqa: E402
+import study_wbl  # noqa: E402
 from studies import chart  # noqa: E402
 from studies.cells import Cells  # noqa: E402
+from studies.report import devices as report_devices  # noqa: E402
+from studies.report import flsm as report_flsm  # noqa: E402
+from studies.report import mvcc as report_mvcc  # noqa: E402
+from studies.report import wbl as report_wbl  # noqa: E402
 from studies.rows import Rows  # noqa: E402
 from studies.stacks import BLOCK, DEVICES, profile_figures  # noqa: E402
 
@@ -103,6 +109,96 @@ class StacksTest(unittest.TestCase):
         for _, profile, _ in DEVICES.values():
             self.assertGreater(float(profile_figures(profile)["write-mb-s"]), 0)
         self.assertLess(set(BLOCK), set(DEVICES))
+
+
+class ReportTest(unittest.TestCase):
+    """Pages drawn from made-up rows."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.source, self.target = (Path(self.directory.name) / name for name in ("study", "report"))
+        self.target.mkdir()
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def cells(self, name, module):
+        return Cells(self.source / name / "cells.csv", module.KEY, module.VALUES, "build")
+
+    def page(self, draw, name):
+        draw(self.source / name, self.target)
+        for svg in self.target.glob("*.svg"):
+            xml.etree.ElementTree.parse(svg)
+        return (self.target / f"{name}.md").read_text()
+
+    def test_devices_beside_off_of_the_same_stack(self):
+        cells = self.cells("devices", study_devices)
+        for mode, rate, repetition in (
+            ("none", 80_000, 1),
+            ("none", 90_000, 2),
+            ("everysec", 20_000, 1),
+            ("everysec", 22_000, 2),
+        ):
+            cells.add(
+                study_devices.Plan.cell(
+                    device="hdd",
+                    stack="block",
+                    server="redis",
+                    mode=mode,
+                    value_bytes=4096,
+                    repetition=repetition,
+                    emulated="yes",
+                    synced_rps=rate,
+                    generator="command_load: incompressible",
+                    client_stalls=1,
+                    client_stall_ms=30,
+                    client_longest_stall_ms=30,
+                    worker_stalls=0,
+                    worker_stall_ms=0,
+                    worker_longest_stall_ms=0,
+                )
+            )
+        cells.add(
+            study_devices.Plan.cell(
+                device="sata", stack="none", server="redis", mode="none", value_bytes=8, repetition=1, status="no root"
+            )
+        )
+        text = self.page(report_devices.devices, "devices")
+        self.assertIn("| redis-server 7.0 | 4096 | 21,000 | 85,000 | 4.05 |", text)
+        self.assertIn("1 cells: no root", text)
+        self.assertIn("EMULATED", (self.target / "devices-hdd-block-everysec.svg").read_text())
+
+    def test_deletes_have_their_gain(self):
+        cells = self.cells("flsm", study_flsm)
+        for setting, us in (("cemetery", 2), ("tombstones", 3), ("rocksdb", 4)):
+            key = study_flsm.Study.key("paper", setting, "seq", 40_000, 1)
+            cells.add(
+                {**key, "step": 1, "benchmark": "readseq", "wall_us_per_op": us, "keys": 2_000_000, "note": "small run"}
+            )
+            key = study_flsm.Study.key("scan", setting, "random", 10, 1)
+            cells.add({**key, "step": 1, "benchmark": "seekrandom", "wall_us_per_op": us, "space_bytes": 1e6})
+        text = self.page(report_flsm.flsm, "flsm")
+        self.assertIn("1.50 (1.50-1.50)", text)
+        self.assertIn("SMALL RUN", (self.target / "flsm-scan.svg").read_text())
+
+    def test_write_behind_gains_over_the_log(self):
+        cells = self.cells("wbl", study_wbl)
+        for setting, rate in (("wbl", 110), ("everysec, pmem", 100)):
+            cells.add({**study_wbl.Study.key("ycsb", setting, "g", 1), "ops_per_s": rate, "emulated": "yes"})
+        text = self.page(report_wbl.wbl, "wbl")
+        self.assertIn("| G | +10.0 % | - | +13.83 % |", text)
+        self.assertIn("EMULATED", (self.target / "wbl-ycsb.svg").read_text())
+
+    def test_old_versions_have_the_ratio_of_disk_and_flash(self):
+        directory = self.source / "mvcc"
+        directory.mkdir(parents=True)
+        rows = [
+            f"1,{device},yes,block,100000,1000,1.0,{seconds}"
+            for device, seconds in (("hdd-7200.7", 35), ("slc-nand", 7))
+        ]
+        head = "run,undo_device,undo_emulated,reread,keys,value_bytes,undo_write_s,reread_s"
+        (directory / "undo.csv").write_text("\n".join([head, *rows]) + "\n")
+        self.assertIn("| times faster | 5.00 (5.00-5.00) |", self.page(report_mvcc.mvcc, "mvcc"))
 
 
 class ChartTest(unittest.TestCase):
