@@ -166,6 +166,7 @@ class ReportTest(unittest.TestCase):
         text = self.page(report_devices.devices, "devices")
         self.assertIn("| redis-server 7.0 | 4096 | 21,000 | 85,000 | 4.05 |", text)
         self.assertIn("1 cells: no root", text)
+        self.assertIn("| at least 3 | 1 of 1 | met | 4.05: hdd, block, everysec, 4096 B |", text)
         self.assertIn("EMULATED", (self.target / "devices-hdd-block-everysec.svg").read_text())
 
     def test_deletes_have_their_gain(self):

@@ -4,6 +4,7 @@ import statistics
 
 from studies import chart
 from studies.report.page import NAMES, Page, ratio, whole
+from studies.report.wanted import wanted
 from studies.rows import Rows
 
 #: The paper's slow-down on its HDD, by value size.
@@ -39,6 +40,7 @@ def devices(source, target):
     for device in rows.values("device", part="grid"):
         for stack in best_stack(rows, device):
             device_section(page, rows, device, stack)
+    wanted(page, rows)
     stall_table(page, rows)
     commands_table(page, rows)
     rewrite_table(page, rows)
