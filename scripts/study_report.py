@@ -1,10 +1,10 @@
 """make study-report: the report of whatever the studies have measured so far.
 
-    .venv/bin/python scripts/study_report.py [--from study] [--to docs/reports]
+    .venv/bin/python scripts/study_report.py [--from study] [--to docs/reports] [--html]
 
 Reads study/devices, study/flsm, study/wbl and study/mvcc (those that are there) and writes a Markdown page for
 each, charts as SVG files beside it, and README.md with the machine. Nothing is typed in by hand: the same
-CSV files give the same report. What was emulated or small says so in every chart.
+CSV files give the same report. --html adds report.html, one page with everything in it. What was emulated or small says so in every chart.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from bench_common import ROOT
+from studies.report import html
 from studies.report.devices import devices
 from studies.report.flsm import flsm
 from studies.report.mvcc import mvcc
@@ -30,6 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="source", type=Path, default=ROOT / "study")
     parser.add_argument("--to", type=Path, default=ROOT / "docs/reports")
+    parser.add_argument("--html", action="store_true", help="report.html, too")
     args = parser.parse_args()
     args.to.mkdir(parents=True, exist_ok=True)
     index = Page(args.to, "README", "Reports of the studies")
@@ -37,12 +39,13 @@ def main():
         "Written by `make study-report` from the CSV files of the runs; [studies.md](../studies.md) says how they "
         "are run and read."
     )
-    lines = []
+    lines, names = [], [index.name]
     for name, (draw, text) in STUDIES.items():
         directory = args.source / name
         if not directory.is_dir() or not any(directory.glob("*.csv")):
             continue
         rows = draw(directory, args.to)
+        names.append(name)
         note = rows.note()
         lines.append(f"- {text}; {len(rows.rows)} rows, {len(rows.absent)} not measured{'; ' + note if note else ''}")
     if not lines:
@@ -53,6 +56,8 @@ def main():
         return 1
     index.text(*lines)
     index.write()
+    if args.html:
+        html.write(args.to, names)
     print(f"{len(lines)} studies: {args.to}/README.md")
     return 0
 

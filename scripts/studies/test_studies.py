@@ -16,6 +16,7 @@ import study_wbl  # noqa: E402
 from studies import chart  # noqa: E402
 from studies.cells import Cells  # noqa: E402
 from studies.report import devices as report_devices  # noqa: E402
+from studies.report import html  # noqa: E402
 from studies.report import flsm as report_flsm  # noqa: E402
 from studies.report import mvcc as report_mvcc  # noqa: E402
 from studies.report import wbl as report_wbl  # noqa: E402
@@ -189,6 +190,11 @@ class ReportTest(unittest.TestCase):
         text = self.page(report_wbl.wbl, "wbl")
         self.assertIn("| G | +10.0 % | - | +13.83 % |", text)
         self.assertIn("EMULATED", (self.target / "wbl-ycsb.svg").read_text())
+        html.write(self.target, ["wbl"])
+        whole = (self.target / "report.html").read_text()
+        self.assertIn("<td>+13.83 %</td>", whole)
+        self.assertIn("<svg", whole)
+        self.assertEqual(whole.count("<table>"), whole.count("</table>"))
 
     def test_old_versions_have_the_ratio_of_disk_and_flash(self):
         directory = self.source / "mvcc"
