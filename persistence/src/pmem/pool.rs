@@ -160,6 +160,14 @@ impl PmemPool {
         self.watermark.durable()
     }
 
+    /// True when the fences of all writers but `except` have passed everything up to `m`. Before that an arena with
+    /// such sequences must not be [retired](PmemArena::retire): copies that are on their way could arrive behind
+    /// the zeros.
+    #[must_use]
+    pub fn is_fenced_through(&self, m: u64, except: &Writer) -> bool {
+        self.watermark.is_fenced_through(m, except.number())
+    }
+
     /// Writes c_p = `durable()` if that has moved. A few times a second, also after the last write: what is at or
     /// below c_p and missing at a start is known to be damage.
     ///

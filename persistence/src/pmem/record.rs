@@ -1,5 +1,6 @@
 //! One record, as it lies in a chunk (`FORMAT.md`, "Record").
 
+use super::arena::PmemPosition;
 use crate::checksum::Crc32c;
 
 /// Bytes before the key.
@@ -78,6 +79,14 @@ pub struct Record<'a> {
     pub key: &'a [u8],
     /// The value.
     pub value: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Where it begins. Key and value are borrowed from the mapping, where the key follows the header.
+    #[must_use]
+    pub fn position(&self) -> PmemPosition {
+        PmemPosition::at(self.key.as_ptr().wrapping_sub(RECORD_HEADER_BYTES))
+    }
 }
 
 /// Room that a record takes, padding included, in bytes.

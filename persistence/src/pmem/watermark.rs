@@ -73,6 +73,13 @@ impl Watermark {
         self.last.load(Ordering::Acquire)
     }
 
+    /// True when no writer but `except` has begun something at or below `m` that is not behind its fence, whatever
+    /// else made that durable.
+    pub(super) fn is_fenced_through(&self, m: u64, except: u16) -> bool {
+        let others = self.places.iter().enumerate().filter(|(n, _)| *n != usize::from(except));
+        others.map(|(_, place)| place.first.load(Ordering::Acquire)).all(|first| first > m)
+    }
+
     /// The last sequence that is durable with all before it.
     pub(super) fn durable(&self) -> u64 {
         let mut durable = self.last();
@@ -121,6 +128,20 @@ mod tests {
         assert_eq!(watermark.durable(), 12, "not taken for settled with the one before");
         watermark.fenced(0);
         assert_eq!(watermark.durable(), 13);
+    }
+
+    #[test]
+    fn a_flush_makes_durable_and_does_not_fence() {
+        let watermark = Watermark::new(3, 10);
+        watermark.begin(0, 11, 11);
+        watermark.begin(1, 12, 12);
+        watermark.begin(2, 13, 13);
+        watermark.raise_floor(12);
+        assert!(!watermark.is_fenced_through(12, 1));
+        watermark.fenced(0);
+        assert!(watermark.is_fenced_through(12, 1));
+        assert!(!watermark.is_fenced_through(12, 0));
+        assert!(!watermark.is_fenced_through(13, 1));
     }
 
     #[test]
