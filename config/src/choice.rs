@@ -140,6 +140,15 @@ choice! {
     SkipList = 1,
 }
 
+choice! {
+    /// `persistence-mode`: what keeps the newest writes over a crash.
+    PersistenceMode, default Log,
+    /// The append only file.
+    Log = 0,
+    /// The memtable itself, in persistent memory.
+    Wbl = 1,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +175,7 @@ mod tests {
         names("enable-debug-command", |n| format!("{:?}", Permission::of(n)));
         names("sanitize-dump-payload", |n| format!("{:?}", SanitizePayload::of(n)));
         names("memtable", |n| format!("{:?}", Memtable::of(n)));
+        names("persistence-mode", |n| format!("{:?}", PersistenceMode::of(n)));
         names("deletes", |n| format!("{:?}", Deletes::of(n)));
         names("compression", |n| format!("{:?}", Compression::of(n)));
         names("compression-bottom", |n| format!("{:?}", Compression::of(n)));

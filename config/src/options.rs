@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, Permission,
-    SanitizePayload, Supervised,
+    PersistenceMode, SanitizePayload, Supervised,
 };
 use crate::device::DeviceSpec;
 use crate::table;
@@ -18,6 +18,12 @@ pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
 pub(crate) const MEMTABLE_SHARE: u64 = 16;
+/// Bytes that memtables may take on a device of their own, unless said otherwise.
+pub(crate) const MEMTABLE_POOL_BYTES: u64 = 1 << 30;
+/// At least so many memtables fit unless said otherwise.
+pub(crate) const MEMTABLE_POOL_MEMTABLES: u64 = 8;
+/// At least so many fit: two that are being flushed, and one that grows to twice its size meanwhile.
+pub(crate) const MEMTABLE_POOL_MEMTABLES_MIN: u64 = 4;
 
 /// The directives the server acts on, now or when what they steer is built (the directive table says
 /// which), typed. The names carry the unit where the directive's does not.
@@ -175,6 +181,13 @@ pub struct Options {
     pub aof_device: Option<String>,
     /// `tree-device`: Device of the tables.
     pub tree_device: Option<String>,
+    /// `persistence-mode`: What keeps the newest writes over a crash.
+    pub persistence_mode: PersistenceMode,
+    /// `memtable-device`: Device of the memtables, with `persistence-mode wbl`.
+    pub memtable_device: Option<String>,
+    /// `memtable-pool-bytes`: Bytes that memtables may take there; see
+    /// [`Options::effective_memtable_pool_bytes`].
+    pub memtable_pool_bytes: u64,
     /// `worker-threads`: Threads that serve connections; 0 means one less than the cores, at least 1.
     pub worker_threads: usize,
     /// `cold-read-threads`: Threads that read keys from the device.
@@ -355,6 +368,9 @@ impl Options {
             device_profiles: view.text("device-profiles").map(path),
             aof_device: view.name("aof-device"),
             tree_device: view.name("tree-device"),
+            persistence_mode: PersistenceMode::of(view.number("persistence-mode")),
+            memtable_device: view.name("memtable-device"),
+            memtable_pool_bytes: view.int("memtable-pool-bytes"),
             worker_threads: view.int("worker-threads"),
             cold_read_threads: view.int("cold-read-threads"),
             memtable: Memtable::of(view.number("memtable")),
@@ -394,6 +410,16 @@ impl Options {
             bytes => bytes,
         };
         bytes.max(AOF_SEGMENT_BYTES_MIN)
+    }
+
+    /// Bytes that memtables may take on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at
+    /// least so many memtables that the one that fills and the one that is flushed do not wait for room.
+    pub fn effective_memtable_pool_bytes(&self) -> u64 {
+        let memtable = self.effective_memtable_bytes();
+        match self.memtable_pool_bytes {
+            0 => MEMTABLE_POOL_BYTES.max(MEMTABLE_POOL_MEMTABLES * memtable),
+            bytes => bytes.max(MEMTABLE_POOL_MEMTABLES_MIN * memtable),
+        }
     }
 
     /// Number of threads that serve connections: `worker-threads`, or one less than `cores`.
@@ -457,6 +483,18 @@ mod tests {
             ("maxmemory 64gb\nmemtable-bytes 128mb", 128 << 20),
         ] {
             assert_eq!(options(text).effective_memtable_bytes(), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_pool_holds_some_memtables() {
+        for (text, bytes) in [
+            ("", 1 << 30),
+            ("memtable-bytes 1gb", 8 << 30),
+            ("memtable-pool-bytes 2gb", 2 << 30),
+            ("memtable-pool-bytes 1mb", 256 << 20),
+        ] {
+            assert_eq!(options(text).effective_memtable_pool_bytes(), bytes, "{text}");
         }
     }
 

@@ -76,10 +76,10 @@ pub(super) const TABLE: &[Directive] = &[
     memory("aof-segment-bytes", 0, 1 << 40, "0")
         .immutable()
         .doc("Bytes of a log segment; 0 means the same as the memtable. At least 1 MB."),
-    choice("persistence-mode", PERSISTENCE_MODE, "log")
-        .immutable()
-        .refused(NOT_BUILT)
-        .doc("log writes ahead to the append only file; wbl keeps the memtable in PMEM instead."),
+    choice("persistence-mode", PERSISTENCE_MODE, "log").immutable().doc(
+        "log writes ahead to the append only file; wbl keeps the memtable in persistent memory \
+            instead, and needs memtable-device.",
+    ),
     special("device", Kind::Devices, "\"\"")
         .immutable()
         .doc("NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]; one line a device."),
@@ -98,10 +98,13 @@ pub(super) const TABLE: &[Directive] = &[
         .immutable()
         .refused(NOT_BUILT)
         .doc("Device of undo runs; empty means dir."),
-    optional("memtable-device")
-        .immutable()
-        .refused(NOT_BUILT)
-        .doc("Device of the memtable arena, for persistence-mode wbl; empty means DRAM."),
+    optional("memtable-device").immutable().doc(
+        "Device of kind pmem that the memtables lie on, for persistence-mode wbl.",
+    ),
+    memory("memtable-pool-bytes", 0, 1 << 50, "0").immutable().doc(
+        "Bytes of the memtable device that memtables may take, those that wait for their flush \
+            included; 0 means 1 GB, or eight times memtable-bytes where that is more.",
+    ),
     special("aof-route", Kind::Words(64), "\"\"")
         .immutable()
         .refused(NOT_BUILT)
