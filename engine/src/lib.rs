@@ -18,7 +18,7 @@ pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, Engine, EngineError,
     EngineOptions, Entry, Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind,
-    OpenReport, OwnedKey, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
-    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, UndoFull,
-    WriteBatch, aside_name, replay_bytes, settle_data_dir,
+    OpenReport, OwnedKey, POOL_MARKER, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot,
+    SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf,
+    UndoFull, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
 };

@@ -201,7 +201,8 @@ fn prefetch_for_write(at: *const u8, len: usize) {
     let _ = (at, len);
 }
 
-/// Position of a record: its first byte. Valid while the arena lives.
+/// Position of a record of a memtable: its first byte, in an arena or in persistent memory. Valid while
+/// the memtable lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Position(*const u8);
 
@@ -293,8 +294,8 @@ impl Arena {
     /// The bytes from a record's position to (at most) `len` further.
     #[must_use]
     pub(crate) fn record_bytes(&self, position: Position, len: usize) -> &[u8] {
-        // SAFETY: positions come from `for_each_filled` of this arena, and `len` from the header of
-        // the record that starts there.
+        // SAFETY: positions come from `for_each_filled` or a room of this arena, or from the pool whose arenas the
+        // memtable keeps beside this one, and `len` from the header of the record that starts there.
         unsafe { std::slice::from_raw_parts(position.0, len) }
     }
 }
@@ -304,6 +305,12 @@ impl Position {
     #[must_use]
     pub(super) fn of_node(node: *mut u8) -> Option<Self> {
         (!node.is_null()).then_some(Self(node))
+    }
+
+    /// The position of a record whose first byte is there.
+    #[must_use]
+    pub(super) fn at(first: *const u8) -> Self {
+        Self(first)
     }
 
     /// The address of the node whose position this is.
@@ -329,14 +336,34 @@ impl Position {
     }
 }
 
-/// A place between two records of an arena.
+/// A place between two records of a memtable: in an arena, or in the list of its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     chunk: usize,
     offset: usize,
 }
 
+impl Mark {
+    /// The place behind the first `count` records.
+    #[must_use]
+    pub(super) fn of_count(count: usize) -> Self {
+        Self { chunk: 0, offset: count }
+    }
+
+    /// How many records are before it.
+    #[must_use]
+    pub(super) fn count(self) -> usize {
+        self.offset
+    }
+}
+
 impl Room {
+    /// Where it starts.
+    #[must_use]
+    pub(crate) fn position(&self) -> Position {
+        Position(self.at)
+    }
+
     /// Ends the reservation; answers where it starts.
     pub(super) fn into_start(self) -> *mut u8 {
         self.at

@@ -2,25 +2,28 @@
 //!
 //! A memtable has no index: keys changed in it are pinned in the DRAM table until it is sorted
 //! (`engine/DESIGN.md`, "A write"). With `memtable = skiplist` it also has a skip list, which keeps it
-//! in order as it grows.
+//! in order as it grows. With `persistence-mode wbl` its records lie in persistent memory.
 
 mod arena;
 mod list_source;
+mod pooled;
+mod positions;
 mod record;
 mod run;
 mod skiplist;
 
-pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Room};
+pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
-pub(crate) use record::{HEADER_BYTES, encode, encoded_len, stamp};
+pub(crate) use pooled::Pooled;
+pub(crate) use record::{HEADER_BYTES, decode, encode, encoded_len, stamp};
 pub(crate) use run::{Run, RunSource};
 pub(crate) use skiplist::{LINK_BYTES, random_height};
 
-use self::arena::Position;
 use self::record::Record;
 use self::skiplist::SkipList;
 use crate::key::Seq;
 use parking_lot::Mutex;
+use sexton_persistence::pmem::PmemArena;
 use std::sync::Arc;
 
 /// How a memtable finds and orders its records.
@@ -38,6 +41,7 @@ pub enum MemtableKind {
 pub(crate) struct Memtable {
     arena: Arena,
     list: Option<SkipList>,
+    pooled: Option<Pooled>,
     /// Stands in the DRAM entries changed while this memtable was active.
     pub(crate) generation: u8,
     /// Lowest sequence it can hold.
@@ -70,7 +74,50 @@ impl Memtable {
     ) -> Arc<Self> {
         let ordered = Mutex::new(Ordered::default());
         let list = (kind == MemtableKind::SkipList).then(SkipList::default);
-        Arc::new(Self { arena: Arena::new(pool), list, generation, first_seq, ordered })
+        Arc::new(Self {
+            arena: Arena::new(pool),
+            list,
+            pooled: None,
+            generation,
+            first_seq,
+            ordered,
+        })
+    }
+
+    /// One whose records lie in arenas of persistent memory: those of an earlier run, oldest first, and the
+    /// one that takes new records.
+    #[must_use]
+    pub(crate) fn in_pool(
+        pool: Arc<ChunkPool>,
+        (recovered, active): (Vec<Arc<PmemArena>>, Arc<PmemArena>),
+        generation: u8,
+        first_seq: Seq,
+    ) -> Arc<Self> {
+        let pooled = Some(Pooled::new(recovered, active));
+        let ordered = Mutex::new(Ordered::default());
+        let arena = Arena::new(pool);
+        Arc::new(Self { arena, list: None, pooled, generation, first_seq, ordered })
+    }
+
+    /// What of it lies in persistent memory.
+    #[must_use]
+    pub(crate) fn pooled(&self) -> Option<&Pooled> {
+        self.pooled.as_ref()
+    }
+
+    /// Bytes of its records.
+    #[must_use]
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.arena.used_bytes() + self.pooled.as_ref().map_or(0, Pooled::used_bytes)
+    }
+
+    /// Its end, as of a barrier. Callers hold the commit mutex, which owns `cursor`.
+    #[must_use]
+    pub(crate) fn mark(&self, cursor: &Cursor) -> Mark {
+        match &self.pooled {
+            Some(pooled) => Mark::of_count(pooled.positions.len()),
+            None => self.arena.mark(cursor),
+        }
     }
 
     /// Copies an encoded record into `room`, which has `height` links more than the record needs, and

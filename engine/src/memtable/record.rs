@@ -10,7 +10,8 @@
 //!        32  tower: height * 8 bytes
 //!            key, value, padding to a multiple of 8
 //! ```
-//! Native byte order: an arena in DRAM never leaves the process.
+//! Little-endian, as in persistent memory, whose records are the same but for the bytes from 26 on (kind,
+//! commit, checksum: `persistence/FORMAT.md`, "Record"), which nobody reads here.
 
 use crate::key::{Meta, Seq};
 
@@ -41,10 +42,10 @@ pub(crate) fn encoded_len(key_len: usize, value_len: usize) -> usize {
 pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), value: &[u8]) {
     let key_len = key.0.len() + key.1.len();
     debug_assert_eq!(out.len(), encoded_len(key_len, value.len()));
-    out[0..8].copy_from_slice(&seq.to_ne_bytes());
-    out[8..16].copy_from_slice(&meta.expire_at_ms.to_ne_bytes());
-    out[16..20].copy_from_slice(&(key_len as u32).to_ne_bytes());
-    out[20..24].copy_from_slice(&(value.len() as u32).to_ne_bytes());
+    out[0..8].copy_from_slice(&seq.to_le_bytes());
+    out[8..16].copy_from_slice(&meta.expire_at_ms.to_le_bytes());
+    out[16..20].copy_from_slice(&(key_len as u32).to_le_bytes());
+    out[20..24].copy_from_slice(&(value.len() as u32).to_le_bytes());
     out[24..32].copy_from_slice(&u64::from(meta.flags).to_le_bytes());
     let (head, rest) = out[HEADER_BYTES..].split_at_mut(key.0.len());
     head.copy_from_slice(key.0);
@@ -55,7 +56,7 @@ pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), 
 
 /// Stamps the sequence into a record encoded before its sequence was known.
 pub(crate) fn stamp(encoded: &mut [u8], seq: Seq) {
-    encoded[0..8].copy_from_slice(&seq.to_ne_bytes());
+    encoded[0..8].copy_from_slice(&seq.to_le_bytes());
 }
 
 /// Copies an encoded record into `out`, leaving room for a tower of `height` links.
@@ -81,11 +82,11 @@ pub(super) fn assemble<'a>(header: &[u8; HEADER_BYTES], body: &'a [u8]) -> Recor
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
 }
 
 /// Reads the record without a tower at the start of `bytes`; returns it and its encoded length.

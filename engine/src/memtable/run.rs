@@ -72,8 +72,6 @@ impl Run {
         let Some((mut slots, extent)) = gathered else { return run };
         run.exact =
             extent.min_len == extent.max_len && extent.max_len - extent.shared_len <= PREFIX_BYTES;
-        // Room in the arena is given out in the order of the sequences.
-        run.max_seq = slots.last().map_or(0, |last| run.read(last.at).seq);
         radix_sort(&mut slots);
         for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
             if group.len() == 1 {
@@ -91,6 +89,18 @@ impl Run {
     /// Calls `f` with the records between two marks and their places, in the order of the arena,
     /// until it answers false.
     fn each(&self, from: Mark, to: Mark, mut f: impl FnMut(&Record<'_>, usize, Position) -> bool) {
+        if let Some(pooled) = self.memtable.pooled() {
+            let range = (from.count(), to.count());
+            pooled.positions.each(range, PREFETCH_RECORDS, |at, ahead| {
+                if let Some(ahead) = ahead {
+                    ahead.prefetch();
+                }
+                let record = self.read(at);
+                let len = record::encoded_len(record.key.len(), record.value.len());
+                f(&record, len, at)
+            });
+            return;
+        }
         let mut go_on = true;
         self.memtable.arena().for_each_filled(from, to, |bytes, start| {
             let mut at = 0;
@@ -126,6 +136,9 @@ impl Run {
 
     /// About how many records there are, should the others be as long as the first of each chunk.
     fn estimate(&self, from: Mark, to: Mark) -> usize {
+        if self.memtable.pooled().is_some() {
+            return to.count() - from.count();
+        }
         let mut records = 0;
         self.memtable.arena().for_each_filled(from, to, |bytes, _| {
             let (_, len) = record::decode(bytes);
@@ -139,7 +152,7 @@ impl Run {
     fn gather(&mut self, from: Mark, to: Mark, mut extent: Extent) -> Option<(Vec<Slot>, Extent)> {
         let shared = extent.first_key[..extent.shared_len].to_vec();
         let mut slots = Vec::with_capacity(self.estimate(from, to));
-        let mut bytes = 0;
+        let (mut bytes, mut max_seq) = (0, 0);
         let mut all_share = true;
         self.each(from, to, |record, len, at| {
             let Some(rest) = record.key.strip_prefix(&*shared) else {
@@ -150,8 +163,10 @@ impl Run {
             extent.min_len = extent.min_len.min(record.key.len());
             extent.max_len = extent.max_len.max(record.key.len());
             bytes += len;
+            max_seq = record.seq.max(max_seq);
             true
         });
+        self.max_seq = max_seq;
         self.prefetch_bytes = (bytes / slots.len().max(1)).min(PREFETCH_BYTES_MAX);
         all_share.then_some((slots, extent))
     }

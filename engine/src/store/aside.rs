@@ -15,6 +15,7 @@
 //! that those were given up.
 
 use super::engine::EngineError;
+use super::wbl;
 use sexton_persistence::device::Storage;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +39,8 @@ struct Layout<'s> {
 /// `dir`. May be called again.
 ///
 /// # Errors
-/// A failing medium; the next call goes on.
+/// A failing medium; the next call goes on. Without a log: the newest writes lie in persistent memory, where they
+/// would be forgotten.
 pub fn settle_data_dir(
     storage: &dyn Storage,
     dir: &Path,
@@ -47,6 +49,13 @@ pub fn settle_data_dir(
 ) -> Result<(), EngineError> {
     let layout = Layout::new(storage, dir, log_dir);
     storage.create_dir_all(dir)?;
+    if !logged && wbl::has_pool(storage, dir)? {
+        return Err(EngineError::Refused(format!(
+            "the newest writes of the store in {} lie in persistent memory: appendonly no needs a \
+             start with appendonly yes or persistence-mode wbl before",
+            dir.display()
+        )));
+    }
     if layout.has(OVERFLOW)? {
         layout.empty(&layout.tree)?;
         if layout.has(OVERFLOW_LOG)? {

@@ -120,7 +120,7 @@ impl Engine {
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.flush));
             let early = std::mem::take(&mut background.signals.lock().freeze);
-            let used = inner.superversion.load().active.arena().used_bytes();
+            let used = inner.superversion.load().active.used_bytes();
             let unmarked = inner.graves_unmarked.load(Ordering::Relaxed);
             let full =
                 used >= inner.options.memtable_bytes || (early && (used > 0 || unmarked > 0));
@@ -142,6 +142,7 @@ impl Engine {
             }
             self.sweep_dead_namespaces();
             inner.pool.trim();
+            self.tend_pool();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.
             let _ = self.look_for_cold_due();
@@ -204,6 +205,7 @@ impl Engine {
             self.resolve(&mut inner.resolver.lock(), job)?;
             self.flush_job(job)?;
             *pending = None;
+            self.tend_pool();
             self.sweep_graves();
             inner.burial_wanted.store(true, Ordering::Release);
             inner.background.wake_compaction();
@@ -342,6 +344,9 @@ impl Engine {
         let flushed = self.flush_now();
         self.stop_threads();
         self.close_log()?;
+        if let Some(wbl) = inner.wbl.get() {
+            wbl.pool().close()?;
+        }
         *inner.dir_lock.lock() = None;
         flushed
     }

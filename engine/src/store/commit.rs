@@ -48,13 +48,20 @@ impl CommitState {
 
     /// True once a memtable, when it has reached the size at which it is frozen.
     pub(super) fn just_filled(&mut self) -> bool {
-        let full = self.memtable.arena().used_bytes() >= self.full_at_bytes;
+        let full = self.memtable.used_bytes() >= self.full_at_bytes;
         full && !std::mem::replace(&mut self.full_told, full)
     }
 
     /// End of the active arena. Right for readers when all latches are held.
     pub(super) fn mark(&self) -> Mark {
-        self.memtable.arena().mark(&self.cursor)
+        self.memtable.mark(&self.cursor)
+    }
+
+    /// Puts `next` in the place of the active memtable, in which nothing is. All latches are held.
+    pub(super) fn replace_empty(&mut self, next: Arc<Memtable>) {
+        debug_assert_eq!(self.memtable.used_bytes(), 0);
+        self.memtable = next;
+        self.cursor = Cursor::default();
     }
 
     /// Makes `next` the active memtable and cuts the log at the last sequence, which is the answer

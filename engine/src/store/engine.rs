@@ -17,6 +17,7 @@ use super::snapshot::Snapshots;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use super::undo::Undo;
+use super::wbl::Wbl;
 use crate::cemetery::DeadRuns;
 use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
@@ -143,6 +144,8 @@ pub(super) struct Inner {
     pub(super) versions: VersionSet,
     pub(super) pool: Arc<ChunkPool>,
     pub(super) log: ArcSwapOption<Log>,
+    /// Where memtables lie, with `persistence-mode wbl`; set at the end of recovery.
+    pub(super) wbl: OnceLock<Arc<Wbl>>,
     policy: AtomicU8,
     /// Held while the policy changes: one change at a time.
     pub(super) policy_change: Mutex<()>,
@@ -243,6 +246,7 @@ impl Inner {
             versions: parts.versions,
             pool: parts.pool,
             log: ArcSwapOption::empty(),
+            wbl: OnceLock::new(),
             policy: AtomicU8::new(parts.options.sync_policy as u8),
             policy_change: Mutex::new(()),
             syncs_tables: RwLock::new(parts.options.sync_policy != SyncPolicy::Off),
@@ -392,6 +396,9 @@ impl Inner {
 
     /// Highest sequence that survives a crash together with everything before it (N2, N3).
     pub(super) fn durable(&self) -> Seq {
+        if let Some(wbl) = self.wbl.get() {
+            return wbl.pool().durable();
+        }
         if self.policy() == SyncPolicy::Off {
             return self.commit.lock().next_seq - 1;
         }
@@ -521,6 +528,9 @@ impl Engine {
         {
             return Some(format!("flushes fail: {error}"));
         }
+        if let Some(wbl) = self.0.wbl.get() {
+            return wbl.failure();
+        }
         self.0.log.load().as_ref().and_then(|log| log.failure())
     }
 
@@ -546,7 +556,7 @@ impl Engine {
 impl Inner {
     /// Flushes are so far behind that writers must wait, or hear that flushes fail.
     fn memtable_is_overfull(&self) -> bool {
-        let used = self.superversion.load().active.arena().used_bytes();
+        let used = self.superversion.load().active.used_bytes();
         used >= self.active_memtable_max_bytes()
     }
 

@@ -50,9 +50,12 @@ impl Engine {
         inner.versions.apply(&edit)?;
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         inner.mark.store(m, Ordering::Release);
+        if let Some(pooled) = job.frozen.memtable.pooled() {
+            self.retire(pooled, m);
+        }
         self.note_undo(&edit);
         inner.flushes.fetch_add(1, Ordering::Relaxed);
-        let filled = job.frozen.memtable.arena().used_bytes();
+        let filled = job.frozen.memtable.used_bytes();
         inner.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
         let written = table.as_ref().map_or(0, |table| table.file_bytes());
         inner.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
@@ -137,7 +140,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Rule D1: nothing is installed before the log up to its newest sequence is durable.
+    /// Rule D1: nothing is installed before the log up to its newest sequence is durable. Without a log the
+    /// flush itself makes it so: table and checkpoint come in one edit (N2).
     fn wait_durable(&self, m: Seq) -> Result<(), EngineError> {
         if self.inner().policy() == SyncPolicy::Off {
             return Ok(());

@@ -58,7 +58,13 @@ impl Engine {
         let old = inner.superversion.load_full();
         let generation = old.active.generation % u8::MAX + 1;
         let pool = Arc::clone(&inner.pool);
-        let active = Memtable::new(pool, inner.options.memtable, generation, commit.next_seq);
+        let active = match inner.wbl.get() {
+            Some(wbl) => {
+                let arenas = (Vec::new(), wbl.pool().new_arena());
+                Memtable::in_pool(pool, arenas, generation, commit.next_seq)
+            }
+            None => Memtable::new(pool, inner.options.memtable, generation, commit.next_seq),
+        };
         let mark = commit.mark();
         let (m, wake_log) = commit.rotate(Arc::clone(&active));
         if wake_log {

@@ -33,7 +33,10 @@ impl Engine {
             inner.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
             return;
         }
-        let memtables = inner.pool.held_bytes().max(2 * inner.options.memtable_bytes);
+        let memtables = match inner.wbl.get() {
+            Some(_) => inner.pool.held_bytes() + self.positions_bytes(),
+            None => inner.pool.held_bytes().max(2 * inner.options.memtable_bytes),
+        };
         let other = inner.other_bytes.load(Ordering::Relaxed);
         let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
         let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
@@ -48,8 +51,11 @@ impl Engine {
             inner.above_bound.store(false, Ordering::Relaxed);
             return;
         }
+        // What is mapped of persistent memory is no memory of the process.
+        let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
         let known = inner.table_bytes.load(Ordering::Relaxed) as u64
             + inner.pool.held_bytes()
+            + self.positions_bytes()
             + self.tree_memory_bytes()
             + self.graves_bytes();
         let measured = resident_bytes.saturating_sub(known);

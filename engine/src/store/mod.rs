@@ -38,6 +38,7 @@ mod tombstones;
 mod tx;
 mod undo;
 mod view;
+mod wbl;
 
 pub use crate::memtable::MemtableKind;
 pub use crate::table::Compression;
@@ -57,6 +58,7 @@ pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, Snaps
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
 pub use undo::UndoFull;
+pub use wbl::{POOL_MARKER, WblStats, has_pool};
 
 #[cfg(test)]
 mod tests;

@@ -13,7 +13,7 @@ use super::tombstones::Tombstones;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::Seq;
-use crate::memtable::{ChunkPool, Memtable};
+use crate::memtable::{ChunkPool, Memtable, MemtableKind};
 use crate::store::expiry::Wheel;
 use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
@@ -81,9 +81,16 @@ impl Engine {
     /// A failing medium, a damaged file, a lock held by another process, or a log that does not fit
     /// the state it is replayed on. Nothing was changed then, except that a torn tail may be cut.
     pub fn open(
-        options: EngineOptions,
+        mut options: EngineOptions,
         replay: Replay<'_>,
     ) -> Result<(Self, OpenReport), EngineError> {
+        if options.write_behind {
+            if options.memtable == MemtableKind::SkipList {
+                let reason = "memtable skiplist needs a log: persistence-mode wbl has none";
+                return Err(EngineError::Refused(reason.into()));
+            }
+            options.sync_policy = SyncPolicy::Always;
+        }
         let storage = Arc::clone(&options.storage);
         let tree_dir = options.dir.join("tree");
         storage.create_dir_all(&options.dir)?;
@@ -217,11 +224,25 @@ impl Engine {
     }
 
     /// Replays the log and opens it for writing.
-    fn recover(&self, mark: Seq, replay: Replay<'_>) -> Result<OpenReport, EngineError> {
+    pub(super) fn recover_log(
+        &self,
+        mark: Seq,
+        replay: Replay<'_>,
+    ) -> Result<OpenReport, EngineError> {
+        let (tail, report) = self.replay_log(mark, replay)?;
+        let after_seq = self.inner().commit.lock().next_seq - 1;
+        self.start_log(tail, after_seq, self.inner().policy())?;
+        self.inner().commit.lock().log_on = true;
+        Ok(report)
+    }
+
+    /// Replays the log, and answers where it ends.
+    pub(super) fn replay_log(
+        &self,
+        mark: Seq,
+        replay: Replay<'_>,
+    ) -> Result<(LogTail, OpenReport), EngineError> {
         let inner = self.inner();
-        if inner.options.sync_policy == SyncPolicy::Off {
-            return Ok(OpenReport { mark, recovered_seq: mark, ..OpenReport::default() });
-        }
         let location = self.log_location();
         let storage = Arc::clone(&inner.options.storage);
         storage.create_dir_all(&location.dir)?;
@@ -251,7 +272,7 @@ impl Engine {
                 )));
             }
             groups += 1;
-            let used = inner.superversion.load().active.arena().used_bytes();
+            let used = inner.superversion.load().active.used_bytes();
             if used >= inner.options.memtable_bytes {
                 self.flush_now()?;
             }
@@ -260,12 +281,8 @@ impl Engine {
         let torn = tail.cut.as_ref().map(|cut| (cut.file.display().to_string(), cut.lost_bytes));
         let recovered_seq = tail.last_seq;
         let mut commit = inner.commit.lock();
-        let after_seq = commit.next_seq - 1;
-        commit.log = LogBuffer::new(after_seq);
-        drop(commit);
-        self.start_log(tail, after_seq, inner.policy())?;
-        inner.commit.lock().log_on = true;
-        Ok(OpenReport { mark, recovered_seq, groups, torn })
+        commit.log = LogBuffer::new(commit.next_seq - 1);
+        Ok((tail, OpenReport { mark, recovered_seq, groups, torn }))
     }
 
     pub(super) fn log_location(&self) -> LogLocation {

@@ -5,6 +5,7 @@ use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, TreeOptions};
 use sexton_persistence::device::Storage;
+use sexton_persistence::pmem::PmemOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -46,8 +47,12 @@ pub struct EngineOptions {
     pub log_file_name: String,
     /// Number of logical databases, at most [`super::Engine::DATABASES_MAX`].
     pub databases: usize,
-    /// How the log is synced.
+    /// How the log is synced. With `write_behind` it counts as [`SyncPolicy::Always`].
     pub sync_policy: SyncPolicy,
+    /// Memtables lie in persistent memory, and there is no log (`persistence-mode wbl`). Needs `pool`.
+    pub write_behind: bool,
+    /// Where memtables lie with `write_behind`, or lay when the store was last open.
+    pub pool: Option<PmemOptions>,
     /// How memtables find and order their records.
     pub memtable: MemtableKind,
     /// A memtable is frozen at this size.
@@ -115,6 +120,8 @@ impl EngineOptions {
             log_file_name: "appendonly.aof".into(),
             databases: 16,
             sync_policy: SyncPolicy::EverySec,
+            write_behind: false,
+            pool: None,
             memtable: MemtableKind::default(),
             memtable_bytes: 64 << 20,
             memory_bound_bytes: 0,

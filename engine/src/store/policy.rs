@@ -32,6 +32,11 @@ impl Engine {
     /// one then.
     pub fn set_sync_policy(&self, policy: SyncPolicy) -> Result<(), EngineError> {
         let inner = self.inner();
+        if inner.wbl.get().is_some() {
+            let reason = "there is no append only file with persistence-mode wbl, whose writes are \
+                          durable before they are answered";
+            return Err(EngineError::Refused(reason.into()));
+        }
         let _change = inner.policy_change.lock();
         match (inner.policy(), policy) {
             (SyncPolicy::Off, SyncPolicy::Off) => {}

@@ -39,12 +39,12 @@ impl Reads {
     }
 
     /// Reads that a memtable answered after all: it was sorted meanwhile.
-    pub(super) fn from_memtable(&self) -> u64 {
+    pub(super) fn memtable_misses(&self) -> u64 {
         self.from_memtable.load(Ordering::Relaxed)
     }
 
     /// Reads that each level answered.
-    pub(super) fn from_levels(&self) -> Vec<u64> {
+    pub(super) fn level_misses(&self) -> Vec<u64> {
         self.from_level.iter().map(|figure| figure.load(Ordering::Relaxed)).collect()
     }
 

@@ -4,7 +4,7 @@
 use super::namespace;
 use super::shard::Unresolved;
 use super::tx::{Commit, Tx};
-use crate::key::{Key, Meta};
+use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use std::sync::atomic::Ordering;
 
@@ -32,6 +32,9 @@ impl Tx<'_> {
         }
         let access = access.unwrap_or_else(|| inner.access_now());
         let unresolved = self.apply_put(key, meta, value, access);
+        if let Some(wbl) = inner.wbl.get() {
+            return self.commit_put_to_pool(wbl, key, meta, value, unresolved);
+        }
         let head = namespace::head(inner.namespaces.id_of(key.slot));
         let len = memtable::encoded_len(head.len() + key.bytes.len(), value.len());
 
@@ -47,15 +50,9 @@ impl Tx<'_> {
         self.committed = true;
 
         memtable::encode(room.bytes(), seq, meta, (&head, key.bytes), value);
-        let shard = self.shard(key.hash);
-        if !shard.graves.is_empty() {
-            shard.graves.close(key.hash, (&head, key.bytes), seq);
-        }
-        if !shard.tombstones.is_empty() {
-            shard.tombstones.remove(key.hash, &[&head, key.bytes].concat());
-        }
+        self.close_graves(key, &head, seq);
         if let Some(item) = unresolved {
-            shard.unresolved.push(Unresolved { seq, ..item });
+            self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
             inner.unresolved.fetch_add(1, Ordering::Relaxed);
         }
         inner.note_write(key.hash, seq);
@@ -63,5 +60,15 @@ impl Tx<'_> {
             inner.background.wake_flush();
         }
         Commit { last_seq: seq, operations: 1 }
+    }
+    /// A put closes what says that its key is dead (P1).
+    pub(super) fn close_graves(&mut self, key: Key<'_>, head: &[u8], seq: Seq) {
+        let shard = self.shard(key.hash);
+        if !shard.graves.is_empty() {
+            shard.graves.close(key.hash, (head, key.bytes), seq);
+        }
+        if !shard.tombstones.is_empty() {
+            shard.tombstones.remove(key.hash, &[head, key.bytes].concat());
+        }
     }
 }

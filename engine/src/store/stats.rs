@@ -22,7 +22,8 @@ pub struct Stats {
     pub dram_bound_bytes: u64,
     /// Bytes written to the active memtable.
     pub memtable_bytes: u64,
-    /// Memory of all memtables, chunks kept for reuse included.
+    /// Memory of all memtables, chunks kept for reuse included; with `persistence-mode wbl` of the lists of
+    /// their records, and of what persistent memory had no room for.
     pub memtable_held_bytes: u64,
     /// Frozen memtables not flushed yet.
     pub memtables_frozen: u64,
@@ -146,7 +147,7 @@ impl Engine {
             compaction_moves: inner.work.moves.load(Ordering::Relaxed),
             stall_ms: inner.pace.waited_ms(),
             write_pace_bytes_per_s: inner.pace.rate(),
-            memtable_held_bytes: inner.pool.held_bytes(),
+            memtable_held_bytes: inner.pool.held_bytes() + self.positions_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),
             deadline_is_reachable: self.deadline_is_reachable(),
@@ -159,8 +160,8 @@ impl Engine {
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),
             entries_made_cold: inner.cold.evicted.load(Ordering::Relaxed),
-            misses_from_memtable: inner.reads.from_memtable(),
-            misses_from_level: inner.reads.from_levels(),
+            misses_from_memtable: inner.reads.memtable_misses(),
+            misses_from_level: inner.reads.level_misses(),
             misses_not_found: inner.reads.not_found(),
             pins: inner.pins.len() as u64,
             snapshots: inner.snapshots.len() as u64,
@@ -188,7 +189,7 @@ impl Engine {
             stats.dram_bound_bytes = (bound * inner.shards.len()) as u64;
         }
         let superversion = inner.superversion.load();
-        stats.memtable_bytes = superversion.active.arena().used_bytes();
+        stats.memtable_bytes = superversion.active.used_bytes();
         stats.memtables_frozen = superversion.frozen.len() as u64;
         stats.levels = superversion.version.level_sizes();
         stats.compaction_debt_bytes = self.compaction_debt_bytes();

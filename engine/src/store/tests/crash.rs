@@ -2,6 +2,9 @@
 //! crash at a random instant, and the state after it against the model (rule I5): the first n
 //! commits, n at or above everything acknowledged as durable, transactions whole.
 //!
+//! In some histories the memtables lie in simulated persistent memory, in some the store goes to and fro between
+//! that and a log.
+//!
 //! Without background threads a history is the same each time its seed is run; a few with threads
 //! add the interleavings. `SEXTON_CRASH_HISTORIES` sets how many, `SEXTON_CRASH_SEED` the first.
 
@@ -12,6 +15,8 @@ use crate::store::*;
 use crate::tree::CompactionOptions;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
+use sexton_persistence::pmem::PmemOptions;
+use sexton_persistence::pmem::sim::{SimMode, SimPmem};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,10 +31,48 @@ const STEPS_MAX: u64 = 120;
 /// A scan in progress with what it must still answer.
 type OpenScan = (Scan, Vec<(Vec<u8>, Value)>);
 
+/// Writers of a history with persistent memory.
+const WRITERS: usize = 3;
+
+/// The persistent memory of a history.
+struct Pool {
+    medium: SimPmem,
+    /// Starts with the memtables there; at the others there is a log.
+    percent: u64,
+    /// The current start is one of them.
+    is_used: bool,
+    max_bytes: u64,
+    /// Each with a writer of its own, which fences when it is told to.
+    bufs: Vec<TxBuf>,
+}
+
+impl Pool {
+    fn new(random: &mut SimRandom, percent: u64) -> Self {
+        let mode = if random.percent(25) { SimMode::Msync } else { SimMode::Pmem };
+        // With the least of them memtables have no room, and spill.
+        let max_bytes = (96 << 10) << random.below(4);
+        let medium = SimPmem::new(mode);
+        Self { medium, percent, is_used: false, max_bytes, bufs: Vec::new() }
+    }
+
+    fn options(&self) -> PmemOptions {
+        PmemOptions {
+            slot_bytes: 4096,
+            file_bytes: 64 << 10,
+            initial_bytes: 64 << 10,
+            max_bytes: self.max_bytes,
+            writers_max: 8,
+            scan_threads: 2,
+            ..PmemOptions::new(self.medium.medium(), "data/pmem".into())
+        }
+    }
+}
+
 /// One history in progress.
 struct History {
     random: SimRandom,
     storage: SimStorage,
+    pool: Option<Pool>,
     background: bool,
     policy: SyncPolicy,
     deletes: DeleteMode,
@@ -94,6 +137,7 @@ impl History {
             delete_persist_ms: deadline_of(seed),
             ticks_ms: 0,
             storage: SimStorage::new(),
+            pool: None,
             background,
             base: (FIRST_SEQ - 1, Model::new(DATABASES)),
             commits: Vec::new(),
@@ -102,21 +146,39 @@ impl History {
         }
     }
 
+    /// One with persistent memory, at so many percent of its starts.
+    fn with_pool(seed: u64, background: bool, percent: u64) -> Self {
+        let mut history = Self::new(seed, background);
+        history.memtable = MemtableKind::Hash;
+        history.pool = Some(Pool::new(&mut history.random, percent));
+        history
+    }
+
     fn options(&self) -> EngineOptions {
         let options = small_options(&self.storage, self.policy, self.background);
         EngineOptions {
             deletes: self.deletes,
             memtable: self.memtable,
             delete_persist_ms: self.delete_persist_ms,
+            write_behind: self.pool.as_ref().is_some_and(|pool| pool.is_used),
+            pool: self.pool.as_ref().map(Pool::options),
             ..options
+        }
+    }
+
+    fn choose_mode(&mut self) {
+        if let Some(pool) = &mut self.pool {
+            pool.is_used = self.random.percent(pool.percent);
         }
     }
 
     fn run(&mut self) {
         let mut acknowledged = FIRST_SEQ - 1;
         for _ in 0..=self.random.below(ROUNDS_MAX) {
+            self.choose_mode();
             if self.random.percent(15) {
                 self.open_and_lose_power();
+                self.choose_mode();
             }
             let engine = self.open(acknowledged);
             acknowledged = self.work(&engine);
@@ -124,36 +186,54 @@ impl History {
             let crashed = self.crash();
             engine.abandon();
             drop(engine);
-            self.storage = crashed;
+            self.take(crashed);
         }
         let engine = self.open(acknowledged);
         self.check_point_reads(&engine);
         engine.abandon();
     }
 
-    /// What the power failure, or the mere end of the process, leaves behind.
-    fn crash(&mut self) -> SimStorage {
-        match self.random.below(5) {
-            0 => self.storage.crash(self.random.next_u64(), CrashOptions::LOSE_ALL),
-            1 => self.storage.crash(self.random.next_u64(), CrashOptions::KEEP_ALL),
-            2 => {
-                // The process ends; the operating system goes on with all that it has cached.
-                self.storage.set_faults(SimFaults::default());
-                self.storage.clone()
-            }
-            _ => self.storage.crash(self.random.next_u64(), CrashOptions::default()),
+    /// What the power failure, or the mere end of the process, leaves behind, of files and of persistent memory.
+    fn crash(&mut self) -> (SimStorage, Option<SimPmem>) {
+        let options = match self.random.below(5) {
+            0 => CrashOptions::LOSE_ALL,
+            1 | 2 => CrashOptions::KEEP_ALL,
+            _ => CrashOptions::default(),
+        };
+        let pool =
+            self.pool.as_ref().map(|pool| pool.medium.crash(self.random.next_u64(), options));
+        if options == CrashOptions::KEEP_ALL && self.random.percent(50) {
+            // The process ends; the operating system goes on with all that it has cached.
+            self.storage.set_faults(SimFaults::default());
+            return (self.storage.clone(), pool);
+        }
+        (self.storage.crash(self.random.next_u64(), options), pool)
+    }
+
+    fn take(&mut self, (storage, medium): (SimStorage, Option<SimPmem>)) {
+        self.storage = storage;
+        if let (Some(pool), Some(medium)) = (&mut self.pool, medium) {
+            pool.bufs.clear();
+            pool.medium = medium;
         }
     }
 
     /// A start that does not get far, or just far enough.
     fn open_and_lose_power(&mut self) {
-        let power_off_after = Some(self.random.below(60));
-        self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+        let after = self.random.below(60);
+        match &self.pool {
+            Some(pool) if self.random.percent(50) => pool.medium.power_off_after(after),
+            _ => {
+                let power_off_after = Some(after);
+                self.storage.set_faults(SimFaults { power_off_after, ..SimFaults::default() });
+            }
+        }
         let options = self.options();
         if let Ok((engine, _)) = Engine::open(options, &mut replay) {
             engine.abandon();
         }
-        self.storage = self.crash();
+        let crashed = self.crash();
+        self.take(crashed);
     }
 
     /// Opens the store after a crash and compares it with the commits up to what was recovered.
@@ -162,20 +242,36 @@ impl History {
         let (engine, report) = Engine::open(options, &mut replay).expect("a store that opens");
         let recovered = report.recovered_seq;
         assert!(recovered >= acknowledged, "{report:?}, acknowledged up to {acknowledged}");
-        let (base_seq, mut model) = self.base.clone();
+        let (base_seq, base) = self.base.clone();
         let ends = self.commits.iter().map(|(seq, _)| *seq);
         let is_end = recovered == base_seq || ends.into_iter().any(|seq| seq == recovered);
-        assert!(is_end, "recovered {recovered} is no end of a transaction");
-        for (seq, ops) in &self.commits {
-            if *seq <= recovered {
-                ops.iter().for_each(|op| model.apply(op));
+        // With persistent memory a start that was cut short may have given up what nobody was promised, and what is
+        // recovered then ends with sequences that nobody used: the state alone says how far it goes.
+        let mut through = if self.pool.is_some() { acknowledged } else { recovered };
+        assert!(is_end || self.pool.is_some(), "recovered {recovered} is no end of a transaction");
+        self.model = loop {
+            let mut model = base.clone();
+            let happened = self.commits.iter().filter(|(seq, _)| *seq <= through);
+            happened.flat_map(|(_, ops)| ops).for_each(|op| model.apply(op));
+            let later = self.commits.iter().map(|(seq, _)| *seq).find(|seq| *seq > through);
+            match (compare(&engine, &model), later.filter(|seq| *seq <= recovered)) {
+                (Ok(()), _) => break model,
+                (Err(_), Some(next)) => through = next,
+                (Err(difference), None) => panic!("at {through}, {report:?}: {difference}"),
             }
-        }
+        };
         self.commits.clear();
-        self.model = model.clone();
-        self.base = (recovered, model);
-        check(&engine, &self.model);
+        self.base = (recovered, self.model.clone());
+        if let Some(pool) = &mut self.pool {
+            pool.bufs = (0..WRITERS).map(|_| TxBuf::fencing_by_batch()).collect();
+        }
         engine
+    }
+
+    /// The last sequence that somebody used, of those up to `durable`.
+    fn acknowledged(&self, durable: Seq) -> Seq {
+        let ends = self.commits.iter().map(|(seq, _)| *seq);
+        ends.filter(|seq| *seq <= durable).max().unwrap_or(self.base.0.min(durable))
     }
 
     /// Steps until the crash; answers what the store called durable then.
@@ -229,7 +325,7 @@ impl History {
         }
         let durable = engine.durable();
         assert!(durable <= engine.last_seq().max(self.base.0));
-        durable
+        self.acknowledged(durable)
     }
 
     fn check_scan(&self, scan: Scan, expected: Vec<(Vec<u8>, Value)>) {
@@ -282,7 +378,15 @@ impl History {
             drop(engine.flush_now());
             return;
         }
-        let commit = run_group(engine, &ops).expect("a readable device");
+        let writers = self.pool.as_mut().map_or(&mut [][..], |pool| &mut pool.bufs);
+        let commit = match writers.len() as u64 {
+            0 => run_group(engine, &ops),
+            writers_len => {
+                let writer = self.random.below(writers_len) as usize;
+                run_group_in(engine, &ops, &mut writers[writer])
+            }
+        };
+        let commit = commit.expect("a readable device");
         ops.iter().for_each(|op| self.model.apply(op));
         if commit.operations > 0 {
             self.commits.push((commit.last_seq, ops));
@@ -295,6 +399,14 @@ impl History {
     }
 
     fn write_log(&mut self, engine: &Engine, sync: bool) {
+        if let Some(pool) = self.pool.as_mut().filter(|pool| pool.is_used) {
+            for buf in &mut pool.bufs {
+                if sync || self.random.percent(40) {
+                    engine.end_batch(buf);
+                }
+            }
+            return;
+        }
         let log = engine.inner().log.load_full().expect("a log");
         if sync {
             drop(log.sync_through(engine.last_seq()));
@@ -338,6 +450,9 @@ impl History {
             _ => SimFaults::default(),
         };
         self.storage.set_faults(faults);
+        if let Some(pool) = self.pool.as_ref().filter(|_| self.random.percent(10)) {
+            pool.medium.fail_fence(1 + self.random.below(6));
+        }
     }
 
     fn check_point_reads(&mut self, engine: &Engine) {
@@ -356,11 +471,15 @@ fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Runs histories on two threads and names the seed of one that fails.
-fn run_histories(first: u64, count: u64, background: bool) {
+/// Runs histories on two threads and names the seed of one that fails. With `pool` the memtables lie in persistent
+/// memory at so many percent of the starts.
+fn run_histories(first: u64, count: u64, background: bool, pool: Option<u64>) {
     let work = |part: u64| {
         for seed in (first..first + count).filter(|seed| seed % 2 == part) {
-            let one = || History::new(seed, background).run();
+            let one = || match pool {
+                None => History::new(seed, background).run(),
+                Some(percent) => History::with_pool(seed, background, percent).run(),
+            };
             if let Err(panic) = std::panic::catch_unwind(one) {
                 eprintln!("history of seed {seed} (background threads: {background})");
                 std::panic::resume_unwind(panic);
@@ -376,17 +495,36 @@ fn run_histories(first: u64, count: u64, background: bool) {
     });
 }
 
+fn run_wanted_histories(background: bool, pool: Option<u64>) {
+    let first = from_environment("SEXTON_CRASH_SEED", 0);
+    let histories = from_environment("SEXTON_CRASH_HISTORIES", HISTORIES);
+    let count = if background { histories * THREADED_HISTORIES / HISTORIES } else { histories };
+    run_histories(first, count.max(1), background, pool);
+}
+
 #[test]
 fn every_crash_leaves_a_prefix_that_holds_all_that_was_durable() {
-    let first = from_environment("SEXTON_CRASH_SEED", 0);
-    run_histories(first, from_environment("SEXTON_CRASH_HISTORIES", HISTORIES), false);
+    run_wanted_histories(false, None);
 }
 
 #[test]
 fn every_crash_under_background_threads_leaves_such_a_prefix() {
-    let histories = from_environment("SEXTON_CRASH_HISTORIES", HISTORIES);
-    let count = (histories * THREADED_HISTORIES / HISTORIES).max(1);
-    run_histories(from_environment("SEXTON_CRASH_SEED", 0), count, true);
+    run_wanted_histories(true, None);
+}
+
+#[test]
+fn so_does_every_crash_with_memtables_in_persistent_memory() {
+    run_wanted_histories(false, Some(100));
+}
+
+#[test]
+fn and_under_background_threads() {
+    run_wanted_histories(true, Some(100));
+}
+
+#[test]
+fn and_between_log_and_persistent_memory() {
+    run_wanted_histories(false, Some(50));
 }
 
 /// A process ends between any two steps of a flush; the next one starts on what the page cache

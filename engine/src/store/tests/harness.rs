@@ -215,8 +215,16 @@ pub(super) fn run(engine: &Engine, op: &Op) -> bool {
 /// Runs operations as one transaction, whatever the store says of writers. An emptied or swapped
 /// database must not be read from afterwards.
 pub(super) fn run_group(engine: &Engine, ops: &[Op]) -> Result<Commit, EngineError> {
+    run_group_in(engine, ops, &mut TxBuf::default())
+}
+
+/// The same with the buffers, and so the writer, of one thread.
+pub(super) fn run_group_in(
+    engine: &Engine,
+    ops: &[Op],
+    buf: &mut TxBuf,
+) -> Result<Commit, EngineError> {
     let mut pins = Vec::new();
-    let mut buf = TxBuf::default();
     let mut hashes = Vec::new();
     for op in ops {
         match op {
@@ -229,7 +237,7 @@ pub(super) fn run_group(engine: &Engine, ops: &[Op]) -> Result<Commit, EngineErr
     let all = ops.iter().any(|op| matches!(op, Op::Flush(_) | Op::Swap(..)));
     'again: loop {
         let latched = if all { Latched::All } else { Latched::Hashes(&hashes) };
-        let mut tx = engine.begin(latched, &mut buf);
+        let mut tx = engine.begin(latched, buf);
         for op in ops {
             if let Op::Delete(db, bytes) | Op::Append(db, bytes, _) = op
                 && matches!(tx.find(key(engine, *db, bytes)), Found::Cold)

@@ -2,15 +2,16 @@
 
 use crate::memtable;
 use crate::store::shard::Unresolved;
+use crate::store::wbl::TxWriter;
 use std::collections::HashMap;
 
 pub(super) enum Staged {
     /// `len` bytes of `TxBuf::records` from `at`: a record without its sequence.
     Put { at: usize, len: usize, key_len: usize },
-    /// Engine key of `len` bytes in `TxBuf::records` from `at`.
-    Delete { at: usize, len: usize },
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry.
+    Delete { at: usize, len: usize, had_expiry: bool },
     /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
-    Tombstone { at: usize, len: usize, key_len: usize },
+    Tombstone { at: usize, len: usize, key_len: usize, had_expiry: bool },
 }
 
 impl Staged {
@@ -44,12 +45,23 @@ pub struct TxBuf {
     /// Database of the first logged command, and the one selected at the end of `log`.
     pub(super) log_dbs: Option<(u32, u32)>,
     pub(super) shards: Vec<usize>,
+    /// Way into the pool, with `persistence-mode wbl`; kept from commit to commit.
+    pub(in crate::store) writer: Option<TxWriter>,
+    /// Commits leave the fence to [`crate::Engine::end_batch`].
+    pub(super) defers_fence: bool,
 }
 
 /// Buffers above this are given back after a transaction with large values.
 const BUF_KEEP_BYTES: usize = 1 << 20;
 
 impl TxBuf {
+    /// A buffer whose owner calls [`crate::Engine::end_batch`] on the same thread behind every batch of
+    /// commits, and before anybody is told of them: with `persistence-mode wbl` they share one fence.
+    #[must_use]
+    pub fn fencing_by_batch() -> Self {
+        Self { defers_fence: true, ..Self::default() }
+    }
+
     pub(super) fn reset(&mut self) {
         self.records.clear();
         self.forget_operations();
@@ -95,11 +107,11 @@ impl TxBuf {
             .filter(|operation| operation.hash == hash)
             .find_map(|operation| {
                 let (staged, is_delete) = match operation.staged {
-                    Staged::Delete { at, len } => (&self.records[at..at + len], true),
+                    Staged::Delete { at, len, .. } => (&self.records[at..at + len], true),
                     Staged::Put { at, len, key_len } => {
                         (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], false)
                     }
-                    Staged::Tombstone { at, len, key_len } => {
+                    Staged::Tombstone { at, len, key_len, .. } => {
                         (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], true)
                     }
                 };

@@ -2,7 +2,7 @@
 //! cemetery, then the latches go (engine/DESIGN.md, "A write").
 
 use super::Tx;
-use super::buf::Staged;
+use super::buf::{Operation, Staged};
 use crate::key::Seq;
 use crate::memtable::{self, Memtable, Room};
 use crate::store::engine::Engine;
@@ -59,11 +59,15 @@ impl Tx<'_> {
     pub(super) fn commit_staged(&mut self, last: bool) {
         let count = self.buf.operations.len() as u64;
         let inner = self.engine.inner();
-        let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
-        let mut record_bytes: usize = record_bytes.sum();
         if count == 0 && !last {
             return;
         }
+        if let Some(wbl) = inner.wbl.get() {
+            self.commit_to_pool(wbl, last);
+            return;
+        }
+        let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
+        let mut record_bytes: usize = record_bytes.sum();
         if inner.has_skip_lists() {
             record_bytes += self.buf.choose_heights() * memtable::LINK_BYTES;
         }
@@ -84,50 +88,70 @@ impl Tx<'_> {
         if full {
             inner.background.wake_flush();
         }
-        self.first_seq.get_or_insert(first);
+        self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);
         let heights = std::mem::take(&mut self.buf.heights);
         let filler = Filler::new(self.engine, &heights);
         let mut records = std::mem::take(&mut self.buf.records);
         for (i, operation) in operations.iter().enumerate() {
             let seq = first + i as u64;
-            let hash = operation.hash;
-            match operation.staged {
-                Staged::Put { at, len, key_len } => {
-                    let record = &mut records[at..at + len];
-                    memtable::stamp(record, seq);
-                    let room = room.as_mut().expect("room for every put");
-                    filler.fill(room, record, i);
-                    let shard = self.shard(hash);
-                    let key = &record[memtable::HEADER_BYTES..][..key_len];
-                    if !shard.graves.is_empty() {
-                        shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
-                    }
-                    if !shard.tombstones.is_empty() {
-                        shard.tombstones.remove(hash, key);
-                    }
+            if let Some(room) = &mut room
+                && !operation.staged.record().is_empty()
+            {
+                let record = &mut records[operation.staged.record()];
+                memtable::stamp(record, seq);
+                filler.fill(room, record, i);
+            }
+            self.publish(operation, &records, seq);
+        }
+        self.buf.heights = heights;
+        self.end_staged(operations, records, first);
+    }
+
+    /// The operations from `first` on have their sequences.
+    pub(super) fn took_sequences(&mut self, first: Seq, count: u64) {
+        self.first_seq.get_or_insert(first);
+        self.end_seq = first + count;
+    }
+
+    /// What a written operation does to the cemetery, and to those who wait for its sequence.
+    pub(super) fn publish(&mut self, operation: &Operation, records: &[u8], seq: Seq) {
+        let inner = self.engine.inner();
+        let hash = operation.hash;
+        match operation.staged {
+            Staged::Put { at, len, key_len } => {
+                let shard = self.shard(hash);
+                let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
+                if !shard.graves.is_empty() {
+                    shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
                 }
-                Staged::Tombstone { at, len, key_len } => {
-                    let record = &mut records[at..at + len];
-                    memtable::stamp(record, seq);
-                    let room = room.as_mut().expect("room for every record");
-                    filler.fill(room, record, i);
-                    let key = &record[memtable::HEADER_BYTES..][..key_len];
-                    self.shard(hash).tombstones.insert(hash, key, seq);
-                }
-                Staged::Delete { at, len } => {
-                    let key = &records[at..at + len];
-                    if self.shard(hash).graves.open(hash, key.into(), seq) {
-                        inner.places.note(key);
-                    }
-                    inner.note_grave();
-                    inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
+                if !shard.tombstones.is_empty() {
+                    shard.tombstones.remove(hash, key);
                 }
             }
-            inner.note_write(hash, seq);
+            Staged::Tombstone { at, len, key_len, .. } => {
+                let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
+                self.shard(hash).tombstones.insert(hash, key, seq);
+            }
+            Staged::Delete { at, len, .. } => self.open_grave(hash, &records[at..at + len], seq),
         }
+        inner.note_write(hash, seq);
+    }
+
+    /// Opens a grave (X1).
+    pub(in crate::store) fn open_grave(&mut self, hash: u64, key: &[u8], seq: Seq) {
+        let inner = self.engine.inner();
+        if self.shard(hash).graves.open(hash, key.into(), seq) {
+            inner.places.note(key);
+        }
+        inner.note_grave();
+        inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Everything staged is written; its first operation has the sequence `first`.
+    pub(super) fn end_staged(&mut self, operations: Vec<Operation>, records: Vec<u8>, first: Seq) {
+        let inner = self.engine.inner();
         self.buf.operations = operations;
-        self.buf.heights = heights;
         self.buf.forget_operations();
         self.buf.records = records;
         self.buf.records.clear();
@@ -150,7 +174,6 @@ impl Tx<'_> {
             self.log_select(first);
         }
         self.commit_staged(true);
-        let last_seq = self.first_seq.unwrap_or(0) + u64::from(self.operations) - 1;
-        Commit { last_seq, operations: self.operations }
+        Commit { last_seq: self.end_seq - 1, operations: self.operations }
     }
 }

@@ -1,11 +1,12 @@
 //! Operations on whole databases, under all latches.
 
 use super::{Guards, Tx};
-use crate::key::Seq;
+use crate::key::{Seq, Slot};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
 use crate::store::scan::{LatchedGraves, ScanItem, ScanRange};
 use crate::store::shard::{Count, shard_of};
+use crate::store::wbl::{KIND_FLUSH_DATABASE, KIND_SWAP_DATABASES};
 use crate::tree::Graves;
 use std::sync::atomic::Ordering;
 
@@ -19,15 +20,24 @@ impl Tx<'_> {
         if !engine.inner().namespaces.has_free_slot() {
             self.sweep_dead_slots();
         }
-        let mut commit = engine.inner().commit.lock();
-        let seq = commit.next_seq;
-        let Some((slot, dead_id)) = engine.inner().namespaces.replace(db, seq) else {
+        let replace = |seq| Some((seq, engine.inner().namespaces.replace(db, seq)?));
+        let Some((seq, dead)) = self.take_sequence((KIND_FLUSH_DATABASE, db as u64), replace)
+        else {
             return false;
         };
-        commit.next_seq += 1;
-        drop(commit);
-        self.first_seq.get_or_insert(seq);
         self.operations += 1;
+        self.forget_namespace(db, dead, seq);
+        true
+    }
+
+    /// What was behind database `db`, a slot and an id, died at `seq`.
+    pub(in crate::store) fn forget_namespace(
+        &mut self,
+        db: usize,
+        (slot, dead_id): (Slot, u64),
+        seq: Seq,
+    ) {
+        let engine = self.engine;
         let fresh_slot = engine.slot_of(db);
         if let Guards::Many(guards) = &mut self.guards {
             for (_, shard) in guards {
@@ -41,11 +51,10 @@ impl Tx<'_> {
             }
         }
         engine.inner().note_dead(slot, dead_id, seq);
-        true
     }
 
     /// Makes slots free at once when databases are emptied faster than the background sweeps.
-    fn sweep_dead_slots(&mut self) {
+    pub(in crate::store) fn sweep_dead_slots(&mut self) {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
         let mut dead_slots = inner.dead_slots.lock();
@@ -68,11 +77,34 @@ impl Tx<'_> {
     pub fn swap_databases(&mut self, a: usize, b: usize) {
         assert!(self.all, "swap_databases needs all latches");
         self.commit_staged(false);
-        let mut commit = self.engine.inner().commit.lock();
-        self.first_seq.get_or_insert(commit.next_seq);
-        commit.next_seq += 1;
-        self.engine.inner().namespaces.swap(a, b);
+        let namespaces = &self.engine.inner().namespaces;
+        let aux = a as u64 | (b as u64) << 32;
+        self.take_sequence((KIND_SWAP_DATABASES, aux), |_| {
+            namespaces.swap(a, b);
+            Some(())
+        });
         self.operations += 1;
+    }
+
+    /// Takes the sequence of an operation that is neither version nor grave, and makes it happen in the same
+    /// critical section; the pool gets a record of this kind and `aux`. `None`, and no sequence taken, where
+    /// `change` answers that.
+    fn take_sequence<T>(
+        &mut self,
+        record: (u8, u64),
+        change: impl FnOnce(Seq) -> Option<T>,
+    ) -> Option<T> {
+        let inner = self.engine.inner();
+        if let Some(wbl) = inner.wbl.get() {
+            return self.take_pool_sequence(wbl, record, change);
+        }
+        let mut commit = inner.commit.lock();
+        let seq = commit.next_seq;
+        let changed = change(seq)?;
+        commit.next_seq += 1;
+        drop(commit);
+        self.took_sequences(seq, 1);
+        Some(changed)
     }
 
     /// Scan of the newest state under `Latched::All`, this transaction's writes included, until

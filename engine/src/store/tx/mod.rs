@@ -9,6 +9,7 @@ mod commit;
 mod databases;
 mod found;
 mod owned_key;
+mod pooled;
 
 pub use buf::TxBuf;
 pub use commit::Commit;
@@ -50,6 +51,10 @@ pub struct Tx<'e> {
     buf: &'e mut TxBuf,
     operations: u32,
     first_seq: Option<Seq>,
+    /// The sequence behind the last one taken.
+    end_seq: Seq,
+    /// The pool has a part of this commit that says that more follows.
+    unclosed: bool,
     generation: u8,
     all: bool,
     pub(super) committed: bool,
@@ -85,6 +90,8 @@ impl<'e> Tx<'e> {
             buf,
             operations: 0,
             first_seq: None,
+            end_seq: 0,
+            unclosed: false,
             generation,
             all,
             committed: false,
@@ -267,12 +274,13 @@ impl<'e> Tx<'e> {
         self.buf.deletes += 1;
         let staged = if self.engine.inner().has_tombstones() {
             let (at, len, key_len) = self.stage_record(key, namespace, Meta::tombstone(), b"");
-            Staged::Tombstone { at, len, key_len }
+            Staged::Tombstone { at, len, key_len, had_expiry: removed.had_expiry }
         } else {
             let at = self.buf.records.len();
             self.buf.records.extend_from_slice(&namespace::head(namespace));
             self.buf.records.extend_from_slice(key.bytes);
-            Staged::Delete { at, len: self.buf.records.len() - at }
+            let len = self.buf.records.len() - at;
+            Staged::Delete { at, len, had_expiry: removed.had_expiry }
         };
         self.buf.operations.push(Operation { hash: key.hash, staged });
         self.operations += 1;

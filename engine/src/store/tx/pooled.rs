@@ -1,0 +1,147 @@
+//! Commits of a store whose memtables lie in persistent memory (engine/DESIGN.md, "Write-behind logging").
+
+use super::buf::Staged;
+use super::{Commit, Tx, namespace};
+use crate::key::{Key, Meta, Seq};
+use crate::memtable;
+use crate::store::shard::Unresolved;
+use crate::store::wbl::{BatchBytes, KIND_END, PoolBatch, Wbl};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Tx<'_> {
+    /// As [`Tx::commit_staged`]: with `last` what is staged ends the commit.
+    pub(super) fn commit_to_pool(&mut self, wbl: &Arc<Wbl>, last: bool) {
+        let inner = self.engine.inner();
+        let count = self.buf.operations.len() as u64;
+        if count == 0 {
+            self.close_commit(wbl);
+            return;
+        }
+        let mut bytes = BatchBytes::default();
+        for operation in &self.buf.operations {
+            match operation.staged {
+                Staged::Put { len, .. } | Staged::Tombstone { len, .. } => bytes.versions += len,
+                Staged::Delete { len, .. } => bytes.graves += memtable::encoded_len(len, 0),
+            }
+        }
+        let superversion = inner.superversion.load();
+        let held = self.buf.writer.take();
+        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut commit = inner.commit.lock();
+        let first = commit.next_seq;
+        commit.next_seq += count;
+        batch.begin(&mut commit, first, first + count - 1);
+        drop(commit);
+        inner.pace.note_written(bytes.versions);
+        self.took_sequences(first, count);
+        let operations = std::mem::take(&mut self.buf.operations);
+        let records = std::mem::take(&mut self.buf.records);
+        for (i, operation) in operations.iter().enumerate() {
+            let seq = first + i as u64;
+            let more = !last || i as u64 + 1 < count;
+            match operation.staged {
+                Staged::Put { at, len, .. } => {
+                    let record = memtable::decode(&records[at..at + len]).0;
+                    batch.put(seq, record.meta, (record.key, b""), record.value, more);
+                }
+                Staged::Tombstone { at, len, had_expiry, .. } => {
+                    let record = memtable::decode(&records[at..at + len]).0;
+                    batch.tombstone(seq, record.key, had_expiry, more);
+                }
+                Staged::Delete { at, len, had_expiry } => {
+                    batch.delete(seq, &records[at..at + len], had_expiry, more);
+                }
+            }
+            self.publish(operation, &records, seq);
+        }
+        self.end_staged(operations, records, first);
+        self.unclosed = !last;
+        let fences = last && !self.buf.defers_fence;
+        self.buf.writer = Some(batch.finish(self.engine, fences));
+        self.wake_flush_when_full(wbl, &superversion.active);
+    }
+
+    /// Ends a commit that has nothing staged any more.
+    fn close_commit(&mut self, wbl: &Arc<Wbl>) {
+        if self.unclosed {
+            let taken = self.take_pool_sequence(wbl, (KIND_END, 0), |_| Some(()));
+            debug_assert!(taken.is_some());
+        }
+        self.unclosed = false;
+        if let Some(writer) = self.buf.writer.as_mut().filter(|_| !self.buf.defers_fence) {
+            writer.fence(self.engine);
+        }
+    }
+
+    /// As `take_sequence`.
+    pub(super) fn take_pool_sequence<T>(
+        &mut self,
+        wbl: &Arc<Wbl>,
+        (kind, aux): (u8, u64),
+        change: impl FnOnce(Seq) -> Option<T>,
+    ) -> Option<T> {
+        let inner = self.engine.inner();
+        let bytes = BatchBytes { versions: 0, graves: memtable::encoded_len(0, 0) };
+        let superversion = inner.superversion.load();
+        let held = self.buf.writer.take();
+        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut commit = inner.commit.lock();
+        let seq = commit.next_seq;
+        let changed = change(seq);
+        if changed.is_some() {
+            commit.next_seq += 1;
+            batch.begin(&mut commit, seq, seq);
+        }
+        drop(commit);
+        if changed.is_some() {
+            self.took_sequences(seq, 1);
+            batch.grave(seq, kind, aux, b"", kind != KIND_END);
+            self.unclosed = kind != KIND_END;
+        }
+        self.buf.writer = Some(batch.finish(self.engine, false));
+        changed
+    }
+
+    /// A transaction of one put: as [`Tx::commit_put`], whose first part has happened.
+    pub(in crate::store) fn commit_put_to_pool(
+        mut self,
+        wbl: &Arc<Wbl>,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+        unresolved: Option<Unresolved>,
+    ) -> Commit {
+        let inner = self.engine.inner();
+        let head = namespace::head(inner.namespaces.id_of(key.slot));
+        let versions = memtable::encoded_len(head.len() + key.bytes.len(), value.len());
+        let superversion = inner.superversion.load();
+        let held = self.buf.writer.take();
+        let bytes = BatchBytes { versions, graves: 0 };
+        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut commit = inner.commit.lock();
+        let seq = commit.next_seq;
+        commit.next_seq += 1;
+        batch.begin(&mut commit, seq, seq);
+        drop(commit);
+        self.committed = true;
+        batch.put(seq, meta, (&head, key.bytes), value, false);
+        self.close_graves(key, &head, seq);
+        if let Some(item) = unresolved {
+            self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
+            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+        }
+        inner.note_write(key.hash, seq);
+        self.buf.writer = Some(batch.finish(self.engine, !self.buf.defers_fence));
+        self.wake_flush_when_full(wbl, &superversion.active);
+        Commit { last_seq: seq, operations: 1 }
+    }
+
+    fn wake_flush_when_full(&self, wbl: &Wbl, active: &memtable::Memtable) {
+        let inner = self.engine.inner();
+        let is_full = active.used_bytes() >= inner.options.memtable_bytes;
+        if is_full && wbl.tell_full(active.generation) {
+            inner.background.wake_flush();
+        }
+    }
+}

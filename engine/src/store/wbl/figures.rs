@@ -1,0 +1,54 @@
+//! Figures of the pool for INFO.
+
+use crate::memtable::Pooled;
+use crate::store::engine::Engine;
+use sexton_persistence::pmem::PmemFigures;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What is known of the memtables in persistent memory.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WblStats {
+    /// The pool's own figures.
+    pub pool: PmemFigures,
+    /// Records that were kept when the store was opened.
+    pub recovered_records: u64,
+    /// Time in which they were found and the index was built.
+    pub recovery_time: Duration,
+    /// Operations for which the pool had no room since the start: their replies waited for a flush.
+    pub spilled: u64,
+}
+
+impl Engine {
+    /// Figures of the memtables in persistent memory; `None` in log mode.
+    #[must_use]
+    pub fn wbl_stats(&self) -> Option<WblStats> {
+        let wbl = self.inner().wbl.get()?;
+        Some(WblStats {
+            pool: wbl.pool.figures(),
+            recovered_records: wbl.recovered_records,
+            recovery_time: wbl.recovery_time,
+            spilled: wbl.spilled.load(Ordering::Relaxed),
+        })
+    }
+
+    /// True with `persistence-mode wbl`.
+    #[must_use]
+    pub fn is_write_behind(&self) -> bool {
+        self.inner().wbl.get().is_some()
+    }
+
+    /// Memory of the lists of where records lie in persistent memory.
+    pub(in crate::store) fn positions_bytes(&self) -> u64 {
+        let superversion = self.inner().superversion.load();
+        let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+        let memtables = frozen.chain([&superversion.active]);
+        memtables.filter_map(|memtable| memtable.pooled()).map(Pooled::held_bytes).sum()
+    }
+
+    /// Bytes of persistent memory in the address space, all of them prefaulted.
+    pub(in crate::store) fn mapped_bytes(&self) -> u64 {
+        self.inner().wbl.get().map_or(0, |wbl| wbl.pool.figures().file_bytes)
+    }
+}

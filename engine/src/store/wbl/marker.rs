@@ -1,0 +1,29 @@
+//! Whether the newest writes of a store lie in a pool: the file `WBL` in the data directory says so, from before
+//! the first commit goes there until the tables have them all.
+
+use crate::store::engine::EngineError;
+use sexton_persistence::device::Storage;
+use std::path::Path;
+
+/// Name of the file in the data directory.
+pub const POOL_MARKER: &str = "WBL";
+
+/// True when the newest writes of the store in `dir` lie in a pool.
+///
+/// # Errors
+/// A failing medium.
+pub fn is_set(storage: &dyn Storage, dir: &Path) -> Result<bool, EngineError> {
+    Ok(storage.exists(&dir.join(POOL_MARKER))?)
+}
+
+/// From here on the pool counts.
+pub(super) fn set(storage: &dyn Storage, dir: &Path) -> Result<(), EngineError> {
+    storage.create(&dir.join(POOL_MARKER))?;
+    Ok(storage.sync_dir(dir)?)
+}
+
+/// From here on it does not.
+pub(super) fn clear(storage: &dyn Storage, dir: &Path) -> Result<(), EngineError> {
+    storage.remove(&dir.join(POOL_MARKER))?;
+    Ok(storage.sync_dir(dir)?)
+}
