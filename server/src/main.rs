@@ -9,7 +9,7 @@ use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
 use sexton::takeover::Takeover;
 use sexton_config::choice::{
-    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable,
+    AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, PersistenceMode,
 };
 use sexton_config::{Config, Invocation, Options};
 use sexton_engine::{DeleteMode, Engine, EngineOptions, MemtableKind, SyncPolicy};
@@ -125,7 +125,11 @@ fn prepare(config: &Config) -> Result<(), String> {
 
 fn run(config: Config) -> Result<(), String> {
     prepare(&config)?;
-    let options = config.options().clone();
+    let mut options = config.options().clone();
+    if options.persistence_mode == PersistenceMode::Wbl {
+        // The store is durable, as with a log (N3).
+        options.appendonly = true;
+    }
     let devices = devices::open(&options)?;
     let takeover = Takeover::prepare(&options)?;
     let engine = match open_store(&options, &devices) {
@@ -239,6 +243,8 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
         (true, AppendFsync::No) => SyncPolicy::No,
         (true, AppendFsync::EverySecond) => SyncPolicy::EverySec,
     };
+    engine_options.write_behind = options.persistence_mode == PersistenceMode::Wbl;
+    engine_options.pool = devices::pool_options(options, devices)?;
     engine_options.log_dir_name = options.appenddirname.display().to_string();
     engine_options.log_file_name = options.appendfilename.display().to_string();
     engine_options.memory_bound_bytes = options.maxmemory_bytes;
@@ -291,10 +297,19 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     if let Some((file, bytes)) = &report.torn {
         log::warning(&format!("{file}: cut {bytes} bytes of a group that was written in part"));
     }
-    log::notice(&format!(
-        "DB loaded from append only file: {:.3} seconds",
-        started.elapsed().as_secs_f64()
-    ));
+    match engine.wbl_stats() {
+        None => log::notice(&format!(
+            "DB loaded from append only file: {:.3} seconds",
+            started.elapsed().as_secs_f64()
+        )),
+        Some(wbl) => log::notice(&format!(
+            "DB loaded: {} operations found in persistent memory ({}), {:.3} seconds, {:.3} in all",
+            wbl.recovered_records,
+            wbl.pool.kind,
+            wbl.recovery_time.as_secs_f64(),
+            started.elapsed().as_secs_f64()
+        )),
+    }
     if !engine.deadline_is_reachable() {
         log::warning(
             "delete-persist-seconds cannot be met on this amount of data: every table would have to be \

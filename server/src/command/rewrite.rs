@@ -8,6 +8,11 @@ pub(super) const COMMANDS: &[Binding] = &[Binding::local("bgrewriteaof", bgrewri
 
 /// BGREWRITEAOF. A background save is no obstacle: both read snapshots.
 fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if ctx.server.engine.is_write_behind() {
+        return Err(CommandError::text(
+            "ERR There is no append only file with persistence-mode wbl: BGSAVE saves the data",
+        ));
+    }
     if ctx.server.engine.sync_policy() == SyncPolicy::Off {
         return Err(CommandError::text(
             "ERR There is no append only file with appendonly no: BGSAVE saves the data",

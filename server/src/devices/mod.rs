@@ -1,4 +1,4 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`).
+//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`, `memtable-device`).
 //!
 //! Tables and log have fixed names in the data directory. On another device such a name is a symbolic link to a
 //! directory on it: so the data directory always says where its files are, whatever the configuration
@@ -6,8 +6,10 @@
 
 mod carry;
 mod info;
+mod pool;
 
 pub(crate) use info::lines;
+pub use pool::pool_options;
 
 use crate::log;
 use sexton_config::Options;
@@ -40,9 +42,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         let target = match device {
             None => None,
             Some(device) => {
-                let declared = options.devices.iter().find(|spec| spec.name == device);
-                let spec = declared
-                    .ok_or_else(|| format!("{directive}: no device is named '{device}'"))?;
+                let spec = declared(options, directive, device)?;
                 held.push((device, Path::new(".").join(name)));
                 Some(dir_of(options, spec).join(name))
             }
@@ -52,6 +52,9 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         let name = if options.dir.join(&aside).exists() { &aside } else { name };
         carry::to(&options.dir, name, target.as_deref())
             .map_err(|error| format!("{directive}: {error}"))?;
+    }
+    if let Some(device) = pool::place(options)? {
+        held.push((device, Path::new(".").join(pool::POOL)));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let mut devices = Vec::new();
@@ -71,6 +74,15 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     }
     let default = Device::new("dir", None, options.dir.clone());
     Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), default, devices)))
+}
+
+fn declared<'o>(
+    options: &'o Options,
+    directive: &str,
+    device: &str,
+) -> Result<&'o DeviceSpec, String> {
+    let declared = options.devices.iter().find(|spec| spec.name == device);
+    declared.ok_or_else(|| format!("{directive}: no device is named '{device}'"))
 }
 
 fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {

@@ -382,6 +382,7 @@ impl Connection {
     /// The replies of the worker's buffer become this connection's output; sent at once where
     /// nothing is in the way.
     fn put_out(&mut self, worker: &mut WorkerState, required: Seq, cx: &mut Context<'_>) {
+        worker.executor.end_batch(&self.server);
         if worker.reply.is_empty() {
             return;
         }

@@ -77,7 +77,7 @@ impl Workers {
             senders.push(sender);
             std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
                 WORKER.set(Some(Box::new(WorkerState {
-                    executor: Executor::new(number, false),
+                    executor: Executor::of_worker(number),
                     read_buffer: Vec::with_capacity(READ_BUFFER_BYTES),
                     batch: Batch::default(),
                     plan: Vec::new(),

@@ -31,7 +31,8 @@ fn sync_dir(dir: &Path) -> io::Result<()> {
 }
 
 fn remove_all(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
+    let removed = if path.is_file() { fs::remove_file(path) } else { fs::remove_dir_all(path) };
+    match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }

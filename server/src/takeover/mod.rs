@@ -25,7 +25,7 @@ use crate::rdb::Loader;
 use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;
-use sexton_engine::settle_data_dir;
+use sexton_engine::{POOL_MARKER, has_pool, settle_data_dir};
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -99,6 +99,13 @@ impl Takeover {
             log::notice(&format!("{} is imported already", path.display()));
             return Ok(());
         }
+        if has_pool(&DiskStorage, &self.dir).map_err(|error| error.to_string())? {
+            return Err(format!(
+                "--import: the newest writes of the store in {} lie in persistent memory: start it with \
+                 persistence-mode log once, which takes them along, before it is put aside",
+                self.dir.display()
+            ));
+        }
         self.source = Some(Source::file(path));
         if options.appendonly {
             let in_the_way = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
@@ -110,7 +117,9 @@ impl Takeover {
     /// Renames `paths` into a directory of their own, and the source's along with them.
     fn put_aside(&mut self, paths: &[PathBuf], options: &Options) -> Result<(), String> {
         let aside = self.dir.join(format!("imported-{}", now_s()));
-        let created = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
+        // Without the marker the pool of a start that did not end counts for nothing.
+        let made = [Path::new(POOL_MARKER), Path::new(TREE), &options.appenddirname];
+        let created = made.map(|name| self.dir.join(name));
         let journal = Journal::begin(&self.dir, &aside, paths, &created)
             .map_err(|error| format!("{}: {error}", self.dir.display()))?;
         if let Some(source) = &mut self.source {

@@ -71,6 +71,18 @@ impl Executor {
         Self { worker, may_block, ..Self::default() }
     }
 
+    /// One whose owner calls [`Executor::end_batch`] behind every batch of requests: their writes become durable
+    /// together.
+    #[must_use]
+    pub fn of_worker(worker: usize) -> Self {
+        Self { worker, tx_buf: TxBuf::fencing_by_batch(), ..Self::default() }
+    }
+
+    /// Ends a batch of requests, before anybody hears of it.
+    pub fn end_batch(&mut self, server: &Server) {
+        server.engine.end_batch(&mut self.tx_buf);
+    }
+
     /// Evicts keys when those in memory take too much; between requests.
     #[inline]
     pub fn make_room(&mut self, server: &Server) {

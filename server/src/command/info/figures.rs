@@ -166,9 +166,33 @@ pub(super) fn devices(text: &mut Text, ctx: &Ctx<'_, '_>) {
     }
 }
 
-pub(super) fn wbl(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn wbl(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.title("Wbl");
-    text.field("wbl_enabled", 0);
+    let Some(stats) = ctx.server.engine.wbl_stats() else {
+        text.field("wbl_enabled", 0);
+        return;
+    };
+    let pool = &stats.pool;
+    text.field("wbl_enabled", 1);
+    text.field("wbl_medium", pool.kind);
+    for (name, figure) in [
+        ("memtable_bytes", pool.used_bytes),
+        ("retired_bytes", pool.retired_bytes),
+        ("file_bytes", pool.file_bytes),
+        ("records", pool.records),
+        ("record_bytes", pool.record_bytes),
+        ("media_bytes", pool.media_bytes),
+        ("fences", pool.fences),
+        ("erased_bytes", pool.erased_bytes),
+        ("bad_lines", pool.bad_lines),
+        ("complete_sequence", pool.complete_seq),
+        ("reserved_sequence", pool.reserved_seq),
+        ("spilled_operations", stats.spilled),
+        ("recovered_records", stats.recovered_records),
+        ("recovery_us", stats.recovery_time.as_micros() as u64),
+    ] {
+        text.field(&format!("wbl_{name}"), figure);
+    }
 }
 
 #[cfg(test)]

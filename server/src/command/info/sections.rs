@@ -130,7 +130,8 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
 
 pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let refusal = ctx.server.engine.write_refusal();
-    let aof = ctx.server.engine.sync_policy() != SyncPolicy::Off;
+    let engine = &ctx.server.engine;
+    let aof = engine.sync_policy() != SyncPolicy::Off && !engine.is_write_behind();
     let saving = ctx.server.saving.view();
     let seconds = |time: Option<u64>| time.map_or(-1, |seconds| seconds as i64);
     let (done, total) = saving.keys;
@@ -153,6 +154,7 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let (loaded, expired) = ctx.server.loading.last_keys();
     text.field("rdb_last_load_keys_expired", expired);
     text.field("rdb_last_load_keys_loaded", loaded);
+    text.field("persistence_mode", if engine.is_write_behind() { "wbl" } else { "log" });
     text.field("aof_enabled", u8::from(aof));
     let rewriting = ctx.server.rewriting.view();
     text.field("aof_rewrite_in_progress", u8::from(rewriting.current_s.is_some()));
