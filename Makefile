@@ -135,4 +135,4 @@ model: ## the engine's rules under random histories: all on, then each off (ARGS
 	target/release/model $(ARGS)
 
 pmem-crashes: ## simulated power failures of a pool of persistent memory, in a minute (CRASHES=100000)
-	SEXTON_PMEM_CRASHES=$(CRASHES) cargo test --release -p sexton-persistence pmem::tests::crashes -- --nocapture
+	SEXTON_PMEM_CRASHES=$(CRASHES) cargo test --release -p sexton-persistence --lib pmem::tests::crashes -- --nocapture

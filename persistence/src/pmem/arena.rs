@@ -7,14 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::chunk::{CHUNK_HEADER_BYTES, Chunk, Walk};
+use super::chunk::Chunk;
 use super::pool::PmemPool;
-use super::record::{Header, List, RECORD_HEADER_BYTES, Record};
 
 /// Chunks of one memtable.
 ///
-/// Readers of records take an [`ArenaMark`] at a barrier (all latches held), or hold an arena to which nothing is
-/// added any more. Below a mark nothing changes.
+/// Where its records are is the memtable's knowledge: [`Writer::append`](super::Writer::append) and
+/// [`Record::position`](super::Record) say it. A record that was appended does not change any more.
 #[derive(Debug)]
 pub struct PmemArena {
     pool: Arc<PmemPool>,
@@ -25,30 +24,12 @@ pub struct PmemArena {
     retired: AtomicBool,
 }
 
-/// How far the chunks of an arena were filled at a barrier. The default is the beginning.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ArenaMark {
-    /// For each chunk the offset behind its last record.
-    fills: Arc<[u64]>,
-}
-
-impl ArenaMark {
-    fn fill(&self, chunk: usize) -> u64 {
-        self.fills.get(chunk).copied().unwrap_or(CHUNK_HEADER_BYTES)
-    }
-
-    /// Bytes below it: of two marks of one arena the later one has as many or more.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.fills.iter().map(|fill| fill - CHUNK_HEADER_BYTES).sum()
-    }
-}
-
-/// Where a record of an arena begins in memory. Good as long as the arena lives.
+/// Where a record of an arena begins in memory. Good as long as the arena lives; key and value follow its header of
+/// [`RECORD_HEADER_BYTES`](super::RECORD_HEADER_BYTES).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmemPosition(*const u8);
 
-// SAFETY: only an address; it is read by way of `PmemArena::record_at` alone.
+// SAFETY: only an address; whoever reads there holds the arena.
 unsafe impl Send for PmemPosition {}
 // SAFETY: as above.
 unsafe impl Sync for PmemPosition {}
@@ -109,38 +90,6 @@ impl PmemArena {
         self.chunks.lock().push(chunk);
     }
 
-    /// How far it is filled. To be called at a barrier, or when nothing is added any more.
-    #[must_use]
-    pub fn mark(&self) -> ArenaMark {
-        let chunks = self.chunks.lock();
-        ArenaMark { fills: chunks.iter().map(|chunk| chunk.filled()).collect() }
-    }
-
-    /// The records of `list` between two marks, chunk by chunk: each chunk in the order of sequences, the chunks
-    /// in any.
-    #[must_use]
-    pub fn records(&self, list: List, from: &ArenaMark, to: &ArenaMark) -> Records<'_> {
-        let chunks = self.chunks.lock();
-        let stretches = chunks.iter().enumerate().filter(|(_, chunk)| chunk.list() == list);
-        let stretches =
-            stretches.map(|(nth, chunk)| (Arc::clone(chunk), from.fill(nth), to.fill(nth)));
-        let mut stretches: Vec<_> = stretches.filter(|(_, from, to)| from < to).collect();
-        stretches.reverse();
-        Records { arena: self, stretches, walk: None }
-    }
-
-    /// The record that begins at `position`, which came from this arena.
-    #[must_use]
-    pub fn record_at(&self, position: PmemPosition) -> Record<'_> {
-        // SAFETY: positions are given out for records of chunks of this arena only, behind a mark: the header
-        // is there, does not change, and stays mapped as long as the arena lives.
-        let header = unsafe { &*position.0.cast::<[u8; RECORD_HEADER_BYTES]>() };
-        let header = Header::trusted(header);
-        // SAFETY: as above, now for all of the record.
-        let bytes = unsafe { slice::from_raw_parts(position.0, header.len()) };
-        header.record(bytes)
-    }
-
     /// Its records are in the tree (or are not needed by anybody, ever): once the last reader has dropped it, its
     /// slots are erased and used again (M7).
     pub fn retire(&self) {
@@ -153,11 +102,12 @@ impl PmemArena {
     }
 
     /// The filled bytes of one of its chunks, header included.
-    pub(super) fn chunk_bytes(&self, chunk: &Chunk, to: u64) -> &[u8] {
-        let start = chunk.region().address(chunk.offset(), to as usize);
-        // SAFETY: `address` has checked the range; the caller has `to` from a mark, so nothing below it changes (M2);
-        // and the file stays mapped as long as the chunk, which this arena holds as long as it lives.
-        unsafe { slice::from_raw_parts(start, to as usize) }
+    pub(super) fn chunk_bytes(&self, chunk: &Chunk) -> &[u8] {
+        let len = chunk.filled() as usize;
+        let start = chunk.region().address(chunk.offset(), len);
+        // SAFETY: `address` has checked the range; what is filled does not change (M2); and the file stays mapped
+        // as long as the chunk, which this arena holds as long as it lives.
+        unsafe { slice::from_raw_parts(start, len) }
     }
 }
 
@@ -166,28 +116,6 @@ impl Drop for PmemArena {
         let chunks = std::mem::take(self.chunks.get_mut());
         if *self.retired.get_mut() {
             self.pool.take_back(chunks);
-        }
-    }
-}
-
-/// The records of an arena between two marks.
-#[derive(Debug)]
-pub struct Records<'a> {
-    arena: &'a PmemArena,
-    stretches: Vec<(Arc<Chunk>, u64, u64)>,
-    walk: Option<Walk<'a>>,
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = (PmemPosition, Record<'a>);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some((bytes, header)) = self.walk.as_mut().and_then(Walk::next_trusted) {
-                return Some((PmemPosition(bytes.as_ptr()), header.record(bytes)));
-            }
-            let (chunk, from, to) = self.stretches.pop()?;
-            self.walk = Some(Walk::new(self.arena.chunk_bytes(&chunk, to), from));
         }
     }
 }

@@ -103,10 +103,6 @@ impl Chunk {
         self.row.len
     }
 
-    pub(super) fn list(&self) -> List {
-        self.header.list
-    }
-
     /// What its header line holds.
     pub(super) fn header_bytes(&self) -> [u8; CHUNK_HEADER_BYTES as usize] {
         self.header.encode()

@@ -21,8 +21,8 @@
 //!
 //! # Freeze, flush, retire
 //!
-//! Under the barrier: `arena.mark()`, and a `pool.new_arena()` becomes active; writers go over to it with
-//! their next `prepare`. When the flush at m is installed: `pool.installed(m)` and `arena.retire()`; the arena's
+//! Under the barrier a `pool.new_arena()` becomes active; writers go over to it with their next `prepare`. When the
+//! flush at m is installed: `pool.installed(m)` and `arena.retire()`; the arena's
 //! slots are erased and free again by `pool.erase_retired()` after the last reader has dropped the arena.
 //! An arena that is dropped without `retire` stays on the medium, for recovery.
 //!
@@ -52,7 +52,7 @@ mod slots;
 mod watermark;
 mod writer;
 
-pub use arena::{ArenaMark, PmemArena, PmemPosition, Records};
+pub use arena::{PmemArena, PmemPosition};
 pub use error::{PmemError, PmemResult};
 pub use figures::PmemFigures;
 pub use mapped::MappedMedium;

@@ -178,22 +178,13 @@ impl Header {
             value_len: u32_at(20) as usize,
             crc: u32_at(CRC_AT),
         };
-        let sane = read.seq != 0
+        let sane = (1..=super::control::SEQ_MAX).contains(&read.seq)
             && (1..=KIND_MAX).contains(&kind)
             && header[25] == 0
             && bits & !(FIRST_OF_BATCH | MORE_OF_COMMIT) == 0
             && read.key_len <= LENGTH_MAX
             && read.value_len <= LENGTH_MAX;
         sane.then_some(read)
-    }
-
-    /// The header of a record that is known to be whole: `bytes` begin with its 32 bytes at least.
-    ///
-    /// # Panics
-    ///
-    /// If it is none after all.
-    pub(super) fn trusted(header: &[u8; RECORD_HEADER_BYTES]) -> Self {
-        Self::parse(header).expect("a record begins at every position")
     }
 
     /// Length of the record.

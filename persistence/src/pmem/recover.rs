@@ -114,13 +114,13 @@ impl PmemPool {
         {
             return Err(damage.clone());
         }
-        let whole: u64 = found.iter().map(|found| found.seqs.len() as u64).sum();
+        let whole: u64 = found.iter().map(|found| found.noted.len() as u64).sum();
         for found in &mut found {
-            if found.seqs.last().is_some_and(|(seq, _)| *seq > run.last_seq) {
+            if found.noted.last().is_some_and(|last| last.seq() > run.last_seq) {
                 *found = scan.read_again(found, run.last_seq);
             }
         }
-        let records: u64 = found.iter().map(|found| found.seqs.len() as u64).sum();
+        let records: u64 = found.iter().map(|found| found.noted.len() as u64).sum();
         let mut report = RecoveryReport {
             kind: medium.kind(),
             scanned_bytes: regions.iter().map(|region| region.len()).sum(),
@@ -148,7 +148,7 @@ impl PmemPool {
 
         let mut slots = Slots::new(slot_bytes);
         regions.iter().for_each(|region| slots.add_file(Arc::clone(region)));
-        let kept: Vec<_> = found.into_iter().filter(|found| !found.seqs.is_empty()).collect();
+        let kept: Vec<_> = found.into_iter().filter(|found| !found.noted.is_empty()).collect();
         for found in &kept {
             slots.mark_used(found.file, found.offset, found.len);
         }
@@ -159,19 +159,6 @@ impl PmemPool {
         pool.make_room(initial_bytes)?;
         report.settle_time = begun.elapsed();
         Ok((pool, Recovered { last_seq: run.last_seq, next_seq, arenas, report }))
-    }
-
-    /// True when `dir` holds a pool with records above `mark`, whole ones of a gap-free run or not: a start in log
-    /// mode must have it recovered and flushed first. Changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// As of [`open`](Self::open), but for damage.
-    pub fn holds_records(medium: &dyn Medium, dir: &Path, mark: u64) -> PmemResult<bool> {
-        let Some(control) = open_control(medium, dir)? else { return Ok(false) };
-        let regions = map_files(medium, dir, control.state.files as usize)?;
-        let scan = Scan { regions: &regions, control: &control.state, mark, threads: 0 };
-        Ok(scan.run()?.iter().any(|found| !found.seqs.is_empty()))
     }
 }
 
@@ -276,22 +263,24 @@ struct Run {
 
 impl Run {
     fn find(found: &[Found], control: &ControlState, mark: u64) -> Self {
-        let mut seqs: Vec<(u64, bool)> =
-            found.iter().flat_map(|found| found.seqs.iter().copied()).collect();
+        let mut noted = Vec::with_capacity(found.iter().map(|found| found.noted.len()).sum());
+        found.iter().for_each(|found| noted.extend_from_slice(&found.noted));
         // Ascending runs, one a chunk: the stable sort merges them.
-        seqs.sort();
-        let highest = seqs.last().map_or(0, |(seq, _)| *seq);
-        let twice = seqs.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0);
+        noted.sort();
+        let highest = noted.last().map_or(0, |noted| noted.seq());
+        let mut pairs = noted.windows(2);
+        let twice = pairs.find(|pair| pair[0].seq() == pair[1].seq()).map(|pair| pair[0].seq());
         let floor = mark.max(control.floor);
         let last_seq = if twice.is_some_and(|seq| seq <= floor) { mark } else { floor };
         let mut run = Self { last_seq, missing: control.skip_voids(floor + 1), highest, twice };
         // Holes at or below the floor are not looked for.
-        for (seq, more) in seqs.into_iter().filter(|(seq, _)| *seq > floor) {
+        for noted in noted.into_iter().filter(|noted| noted.seq() > floor) {
+            let seq = noted.seq();
             if seq != run.missing || twice.is_some_and(|twice| twice <= seq) {
                 break;
             }
             run.missing = control.skip_voids(seq + 1);
-            if !more {
+            if !noted.more() {
                 run.last_seq = seq;
             }
         }
@@ -353,7 +342,7 @@ fn erase_rest(found: &[Found], regions: &[Arc<dyn Region>]) -> PmemResult<u64> {
                 healed += MEDIA_LINE_BYTES;
             }
         }
-        if found.seqs.is_empty() {
+        if found.noted.is_empty() {
             if found.header.is_some() || found.has_rest {
                 erase.add_chunk(found.file, region, found.offset, found.len);
             }
@@ -380,9 +369,10 @@ fn adopt(
         }
     }
     let adopted = arenas.into_iter().map(|(number, mut of_arena)| {
-        let first_seq = |found: &Found| found.seqs.first().map_or(u64::MAX, |(seq, _)| *seq);
+        let first_seq = |found: &Found| found.noted.first().map_or(u64::MAX, |first| first.seq());
         of_arena.sort_unstable_by_key(|(found, _)| first_seq(found));
-        let seqs = || of_arena.iter().flat_map(|(found, _)| found.seqs.iter().map(|(seq, _)| *seq));
+        let seqs =
+            || of_arena.iter().flat_map(|(found, _)| found.noted.iter().map(|noted| noted.seq()));
         let chunks = of_arena.iter().map(|(found, header)| {
             let region = Arc::clone(&regions[found.file]);
             let row = Row { region, file: found.file, offset: found.offset, len: found.len };
@@ -392,7 +382,7 @@ fn adopt(
             arena: PmemArena::new(Arc::clone(pool), number, chunks.collect()),
             first_seq: seqs().min().unwrap_or(0),
             last_seq: seqs().max().unwrap_or(0),
-            records: of_arena.iter().map(|(found, _)| found.seqs.len() as u64).sum(),
+            records: of_arena.iter().map(|(found, _)| found.noted.len() as u64).sum(),
             chunk_seqs: of_arena.iter().map(|(found, _)| first_seq(found)).collect(),
             mark,
         }
@@ -451,7 +441,7 @@ impl<'a> Iterator for InOrder<'a> {
             let head = self.heads.peek().map_or(u64::MAX, |Reverse((seq, _))| *seq);
             match self.waiting.pop_if(|(first, _)| *first < head) {
                 Some((_, chunk)) => {
-                    let bytes = self.of.arena.chunk_bytes(&chunk, chunk.filled());
+                    let bytes = self.of.arena.chunk_bytes(&chunk);
                     let walk = Walk::new(bytes, CHUNK_HEADER_BYTES);
                     self.walks.push(Begun { walk, next: None });
                     self.advance(self.walks.len() - 1);

@@ -26,6 +26,24 @@ struct Job {
     header: Option<ChunkHeader>,
 }
 
+/// A record in one word, for there are many: its sequence, and whether the next one belongs to the same commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Noted(u64);
+
+impl Noted {
+    fn of(record: &Header) -> Self {
+        Self(record.seq << 1 | u64::from(record.more))
+    }
+
+    pub(super) fn seq(self) -> u64 {
+        self.0 >> 1
+    }
+
+    pub(super) fn more(self) -> bool {
+        self.0 & 1 == 1
+    }
+}
+
 /// What is in a chunk, or in a slot without one.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
@@ -34,9 +52,8 @@ pub(super) struct Found {
     pub(super) offset: u64,
     pub(super) len: u64,
     pub(super) header: Option<ChunkHeader>,
-    /// Sequences of the valid records above the mark and in no void, ascending; for each whether the next one
-    /// belongs to the same commit.
-    pub(super) seqs: Vec<(u64, bool)>,
+    /// The valid records above the mark and in no void, ascending.
+    pub(super) noted: Vec<Noted>,
     /// Offset in the chunk behind the last of the records at or below `end_seq`, or in front of the first.
     pub(super) end: u64,
     /// Bytes of the records above the mark up to `end`.
@@ -133,7 +150,7 @@ impl Scan<'_> {
             offset,
             len,
             header,
-            seqs: Vec::new(),
+            noted: Vec::new(),
             end: 0,
             record_bytes: 0,
             has_rest: false,
@@ -162,7 +179,7 @@ impl Scan<'_> {
             }
             found.end = walk.at() as u64;
             if record.seq > self.mark {
-                found.seqs.push((record.seq, record.more));
+                found.noted.push(Noted::of(&record));
                 found.record_bytes += record.len().min(rest.len()) as u64;
             }
         }

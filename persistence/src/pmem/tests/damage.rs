@@ -11,11 +11,9 @@ fn pool_of_five(complete: bool) -> (SimPmem, Vec<u64>) {
     let mut addresses = Vec::new();
     for seq in 1..=5 {
         let op = Op::put(seq, &[seq as u8; 100]);
-        commit(&pool, &mut writer, &arena, std::slice::from_ref(&op)).expect("commits");
+        let placed = commit(&pool, &mut writer, &arena, std::slice::from_ref(&op));
+        addresses.push(placed.expect("commits")[0].address() as u64);
         writer.fence().expect("a fence");
-    }
-    for (at, _) in arena.records(List::Versions, &ArenaMark::default(), &arena.mark()) {
-        addresses.push(at.address() as u64);
     }
     // The first record stands behind the header of the first chunk.
     let start = addresses[0] - 256;
