@@ -37,9 +37,10 @@ check: ## formatting and lints, warnings are errors
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
 
-crash: setup build ## kill -9 under load, 100 rounds for each policy (ROUNDS=100)
+crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy everysec --rounds $(ROUNDS)
+	$(PY) -m crash_loop --policy wbl --rounds $(ROUNDS)
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity

@@ -1,11 +1,13 @@
-"""python3 -m crash_loop --policy always|everysec [--rounds 100] [--server sexton] [--option name=value]
+"""python3 -m crash_loop --policy always|everysec|wbl [--rounds 100] [--server sexton] [--option name=value]
 
 kill -9 under load, restart, compare with what was acknowledged, again and again on one data
 directory. Each connection owns its keys and its commands are deterministic, so the state a
 connection may be found in is a prefix of what it sent:
 
 * `always`: a prefix that holds every acknowledged command;
-* `everysec`: one that lacks at most the last seconds before the kill (printed; --max-loss-s).
+* `everysec`: one that lacks at most the last seconds before the kill (printed; --max-loss-s);
+* `wbl`: as `always`, with the memtables in emulated persistent memory (files on tmpfs, which outlive the
+  process and not the machine). Some restarts go over to a log with `always`, or back.
 
 Transactions of all connections increment one key, `g:seq`; its recovered value G must be the number
 of transactions found, and exactly those that were answered with a number <= G must be there: the
@@ -16,15 +18,20 @@ whose time came must not return. Some restarts are killed too, in the middle of 
 
 import argparse
 import random
+import shutil
 import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 from harness.resp import Connection, ReplyError, encode
 from harness.server import Server
 
 FAR_MS = 4102444800000
 ACCOUNTS = 16
+# Share of the restarts that change between wbl and a log.
+SWITCH_SHARE = 0.2
 
 
 class Model:
@@ -235,7 +242,7 @@ class Round:
         return {k: v for k, v in state.items() if k.startswith(prefix)}
 
     def load_and_kill(self):
-        if self.args.policy == "always" and self.rng.random() < 0.05:
+        if self.args.promises_all and self.rng.random() < 0.05:
             connection = self.server.connect()
             connection.cmd("FLUSHALL")
             connection.close()
@@ -257,8 +264,15 @@ class Round:
         if died_before:
             self.problems.append("the server ended by itself:\n" + self.server.log_tail())
 
+    def change_mode(self):
+        """Memtables in persistent memory, or a log: what one has left the other must find."""
+        if self.args.policy == "wbl" and self.rng.random() < SWITCH_SHARE:
+            other = {"wbl": "log", "log": "wbl"}
+            self.server.options["persistence-mode"] = other[self.server.options["persistence-mode"]]
+
     def restart(self):
         begun = time.monotonic()
+        self.change_mode()
         if self.rng.random() < 0.15:
             killer = threading.Timer(self.rng.uniform(0.002, 0.08), self.server.kill)
             killer.start()
@@ -268,6 +282,7 @@ class Round:
                 pass  # killed before it answered, as intended
             killer.join()
             self.server.kill()
+            self.change_mode()
         self.server.start()
         self.recovery_s = time.monotonic() - begun
 
@@ -278,7 +293,7 @@ class Round:
         applied = 0
         for writer in self.writers:
             lowest = writer.acked
-            if self.args.policy != "always":
+            if not self.args.promises_all:
                 limit = self.killed_at - self.args.max_loss_s
                 lowest = sum(1 for t in writer.ack_times if t <= limit)
             mine = self.own(found, writer.number)
@@ -326,9 +341,19 @@ class Round:
         connection.close()
 
 
+def persistent_memory(options):
+    """Options and environment of a server whose memtables lie in emulated persistent memory: its directory."""
+    shared = Path("/dev/shm")
+    place = Path(tempfile.mkdtemp(prefix="sexton-test-pmem-", dir=shared if shared.is_dir() else None))
+    declared = place / "device.conf"
+    declared.write_text(f"device memory kind pmem path {place}\n")
+    options.update({"include": declared, "memtable-device": "memory", "persistence-mode": "wbl"})
+    return place, {"PMEM_IS_PMEM_FORCE": "1"}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", choices=["always", "everysec"], required=True)
+    parser.add_argument("--policy", choices=["always", "everysec", "wbl"], required=True)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--server", default="sexton")
     parser.add_argument("--connections", type=int, default=6)
@@ -339,16 +364,20 @@ def main():
     parser.add_argument("--directory", help="keep the data here")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     args = parser.parse_args()
-    args.load_s = args.load_s or ((0.2, 1.2) if args.policy == "always" else (0.3, 3.0))
-    options = {"appendonly": "yes", "appendfsync": args.policy}
+    args.promises_all = args.policy != "everysec"
+    args.load_s = args.load_s or ((0.2, 1.2) if args.promises_all else (0.3, 3.0))
+    options = {"appendonly": "yes", "appendfsync": "always" if args.promises_all else args.policy}
+    place, env = persistent_memory(options) if args.policy == "wbl" else (None, None)
     if args.server == "sexton":
         options["memtable-bytes"] = args.memtable_bytes
     options.update(option.split("=", 1) for option in args.option)
     print(f"crash loop: {args.server}, {options}, {args.rounds} rounds, seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
-    server = Server(args.server, options, directory=args.directory)
+    server = Server(args.server, options, directory=args.directory, env=env)
     state, bad, acked_total, worst_loss, recoveries = {}, 0, 0, 0.0, []
     server.start()
+    if args.policy == "wbl":
+        print(f"memtables: {server.info()['wbl_medium']} persistent memory", flush=True)
     for number in range(1, args.rounds + 1):
         this = Round(args, server, state, rng)
         this.load_and_kill()
@@ -373,10 +402,12 @@ def main():
             connection.pipeline([[b"DEL", b"bank:%d" % i] for i in range(ACCOUNTS)])
             connection.close()
     if bad:
-        print(f"data kept in {server.directory}")
+        print(f"data kept in {server.directory}" + (f" and {place}" if place else ""))
         server.kill()
     else:
         server.close()
+        if place:
+            shutil.rmtree(place)
     print(f"crash loop {args.policy}: {number} rounds, {acked_total} operations acknowledged, "
           f"worst loss {worst_loss:.3f} s, longest restart {max(recoveries):.2f} s, {bad} rounds failed")
     sys.exit(1 if bad else 0)
