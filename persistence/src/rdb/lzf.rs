@@ -19,45 +19,37 @@ const OFFSET_MAX: usize = 1 << 13;
 /// Longest copy, in bytes, the first two not counted.
 const COPY_MAX: usize = (1 << 8) + (1 << 3);
 
-/// Table slot of the three bytes at `at`.
-fn slot(input: &[u8], at: usize) -> usize {
-    let three =
-        u32::from(input[at]) << 16 | u32::from(input[at + 1]) << 8 | u32::from(input[at + 2]);
-    ((three >> (24 - HASH_BITS)).wrapping_sub(three.wrapping_mul(5)) & ((1 << HASH_BITS) - 1))
-        as usize
+/// Table slot of three bytes.
+#[inline]
+fn slot(bytes: &[u8]) -> usize {
+    let three = u32::from(bytes[0]) << 16 | u32::from(bytes[1]) << 8 | u32::from(bytes[2]);
+    // Sixteen bits: the index of a table of 2^16 needs no check.
+    usize::from((three >> (24 - HASH_BITS)).wrapping_sub(three.wrapping_mul(5)) as u16)
 }
 
-/// Output with the current run of literals: its length byte is filled in when it ends.
+/// Output, and how long it may get.
 struct Output {
     bytes: Vec<u8>,
     limit: usize,
-    run_start: usize,
 }
 
 impl Output {
-    fn run_len(&self) -> usize {
-        self.bytes.len() - self.run_start - 1
+    /// Length with `count` literals more and the length byte of the run that the next one belongs to.
+    fn len_with(&self, count: usize) -> usize {
+        self.bytes.len() + count + count / LITERALS_MAX + 1
     }
 
-    fn start_run(&mut self) {
-        self.run_start = self.bytes.len();
-        self.bytes.push(0);
+    /// Whether liblzf would not give up at one of the next `count` literals.
+    fn has_room(&self, count: usize) -> bool {
+        count == 0 || self.len_with(count - 1) < self.limit
     }
 
-    fn end_run(&mut self) {
-        match self.run_len() {
-            0 => {
-                self.bytes.pop();
-            }
-            len => self.bytes[self.run_start] = len as u8 - 1,
-        }
-    }
-
-    fn literal(&mut self, byte: u8) {
-        self.bytes.push(byte);
-        if self.run_len() == LITERALS_MAX {
-            self.end_run();
-            self.start_run();
+    /// Appends literals in runs.
+    fn literals(&mut self, literals: &[u8]) {
+        self.bytes.reserve(literals.len() + literals.len() / LITERALS_MAX + 1);
+        for run in literals.chunks(LITERALS_MAX) {
+            self.bytes.push(run.len() as u8 - 1);
+            self.bytes.extend_from_slice(run);
         }
     }
 }
@@ -65,16 +57,20 @@ impl Output {
 /// Where three bytes stood last. Kept from call to call: to clear it would take longer than to compress
 /// a short string.
 struct Table {
-    /// Positions above `next`'s value at the start of a call are the call's own.
-    slots: Vec<u32>,
+    /// Positions, plus one. Those above the value of `next` at the start of a call are the call's own.
+    slots: Box<[u32; 1 << HASH_BITS]>,
     next: u32,
 }
 
 thread_local! {
-    static TABLE: RefCell<Table> = RefCell::new(Table { slots: vec![0; 1 << HASH_BITS], next: 0 });
+    static TABLE: RefCell<Table> = RefCell::new(Table::new());
 }
 
 impl Table {
+    fn new() -> Self {
+        Self { slots: Box::new([0; 1 << HASH_BITS]), next: 0 }
+    }
+
     /// What the positions of a new input are counted from: all that the table holds is at or below.
     fn begin(&mut self, len: usize) -> u32 {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
@@ -86,6 +82,27 @@ impl Table {
         self.slots.fill(0);
         self.next = len;
         0
+    }
+
+    /// The first position from `from` on with three bytes that stood at an earlier one, and that one.
+    /// Notes all positions it passes.
+    fn find(&mut self, base: u32, input: &[u8], from: usize) -> Option<(usize, usize)> {
+        for (at, three) in input.windows(3).enumerate().skip(from) {
+            let seen = std::mem::replace(&mut self.slots[slot(three)], base + at as u32 + 1);
+            // A match at the very first byte is never taken, as in liblzf.
+            if seen <= base + 1 {
+                continue;
+            }
+            let position = (seen - base - 1) as usize;
+            if at - position <= OFFSET_MAX && input[position..position + 3] == *three {
+                return Some((at, position));
+            }
+        }
+        None
+    }
+
+    fn note(&mut self, base: u32, input: &[u8], at: usize) {
+        self.slots[slot(&input[at..at + 3])] = base + at as u32 + 1;
     }
 }
 
@@ -101,36 +118,21 @@ pub fn compress(input: &[u8], limit: usize) -> Option<Vec<u8>> {
 
 fn compress_with(table: &mut Table, input: &[u8], limit: usize) -> Option<Vec<u8>> {
     let base = table.begin(input.len());
-    // Positions are stored plus one: 0 stands for "never seen".
-    let mut remember = |at: usize| {
-        let seen = std::mem::replace(&mut table.slots[slot(input, at)], base + at as u32 + 1);
-        seen.saturating_sub(base) as usize
-    };
-    let mut out = Output { bytes: Vec::with_capacity(limit + 4), limit, run_start: 0 };
-    out.start_run();
+    let mut out = Output { bytes: Vec::new(), limit };
     let mut at = 0;
     while at + 2 < input.len() {
-        let seen = remember(at);
-        // A match at the very first byte is never taken, as in liblzf.
-        let offset = match seen.checked_sub(1) {
-            Some(position) if position > 0 => at - position - 1,
-            _ => OFFSET_MAX,
-        };
-        if offset >= OFFSET_MAX || input[at..at + 3] != input[seen - 1..seen + 2] {
-            if out.bytes.len() >= out.limit {
-                return None;
-            }
-            out.literal(input[at]);
-            at += 1;
-            continue;
-        }
-        let empty_run = usize::from(out.run_len() == 0);
-        if out.bytes.len() - empty_run + 4 >= out.limit {
+        // What does not compress has no match at all, mostly: then nothing was written yet.
+        let Some((here, there)) = table.find(base, input, at) else { break };
+        if !out.has_room(here - at) {
             return None;
         }
-        out.end_run();
-        let longest = (input.len() - at - 2).min(COPY_MAX);
-        let len = copy_len(&input[seen - 1..], &input[at..], longest);
+        out.literals(&input[at..here]);
+        if out.bytes.len() + 4 >= limit {
+            return None;
+        }
+        let longest = (input.len() - here - 2).min(COPY_MAX);
+        let len = copy_len(&input[there..], &input[here..], longest);
+        let offset = here - there - 1;
         let (high, low) = ((offset >> 8) as u8, offset as u8);
         if len < 9 {
             out.bytes.push(high | ((len - 2) as u8) << 5);
@@ -138,22 +140,21 @@ fn compress_with(table: &mut Table, input: &[u8], limit: usize) -> Option<Vec<u8
             out.bytes.extend_from_slice(&[high | 7 << 5, (len - 9) as u8]);
         }
         out.bytes.push(low);
-        out.start_run();
-        at += len;
+        at = here + len;
         if at + 2 >= input.len() {
             break;
         }
         // The last two positions of the copy are remembered, the others are not.
-        remember(at - 2);
-        remember(at - 1);
+        table.note(base, input, at - 2);
+        table.note(base, input, at - 1);
     }
-    if out.bytes.len() + 3 > out.limit {
+    // The last two bytes are not looked at, and cost what liblzf takes for any end.
+    let rest = &input[at..];
+    let looked_at = rest.len().saturating_sub(2);
+    if !out.has_room(looked_at) || out.len_with(looked_at) + 3 > limit {
         return None;
     }
-    for &byte in &input[at..] {
-        out.literal(byte);
-    }
-    out.end_run();
+    out.literals(rest);
     Some(out.bytes)
 }
 
@@ -236,9 +237,9 @@ mod tests {
     #[test]
     fn what_was_compressed_before_makes_no_difference() {
         let plain = text(500, 2);
-        let mut fresh = Table { slots: vec![0; 1 << HASH_BITS], next: 0 };
+        let mut fresh = Table::new();
         let expected = compress_with(&mut fresh, &plain, 496);
-        let mut used = Table { slots: vec![0; 1 << HASH_BITS], next: u32::MAX - 1_800 };
+        let mut used = Table { next: u32::MAX - 1_800, ..Table::new() };
         for len in [100, 700, 300, 600, 900] {
             compress_with(&mut used, &text(len, 3), len * 2);
             assert_eq!(compress_with(&mut used, &plain, 496), expected, "after {len}");

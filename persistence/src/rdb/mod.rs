@@ -26,6 +26,7 @@ mod stream;
 mod string;
 mod strings;
 mod value;
+mod worth;
 mod writer;
 
 pub use dump::{check_payload, dump, read_payload};

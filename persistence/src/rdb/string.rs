@@ -11,7 +11,7 @@ const LZF: u8 = 3;
 /// Longest text that can be one of the integer encodings, in bytes.
 const INTEGER_TEXT_MAX_BYTES: usize = 11;
 /// Strings up to this size are not compressed.
-const UNCOMPRESSED_MAX_BYTES: usize = 20;
+pub(super) const UNCOMPRESSED_MAX_BYTES: usize = 20;
 /// Longest string that is accepted, in bytes: that of Redis.
 const STRING_MAX_BYTES: u64 = 512 << 20;
 
@@ -46,6 +46,9 @@ pub fn write_string(out: &mut Vec<u8>, bytes: &[u8], options: StringOptions) {
 
 /// The number that `bytes` is the one canonical text of.
 fn canonical_i32(bytes: &[u8]) -> Option<i32> {
+    if !matches!(bytes.first(), Some(b'-' | b'0'..=b'9')) {
+        return None;
+    }
     let number: i32 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
     (number.to_string().as_bytes() == bytes).then_some(number)
 }

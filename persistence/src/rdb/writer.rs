@@ -2,6 +2,8 @@
 
 use super::encode::write_value;
 use super::reader::opcode;
+use super::string::UNCOMPRESSED_MAX_BYTES;
+use super::worth::Worth;
 use super::{StringOptions, Value, write_length, write_string};
 use crate::checksum::Crc64;
 use std::io::{self, Write};
@@ -27,6 +29,7 @@ pub struct Writer<W: Write> {
     buffer: Vec<u8>,
     crc: Option<Crc64>,
     strings: StringOptions,
+    worth: Worth,
     written: u64,
 }
 
@@ -39,6 +42,7 @@ impl<W: Write> Writer<W> {
             buffer: format!("REDIS{:04}", options.version).into_bytes(),
             crc: options.checksum.then(Crc64::new),
             strings: StringOptions { compress: options.compress },
+            worth: Worth::default(),
             written: 0,
         }
     }
@@ -93,7 +97,14 @@ impl<W: Write> Writer<W> {
     /// The output fails.
     pub fn string(&mut self, key: &[u8], expire_at_ms: u64, value: &[u8]) -> io::Result<()> {
         self.key_head(key, expire_at_ms, super::value::code::STRING);
-        write_string(&mut self.buffer, value, self.strings);
+        let before = self.buffer.len();
+        let may_shrink = self.strings.compress && value.len() > UNCOMPRESSED_MAX_BYTES;
+        let compress = may_shrink && self.worth.is_tried(value.len());
+        write_string(&mut self.buffer, value, StringOptions { compress });
+        if compress {
+            let written = self.buffer.len() - before;
+            self.worth.note(value.len(), written < value.len());
+        }
         self.hand_on()
     }
 
@@ -189,6 +200,41 @@ mod tests {
             assert_eq!(keys[1].value, Value::String(vec![b'x'; 3_000]));
             assert_eq!(reader.progress(), (file.len() as u64, file.len() as u64));
         }
+    }
+
+    #[test]
+    fn values_that_compress_are_compressed_again_soon_after_others() {
+        let options = WriterOptions { version: 9, compress: true, checksum: true };
+        let mut writer = Writer::new(Vec::new(), options);
+        let mut state = 1_u64;
+        let random: Vec<u8> = (0..100_000)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 56) as u8
+            })
+            .collect();
+        let text = b"text ".repeat(20);
+        let values: Vec<&[u8]> =
+            random.chunks(100).chain(std::iter::repeat_n(&text[..], 1000)).collect();
+        for value in &values {
+            writer.string(b"k", 0, value).unwrap();
+        }
+        let file = writer.finish().unwrap();
+        assert!(file.len() < 104 * 1000 + 16 * 104 + 1000 * 25, "{} bytes", file.len());
+        let mut reader = Reader::open(Input::new(&file)).unwrap();
+        let mut read = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            if let Record::Key(key) = record {
+                read.push(key.value);
+            }
+        }
+        assert!(
+            read.iter().eq(values
+                .iter()
+                .map(|v| Value::String(v.to_vec()))
+                .collect::<Vec<_>>()
+                .iter())
+        );
     }
 
     #[test]
