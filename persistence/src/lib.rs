@@ -10,6 +10,3 @@ pub mod device;
 pub mod manifest;
 pub mod pmem;
 pub mod rdb;
-
-#[cfg(test)]
-mod test_dir;

@@ -220,23 +220,23 @@ impl Storage for DiskStorage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_dir::TempDir;
+    use crate::device::TempDir;
 
     #[test]
     fn files_keep_what_was_written_where_it_was_written() {
         let dir = TempDir::new("files");
-        let path = dir.0.join("a");
+        let path = dir.join("a");
         let file = DiskStorage.create(&path).expect("creates");
         file.allocate(0, 1 << 16).expect("reserves");
         assert!(file.is_empty().expect("a length"), "reserving keeps the length");
         file.write_all_at(b"world", 6).expect("writes");
         file.write_all_at(b"hello ", 0).expect("writes");
         file.sync_data().expect("syncs");
-        DiskStorage.sync_dir(&dir.0).expect("syncs the directory");
-        DiskStorage.rename(&path, &dir.0.join("b")).expect("renames");
-        DiskStorage.hard_link(&dir.0.join("b"), &dir.0.join("c")).expect("links");
-        assert_eq!(DiskStorage.list(&dir.0).expect("lists"), ["b", "c"]);
-        let again = DiskStorage.open(&dir.0.join("c")).expect("opens");
+        DiskStorage.sync_dir(&dir).expect("syncs the directory");
+        DiskStorage.rename(&path, &dir.join("b")).expect("renames");
+        DiskStorage.hard_link(&dir.join("b"), &dir.join("c")).expect("links");
+        assert_eq!(DiskStorage.list(&dir).expect("lists"), ["b", "c"]);
+        let again = DiskStorage.open(&dir.join("c")).expect("opens");
         let mut bytes = [0; 11];
         again.read_exact_at(&mut bytes, 0).expect("reads");
         assert_eq!(&bytes, b"hello world");
@@ -249,11 +249,11 @@ mod tests {
     #[test]
     fn a_directory_has_one_owner_and_the_lock_names_it() {
         let dir = TempDir::new("lock");
-        let lock = DiskStorage.lock_dir(&dir.0).expect("locks");
+        let lock = DiskStorage.lock_dir(&dir).expect("locks");
         // Two descriptions of one file exclude each other within a process, too.
-        let error = DiskStorage.lock_dir(&dir.0).err().expect("taken").to_string();
+        let error = DiskStorage.lock_dir(&dir).err().expect("taken").to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
         drop(lock);
-        assert!(DiskStorage.lock_dir(&dir.0).is_ok());
+        assert!(DiskStorage.lock_dir(&dir).is_ok());
     }
 }

@@ -11,9 +11,11 @@ mod placed;
 pub mod sim;
 mod storage;
 mod system;
+mod temp_dir;
 
 pub use clock::{Clock, SystemClock};
 pub use disk::DiskStorage;
 pub use meter::{DeviceFigures, Latency};
 pub use placed::{Device, PlacedStorage};
 pub use storage::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};
+pub use temp_dir::TempDir;

@@ -137,6 +137,10 @@ impl File for PlacedFile {
         Ok(())
     }
 
+    fn start_writeback(&self, offset: u64, len: u64) -> StorageResult<()> {
+        self.device.count_failure(self.inner.start_writeback(offset, len))
+    }
+
     fn len(&self) -> StorageResult<u64> {
         self.inner.len()
     }
@@ -288,12 +292,14 @@ mod tests {
         ] {
             let file = storage.create(Path::new(path)).unwrap();
             file.write_all_at(&vec![7; bytes], 0).unwrap();
+            file.start_writeback(0, bytes as u64).unwrap();
             file.sync_data().unwrap();
             storage.open(Path::new(path)).unwrap().read_exact_at(&mut [0], 0).unwrap();
         }
         let written: Vec<u64> =
             storage.devices().iter().map(|device| device.figures().written_bytes).collect();
         assert_eq!(written, [1001, 10, 300]);
+        assert_eq!(sim.counters().writebacks, 5, "hints are handed on");
         let log = storage.devices()[2].figures();
         assert_eq!((log.reads.operations, log.writes.operations, log.syncs.operations), (2, 2, 2));
         sim.set_faults(SimFaults { fail_sync: Some(1), ..SimFaults::default() });

@@ -57,6 +57,12 @@ impl std::error::Error for StorageError {
     }
 }
 
+impl From<StorageError> for io::Error {
+    fn from(error: StorageError) -> Self {
+        Self::new(error.kind(), error)
+    }
+}
+
 /// Memory, offset and length of a transfer past the page cache are multiples of this, in bytes.
 pub const UNBUFFERED_ALIGNMENT: usize = 4096;
 

@@ -35,6 +35,8 @@ pub struct SimCounters {
     pub written_bytes: u64,
     /// Syncs of files, failed ones included.
     pub syncs: u64,
+    /// Times that a write-back was begun.
+    pub writebacks: u64,
     /// Syncs of directories, failed ones included.
     pub dir_syncs: u64,
     /// Files created or truncated by `create`.

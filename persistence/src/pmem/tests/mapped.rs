@@ -5,15 +5,15 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::test_dir::TempDir;
+use crate::device::TempDir;
 
 fn mapped(dir: &TempDir, emulated: bool) -> PmemOptions {
-    let medium = MappedMedium::load(&dir.0, emulated).expect("libpmem, see scripts/setup.sh");
+    let medium = MappedMedium::load(dir, emulated).expect("libpmem, see scripts/setup.sh");
     PmemOptions {
         file_bytes: 1 << 20,
         initial_bytes: 1 << 20,
         scan_threads: 2,
-        ..PmemOptions::new(medium, dir.0.clone())
+        ..PmemOptions::new(medium, dir.to_path_buf())
     }
 }
 
