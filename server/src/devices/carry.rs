@@ -6,6 +6,7 @@
 //! `NAME.moved` does, which the next start puts in place.
 
 use crate::log;
+use sexton_persistence::device::{DiskStorage, Storage};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -127,19 +128,20 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 fn sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
+    Ok(DiskStorage.sync_dir(dir)?)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sexton_persistence::device::TempDir;
 
-    struct TempDir(PathBuf);
+    /// A data directory with a tree.
+    struct Data(TempDir);
 
-    impl TempDir {
+    impl Data {
         fn new(name: &str) -> Self {
-            let dir = std::env::temp_dir().join(format!("sexton-{name}-{}", std::process::id()));
-            let _ = fs::remove_dir_all(&dir);
+            let dir = TempDir::new(name);
             fs::create_dir_all(dir.join("data/tree")).unwrap();
             fs::write(dir.join("data/tree/CURRENT"), "x").unwrap();
             Self(dir)
@@ -150,15 +152,9 @@ mod tests {
         }
     }
 
-    impl Drop for TempDir {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn files_follow_the_configuration_there_and_back() {
-        let temp = TempDir::new("carry");
+        let temp = Data::new("carry");
         let (dir, name) = (temp.0.join("data"), Path::new("tree"));
         let (one, two) = (temp.0.join("one/tree"), temp.0.join("two/tree"));
         for target in [None, Some(&one), Some(&one), Some(&two), None, Some(&two)] {
@@ -173,7 +169,7 @@ mod tests {
 
     #[test]
     fn other_files_are_not_overwritten() {
-        let temp = TempDir::new("carry-full");
+        let temp = Data::new("carry-full");
         let target = temp.0.join("one/tree");
         fs::create_dir_all(&target).unwrap();
         fs::write(target.join("CURRENT"), "other").unwrap();
@@ -185,7 +181,7 @@ mod tests {
 
     #[test]
     fn an_interrupted_change_is_finished() {
-        let temp = TempDir::new("carry-crash");
+        let temp = Data::new("carry-crash");
         let dir = temp.0.join("data");
         // A directory has given way, and the link has not taken its place.
         let target = temp.0.join("one/tree");

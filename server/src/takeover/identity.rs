@@ -9,6 +9,7 @@
 //! ```
 
 use crate::observe::random_id;
+use sexton_persistence::device::{DiskStorage, Storage};
 use sexton_persistence::rdb::{Input, Reader, Record};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -132,18 +133,19 @@ impl StoreFile {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, &self.path)?;
-        self.path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+        let dir = self.path.parent().unwrap_or(Path::new("."));
+        Ok(DiskStorage.sync_dir(dir)?)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sexton_persistence::device::TempDir;
 
     #[test]
     fn what_is_noted_is_read_back() {
-        let dir = std::env::temp_dir().join(format!("sexton-identity-{}", std::process::id()));
-        fs::create_dir_all(&dir).unwrap();
+        let dir = TempDir::new("identity");
         let mut first = StoreFile::open(&dir).unwrap();
         assert_eq!(first.id().len(), 40);
         first.note(Some((5, 0xff)), Some((1 << 40, u64::MAX))).unwrap();
@@ -152,6 +154,5 @@ mod tests {
         assert!(again.has_seen((5, 0xff)) && !again.has_seen((5, 0xfe)));
         fs::write(dir.join("file"), b"123456789").unwrap();
         assert_eq!(of_file(&dir.join("file")).unwrap(), (9, 0x3233_3435_3637_3839));
-        fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -11,6 +11,7 @@
 //! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
 
 use crate::log;
+use sexton_persistence::device::{DiskStorage, Storage};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -24,10 +25,6 @@ pub struct Journal {
     aside: PathBuf,
     moved: Vec<(PathBuf, PathBuf)>,
     created: Vec<PathBuf>,
-}
-
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 fn remove_all(path: &Path) -> io::Result<()> {
@@ -78,14 +75,14 @@ impl Journal {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, dir.join(NAME))?;
-        sync_dir(dir)?;
+        DiskStorage.sync_dir(dir)?;
         if !journal.moved.is_empty() {
             fs::create_dir_all(aside)?;
             for (from, to) in &journal.moved {
                 fs::rename(from, to)?;
             }
-            sync_dir(aside)?;
-            sync_dir(dir)?;
+            DiskStorage.sync_dir(aside)?;
+            DiskStorage.sync_dir(dir)?;
         }
         Ok(journal)
     }
@@ -128,11 +125,11 @@ impl Journal {
         for (from, to) in self.moved.iter().filter(|(_, to)| to.exists()) {
             fs::rename(to, from)?;
         }
-        sync_dir(&self.dir)?;
+        DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
         // Holds nothing any more, unless somebody put something there.
         let _ = fs::remove_dir(&self.aside);
-        sync_dir(&self.dir)
+        Ok(DiskStorage.sync_dir(&self.dir)?)
     }
 
     /// The import is durable. Gives the directory that holds the originals, if any were moved.
@@ -141,7 +138,7 @@ impl Journal {
     /// The directory cannot be written: the next start would undo the import.
     pub fn commit(self) -> io::Result<Option<PathBuf>> {
         fs::remove_file(self.dir.join(NAME))?;
-        sync_dir(&self.dir)?;
+        DiskStorage.sync_dir(&self.dir)?;
         Ok((!self.moved.is_empty()).then_some(self.aside))
     }
 }
@@ -149,15 +146,17 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sexton_persistence::device::TempDir;
 
-    struct Dir(PathBuf);
+    /// A data directory with a log.
+    struct Dir(TempDir);
 
     impl Dir {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("sexton-{name}-{}", std::process::id()));
-            fs::create_dir_all(path.join("log")).unwrap();
-            fs::write(path.join("log/a"), "original").unwrap();
-            Self(path)
+            let dir = TempDir::new(name);
+            fs::create_dir_all(dir.join("log")).unwrap();
+            fs::write(dir.join("log/a"), "original").unwrap();
+            Self(dir)
         }
 
         fn begin(&self) -> Journal {
@@ -167,17 +166,11 @@ mod tests {
         }
 
         fn entries(&self) -> Vec<String> {
-            let entries = fs::read_dir(&self.0).unwrap();
+            let entries = fs::read_dir(&*self.0).unwrap();
             let mut names: Vec<_> =
                 entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
             names.sort();
             names
-        }
-    }
-
-    impl Drop for Dir {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
         }
     }
 
