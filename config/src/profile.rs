@@ -119,7 +119,10 @@ mod tests {
     fn built_in_profiles_are_read() {
         let profiles = DeviceProfile::read_all(BUILT_IN).unwrap();
         let names: Vec<&str> = profiles.iter().map(|profile| profile.name.as_str()).collect();
-        assert_eq!(names, ["hdd", "sata-ssd", "nvme", "nvram", "optane-pmem"]);
+        assert_eq!(
+            names,
+            ["hdd", "sata-ssd", "nvme", "nvram", "optane-pmem", "hdd-7200.7", "slc-nand"]
+        );
         assert_eq!((profiles[0].read_ns, profiles[0].channels), (12_670_000, 1));
         assert_eq!((profiles[4].read_ns, profiles[4].write_bytes_per_s), (305, 3_000_000_000));
         assert!(profiles[4].write_through && !profiles[0].write_through);

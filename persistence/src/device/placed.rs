@@ -109,7 +109,7 @@ impl File for PlacedFile {
         let begun = Instant::now();
         self.device.count_failure(self.inner.read_exact_at(buf, offset))?;
         if let Some(model) = &self.device.model {
-            model.read(buf.len() as u64);
+            model.read(self.inner.path(), offset, buf.len() as u64);
         }
         self.device.meter.read(buf.len(), begun.elapsed());
         Ok(())
