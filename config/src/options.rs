@@ -188,6 +188,8 @@ pub struct Options {
     /// `memtable-pool-bytes`: Bytes that memtables may take there; see
     /// [`Options::effective_memtable_pool_bytes`].
     pub memtable_pool_bytes: u64,
+    /// `undo-device`: Device of versions that only open snapshots need.
+    pub undo_device: Option<String>,
     /// `worker-threads`: Threads that serve connections; 0 means one less than the cores, at least 1.
     pub worker_threads: usize,
     /// `cold-read-threads`: Threads that read keys from the device.
@@ -371,6 +373,7 @@ impl Options {
             persistence_mode: PersistenceMode::of(view.number("persistence-mode")),
             memtable_device: view.name("memtable-device"),
             memtable_pool_bytes: view.int("memtable-pool-bytes"),
+            undo_device: view.name("undo-device"),
             worker_threads: view.int("worker-threads"),
             cold_read_threads: view.int("cold-read-threads"),
             memtable: Memtable::of(view.number("memtable")),

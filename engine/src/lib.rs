@@ -20,5 +20,5 @@ pub use store::{
     EngineOptions, Entry, Found, Iter, IterOptions, Latched, LoadPin, LogBase, MemtableKind,
     OpenReport, OwnedKey, POOL_MARKER, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot,
     SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf,
-    UndoFull, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
+    UNDO_DIR, UndoFull, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
 };

@@ -1,7 +1,7 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
-Log and tables move to devices and back at restarts, with all data; INFO counts what each device does, and
-always says what is emulated; an emulated disk is as slow as its profile; names that are not declared and
+Log and tables move to devices and back at restarts, with all data; undo runs lie where they should and leave
+nothing behind; INFO counts what each device does, and always says what is emulated; an emulated disk is as slow as its profile; names that are not declared and
 places that are taken are refused.
 """
 
@@ -44,6 +44,26 @@ def device(server, name):
     return None
 
 
+def hold_the_past(server, steps, name, device_name, places):
+    """Overwrites under an open snapshot until there are undo runs; leaves them there."""
+    past, writer = server.connect(), server.connect()
+    then = writer.cmd("GET", "k7")
+    past.cmd("SEXTON.SNAPSHOT", "OPEN")
+    deadline = time.monotonic() + 60
+    while int(server.info()["flsm_undo_runs"]) == 0 and time.monotonic() < deadline:
+        # The same values: the data is compared at every start.
+        writer.pipeline([[b"SET", b"k%d" % i, b"%d" % i * 20] for i in range(KEYS)])
+    info = server.info()
+    steps.check(f"{name}: what the snapshot needs is apart", int(info["flsm_undo_runs"]) > 0, f"{info['flsm_undo_runs']} runs")
+    written = int(device(server, device_name)["written_bytes"])
+    steps.check(f"{name}: its device counts it", written >= int(info["flsm_undo_written_bytes"]) > 0, f"{written} bytes")
+    steps.check(f"{name}: the files are there", any((places / device_name / "undo").glob("*.undo")))
+    steps.equal(f"{name}: the snapshot reads them", past.cmd("GET", "k7"), then)
+    # Killed below or not: the connections end without a word.
+    past.close()
+    writer.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
@@ -62,6 +82,8 @@ def main():
             "tables too": {"aof-device": "fast", "tree-device": "big"},
             "log on the device of the tables": {"aof-device": "big", "tree-device": "big"},
             "tables only": {"tree-device": "big"},
+            "undo runs too": {"tree-device": "big", "undo-device": "fast"},
+            "undo runs elsewhere": {"undo-device": "big"},
             "all back": {},
         }
         config = server.directory / "devices.conf"
@@ -72,7 +94,7 @@ def main():
             steps.check(f"{name}: the data came along", holds(server, count))
             fill(server, count, 500)
             count += 500
-            for directive, files in (("aof-device", "appendonlydir"), ("tree-device", "tree")):
+            for directive, files in (("aof-device", "appendonlydir"), ("tree-device", "tree"), ("undo-device", "undo")):
                 wanted = layout.get(directive)
                 link = server.directory / files
                 at = link.readlink() if link.is_symlink() else None
@@ -80,7 +102,11 @@ def main():
                 steps.equal(f"{name}: {files} is where it should be", at, expected)
             written = int(device(server, layout.get("aof-device", "dir"))["written_bytes"])
             steps.check(f"{name}: its device counts the log", written > 500 * 40, f"{written} bytes")
+            if "undo-device" in layout:
+                hold_the_past(server, steps, name, layout["undo-device"], places)
             server.kill() if len(layout) == 2 else server.terminate()
+        left = [path for path in places.rglob("*.undo")] + [path for path in server.directory.rglob("*.undo")]
+        steps.equal("no undo run is left anywhere", left, [])
 
         config.write_text(f"device disk kind hdd path {places}/disk emulate hdd\n")
         server.options = base | {"include": config, "aof-device": "disk", "appendfsync": "always"}

@@ -94,10 +94,9 @@ pub(super) const TABLE: &[Directive] = &[
         .refused(NOT_BUILT)
         .doc("Device of snapshots; empty means dir."),
     optional("tree-device").immutable().doc("Device of the tables of all levels; empty means dir."),
-    optional("undo-device")
-        .immutable()
-        .refused(NOT_BUILT)
-        .doc("Device of undo runs; empty means dir."),
+    optional("undo-device").immutable().doc(
+        "Device of versions that only open snapshots need (undo runs), wiped at start; empty means dir.",
+    ),
     optional("memtable-device").immutable().doc(
         "Device of kind pmem that the memtables lie on, for persistence-mode wbl.",
     ),

@@ -5,6 +5,7 @@ use super::freeze::FlushJob;
 use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
 use super::view::ReaderGraves;
 use crate::key::Seq;
+use crate::table::TableError;
 use crate::tree::{self, CompactionContext, IndexDrops, Job, Version};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -248,8 +249,11 @@ impl Engine {
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
         let now = inner.mark.load(Ordering::Acquire);
-        if self.merge_undo_runs(RUNS_FAR_TOO_MANY)? {
-            return Ok(true);
+        match self.merge_undo_runs(RUNS_FAR_TOO_MANY) {
+            Ok(false) => {}
+            Ok(true) => return Ok(true),
+            // Readers of the past bear a failing undo device; the tree goes on.
+            Err(error) => *inner.background.last_error.lock() = Some(error.to_string()),
         }
         let version = inner.versions.current();
         // What is dead as a whole goes first: that costs nothing, and spares what else would be merged.
@@ -268,7 +272,7 @@ impl Engine {
         let dead = self.droppable_ids(now);
         let graves = ReaderGraves::new(self, self.has_graves());
         let syncs_tables = inner.syncs_tables.read();
-        let context = CompactionContext {
+        let mut context = CompactionContext {
             versions: &inner.versions,
             snapshots: &snapshots,
             graves: &graves,
@@ -276,14 +280,21 @@ impl Engine {
             stop: &inner.background.stop,
             threads: inner.options.effective_compaction_threads(),
             limiter: Some(&inner.limiter),
-            separates: self.separates(),
+            separates: snapshots.len() > 1 && self.separates(),
             sync: *syncs_tables,
         };
         let drops = IndexDrops {
             due_through_ms: inner.cold_due.lock().droppable_ms(),
             of_deleted: inner.deadline.is_set(),
         };
-        let outcome = tree::compact_with_index_drops(job, &context, drops)?;
+        let outcome = match tree::compact_with_index_drops(job, &context, drops) {
+            // An undo device that fails must not keep the tree from being merged.
+            Err(error) if context.separates && !matches!(error, TableError::Cancelled) => {
+                context.separates = false;
+                tree::compact_with_index_drops(job, &context, drops)?
+            }
+            outcome => outcome?,
+        };
         debug_assert!(outcome.needs_durable() <= self.durable(), "D1 holds by the choice of now");
         inner.versions.apply(&outcome.edit)?;
         self.publish_tables(|_| {});

@@ -57,7 +57,7 @@ pub use scan::{Scan, ScanItem, ScanRange};
 pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
-pub use undo::UndoFull;
+pub use undo::{UNDO_DIR, UndoFull};
 pub use wbl::{POOL_MARKER, WblStats, has_pool};
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::reads::ShardReads;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::superversion::SuperVersion;
 use super::tombstones::Tombstones;
+use super::undo::UNDO_DIR;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::Seq;
@@ -101,8 +102,9 @@ impl Engine {
         let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
         fix_deletes(&options, &versions)?;
         if options.undo_runs {
-            let dir = options.undo_dir.clone().unwrap_or_else(|| options.dir.join("undo"));
-            versions.set_undo_dir(&dir)?;
+            let dir = options.undo_dir.clone().unwrap_or_else(|| options.dir.join(UNDO_DIR));
+            let undo_storage = options.undo_storage.as_ref().unwrap_or(&options.storage);
+            versions.set_undo_place(Arc::clone(undo_storage), &dir)?;
         }
         let state = versions.recovered_mark();
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);

@@ -37,7 +37,7 @@ impl SyncPolicy {
 /// Options of one store. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
-    /// The medium (one for all kinds of file as yet).
+    /// The medium of everything but what has one of its own.
     pub storage: Arc<dyn Storage>,
     /// Data directory; tables lie in `tree` below it.
     pub dir: PathBuf,
@@ -82,7 +82,10 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Snapshots that may be open at once.
     pub snapshots_max: usize,
-    /// Where undo runs are made (`undo-device`); `undo` below the data directory when not said.
+    /// The medium of undo runs (`undo-device`); that of everything else when not said. One that fails costs
+    /// space in the tree, and the reads of old snapshots.
+    pub undo_storage: Option<Arc<dyn Storage>>,
+    /// Where undo runs are made on it; `undo` below the data directory when not said.
     pub undo_dir: Option<PathBuf>,
     /// Versions that only open snapshots need leave the tree for undo runs (N6).
     pub undo_runs: bool,
@@ -136,6 +139,7 @@ impl EngineOptions {
             filter_bits_per_key: 10,
             cold_read_threads: 2,
             snapshots_max: 1024,
+            undo_storage: None,
             undo_dir: None,
             undo_runs: true,
             undo_max_bytes: 0,

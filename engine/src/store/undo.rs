@@ -6,6 +6,9 @@ use super::view::ReaderGraves;
 use crate::tree::{self, CompactionContext, VersionEdit};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+/// Name of the undo runs' directory in the data directory.
+pub const UNDO_DIR: &str = "undo";
+
 /// With more undo runs than this they are merged into one, when nothing else is to do.
 pub(super) const RUNS_MAX: usize = 8;
 
@@ -81,7 +84,7 @@ impl Engine {
     /// True when a merge that starts now has two outputs. The ordinary LSM-tree, for comparison, has not.
     pub(super) fn separates(&self) -> bool {
         let inner = self.inner();
-        inner.versions.has_undo_dir()
+        inner.versions.has_undo_place()
             && !inner.has_tombstones()
             && !(inner.undo.refuses() && self.undo_is_full())
     }

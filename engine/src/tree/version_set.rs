@@ -65,7 +65,14 @@ struct Shared {
     next_file: AtomicU64,
     spare: Mutex<Vec<BuilderBuffers>>,
     /// Where undo runs are made; without, there are none.
-    undo_dir: OnceLock<PathBuf>,
+    undo: OnceLock<UndoPlace>,
+}
+
+/// The device of the undo runs, which need not be the tree's (N6).
+#[derive(Debug)]
+struct UndoPlace {
+    storage: Arc<dyn Storage>,
+    dir: PathBuf,
 }
 
 impl Shared {
@@ -74,14 +81,14 @@ impl Shared {
     }
 
     fn open_table(&self, number: u64) -> TableResult<Table> {
-        self.open_table_at(&self.table_path(number), number)
+        self.open_table_on(&*self.storage, &self.table_path(number), number)
     }
 
-    fn open_table_at(&self, path: &Path, number: u64) -> TableResult<Table> {
+    fn open_table_on(&self, storage: &dyn Storage, path: &Path, number: u64) -> TableResult<Table> {
         let file = if self.options.direct_io {
-            self.storage.open_unbuffered(path)?
+            storage.open_unbuffered(path)?
         } else {
-            self.storage.open(path)?
+            storage.open(path)?
         };
         Table::open(file, number, Some(Arc::clone(&self.cache)))
     }
@@ -125,7 +132,7 @@ impl VersionSet {
             cache: Arc::new(BlockCache::new(options.cache_bytes)),
             next_file: AtomicU64::new(1),
             spare: Mutex::default(),
-            undo_dir: OnceLock::new(),
+            undo: OnceLock::new(),
             dir: dir.to_path_buf(),
             options,
             storage,
@@ -215,55 +222,57 @@ impl VersionSet {
             BOTTOM => self.shared.options.bottom_compression,
             _ => options.compression,
         };
-        self.start_table(self.shared.table_path(number), number, options)
+        let storage = Arc::clone(&self.shared.storage);
+        self.start_table(storage, self.shared.table_path(number), number, options)
     }
 
-    /// From now on undo runs may be made, in `dir`, which is emptied: none of another run of the process is
-    /// of use.
+    /// From now on undo runs may be made, in `dir` of `storage`, which is emptied of them: none of another
+    /// run of the process is of use.
     ///
     /// # Errors
     /// A failing medium.
-    pub fn set_undo_dir(&self, dir: &Path) -> TableResult<()> {
-        self.shared.storage.create_dir_all(dir)?;
-        for name in self.shared.storage.list(dir)? {
+    pub fn set_undo_place(&self, storage: Arc<dyn Storage>, dir: &Path) -> TableResult<()> {
+        storage.create_dir_all(dir)?;
+        for name in storage.list(dir)? {
             if name.ends_with(UNDO_SUFFIX) {
-                self.shared.storage.remove(&dir.join(name))?;
+                storage.remove(&dir.join(name))?;
             }
         }
-        let _ = self.shared.undo_dir.set(dir.to_path_buf());
+        let _ = self.shared.undo.set(UndoPlace { storage, dir: dir.to_path_buf() });
         Ok(())
     }
 
     /// True when undo runs can be made.
     #[must_use]
-    pub fn has_undo_dir(&self) -> bool {
-        self.shared.undo_dir.get().is_some()
+    pub fn has_undo_place(&self) -> bool {
+        self.shared.undo.get().is_some()
     }
 
     /// Starts the table of an undo run.
     pub(super) fn new_undo_table(&self) -> TableResult<TableWriter> {
-        let Some(dir) = self.shared.undo_dir.get() else {
+        let Some(undo) = self.shared.undo.get() else {
             return Err(TableError::Edit { reason: "there is no place for undo runs" });
         };
         let number = self.new_file_number();
-        let path = dir.join(format!("{number:012}{UNDO_SUFFIX}"));
-        self.start_table(path, number, self.shared.options.table)
+        let path = undo.dir.join(format!("{number:012}{UNDO_SUFFIX}"));
+        self.start_table(Arc::clone(&undo.storage), path, number, self.shared.options.table)
     }
 
     fn start_table(
         &self,
+        storage: Arc<dyn Storage>,
         path: PathBuf,
         number: u64,
         options: TableOptions,
     ) -> TableResult<TableWriter> {
         let file = if self.shared.options.direct_io {
-            self.shared.storage.create_unbuffered(&path)?
+            storage.create_unbuffered(&path)?
         } else {
-            self.shared.storage.create(&path)?
+            storage.create(&path)?
         };
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
-        Ok(TableWriter { builder, path, shared: Arc::clone(&self.shared) })
+        Ok(TableWriter { builder, storage, path, shared: Arc::clone(&self.shared) })
     }
 
     /// Makes an edit current that changes undo runs only. Nothing becomes durable.
@@ -413,6 +422,7 @@ fn table_name(number: u64) -> String {
 #[derive(Debug)]
 pub struct TableWriter {
     builder: Option<TableBuilder>,
+    storage: Arc<dyn Storage>,
     path: PathBuf,
     shared: Arc<Shared>,
 }
@@ -450,13 +460,13 @@ impl TableWriter {
             if spare.len() < SPARE_BUFFERS {
                 spare.push(buffers);
             }
-            self.shared.open_table_at(&self.path, number)
+            self.shared.open_table_on(&*self.storage, &self.path, number)
         });
         if finished.is_err() {
-            let _ = self.shared.storage.remove(&self.path);
+            let _ = self.storage.remove(&self.path);
         }
         let table = Arc::new(finished?);
-        table.remove_when_unused(Arc::clone(&self.shared.storage));
+        table.remove_when_unused(Arc::clone(&self.storage));
         Ok(table)
     }
 }
@@ -465,7 +475,7 @@ impl Drop for TableWriter {
     fn drop(&mut self) {
         if self.builder.is_some() {
             // Nothing names it; the next start would remove it too.
-            let _ = self.shared.storage.remove(&self.path);
+            let _ = self.storage.remove(&self.path);
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`, `memtable-device`).
+//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`, `undo-device`,
+//! `memtable-device`).
 //!
-//! Tables and log have fixed names in the data directory. On another device such a name is a symbolic link to a
+//! Tables, log and undo runs have fixed names in the data directory. On another device such a name is a symbolic link to a
 //! directory on it: so the data directory always says where its files are, whatever the configuration
 //! has become meanwhile, and a start carries them to where they should be ([`carry`]).
 
@@ -15,13 +16,16 @@ use crate::log;
 use sexton_config::Options;
 use sexton_config::device::DeviceSpec;
 use sexton_config::profile::DeviceProfile;
-use sexton_engine::aside_name;
+use sexton_engine::{UNDO_DIR, aside_name};
 use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Name of the tables' directory in the data directory.
 const TREE: &str = "tree";
+
+/// Of the names of undo runs.
+const UNDO_EXTENSION: &str = "undo";
 
 /// Carries the files to where the configuration wants them, and opens the devices. The working directory
 /// is the data directory.
@@ -34,6 +38,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     let places = [
         ("aof-device", options.aof_device.as_deref(), options.appenddirname.as_path()),
         ("tree-device", options.tree_device.as_deref(), Path::new(TREE)),
+        ("undo-device", options.undo_device.as_deref(), Path::new(UNDO_DIR)),
     ];
     // Let go before the store is opened, which takes it again.
     let _lock = DiskStorage.lock_dir(&options.dir).map_err(|error| error.to_string())?;
@@ -47,6 +52,11 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
                 Some(dir_of(options, spec).join(name))
             }
         };
+        if name == Path::new(UNDO_DIR) {
+            // Its readers ended with the process: nothing is carried, and nothing may stay behind (N17).
+            forget_undo(&options.dir.join(name), target.as_deref())
+                .map_err(|error| format!("{directive}: {error}"))?;
+        }
         // While the server runs without a log, what goes with one waits under another name (N3).
         let aside = aside_name(name);
         let name = if options.dir.join(&aside).exists() { &aside } else { name };
@@ -85,6 +95,29 @@ fn declared<'o>(
     declared.ok_or_else(|| format!("{directive}: no device is named '{device}'"))
 }
 
+/// Removes the undo runs at `place`, which may be a link, and at `target`. A link that leads nowhere goes,
+/// too: the device that had them is away.
+fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
+    for dir in std::iter::once(place).chain(target) {
+        let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
+        let entries = match std::fs::read_dir(dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let path = entry.map_err(failed)?.path();
+            if path.extension().is_some_and(|extension| extension == UNDO_EXTENSION) {
+                std::fs::remove_file(path).map_err(failed)?;
+            }
+        }
+    }
+    if place.is_symlink() && !place.exists() {
+        std::fs::remove_file(place).map_err(|error| format!("{}: {error}", place.display()))?;
+    }
+    Ok(())
+}
+
 fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {
     use std::os::unix::ffi::OsStrExt as _;
     options.dir.join(std::ffi::OsStr::from_bytes(&spec.path))
@@ -100,4 +133,33 @@ fn profiles(options: &Options) -> Result<Vec<DeviceProfile>, String> {
     }
     profiles.extend(DeviceProfile::built_in());
     Ok(profiles)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn undo_runs_stay_nowhere() {
+        let base = std::env::temp_dir().join(format!("sexton-undo-places-{}", std::process::id()));
+        let (place, old, new) = (base.join("undo"), base.join("old"), base.join("new"));
+        for dir in [&old, &new] {
+            fs::create_dir_all(dir).unwrap();
+            fs::write(dir.join("000000000007.undo"), "stale").unwrap();
+            fs::write(dir.join("other"), "of somebody").unwrap();
+        }
+        std::os::unix::fs::symlink(&old, &place).unwrap();
+        forget_undo(&place, Some(&new)).unwrap();
+        for dir in [&old, &new] {
+            assert!(!dir.join("000000000007.undo").exists());
+            assert!(dir.join("other").exists(), "what is not ours stays");
+        }
+        assert!(place.is_symlink());
+        fs::remove_dir_all(&old).unwrap();
+        forget_undo(&place, None).unwrap();
+        assert!(!place.is_symlink(), "a link to a device that is away");
+        forget_undo(&place, Some(&base.join("not yet"))).unwrap();
+        fs::remove_dir_all(&base).unwrap();
+    }
 }
