@@ -266,7 +266,9 @@ impl Session {
         );
         let snapshot = self.snapshot.lock().as_ref().and_then(SnapshotWatch::info);
         if let Some(info) = snapshot {
-            let _ = write!(line, " snapshot-seq={} snapshot-age-ms={}", info.seq, info.age_ms);
+            let (seq, age_ms, bytes) = (info.seq, info.age_ms, info.held_bytes);
+            let _ =
+                write!(line, " snapshot-seq={seq} snapshot-age-ms={age_ms} snapshot-bytes={bytes}");
         }
         line
     }

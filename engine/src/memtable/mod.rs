@@ -15,11 +15,10 @@ mod skiplist;
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
 pub(crate) use pooled::Pooled;
-pub(crate) use record::{HEADER_BYTES, decode, encode, encoded_len, stamp};
+pub(crate) use record::{HEADER_BYTES, Record, decode, encode, encoded_len, stamp};
 pub(crate) use run::{Run, RunSource};
 pub(crate) use skiplist::{LINK_BYTES, random_height};
 
-use self::record::Record;
 use self::skiplist::SkipList;
 use crate::key::Seq;
 use parking_lot::Mutex;

@@ -92,7 +92,7 @@ impl Engine {
         to_ms: u64,
     ) -> Result<(Vec<DueKey>, u64), EngineError> {
         let version = self.inner().versions.current();
-        let mut merge = MergeIter::new(version.cursors(|_| false));
+        let mut merge = MergeIter::new(version.cursors(Seq::MAX, |_| false));
         let mut start = vec![KIND_EXPIRY];
         start.extend_from_slice(&(from_ms + 1).to_be_bytes());
         merge.seek(&start)?;

@@ -24,6 +24,9 @@ pub struct IterOptions {
     pub keys_only: bool,
     /// Keys due at or before this time (milliseconds since the epoch) are passed over; 0 shows all.
     pub hide_due_ms: u64,
+    /// Bound of what a long walk reads ahead of each table, in bytes: 0 for block by block, `None` for the
+    /// default (256 KiB).
+    pub read_ahead_bytes_max: Option<usize>,
 }
 
 /// An iterator over the live keys of one database at one sequence, in key order, both ways (G2).
@@ -69,7 +72,7 @@ impl Iter {
         options: &IterOptions,
         held: Option<Arc<Held>>,
     ) -> Self {
-        let walk = view.walk(options.bounds(&head));
+        let walk = view.walk_reading_ahead(options.bounds(&head), options.read_ahead_bytes_max);
         let walk = walk.passing_dead(&engine.inner().dead_runs);
         let walk = walk.hiding_due(options.hide_due_ms).keys_only(options.keys_only);
         let has_graves = engine.has_graves();

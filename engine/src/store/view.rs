@@ -7,7 +7,7 @@ use super::pins::Pin;
 use super::superversion::SuperVersion;
 use crate::iterator::{Bounds, Cursor, LiveWalk};
 use crate::key::{Meta, Seq};
-use crate::memtable::{ListSource, Mark, Memtable, Run, RunSource};
+use crate::memtable::{ListSource, Mark, Memtable, Record, Run, RunSource};
 use crate::table::ReadMode;
 use crate::tree::{self, Graves, LevelIter};
 use std::sync::Arc;
@@ -92,6 +92,15 @@ impl View {
 
     /// A walk over the keys that live at s. Sorts what is not sorted yet of the memtables.
     pub(super) fn walk(&self, bounds: Bounds) -> LiveWalk {
+        self.walk_reading_ahead(bounds, None)
+    }
+
+    /// The same with another bound of what it reads ahead, in bytes; 0 for block by block.
+    pub(super) fn walk_reading_ahead(
+        &self,
+        bounds: Bounds,
+        read_ahead_bytes_max: Option<usize>,
+    ) -> LiveWalk {
         let mut cursors = Vec::new();
         let mut extent: Option<(Vec<u8>, Vec<u8>)> = None;
         let mut widen = |min: &[u8], max: &[u8]| match &mut extent {
@@ -124,7 +133,7 @@ impl View {
         let version = &self.superversion.version;
         let skips = |table: &crate::table::Table| {
             let p = table.properties();
-            p.min_seq > self.s || bounds.misses(&p.min_key, &p.max_key)
+            bounds.misses(&p.min_key, &p.max_key)
         };
         for (_, table) in version.tables() {
             let p = table.properties();
@@ -132,13 +141,14 @@ impl View {
                 widen(&p.min_key, &p.max_key);
             }
         }
-        cursors.extend(version.cursors(skips).into_iter().map(Cursor::Level));
+        let of_level = |level: LevelIter| Cursor::Level(level.reading_ahead(read_ahead_bytes_max));
+        cursors.extend(version.cursors(self.s, skips).into_iter().map(of_level));
         for table in version.undo_for(self.s) {
             let p = table.properties();
             if !bounds.misses(&p.min_key, &p.max_key) {
                 widen(&p.min_key, &p.max_key);
                 let one = Arc::from([Arc::clone(table)]);
-                cursors.push(Cursor::Level(LevelIter::new(one, ReadMode::Cached)));
+                cursors.push(of_level(LevelIter::new(one, ReadMode::Cached)));
             }
         }
         let prefix = extent.map(|(min, max)| bounds.common_prefix(min, max)).unwrap_or_default();
@@ -152,17 +162,44 @@ impl View {
         engine_key: &[u8],
         take: impl FnOnce(Seq, Meta, &[u8]) -> T,
     ) -> Result<Option<T>, EngineError> {
-        for piece in self.pieces() {
-            let record = match &piece {
-                Piece::Run(run) => run.get(engine_key, self.s),
-                Piece::List(memtable) => memtable.get(engine_key, self.s),
-            };
-            if let Some(record) = record {
-                return Ok(Some(take(record.seq, record.meta, record.value)));
-            }
+        if let Some(record) = self.newest_in_memory(&self.pieces(), engine_key) {
+            return Ok(Some(take(record.seq, record.meta, record.value)));
         }
         let found = tree::get_at(&self.superversion.version, engine_key, self.s)?;
         Ok(found.map(|version| take(version.seq, version.meta, &version.value)))
+    }
+
+    fn newest_in_memory<'p>(&self, pieces: &'p [Piece], engine_key: &[u8]) -> Option<Record<'p>> {
+        pieces.iter().find_map(|piece| match piece {
+            Piece::Run(run) => run.get(engine_key, self.s),
+            Piece::List(memtable) => memtable.get(engine_key, self.s),
+        })
+    }
+
+    /// [`View::newest`] of many keys, in ascending order. `take` gets the number of a key and a version of it; a
+    /// later call for the same key has a newer one. Tables are read one after the other and each from front
+    /// to back, so that a disk's head goes one way.
+    pub(super) fn newest_of_many(
+        &self,
+        engine_keys: &[&[u8]],
+        mut take: impl FnMut(usize, Seq, Meta, &[u8]),
+    ) -> Result<(), EngineError> {
+        let pieces = self.pieces();
+        let (mut keys, mut numbers) = (Vec::new(), Vec::new());
+        for (number, key) in engine_keys.iter().enumerate() {
+            match self.newest_in_memory(&pieces, key) {
+                Some(record) => take(number, record.seq, record.meta, record.value),
+                None => {
+                    keys.push(*key);
+                    numbers.push(number);
+                }
+            }
+        }
+        let version = &self.superversion.version;
+        tree::get_many_at(version, &keys, self.s, &mut |i, found| {
+            take(numbers[i], found.seq, found.meta, &found.value);
+        })?;
+        Ok(())
     }
 }
 

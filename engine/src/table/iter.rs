@@ -64,6 +64,8 @@ pub struct TableIter {
     walked_blocks: u32,
     /// Size of the next piece that a long scan reads.
     scan_ahead_bytes: usize,
+    /// Its bound; 0 for block by block.
+    scan_ahead_bytes_max: usize,
     head: EntryHead,
     valid: bool,
     key: Vec<u8>,
@@ -87,6 +89,7 @@ impl TableIter {
             block: 0,
             walked_blocks: 0,
             scan_ahead_bytes: SCAN_AHEAD_BYTES_MIN,
+            scan_ahead_bytes_max: SCAN_AHEAD_BYTES_MAX,
             head: EntryHead::default(),
             valid: false,
             key: Vec::new(),
@@ -96,6 +99,11 @@ impl TableIter {
             ahead_at: 0,
             unpacked: Vec::new(),
         }
+    }
+
+    /// A long scan reads at most so many bytes ahead; with 0 it goes block by block.
+    pub(crate) fn set_read_ahead(&mut self, bytes_max: usize) {
+        self.scan_ahead_bytes_max = bytes_max;
     }
 
     /// Goes on with another table, keeping the buffers.
@@ -140,7 +148,7 @@ impl TableIter {
         if self.mode == ReadMode::Sequential {
             return self.load_ahead(i, way, READ_AHEAD_BYTES);
         }
-        let block = if self.walked_blocks < LONG_SCAN_BLOCKS {
+        let block = if self.walked_blocks < LONG_SCAN_BLOCKS || self.scan_ahead_bytes_max == 0 {
             Some(self.table.block(i, &mut self.frame)?)
         } else {
             self.table.cached_block(i)
@@ -151,7 +159,10 @@ impl TableIter {
                 self.current = Current::Shared(block);
                 Ok(())
             }
-            None => self.load_ahead(i, way, self.scan_ahead_bytes),
+            None => {
+                let bytes = self.scan_ahead_bytes.min(self.scan_ahead_bytes_max);
+                self.load_ahead(i, way, bytes)
+            }
         }
     }
 
@@ -203,7 +214,7 @@ impl TableIter {
             from = align_down(from);
             to = to.next_multiple_of(UNBUFFERED_ALIGNMENT as u64).min(table.file_bytes());
         } else {
-            self.scan_ahead_bytes = (2 * self.scan_ahead_bytes).min(SCAN_AHEAD_BYTES_MAX);
+            self.scan_ahead_bytes = (2 * self.scan_ahead_bytes).min(self.scan_ahead_bytes_max);
         }
         self.ahead.resize((to - from) as usize);
         self.ahead_at = from;

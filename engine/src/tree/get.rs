@@ -72,6 +72,47 @@ pub fn get_at(version: &Version, key: &[u8], s: Seq) -> TableResult<Option<Found
     })
 }
 
+/// [`get_at`] of many keys, which must be in ascending order: table by table, each from front to back. `take`
+/// gets the number of a key and a version of it; a later call for the same key has a newer one.
+///
+/// # Errors
+/// A failed read or a damaged table.
+pub fn get_many_at(
+    version: &Version,
+    keys: &[&[u8]],
+    s: Seq,
+    take: &mut dyn FnMut(usize, &FoundVersion),
+) -> TableResult<()> {
+    debug_assert!(keys.is_sorted());
+    let mut newest: Vec<Option<Seq>> = vec![None; keys.len()];
+    let tree = version.tables().map(|(_, table)| (false, table));
+    let undo = version.undo_for(s).map(|table| (true, table));
+    SCRATCH.with_borrow_mut(|scratch| {
+        for (is_undo, table) in tree.chain(undo) {
+            let p = table.properties();
+            if p.min_seq > s {
+                continue;
+            }
+            let from = keys.partition_point(|key| *key < &*p.min_key);
+            let to = keys.partition_point(|key| *key <= &*p.max_key);
+            for i in from..to {
+                // The first answer of the tree is its newest; an undo run may have a newer one.
+                let is_answered = newest[i].is_some_and(|seq| !is_undo || p.max_seq <= seq);
+                if is_answered || !table.may_contain(key_hash(keys[i])) {
+                    continue;
+                }
+                if let Some(found) = table.get(keys[i], s, scratch)?
+                    && newest[i].is_none_or(|seq| seq < found.seq)
+                {
+                    newest[i] = Some(found.seq);
+                    take(i, &found);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
 /// The newest version of `key` with a sequence at most `bound`. Graves lie outside the tree: the
 /// caller applies D(key, bound).
 ///

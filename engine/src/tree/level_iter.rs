@@ -12,13 +12,22 @@ pub struct LevelIter {
     at: usize,
     iter: Option<TableIter>,
     mode: ReadMode,
+    /// Bound of what a long scan reads ahead; `None` for the default.
+    read_ahead_bytes_max: Option<usize>,
 }
 
 impl LevelIter {
     /// Over `tables`, which must be sorted and must not overlap.
     #[must_use]
     pub fn new(tables: Arc<[Arc<Table>]>, mode: ReadMode) -> Self {
-        Self { tables, at: 0, iter: None, mode }
+        Self { tables, at: 0, iter: None, mode, read_ahead_bytes_max: None }
+    }
+
+    /// The same; a long scan reads at most so many bytes ahead, with 0 it goes block by block.
+    #[must_use]
+    pub fn reading_ahead(mut self, bytes_max: Option<usize>) -> Self {
+        self.read_ahead_bytes_max = bytes_max;
+        self
     }
 
     /// The iterator over table `at`, not positioned; `None`, and not valid, when there is no such table.
@@ -30,7 +39,12 @@ impl LevelIter {
         };
         match &mut self.iter {
             Some(iter) => iter.reset(Arc::clone(table)),
-            empty => *empty = Some(table.iter(self.mode)),
+            empty => {
+                let iter = empty.insert(table.iter(self.mode));
+                if let Some(bytes_max) = self.read_ahead_bytes_max {
+                    iter.set_read_ahead(bytes_max);
+                }
+            }
         }
         self.iter.as_mut()
     }

@@ -117,12 +117,22 @@ impl Version {
     }
 
     /// One cursor for each table of level 0 and one for each deeper level, newest first, for a user's
-    /// scan. A table of level 0 for which `skips` answers true is left out.
+    /// scan at `s`. Tables that hold nothing at or below it are left out, and those of level 0 for which
+    /// `skips` answers true.
     #[must_use]
-    pub fn cursors(&self, skips: impl Fn(&Table) -> bool) -> Vec<LevelIter> {
-        let top = self.level(0).iter().filter(|table| !skips(table));
+    pub fn cursors(&self, s: Seq, skips: impl Fn(&Table) -> bool) -> Vec<LevelIter> {
+        let is_younger = |table: &Arc<Table>| table.properties().min_seq > s;
+        let top = self.level(0).iter().filter(|table| !is_younger(table) && !skips(table));
         let top = top.map(|table| Arc::from([Arc::clone(table)]));
-        let deeper = self.levels.iter().skip(1).filter(|tables| !tables.is_empty()).cloned();
+        let deeper = self.levels.iter().skip(1).map(|tables| {
+            // None is for a reader of the newest state, who shares the list.
+            if tables.iter().any(is_younger) {
+                tables.iter().filter(|table| !is_younger(table)).cloned().collect()
+            } else {
+                Arc::clone(tables)
+            }
+        });
+        let deeper = deeper.filter(|tables| !tables.is_empty());
         top.chain(deeper).map(|tables| LevelIter::new(tables, ReadMode::Cached)).collect()
     }
 

@@ -73,11 +73,10 @@ impl Past {
         db: usize,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Result<(), CommandError> {
+        let keys: Vec<&[u8]> = keys.collect();
+        let values = self.snapshot.get_many(db, &keys).map_err(past_error)?;
         self.values.clear();
-        for key in keys {
-            let value = self.snapshot.get(db, key).map_err(past_error)?;
-            self.values.insert(key.to_vec(), value);
-        }
+        self.values.extend(keys.iter().map(|key| key.to_vec()).zip(values));
         Ok(())
     }
 

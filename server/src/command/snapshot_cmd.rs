@@ -85,14 +85,18 @@ fn info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn show(ctx: &mut Ctx<'_, '_>, info: &SnapshotInfo) {
     let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-    ctx.out.map(5);
+    ctx.out.map(6);
     ctx.out.bulk(b"id");
     ctx.out.int(number(info.id));
     ctx.out.bulk(b"name");
     ctx.out.bulk(info.name.as_bytes());
-    for (name, figure) in
-        [("sequence", info.seq), ("age-ms", info.age_ms), ("timeout-ms", info.timeout_ms)]
-    {
+    let figures = [
+        ("sequence", info.seq),
+        ("age-ms", info.age_ms),
+        ("timeout-ms", info.timeout_ms),
+        ("held-bytes", info.held_bytes),
+    ];
+    for (name, figure) in figures {
         ctx.out.bulk(name.as_bytes());
         ctx.out.int(number(figure));
     }

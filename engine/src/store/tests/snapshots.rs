@@ -9,6 +9,8 @@ use crate::tree;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
 use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const HISTORIES: u64 = 80;
@@ -129,6 +131,7 @@ impl History {
             }
             2 => options.hide_due_ms = self.random.below(1000),
             3 => options.keys_only = true,
+            4 => options.read_ahead_bytes_max = Some(self.random.below(3) as usize * 100),
             _ => {}
         }
         options
@@ -181,6 +184,14 @@ impl History {
         let (snapshot, model) = &self.snapshots[at];
         let found = snapshot.get(db, &key).expect("readable").map(|v| (v.meta, v.value));
         assert!(found.as_ref() == model.0[db].get(&key), "{db} {key:?} at {}", snapshot.seq());
+        let keys: Vec<Vec<u8>> = (0..8).map(|_| name(self.random.below(KEYS))).collect();
+        let borrowed: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+        let found = snapshot.get_many(db, &borrowed).expect("readable");
+        assert_eq!(found.len(), keys.len());
+        for (key, found) in std::iter::zip(&keys, found) {
+            let found = found.map(|v| (v.meta, v.value));
+            assert!(found.as_ref() == model.0[db].get(key), "{db} {key:?} at {}", snapshot.seq());
+        }
     }
 
     fn move_iter(&mut self) {
@@ -388,39 +399,85 @@ fn overwritten(options: EngineOptions) -> (Engine, Snapshot, Model, Model) {
     engine.flush_now().expect("flush");
     let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
     let then = model.clone();
-    for round in 2..22_u8 {
-        for number in 0..KEYS {
-            let op = if number % 2 == 1 && round == 21 {
-                Op::Delete(0, name(number))
-            } else {
-                Op::Put(0, name(number), Meta::default(), vec![round; 100])
-            };
-            run(&engine, &op);
-            model.apply(&op);
-        }
-        engine.flush_now().expect("flush");
-        while engine.compact_once().expect("compaction") {}
-        engine.sweep_graves();
+    for round in 2..22 {
+        overwrite(&engine, &mut model, round, round == 21);
     }
     (engine, snapshot, then, model)
 }
 
+/// Puts every key, or deletes every other one, and lets flush and compaction have their way.
+fn overwrite(engine: &Engine, model: &mut Model, round: u8, deletes: bool) {
+    for number in 0..KEYS {
+        let op = if number % 2 == 1 && deletes {
+            Op::Delete(0, name(number))
+        } else {
+            Op::Put(0, name(number), Meta::default(), vec![round; 100])
+        };
+        run(engine, &op);
+        model.apply(&op);
+    }
+    engine.flush_now().expect("flush");
+    while engine.compact_once().expect("compaction") {}
+    engine.sweep_graves();
+}
+
+/// Versions in the tree, without undo runs.
+fn tree_entries(engine: &Engine) -> u64 {
+    let version = engine.inner().versions.current();
+    version.tables().map(|(_, table)| table.properties().entries).sum()
+}
+
+/// Merges the whole tree into its last level.
+fn merge_all(engine: &Engine) {
+    let version = engine.inner().versions.current();
+    let job = tree::Job::full(&version, &engine.inner().compaction_options()).expect("tables");
+    engine.run_compaction_job(&job).expect("compaction");
+}
+
+#[test]
+fn undo_runs_have_a_device_of_their_own_which_may_fail() {
+    let (storage, undo) = (SimStorage::new(), SimStorage::new());
+    let mut options = small_options(&storage, SyncPolicy::No, false);
+    options.undo_storage = Some(Arc::new(undo.clone()));
+    options.undo_dir = Some("past".into());
+    let (engine, snapshot, then, mut now) = overwritten(options);
+    merge_all(&engine);
+    read_all(&snapshot, &then);
+    check(&engine, &now);
+    let runs = engine.stats().undo_runs;
+    assert!(runs > 0, "{:?}", engine.stats());
+    assert_eq!(undo.list(Path::new("past")).expect("list").len() as u64, runs);
+    assert_eq!(snapshot.info().held_bytes, engine.stats().undo_bytes);
+    let elsewhere = storage.exists(Path::new("data/undo")).expect("a look");
+    assert!(!elsewhere, "nothing of it is on the device of the tree");
+
+    undo.set_faults(SimFaults { space_left_bytes: Some(0), ..SimFaults::default() });
+    let second = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
+    let later = now.clone();
+    assert_eq!(second.info().held_bytes, 0, "the runs are older");
+    overwrite(&engine, &mut now, 30, false);
+    merge_all(&engine);
+    assert_eq!(engine.stats().undo_runs, runs, "there is no room for another one");
+    assert_eq!(tree_entries(&engine), KEYS + KEYS / 2, "so the tree keeps what is needed");
+    read_all(&snapshot, &then);
+    read_all(&second, &later);
+    check(&engine, &now);
+
+    undo.set_faults(SimFaults::default());
+    overwrite(&engine, &mut now, 31, false);
+    merge_all(&engine);
+    assert_eq!(tree_entries(&engine), KEYS, "the living only, again");
+    read_all(&second, &later);
+    engine.abandon();
+}
+
 #[test]
 fn with_an_old_snapshot_the_tree_holds_the_living_only() {
-    let entries = |engine: &Engine| -> u64 {
-        let version = engine.inner().versions.current();
-        version.tables().map(|(_, table)| table.properties().entries).sum()
-    };
     let storage = SimStorage::new();
     let options = small_options(&storage, SyncPolicy::No, false);
     let (engine, snapshot, then, now) = overwritten(options.clone());
-    let full = || {
-        let version = engine.inner().versions.current();
-        tree::Job::full(&version, &engine.inner().compaction_options())
-    };
-    let job = full().expect("tables");
-    engine.run_compaction_job(&job).expect("compaction");
-    assert_eq!(entries(&engine), KEYS / 2, "one version of each living key");
+    merge_all(&engine);
+    assert_eq!(tree_entries(&engine), KEYS / 2, "one version of each living key");
     read_all(&snapshot, &then);
     check(&engine, &now);
     let stats = engine.stats();
@@ -429,7 +486,7 @@ fn with_an_old_snapshot_the_tree_holds_the_living_only() {
     let past = version.undo_runs().iter().map(|run| run.table.properties().entries);
     assert_eq!(past.sum::<u64>(), KEYS, "and one of each key in the past");
     drop(version);
-    let undo_dir = std::path::Path::new("data/undo");
+    let undo_dir = Path::new("data/undo");
     assert_eq!(storage.list(undo_dir).expect("list").len() as u64, stats.undo_runs);
     // A crash takes the past along.
     let crashed = storage.crash(1, CrashOptions::KEEP_ALL);
