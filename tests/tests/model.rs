@@ -1,7 +1,7 @@
 //! The rules of the engine under random histories: kept, they are enough; broken, it shows.
 //! `make model` runs the same for much longer.
 
-use sexton_tests::model::history::{histories_until_violation, run, search};
+use sexton_tests::model::history::{Emphasis, histories_until_violation, run, search};
 use sexton_tests::model::{Rule, Rules};
 
 /// Histories with all rules on.
@@ -23,8 +23,22 @@ const RARE: &[Rule] = &[
 
 #[test]
 fn with_all_rules_on_no_history_violates_the_specification() {
-    let found = search(0..HISTORIES, Rules::default());
-    assert!(found.is_none(), "{found:?}; replay with: make model ARGS='--seed N'");
+    for emphasis in [Emphasis::None, Emphasis::LongSnapshots] {
+        let found = search(0..HISTORIES, Rules::default(), emphasis);
+        assert!(found.is_none(), "{emphasis:?} {found:?}; replay with: make model ARGS='--seed N'");
+    }
+}
+
+#[test]
+fn long_snapshots_stay_open_over_undo_runs() {
+    let share = |emphasis| {
+        let all = (0..300).map(|seed| run(seed, Rules::default(), emphasis, None).expect("kept"));
+        let (undo, steps) =
+            all.fold((0, 0), |(undo, steps), seen| (undo + seen.with_undo_run, steps + seen.steps));
+        undo as f64 / steps as f64
+    };
+    let (usual, long) = (share(Emphasis::None), share(Emphasis::LongSnapshots));
+    assert!(long > 2.0 * usual, "{long} of the steps have an undo run, of the usual ones {usual}");
 }
 
 #[test]
@@ -39,7 +53,8 @@ fn every_rule_that_is_off_is_caught() {
 fn a_seed_is_one_history() {
     let trace = |seed| {
         let mut lines = Vec::new();
-        let result = run(seed, Rules::default(), Some(&mut |line| lines.push(line)));
+        let trace: &mut dyn FnMut(String) = &mut |line| lines.push(line);
+        let result = run(seed, Rules::default(), Emphasis::None, Some(trace)).map(drop);
         (lines, result)
     };
     assert_eq!(trace(7), trace(7));

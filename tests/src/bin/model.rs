@@ -1,6 +1,6 @@
 //! Long runs of the model (`make model`), and replays of single histories.
 
-use sexton_tests::model::history::{self, Found};
+use sexton_tests::model::history::{self, Emphasis, Found, Seen};
 use sexton_tests::model::{Rule, Rules};
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,11 +9,13 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 const USAGE: &str = "\
-usage: model [--histories N] [--limit N] [--seed N] [--first N] [--rule NAME]
+usage: model [--histories N] [--limit N] [--seed N] [--first N] [--rule NAME] [--snapshots long]
   without options    all rules on for 100000 histories, then each rule off until it is caught
   --histories N      so many histories with all rules on (0: none)
   --limit N          give a switch up after N histories (default 1000000)
   --first N          first seed of the histories with all rules on
+  --snapshots long   snapshots stay open for long, over undo runs; without --rule only the histories with
+                     all rules on
   --rule NAME        only with this rule off; with --seed in the traced history
   --seed N           replay one history, with a line for each step";
 
@@ -29,11 +31,18 @@ struct Arguments {
     first: u64,
     seed: Option<u64>,
     rule: Option<Rule>,
+    emphasis: Emphasis,
 }
 
 fn parse() -> Result<Arguments, String> {
-    let mut arguments =
-        Arguments { histories: 100_000, limit: 1_000_000, first: 0, seed: None, rule: None };
+    let mut arguments = Arguments {
+        histories: 100_000,
+        limit: 1_000_000,
+        first: 0,
+        seed: None,
+        rule: None,
+        emphasis: Emphasis::None,
+    };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
         if word == "--help" {
@@ -47,6 +56,7 @@ fn parse() -> Result<Arguments, String> {
             "--first" => arguments.first = number()?,
             "--seed" => arguments.seed = Some(number()?),
             "--rule" => arguments.rule = Some(value.parse()?),
+            "--snapshots" if value == "long" => arguments.emphasis = Emphasis::LongSnapshots,
             _ => return Err(format!("{word}: unknown option")),
         }
     }
@@ -61,45 +71,56 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let emphasis = arguments.emphasis;
     let good = match (arguments.seed, arguments.rule) {
-        (Some(seed), off) => replay(seed, Rules { off }),
-        (None, Some(rule)) => break_rules(&[rule], arguments.limit),
+        (Some(seed), off) => replay(seed, Rules { off }, emphasis),
+        (None, Some(rule)) => break_rules(&[rule], arguments.limit, emphasis),
         (None, None) => {
-            let kept = keep_rules(arguments.first, arguments.histories);
-            break_rules(Rule::ALL, arguments.limit) && kept
+            let kept = keep_rules(arguments.first, arguments.histories, emphasis);
+            let breaks = emphasis == Emphasis::None;
+            (!breaks || break_rules(Rule::ALL, arguments.limit, emphasis)) && kept
         }
     };
     if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// One history, step by step.
-fn replay(seed: u64, rules: Rules) -> bool {
-    let result = history::run(seed, rules, Some(&mut |line| println!("{line}")));
+fn replay(seed: u64, rules: Rules, emphasis: Emphasis) -> bool {
+    let result = history::run(seed, rules, emphasis, Some(&mut |line| println!("{line}")));
     match &result {
-        Ok(()) => println!("seed {seed}: no violation"),
+        Ok(_) => println!("seed {seed}: no violation"),
         Err(violation) => println!("seed {seed}: {violation}"),
     }
     result.is_ok()
 }
 
 /// All rules on: no history may violate the specification.
-fn keep_rules(first: u64, histories: u64) -> bool {
+fn keep_rules(first: u64, histories: u64, emphasis: Emphasis) -> bool {
     let begun = Instant::now();
-    let found = search(first, histories, Rules::default(), ENOUGH);
+    let (found, seen) = search(first, histories, Rules::default(), emphasis, ENOUGH);
     for one in &found {
         println!("seed {}: {}", one.seed, one.violation);
     }
     let seconds = begun.elapsed().as_secs_f64();
     println!("all rules: {} violations in {histories} histories, {seconds:.0} s", found.len());
+    let percent = |part: u64| 100.0 * part as f64 / seen.steps.max(1) as f64;
+    println!(
+        "a snapshot or iterator was open after {:.0} % of the steps (for {} at most), an undo run was there \
+         after {:.0} %; {} crashes",
+        percent(seen.with_reader),
+        seen.longest_reader,
+        percent(seen.with_undo_run),
+        seen.crashes
+    );
     found.is_empty()
 }
 
 /// Each rule off: prints after how many histories that shows.
-fn break_rules(rules: &[Rule], limit: u64) -> bool {
+fn break_rules(rules: &[Rule], limit: u64, emphasis: Emphasis) -> bool {
     println!("\n{:>10}  {:22}  what it says", "histories", "rule off");
     let mut all_caught = true;
     for &rule in rules {
-        let found = search(0, limit, Rules { off: Some(rule) }, 1);
+        let (found, _) = search(0, limit, Rules { off: Some(rule) }, emphasis, 1);
         match found.iter().map(|found| found.seed).min() {
             Some(seed) => println!("{:>10}  {:22}  {}", seed + 1, rule.to_string(), rule.text()),
             None => {
@@ -116,11 +137,19 @@ fn break_rules(rules: &[Rule], limit: u64) -> bool {
     all_caught
 }
 
-/// Searches on all cores until `enough` violations are found; in the order of seeds.
-fn search(first: u64, histories: u64, rules: Rules, enough: usize) -> Vec<Found> {
+/// Searches on all cores until `enough` violations are found; in the order of seeds. With what the histories
+/// without one went through.
+fn search(
+    first: u64,
+    histories: u64,
+    rules: Rules,
+    emphasis: Emphasis,
+    enough: usize,
+) -> (Vec<Found>, Seen) {
     let end = first.saturating_add(histories);
     let next = AtomicU64::new(first);
     let found = Mutex::new(Vec::new());
+    let seen = Mutex::new(Seen::default());
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let shown = AtomicU64::new(0);
     std::thread::scope(|scope| {
@@ -134,7 +163,14 @@ fn search(first: u64, histories: u64, rules: Rules, enough: usize) -> Vec<Found>
                     }
                     show_progress(from - first, histories, &shown);
                     for seed in from..end.min(from + CHUNK) {
-                        let Some(one) = history::search(seed..seed + 1, rules) else { continue };
+                        let violation = match history::run(seed, rules, emphasis, None) {
+                            Ok(one) => {
+                                seen.lock().unwrap_or_else(PoisonError::into_inner).add(one);
+                                continue;
+                            }
+                            Err(violation) => violation,
+                        };
+                        let one = Found { seed, violation };
                         found.lock().unwrap_or_else(PoisonError::into_inner).push(one);
                         if enough == 1 {
                             break;
@@ -147,7 +183,7 @@ fn search(first: u64, histories: u64, rules: Rules, enough: usize) -> Vec<Found>
     eprint!("\r{:40}\r", "");
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
     found.sort_by_key(|one| one.seed);
-    found
+    (found, seen.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
 /// A line on the terminal at each percent.

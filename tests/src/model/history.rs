@@ -41,6 +41,45 @@ enum Step {
     Crash(u64),
 }
 
+/// What histories are about beside everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emphasis {
+    /// Nothing in particular.
+    #[default]
+    None,
+    /// Snapshots stay open for long, over flushes, merges and merges of undo runs (N6).
+    LongSnapshots,
+}
+
+/// One of so many readers is closed when it is its turn, with long snapshots.
+const LONG_CLOSES: usize = 32;
+
+/// What a history went through.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Steps taken.
+    pub steps: u64,
+    /// Steps after which a snapshot or iterator was open.
+    pub with_reader: u64,
+    /// Steps after which there was an undo run.
+    pub with_undo_run: u64,
+    /// Age in steps of the oldest snapshot or iterator, at its oldest.
+    pub longest_reader: u64,
+    /// Crashes.
+    pub crashes: u64,
+}
+
+impl Seen {
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
+        self.steps += other.steps;
+        self.with_reader += other.with_reader;
+        self.with_undo_run += other.with_undo_run;
+        self.longest_reader = self.longest_reader.max(other.longest_reader);
+        self.crashes += other.crashes;
+    }
+}
+
 /// What a history is like; drawn once from its seed.
 #[derive(Clone, Copy, Debug)]
 struct Character {
@@ -51,15 +90,29 @@ struct Character {
     patient: bool,
     /// The DRAM table is small: entries leave it and are loaded again.
     cold: bool,
+    emphasis: Emphasis,
 }
 
 impl Character {
-    fn draw(random: &mut Random) -> Self {
+    fn draw(random: &mut Random, emphasis: Emphasis) -> Self {
+        let is_long = emphasis == Emphasis::LongSnapshots;
         Self {
-            options: Options { undo_runs: random.one_in(2), thin_graves: random.one_in(2) },
+            options: Options {
+                undo_runs: random.one_in(2) || is_long,
+                thin_graves: random.one_in(2),
+            },
             lagging: random.one_in(2),
-            patient: random.one_in(2),
+            patient: random.one_in(2) || is_long,
             cold: random.one_in(3),
+            emphasis,
+        }
+    }
+
+    /// True when a reader whose turn it is stays open all the same.
+    fn keeps_reader(&self, pick: usize) -> bool {
+        match self.emphasis {
+            Emphasis::LongSnapshots => !pick.is_multiple_of(LONG_CLOSES),
+            Emphasis::None => self.patient && !pick.is_multiple_of(4),
         }
     }
 }
@@ -77,6 +130,18 @@ fn draw_command(random: &mut Random, value: &mut u64) -> Command {
         12..=13 => Command::Copy(key, (key + 1) % KEYS),
         23 => Command::Flush,
         _ => Command::Delete(key),
+    }
+}
+
+/// What a long snapshot is about: that it is open, what becomes of its versions, and that it sees them.
+fn draw_step_under_snapshots(random: &mut Random) -> Step {
+    let index = usize::try_from(random.bits() >> 48).unwrap_or(0);
+    match random.below(8) {
+        0 => Step::OpenSnapshot,
+        1..=2 => Step::WholeFlush,
+        3..=4 => Step::WholeMerge(index),
+        5 => Step::MergeUndo,
+        _ => Step::Read(draw_key(random), index),
     }
 }
 
@@ -137,7 +202,7 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
         Step::HealLog => world.heal_log(),
         Step::OpenSnapshot => world.open_snapshot(),
         Step::OpenIterator => world.open_iterator(),
-        Step::CloseReader(pick) if character.patient && pick % 4 != 0 => {}
+        Step::CloseReader(pick) if character.keeps_reader(*pick) => {}
         Step::CloseReader(pick) => world.close_reader(*pick / 4),
         Step::Read(key, pick) => world.read(*key, *pick)?,
         Step::Iterate(key, pick) => world.iterate(*key, *pick)?,
@@ -175,27 +240,51 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
 /// Takes the lines of a trace.
 pub type Trace<'t> = &'t mut dyn FnMut(String);
 
-/// Runs the history of `seed`; `trace` gets a line per step.
+/// Runs the history of `seed`; `trace` gets a line per step. Answers what it went through.
 ///
 /// # Errors
 /// The first difference between the store and the specification.
-pub fn run(seed: u64, rules: Rules, mut trace: Option<Trace<'_>>) -> Result<(), Violation> {
+pub fn run(
+    seed: u64,
+    rules: Rules,
+    emphasis: Emphasis,
+    mut trace: Option<Trace<'_>>,
+) -> Result<Seen, Violation> {
     let mut random = Random::new(seed);
-    let character = Character::draw(&mut random);
+    let character = Character::draw(&mut random, emphasis);
+    let mut seen = Seen::default();
+    let mut reader_since = None;
     let mut world = World::new(rules, character.options);
     let mut value = 0;
     if let Some(trace) = &mut trace {
         trace(format!("{character:?}"));
     }
     for number in 1..=STEPS {
-        let step = draw_step(&mut random, &mut value, character.cold);
+        let of_the_past = emphasis == Emphasis::LongSnapshots && random.one_in(6);
+        let step = if of_the_past {
+            draw_step_under_snapshots(&mut random)
+        } else {
+            draw_step(&mut random, &mut value, character.cold)
+        };
         let result = take(&mut world, &step, character);
         if let Some(trace) = &mut trace {
             trace(format!("{number:3} {step:?}\n      {}", world.describe()));
         }
         result.map_err(|violation| format!("step {number}: {violation}"))?;
+        seen.steps += 1;
+        seen.crashes += u64::from(matches!(step, Step::Crash(_)));
+        seen.with_undo_run += u64::from(world.has_undo_run());
+        reader_since = match (world.oldest_reader(), reader_since) {
+            (None, _) => None,
+            (Some(s), Some((same, since))) if s == same => Some((s, since)),
+            (Some(s), _) => Some((s, number)),
+        };
+        if let Some((_, since)) = reader_since {
+            seen.with_reader += 1;
+            seen.longest_reader = seen.longest_reader.max((number - since) as u64);
+        }
     }
-    Ok(())
+    Ok(seen)
 }
 
 /// A history that violates the specification.
@@ -209,9 +298,9 @@ pub struct Found {
 
 /// Runs the histories of `seeds` until the first violation.
 #[must_use]
-pub fn search(seeds: std::ops::Range<u64>, rules: Rules) -> Option<Found> {
+pub fn search(seeds: std::ops::Range<u64>, rules: Rules, emphasis: Emphasis) -> Option<Found> {
     seeds.into_iter().find_map(|seed| {
-        let violation = run(seed, rules, None).err()?;
+        let violation = run(seed, rules, emphasis, None).err()?;
         Some(Found { seed, violation })
     })
 }
@@ -219,6 +308,6 @@ pub fn search(seeds: std::ops::Range<u64>, rules: Rules) -> Option<Found> {
 /// Histories until the first violation with `rule` off, counted from 1; none within `limit`: `None`.
 #[must_use]
 pub fn histories_until_violation(rule: Rule, limit: u64) -> Option<(u64, Found)> {
-    let found = search(0..limit, Rules { off: Some(rule) })?;
+    let found = search(0..limit, Rules { off: Some(rule) }, Emphasis::None)?;
     Some((found.seed + 1, found))
 }

@@ -210,6 +210,12 @@ impl World {
         iterators.chain(gets).min().unwrap_or(u64::MAX)
     }
 
+    /// True while there is an undo run.
+    #[must_use]
+    pub fn has_undo_run(&self) -> bool {
+        self.files.iter().any(|file| file.undo_through.is_some())
+    }
+
     /// One line for traces.
     #[must_use]
     pub fn describe(&self) -> String {

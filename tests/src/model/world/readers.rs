@@ -17,6 +17,13 @@ impl World {
         self.iterators.push(Scan { s: self.visible, superversion, pinned });
     }
 
+    /// The sequence of the oldest open snapshot or iterator.
+    #[must_use]
+    pub fn oldest_reader(&self) -> Option<Seq> {
+        let iterators = self.iterators.iter().map(|scan| scan.s);
+        self.snapshots.iter().copied().chain(iterators).min()
+    }
+
     /// Closes a snapshot or an iterator.
     pub fn close_reader(&mut self, pick: usize) {
         let readers = self.snapshots.len() + self.iterators.len();
