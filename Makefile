@@ -10,7 +10,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
 	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave \
-	studies study-quick study-devices study-flsm study-wbl study-report
+	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -70,6 +70,9 @@ aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves
 devices: setup build ## log and tables on named devices, carried over, emulated
 	$(PY) -m devices
 
+snapshots: setup build ## sessions that read one instant beside a copy of it, while others write (ARGS='--reads 10000')
+	$(PY) -m snapshot_session $(ARGS)
+
 deadline: setup build ## deleted keys and values are in no file after delete-persist-seconds
 	$(PY) -m delete_deadline
 
@@ -94,6 +97,9 @@ bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARG
 
 bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the tombstone trap (hours; ARGS=--quick)
 	$(PY) scripts/bench_rocksdb.py $(ARGS)
+
+study-mvcc: setup ## the MVCC study: old versions on disk, flash and the own device; held snapshots (hours; ARGS=--quick)
+	$(PY) scripts/study_mvcc.py $(ARGS)
 
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
@@ -131,7 +137,7 @@ fuzz: ## request scanner, configuration parser, RDB and log readers, PMEM scan, 
 sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)
 	scripts/sanitize.sh $(KIND)
 
-model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME')
+model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME', '--snapshots long')
 	cargo build --release -p sexton-tests --bin model
 	target/release/model $(ARGS)
 

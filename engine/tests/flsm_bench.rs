@@ -31,7 +31,7 @@ fn results(name: &str, flags: &[&str]) -> Vec<Value> {
     let db = format!("--db={}", dir.0.join("db").display());
     let json = dir.0.join("out.json");
     let json_flag = format!("--json={}", json.display());
-    let all = [flags, &[&db, &json_flag, "--progress_reports=0", "--settle=2"]].concat();
+    let all = [&[&*db, &json_flag, "--progress_reports=0", "--settle=2"], flags].concat();
     let output = bench(&all);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = std::fs::read_to_string(json).expect("the file was written");
@@ -140,6 +140,55 @@ fn queue_trap_and_graves_have_their_figures() {
     assert_eq!(figures(1).len(), 14);
     assert!(figures(1).values().all(|us| us.as_f64().is_some_and(|us| us > 0.0)));
     assert_eq!(figures(2)["graves at the start"], 200.0);
+}
+
+#[test]
+fn the_past_is_read_from_its_own_device() {
+    // Both emulated devices are fast; that they are two is what counts.
+    let flags = [
+        "--benchmarks=mvccundo",
+        "--num=3000",
+        "--reads=500",
+        "--write_buffer_size=65536",
+        "--cache_size=0",
+        "--compression_type=none",
+        "--db_profile=nvram",
+        "--undo_profile=optane-pmem",
+        "--settle=60",
+    ];
+    let results = results("past", &flags);
+    assert_eq!(results[0]["operations"], 4 * 3000);
+    let figure = |name: &str| results[0]["figures"][name].as_f64().expect(name);
+    let (undo_bytes, tree_bytes) = (figure("undo_bytes"), figure("tree_bytes"));
+    for bytes in [undo_bytes, tree_bytes] {
+        // Keys of 16 and values of 100 bytes, once: the living here, A's version there.
+        assert!((3000.0 * 116.0..3000.0 * 150.0).contains(&bytes), "{undo_bytes} {tree_bytes}");
+    }
+    for (name, keys) in [("ahead", 3000.0), ("block", 3000.0), ("single", 500.0), ("batch", 500.0)]
+    {
+        assert_eq!(figure(&format!("reread_{name}_keys")), keys, "{name}");
+        assert!(figure(&format!("reread_{name}_undo_reads")) > 0.0, "{name}");
+        assert_eq!(figure(&format!("reread_{name}_tree_reads")), 0.0, "all of it is younger");
+    }
+    assert!(figure("reread_ahead_undo_reads") < figure("reread_block_undo_reads"));
+    assert_eq!(figure("reread_single_undo_reads"), 500.0, "a block a key");
+}
+
+#[test]
+fn a_held_snapshot_costs_undo_bytes_and_no_tree() {
+    let run = |held: &str| {
+        let flags =
+            ["--benchmarks=heldsnapshot", "--num=3000", "--write_buffer_size=65536", "--settle=60"];
+        let results = results(&format!("held-{held}"), &[&flags[..], &[held]].concat());
+        let figures = results[0]["figures"].as_object().expect("figures").clone();
+        move |name: &str| figures[name].as_f64().expect("a number")
+    };
+    let (without, with) = (run("--held_snapshot=0"), run("--held_snapshot=1"));
+    assert_eq!((without("undo_bytes"), without("undo_bytes_computed")), (0.0, 0.0));
+    let ratio = with("undo_bytes") / with("undo_bytes_computed");
+    assert!((0.7..1.5).contains(&ratio), "undo bytes are {ratio} of those computed");
+    let ratio = with("tree_bytes") / without("tree_bytes");
+    assert!((0.5..1.6).contains(&ratio), "the tree is {ratio} of that without a snapshot");
 }
 
 #[test]

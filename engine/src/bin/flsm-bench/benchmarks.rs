@@ -2,7 +2,7 @@
 
 use crate::database::DB;
 use crate::flags::Flags;
-use crate::random::{Random, Values, write_key};
+use crate::random::{Random, Shuffled, Values, write_key};
 use crate::stats::Stats;
 use crate::ycsb;
 use sexton_engine::{Commit, Engine, EngineError, IterOptions, SyncPolicy};
@@ -137,21 +137,11 @@ pub(crate) fn write_random(worker: &mut Worker<'_>) -> Done {
     Ok(())
 }
 
-/// Every key once, in an order that a full-period generator gives: nothing is remembered.
+/// Every key once.
 pub(crate) fn write_shuffled(worker: &mut Worker<'_>) -> Done {
-    let num = worker.flags.num;
-    let period = num.next_power_of_two();
-    let step = worker.random.next() | 1;
-    let mut at = worker.random.below(period);
-    let mut written = 0;
-    while written < num {
-        // x -> 5 x + odd modulo a power of two visits every number once (Hull and Dobell).
-        at = at.wrapping_mul(5).wrapping_add(step) & (period - 1);
-        if at < num {
-            worker.put(at)?;
-            worker.stats.finish_one(worker.bytes_of_entry());
-            written += 1;
-        }
+    for number in Shuffled::new(worker.flags.num, &mut worker.random) {
+        worker.put(number)?;
+        worker.stats.finish_one(worker.bytes_of_entry());
     }
     Ok(())
 }

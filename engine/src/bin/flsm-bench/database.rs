@@ -2,7 +2,7 @@
 
 use crate::flags::Flags;
 use sexton_config::profile::DeviceProfile;
-use sexton_engine::{Compression, Engine, EngineError, EngineOptions, OpenReport};
+use sexton_engine::{Compression, Engine, EngineError, EngineOptions, OpenReport, UNDO_DIR};
 use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use std::path::Path;
 use std::sync::Arc;
@@ -19,8 +19,17 @@ const LOOK: Duration = Duration::from_millis(20);
 /// It is at rest when that many looks in a row saw nothing change.
 const QUIET_LOOKS: u32 = 15;
 
-/// The file system, with the delays of --db_profile and --wal_profile around it.
-fn storage(flags: &Flags) -> Result<Arc<dyn Storage>, EngineError> {
+/// What --undo_profile calls the device below, with its own delays only.
+const OWN_DISK: &str = "disk";
+
+/// Name of the device of the tables, which has everything that is not on one of its own.
+pub(crate) const DB_DEVICE: &str = "db";
+
+/// Name of the device of undo runs.
+pub(crate) const UNDO_DEVICE: &str = "undo";
+
+/// The file system, with the delays of --db_profile, --wal_profile and --undo_profile around it.
+fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let emulate = |device: Device, name: Option<&str>| -> Result<Device, EngineError> {
         let Some(name) = name else { return Ok(device) };
@@ -30,18 +39,24 @@ fn storage(flags: &Flags) -> Result<Arc<dyn Storage>, EngineError> {
             .ok_or_else(|| EngineError::Refused(format!("no device profile is named {name}")))?;
         Ok(device.emulating(profile, Arc::clone(&clock)))
     };
-    let tables = emulate(Device::new("db", None, flags.db.clone()), flags.db_profile.as_deref())?;
+    let tables = Device::new(DB_DEVICE, None, flags.db.clone());
+    let tables = emulate(tables, flags.db_profile.as_deref())?;
     let log = Device::new("wal", None, flags.db.join(LOG_DIR));
     // Without a profile of its own the log shares the medium of the tables.
-    let log = match flags.wal_profile.as_deref() {
+    let mut others = match flags.wal_profile.as_deref() {
         Some(name) => vec![emulate(log, Some(name))?],
         None => Vec::new(),
     };
-    Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, log)))
+    // The same holds of undo runs.
+    if let Some(name) = flags.undo_profile.as_deref() {
+        let undo = Device::new(UNDO_DEVICE, None, flags.db.join(UNDO_DIR));
+        others.push(emulate(undo, (name != OWN_DISK).then_some(name))?);
+    }
+    Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, others)))
 }
 
-fn options(flags: &Flags) -> Result<EngineOptions, EngineError> {
-    let mut options = EngineOptions::new(storage(flags)?, flags.db.clone());
+fn options(flags: &Flags, storage: Arc<dyn Storage>) -> EngineOptions {
+    let mut options = EngineOptions::new(storage, flags.db.clone());
     options.databases = 1;
     options.log_dir_name = LOG_DIR.into();
     options.sync_policy = flags.sync_policy();
@@ -59,7 +74,16 @@ fn options(flags: &Flags) -> Result<EngineOptions, EngineError> {
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;
-    Ok(options)
+    options
+}
+
+/// Opens an empty store, with its devices.
+pub(crate) fn open_on_devices(flags: &Flags) -> Result<(Engine, Arc<PlacedStorage>), EngineError> {
+    clear(&flags.db)?;
+    let devices = storage(flags)?;
+    let storage: Arc<dyn Storage> = Arc::<PlacedStorage>::clone(&devices);
+    let (engine, _) = Engine::open_bytes(options(flags, storage))?;
+    Ok((engine, devices))
 }
 
 /// Opens the store, without what was in it unless it is to be kept.
@@ -78,7 +102,7 @@ pub(crate) fn open_reporting(
             lead_log_to(dir, &flags.db)?;
         }
     }
-    Engine::open_bytes(options(flags)?)
+    Engine::open_bytes(options(flags, storage(flags)?))
 }
 
 /// Empties `dir`, and has the log of the store in `db` lie there.
@@ -109,7 +133,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
         names.push(entry.map_err(failed)?.file_name());
     }
     let is_ours = |name: &std::ffi::OsString| {
-        ["tree", "undo", LOG_DIR].iter().any(|ours| name == ours)
+        ["tree", UNDO_DIR, LOG_DIR].iter().any(|ours| name == ours)
             || name.to_string_lossy().to_ascii_lowercase().contains("lock")
     };
     if let Some(other) = names.iter().find(|name| !is_ours(name)) {
@@ -119,7 +143,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
             other.to_string_lossy()
         )));
     }
-    for name in ["tree", "undo", LOG_DIR] {
+    for name in ["tree", UNDO_DIR, LOG_DIR] {
         match std::fs::remove_dir_all(dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));

@@ -1,5 +1,6 @@
 //! Flags with db_bench's names and meanings.
 
+use crate::past::Reread;
 use crate::ycsb::Distribution;
 use sexton_engine::{Compression, DeleteMode, MemtableKind, SyncPolicy};
 use std::path::PathBuf;
@@ -34,6 +35,10 @@ benchmarks:
                   one run of --operations on them, of all threads together: read 50 update 50; read 95
                   update 5; read 100; read 95 insert 5, latest; read 50 read-modify-write 50; insert
                   100; insert 50 read 50
+  mvccundo        the MVCC study: A inserts, opens a snapshot and reads all; B, C and D overwrite all in
+                  turn; A reads all again, as --rereads say
+  heldsnapshot    --overwrites times as many overwrites as keys, under a snapshot with --held_snapshot=1;
+                  then reads of the newest state, and the sizes of tree and undo runs
   flush waitforcompaction stats reopen
   recover         opens the store as the last process left it, and says how long that took
 
@@ -84,6 +89,10 @@ pub(crate) struct Flags {
     pub(crate) write_rate_limit: u64,
     pub(crate) queue_length: u64,
     pub(crate) graves: u64,
+    pub(crate) undo_profile: Option<String>,
+    pub(crate) rereads: Vec<Reread>,
+    pub(crate) overwrites: u64,
+    pub(crate) held_snapshot: bool,
     pub(crate) settle_s: u64,
     pub(crate) json: Option<PathBuf>,
     pub(crate) progress: bool,
@@ -129,6 +138,10 @@ impl Default for Flags {
             write_rate_limit: 0,
             queue_length: 1000,
             graves: 1_000_000,
+            undo_profile: None,
+            rereads: Reread::ALL.to_vec(),
+            overwrites: 20,
+            held_snapshot: false,
             settle_s: 60,
             json: None,
             progress: true,
@@ -185,6 +198,20 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("benchmark_write_rate_limit", "0", "bytes/s of the writer of ...whilewriting; 0: none"),
     ("queue_length", "1000", "entries in the queue"),
     ("graves", "1000000", "keys that `graves` deletes"),
+    (
+        "undo_profile",
+        "",
+        "profile of the device that undo runs are emulated on; disk: a device without delays of its own; \
+            none: that of the tables",
+    ),
+    (
+        "rereads",
+        "ahead,block,single,batch",
+        "how A reads again: a scan, with and without read-ahead; --reads gets in random order, one by \
+            one and in one ordered batch",
+    ),
+    ("overwrites", "20", "writes of heldsnapshot, as a multiple of --num"),
+    ("held_snapshot", "0", "heldsnapshot opens one before it overwrites"),
     ("settle", "60", "seconds that waitforcompaction and trap wait at most"),
     ("json", "", "file for the figures"),
     ("progress_reports", "1", "progress on standard error"),
@@ -318,6 +345,13 @@ impl Flags {
             "benchmark_write_rate_limit" => self.write_rate_limit = number(value)?,
             "queue_length" => self.queue_length = number(value)?,
             "graves" => self.graves = number(value)?,
+            "undo_profile" => self.undo_profile = (!value.is_empty()).then(|| value.to_owned()),
+            "rereads" => {
+                let each = value.split(',').filter(|name| !name.is_empty());
+                self.rereads = each.map(Reread::parse).collect::<Result<_, _>>()?;
+            }
+            "overwrites" => self.overwrites = number(value)?,
+            "held_snapshot" => self.held_snapshot = switch(value)?,
             "settle" => self.settle_s = number(value)?,
             "json" => self.json = (!value.is_empty()).then(|| value.into()),
             "progress_reports" => self.progress = switch(value)?,
@@ -430,6 +464,7 @@ mod tests {
             "--memtable=tree",
             "--mode=wbl2",
             "--request_distribution=hot",
+            "--rereads=twice",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }

@@ -9,6 +9,7 @@ mod deletes;
 mod flags;
 mod histogram;
 mod json;
+mod past;
 mod random;
 mod runner;
 mod stats;

@@ -35,6 +35,39 @@ impl Random {
     }
 }
 
+/// Every number below `num` once, in an order that a full-period generator gives: nothing is remembered.
+#[derive(Clone, Debug)]
+pub(crate) struct Shuffled {
+    num: u64,
+    step: u64,
+    at: u64,
+    left: u64,
+}
+
+impl Shuffled {
+    pub(crate) fn new(num: u64, random: &mut Random) -> Self {
+        let step = random.next() | 1;
+        Self { num, step, at: random.below(num.next_power_of_two()), left: num }
+    }
+}
+
+impl Iterator for Shuffled {
+    type Item = u64;
+
+    #[inline]
+    fn next(&mut self) -> Option<u64> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            // x -> 5 x + odd modulo a power of two visits every number once (Hull and Dobell).
+            let next = self.at.wrapping_mul(5).wrapping_add(self.step);
+            self.at = next & (self.num.next_power_of_two() - 1);
+            if self.at < self.num {
+                return Some(self.at);
+            }
+        }
+    }
+}
+
 /// Writes key number `number` into `key`: eight bytes big endian, then '0' up to the key size, as
 /// db_bench does. Shorter keys keep the low bytes.
 #[inline]
@@ -110,6 +143,18 @@ mod tests {
         let first = values.next(100).to_vec();
         assert_eq!(first[..50], first[50..]);
         assert_ne!(first, values.next(100));
+    }
+
+    #[test]
+    fn shuffled_numbers_come_once_each() {
+        let mut random = Random::new(3);
+        for num in [1, 2, 100, 1024] {
+            let order: Vec<u64> = Shuffled::new(num, &mut random).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().copied().eq(0..num), "{order:?}");
+            assert!(num < 100 || order != sorted);
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::benchmarks::{self, Worker};
 use crate::database;
 use crate::deletes;
 use crate::flags::Flags;
+use crate::past;
 use crate::random::{Random, Values};
 use crate::stats::{Clock, Outcome, Progress, Stats};
 use crate::ycsb;
@@ -75,8 +76,18 @@ fn plan_of(name: &str) -> Option<Plan> {
 
 /// True when [`Runner::run`] knows the name.
 pub(crate) fn is_known(name: &str) -> bool {
-    let others =
-        ["queue", "trap", "graves", "flush", "waitforcompaction", "stats", "reopen", "recover"];
+    let others = [
+        "queue",
+        "trap",
+        "graves",
+        "mvccundo",
+        "heldsnapshot",
+        "flush",
+        "waitforcompaction",
+        "stats",
+        "reopen",
+        "recover",
+    ];
     plan_of(name).is_some() || others.contains(&name)
 }
 
@@ -106,6 +117,8 @@ impl Runner {
             "queue" => deletes::queue(self),
             "trap" => deletes::trap(self),
             "graves" => deletes::graves(self),
+            "mvccundo" => past::mvcc_undo(self),
+            "heldsnapshot" => past::held_snapshot(self),
             "flush" => self.engine()?.flush(),
             "reopen" => self.reopen(),
             "recover" => self.recover(),
