@@ -123,6 +123,7 @@ study-quick: study-tools ## all studies, small, in two minutes: to see that they
 	$(PY) scripts/study_devices.py --quick
 	$(PY) scripts/study_flsm.py --quick
 	$(PY) scripts/study_wbl.py --quick
+	$(PY) scripts/study_mvcc.py --quick
 	$(PY) scripts/study_report.py --from study/quick --to study/quick/report --html
 
 study-report: setup ## the report of what the studies have measured, into docs/reports

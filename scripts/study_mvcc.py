@@ -17,7 +17,7 @@ of the newest state, on this machine's own device. RocksDB does the same beside 
 writes while it holds a snapshot, so its library is driven by held_rocksdb.c (left out, with a line that says so,
 where there is no librocksdb or C compiler).
 
-Results: undo.csv and held.csv in the directory --out, one line a way of reading, or a run.
+Results: undo.csv and held.csv in study/mvcc (or --out), one line a way of reading, or a run.
 """
 
 import argparse
@@ -31,6 +31,7 @@ import tempfile
 from pathlib import Path
 
 from bench_common import ROOT, median_interval
+from studies import machine
 
 BENCH = ROOT / "target/release/flsm-bench"
 HDD, FLASH, OWN = "hdd-7200.7", "slc-nand", "disk"
@@ -40,12 +41,12 @@ UNDO_COLUMNS = [
     "run", "undo_device", "undo_emulated", "tree_device", "reread", "read_ahead", "block_order", "keys", "value_bytes",
     "insert_s", "first_read_s", "overwrite_B_s", "overwrite_C_s", "overwrite_D_s", "undo_write_s", "undo_bytes",
     "undo_written_bytes", "undo_runs", "tree_bytes", "reread_s", "reread_keys", "tree_reads", "tree_read_bytes",
-    "undo_reads", "undo_read_bytes", "undo_read_s",
+    "undo_reads", "undo_read_bytes", "undo_read_s", "note",
 ]
 HELD_COLUMNS = [
     "run", "order", "engine", "held_snapshot", "keys", "value_bytes", "overwrites", "write_us", "write_cpu_us", "readrandom_us",
     "readrandom_cpu_us", "readseq_us", "readseq_cpu_us", "seekrandom_us", "seekrandom_cpu_us", "filled_tree_bytes",
-    "tree_bytes", "undo_bytes_computed", "undo_bytes", "undo_runs",
+    "tree_bytes", "undo_bytes_computed", "undo_bytes", "undo_runs", "note",
 ]
 VALUE_BYTES = 1000
 HELD_VALUE_BYTES, HELD_BUFFER, HELD_CACHE = 100, 16 << 20, 32 << 20
@@ -89,7 +90,7 @@ def undo_rows(args, run, device, ways):
         "--use_direct_io_for_flush_and_compaction=1", "--rereads=" + ",".join(ways)])
     for way in ways:
         row = dict(figures, run=run, undo_device=device, undo_emulated="no" if device == OWN else "yes", tree_device=HDD,
-                   reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys, value_bytes=VALUE_BYTES)
+                   reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys, value_bytes=VALUE_BYTES, note=args.note)
         prefix = f"reread_{way}_"
         for name, value in figures.items():
             if name.startswith(prefix):
@@ -175,7 +176,7 @@ def held(args):
                 for order, snapshot in enumerate((0, 1) if run % 2 else (1, 0), 1):
                     figures = measure(snapshot)
                     table.add(dict(figures, run=run, order=order, engine=engine, held_snapshot=snapshot, keys=args.keys,
-                                   value_bytes=HELD_VALUE_BYTES, overwrites=args.overwrites))
+                                   value_bytes=HELD_VALUE_BYTES, overwrites=args.overwrites, note=args.note))
                     print(f"run {run}, {engine}, snapshot {snapshot}: {figures['write_us']:.2f} us a write, "
                           f"{figures['readrandom_us']:.2f} a get, {figures['readseq_us']:.3f} a step, tree "
                           f"{figures['tree_bytes']:.0f}, undo {figures.get('undo_bytes', 0):.0f} bytes", flush=True)
@@ -218,12 +219,15 @@ def main():
     parser.add_argument("--keys", type=int, help="default: 100000 of 1000 bytes for undo, 500000 of 100 for held")
     parser.add_argument("--gets", type=int, help="of the ways single and batch; default: a fiftieth of the keys")
     parser.add_argument("--overwrites", type=int, default=20, help="of the part held, as a multiple of the keys")
-    parser.add_argument("--out", type=Path, default=ROOT / "study/mvcc")
+    parser.add_argument("--out", type=Path)
     parser.add_argument("--dir", type=Path, help="where the stores lie: faster than the emulated devices")
     parser.add_argument("--quick", action="store_true", help="one small run, to see that it works")
     args = parser.parse_args()
+    args.note = "small run" if args.quick else ""
+    args.out = args.out or ROOT / ("study/quick/mvcc" if args.quick else "study/mvcc")
     if args.quick:
         args.runs, args.pairs, args.overwrites = 1, 1, 3
+    machine.record(args.out)
     subprocess.run(["cargo", "build", "--release", "-p", "sexton-engine", "--bin", "flsm-bench"], cwd=ROOT, check=True)
     keys = {"undo": 5_000 if args.quick else 100_000, "held": 20_000 if args.quick else 500_000}
     for part in args.parts.split(","):
