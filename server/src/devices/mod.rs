@@ -138,11 +138,12 @@ fn profiles(options: &Options) -> Result<Vec<DeviceProfile>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sexton_persistence::device::TempDir;
     use std::fs;
 
     #[test]
     fn undo_runs_stay_nowhere() {
-        let base = std::env::temp_dir().join(format!("sexton-undo-places-{}", std::process::id()));
+        let base = TempDir::new("undo-places");
         let (place, old, new) = (base.join("undo"), base.join("old"), base.join("new"));
         for dir in [&old, &new] {
             fs::create_dir_all(dir).unwrap();
@@ -160,6 +161,5 @@ mod tests {
         forget_undo(&place, None).unwrap();
         assert!(!place.is_symlink(), "a link to a device that is away");
         forget_undo(&place, Some(&base.join("not yet"))).unwrap();
-        fs::remove_dir_all(&base).unwrap();
     }
 }
