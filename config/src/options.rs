@@ -224,6 +224,8 @@ pub struct Options {
     pub aof_buffer_limit_bytes: u64,
     /// `aof-segment-bytes`: Bytes of a log segment; 0 means as the memtable.
     pub aof_segment_bytes: u64,
+    /// `aof-archive-dir`: Where retired log segments are kept.
+    pub aof_archive_dir: Option<PathBuf>,
     /// `snapshots-max`: Snapshots that may be open at once.
     pub snapshots_max: usize,
 }
@@ -391,6 +393,7 @@ impl Options {
             delete_persist_seconds: view.int("delete-persist-seconds"),
             aof_buffer_limit_bytes: view.int("aof-buffer-limit"),
             aof_segment_bytes: view.int("aof-segment-bytes"),
+            aof_archive_dir: view.text("aof-archive-dir").map(path),
             snapshots_max: view.int("snapshots-max"),
         }
     }

@@ -7,6 +7,7 @@ use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
 use sexton_config::choice::EvictionPolicy;
 use sexton_config::{Config, Options, SetBy, SetError};
 use sexton_engine::{SyncPolicy, UndoFull, VALUE_MAX_BYTES};
+use sexton_persistence::aof::{LogClock, log_clock};
 use std::sync::atomic::Ordering;
 
 /// The directives' values, shared by all threads.
@@ -165,6 +166,9 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         // With `appendonly no` it is only remembered.
         "appendfsync" if server.engine.sync_policy() != SyncPolicy::Off => {
             set_policy(server, policy_of(text))?;
+        }
+        "aof-timestamp-enabled" => {
+            server.engine.set_log_clock(yes_no()?.then_some(log_clock as LogClock));
         }
         "save" => server.saving.set_points(&config.options().save),
         "stop-writes-on-bgsave-error" => server.saving.set_stop_writes(yes_no()?),

@@ -260,6 +260,8 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.compression_upper = compression(options.compression_upper);
     engine_options.compression_bottom = compression(options.compression_bottom);
     engine_options.log_segment_bytes = options.effective_aof_segment_bytes();
+    engine_options.log_load_truncated = options.aof_load_truncated;
+    engine_options.log_archive_dir.clone_from(&options.aof_archive_dir);
     engine_options.filter_bits_per_key = options.filter_bits_per_key as u8;
     engine_options.deletes = match options.deletes {
         Deletes::Cemetery => DeleteMode::Cemetery,

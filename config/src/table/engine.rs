@@ -76,6 +76,10 @@ pub(super) const TABLE: &[Directive] = &[
     memory("aof-segment-bytes", 0, 1 << 40, "0")
         .immutable()
         .doc("Bytes of a log segment; 0 means the same as the memtable. At least 1 MB."),
+    optional("aof-archive-dir").immutable().doc(
+        "Directory, relative to dir, where log segments that the store needs no more are kept for \
+            point-in-time recovery; empty means they are used again or removed.",
+    ),
     choice("persistence-mode", PERSISTENCE_MODE, "log").immutable().doc(
         "log writes ahead to the append only file; wbl keeps the memtable in persistent memory \
             instead, and needs memtable-device.",

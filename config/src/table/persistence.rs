@@ -6,8 +6,6 @@ use crate::kind::Kind;
 
 const FSYNC: &[(&str, u8)] = &[("everysec", 1), ("always", 2), ("no", 0)];
 
-const ALWAYS_CUT: &str = "a torn end of the log is always cut off as yet";
-
 pub(super) const TABLE: &[Directive] = &[
     special("dir", Kind::Dir, ".")
         .protected()
@@ -38,9 +36,9 @@ pub(super) const TABLE: &[Directive] = &[
             instead. Without a base, nothing is rewritten.",
     ),
     memory("auto-aof-rewrite-min-size", 0, LONG_MAX, "64mb"),
-    yes_no("aof-load-truncated", "yes").refused(ALWAYS_CUT),
+    yes_no("aof-load-truncated", "yes"),
     yes_no("aof-use-rdb-preamble", "yes").no_effect(),
-    yes_no("aof-timestamp-enabled", "no").no_effect(),
+    yes_no("aof-timestamp-enabled", "no"),
     yes_no("aof-rewrite-incremental-fsync", "yes").no_effect(),
     yes_no("aof-disable-auto-gc", "no").no_effect(),
 ];

@@ -2,16 +2,12 @@
 
 use super::engine::{Engine, EngineError};
 use crate::key::Seq;
-use sexton_persistence::device::{Storage, StorageError};
-use std::io;
+use sexton_persistence::device::link_or_copy;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Suffix of a checkpoint's directory until it is complete.
 const PARTIAL_SUFFIX: &str = ".partial";
-
-/// Bytes copied at once where a file cannot be linked.
-const COPY_BYTES: usize = 1 << 20;
 
 /// What a checkpoint is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -102,35 +98,4 @@ impl Engine {
         export.write_manifest(Arc::clone(storage), tree)?;
         Ok(report)
     }
-}
-
-/// Gives the file a second name, or copies it where the file systems differ; true when it was linked.
-fn link_or_copy(storage: &dyn Storage, from: &Path, to: &Path) -> Result<bool, StorageError> {
-    match storage.hard_link(from, to) {
-        Ok(()) => return Ok(true),
-        Err(error) if is_for_copying(error.kind()) => {}
-        Err(error) => return Err(error),
-    }
-    let (source, target) = (storage.open(from)?, storage.create(to)?);
-    let len = source.len()?;
-    let mut buf = vec![0; COPY_BYTES.min(len as usize)];
-    let mut at = 0;
-    while at < len {
-        let n = buf.len().min((len - at) as usize);
-        source.read_exact_at(&mut buf[..n], at)?;
-        target.write_all_at(&buf[..n], at)?;
-        at += n as u64;
-    }
-    Ok(false)
-}
-
-/// Another file system, or one without links.
-fn is_for_copying(kind: io::ErrorKind) -> bool {
-    matches!(
-        kind,
-        io::ErrorKind::CrossesDevices
-            | io::ErrorKind::Unsupported
-            | io::ErrorKind::PermissionDenied
-            | io::ErrorKind::TooManyLinks
-    )
 }

@@ -89,7 +89,7 @@ impl CommitState {
     /// From here on commits are logged, if that was asked for. All latches are held.
     pub(super) fn begin_log_if_wanted(&mut self) {
         if std::mem::take(&mut self.log_begins) {
-            self.log = LogBuffer::new(self.next_seq - 1);
+            self.log = self.log.successor(self.next_seq - 1);
             self.log_on = true;
         }
     }

@@ -21,6 +21,7 @@ use crate::tree::{MarkEdit, VersionEdit, VersionSet};
 use parking_lot::Mutex;
 use sexton_persistence::aof::{
     Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, LogTail, Sealed, SealedBuffers,
+    TailCut,
 };
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -279,11 +280,16 @@ impl Engine {
                 self.flush_now()?;
             }
         }
+        let torn_tail = recovery.torn_tail().filter(|_| !inner.options.log_load_truncated);
+        if let Some(cut) = torn_tail {
+            return Err(EngineError::Refused(refuse_torn(&cut)));
+        }
         let tail = recovery.finish()?;
         let torn = tail.cut.as_ref().map(|cut| (cut.file.display().to_string(), cut.lost_bytes));
         let recovered_seq = tail.last_seq;
         let mut commit = inner.commit.lock();
-        commit.log = LogBuffer::new(commit.next_seq - 1);
+        let after_seq = commit.next_seq - 1;
+        commit.log = commit.log.successor(after_seq);
         Ok((tail, OpenReport { mark, recovered_seq, groups, torn }))
     }
 
@@ -304,6 +310,7 @@ impl Engine {
         let mut options = LogOptions::new(self.log_location());
         options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
+        options.archive_dir.clone_from(&inner.options.log_archive_dir);
         options.threads = inner.options.background;
         if inner.deadline.is_set() {
             // A retired segment kept for reuse would hold what was deleted (N17).
@@ -339,6 +346,19 @@ impl Engine {
             callback(durable);
         }
     }
+}
+
+/// What `aof-load-truncated no` says of a torn end, as Redis does, with our own tool.
+fn refuse_torn(cut: &TailCut) -> String {
+    format!(
+        "Unexpected end of file reading the append only file {} at byte {}: {} bytes behind it \
+         are no whole group. You can: 1) Make a backup of your AOF files, then use sexton-check \
+         --truncate-log on the data directory. 2) Alternatively you can set the 'aof-load-truncated' configuration option to yes and \
+         restart the server.",
+        cut.file.display(),
+        cut.offset,
+        cut.lost_bytes
+    )
 }
 
 /// A new store notes how it keeps deletes; an old one is opened only as what it is, because neither

@@ -97,6 +97,10 @@ pub struct EngineOptions {
     pub unresolved_max: u64,
     /// A log segment that reaches this size is followed by the next one.
     pub log_segment_bytes: u64,
+    /// A torn end of the log is cut off (`aof-load-truncated`); otherwise it refuses the start.
+    pub log_load_truncated: bool,
+    /// Where retired segments of the log are kept (`aof-archive-dir`); they are given up when not said.
+    pub log_archive_dir: Option<PathBuf>,
     /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
     pub delete_persist_ms: u64,
     /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
@@ -146,6 +150,8 @@ impl EngineOptions {
             undo_full: UndoFull::default(),
             unresolved_max: 1 << 20,
             log_segment_bytes: 64 << 20,
+            log_load_truncated: true,
+            log_archive_dir: None,
             delete_persist_ms: 0,
             deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),

@@ -3,7 +3,7 @@
 use super::aside;
 use super::engine::{Engine, EngineError};
 use super::options::SyncPolicy;
-use sexton_persistence::aof::{self, LogBuffer};
+use sexton_persistence::aof::{self, LogClock};
 use std::sync::atomic::Ordering;
 
 impl SyncPolicy {
@@ -59,6 +59,11 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether groups of the log carry the second they are of, by which clock (`aof-timestamp-enabled`).
+    pub fn set_log_clock(&self, clock: Option<LogClock>) {
+        self.inner().commit.lock().log.set_clock(clock);
+    }
+
     fn store_policy(&self, policy: SyncPolicy) {
         let inner = self.inner();
         if policy == SyncPolicy::Always {
@@ -103,7 +108,7 @@ impl Engine {
         let _guards = inner.barrier();
         let mut commit = inner.commit.lock();
         commit.end_log();
-        commit.log = LogBuffer::new(commit.next_seq - 1);
+        commit.log = commit.log.successor(commit.next_seq - 1);
     }
 
     fn end_log(&self) {

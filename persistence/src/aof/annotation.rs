@@ -18,7 +18,7 @@ pub const FILLER: [u8; ALIGNMENT_BYTES] = {
     line
 };
 
-const GROUP_TAG: &[u8; 5] = b"#SX1 ";
+pub(super) const GROUP_TAG: &[u8; 5] = b"#SX1 ";
 const HEADER_TAG: &[u8; 5] = b"#SXH ";
 /// Offset of the checksum in both kinds of line: tag, epoch, four numbers, each with a blank.
 const CRC_AT: usize = 5 + 9 + 4 * 17;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
 use super::cache_hint;
 use super::gauge::BufferGauge;
+use super::stamp::{LogClock, STAMP_MAX_BYTES, write_stamp};
 
 /// A group is closed when another append would bring its commands above this size.
 pub const GROUP_TARGET_BYTES: usize = 256 << 10;
@@ -26,6 +27,8 @@ pub struct Group {
     first_seq: u64,
     last_seq: u64,
     selected_db: Option<u32>,
+    /// The second it is of, when the log has time annotations.
+    time_s: Option<u64>,
     starts_segment_after: Option<u64>,
 }
 
@@ -40,6 +43,7 @@ impl Group {
             first_seq: 0,
             last_seq: 0,
             selected_db: None,
+            time_s: None,
             starts_segment_after: None,
         }
     }
@@ -64,7 +68,14 @@ impl Group {
     fn reset(&mut self) {
         self.end = HEAD_BYTES;
         self.selected_db = None;
+        self.time_s = None;
         self.starts_segment_after = None;
+    }
+
+    /// The annotation of its second, in front of everything else.
+    fn begin(&mut self, time_s: u64) {
+        self.end += write_stamp(&mut self.chunk[HEAD_BYTES..], time_s);
+        self.time_s = Some(time_s);
     }
 
     /// Worth keeping for reuse: neither grown nor shrunk.
@@ -177,6 +188,10 @@ pub struct LogBuffer {
     full: Vec<Group>,
     spare: Vec<Group>,
     next_seq: u64,
+    /// Set when groups carry the second they are of.
+    clock: Option<LogClock>,
+    /// The last second given to a group: times do not fall within one run.
+    time_s: u64,
     /// The last append or cut has already asked for the log thread.
     woken: bool,
     gauge: Arc<BufferGauge>,
@@ -191,8 +206,25 @@ impl LogBuffer {
             full: Vec::with_capacity(SPARE_CHUNKS_MAX),
             spare: (1..CHUNKS_AT_START).map(|_| Group::new(GROUP_TARGET_BYTES)).collect(),
             next_seq: after_seq + 1,
+            clock: None,
+            time_s: 0,
             woken: false,
             gauge: BufferGauge::shared(),
+        }
+    }
+
+    /// An empty buffer behind `after_seq` with the settings of this one.
+    #[must_use]
+    pub fn successor(&self, after_seq: u64) -> Self {
+        Self { clock: self.clock, time_s: self.time_s, ..Self::new(after_seq) }
+    }
+
+    /// From now on groups carry the second that `clock` shows, or no time (`aof-timestamp-enabled`).
+    pub fn set_clock(&mut self, clock: Option<LogClock>) {
+        self.clock = clock;
+        if clock.is_none() && self.current.time_s.is_some() && !self.current.is_empty() {
+            // What follows is not of that second.
+            self.close_current(GROUP_TARGET_BYTES);
         }
     }
 
@@ -217,13 +249,18 @@ impl LogBuffer {
         assert_eq!(first_seq, self.next_seq, "sequences reach the log in order, without holes");
         assert!(count > 0, "an append holds at least one sequence");
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
-        if self.current.end + bytes + SELECT_MAX_BYTES > self.current.chunk.len() {
-            self.make_room(bytes + SELECT_MAX_BYTES);
+        let time_s = self.clock.map(|clock| self.tick(clock));
+        if self.current.end + bytes + LINES_MAX_BYTES > self.current.chunk.len() {
+            self.make_room(bytes + LINES_MAX_BYTES);
         }
         let group = &mut self.current;
         let start = group.end;
+        if let Some(time_s) = time_s.filter(|_| group.is_empty()) {
+            group.begin(time_s);
+        }
         if group.selected_db != Some(db) {
-            group.end += write_select(&mut group.chunk[start..], db);
+            let end = group.end;
+            group.end += write_select(&mut group.chunk[end..], db);
             group.selected_db = Some(db);
         }
         for part in parts {
@@ -307,6 +344,15 @@ impl LogBuffer {
         true
     }
 
+    /// The second of the next append; ends a group of another one.
+    fn tick(&mut self, clock: LogClock) -> u64 {
+        self.time_s = clock().max(self.time_s);
+        if !self.current.is_empty() && self.current.time_s != Some(self.time_s) {
+            self.close_current(GROUP_TARGET_BYTES);
+        }
+        self.time_s
+    }
+
     #[cold]
     fn make_room(&mut self, bytes: usize) {
         if self.current.is_empty() {
@@ -333,6 +379,9 @@ impl LogBuffer {
 
 /// `*2 $6 SELECT $10 4294967295` and the line ends.
 const SELECT_MAX_BYTES: usize = 4 + 4 + 8 + 5 + 10 + 2;
+
+/// What an append may add to its commands.
+const LINES_MAX_BYTES: usize = SELECT_MAX_BYTES + STAMP_MAX_BYTES;
 
 /// Writes `SELECT db` and answers its length.
 fn write_select(out: &mut [u8], db: u32) -> usize {
@@ -427,6 +476,34 @@ mod tests {
             spare.groups = sealed.groups;
         }
         assert!(chunks.len() <= CHUNKS_AT_START, "{} chunks for one at a time", chunks.len());
+    }
+
+    #[test]
+    fn a_group_is_of_one_second() {
+        thread_local!(static NOW_S: std::cell::Cell<u64> = const { std::cell::Cell::new(50) });
+        let mut buffer = LogBuffer::new(0);
+        let _ = buffer.append(1, 1, 0, &[b"A"]);
+        buffer.set_clock(Some(|| NOW_S.get()));
+        for (seq, now_s) in [(2, 50), (3, 50), (4, 51), (5, 49)] {
+            NOW_S.set(now_s);
+            let _ = buffer.append(seq, 1, 0, &[b"B"]);
+        }
+        buffer.set_clock(None);
+        let _ = buffer.append(6, 1, 0, &[b"C"]);
+        let sealed = buffer.take(SealedBuffers::default()).expect("four groups");
+        let shown = |group| String::from_utf8_lossy(commands(group)).into_owned();
+        let groups: Vec<_> = sealed.groups().iter().map(shown).collect();
+        let select = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n";
+        let stamped = |time_s, rest| format!("#TS:{time_s}\r\n{select}{rest}");
+        let expected =
+            [format!("{select}A"), stamped(50, "BB"), stamped(51, "BB"), format!("{select}C")];
+        assert_eq!(groups, expected, "the clock went back, the log's time does not");
+        let huge = vec![b'h'; 2 * GROUP_TARGET_BYTES];
+        let mut next = buffer.successor(6);
+        next.set_clock(Some(|| NOW_S.get()));
+        let _ = next.append(7, 1, 0, &[&huge]);
+        let sealed = next.take(SealedBuffers::default()).expect("one group");
+        assert!(commands(&sealed.groups()[0]).starts_with(b"#TS:51\r\n*2"));
     }
 
     #[test]

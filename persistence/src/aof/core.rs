@@ -100,6 +100,7 @@ impl LogCore {
             options.policy,
             tail,
         )?;
+        let segments = segments.archived_in(options.archive_dir.clone())?;
         let mut segment = segments.next()?;
         // The number of a segment is never used again, so that of the first one names the
         // incarnation.

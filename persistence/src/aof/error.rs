@@ -64,6 +64,22 @@ pub enum LogError {
     Foreign {
         /// The file that shows it.
         file: PathBuf,
+        /// The AOF manifest.
+        manifest: PathBuf,
+    },
+    /// Behind the end of our log there are commands that another server has appended.
+    ForeignWrites {
+        /// The segment.
+        file: PathBuf,
+        /// Where they begin.
+        offset: u64,
+        /// The AOF manifest.
+        manifest: PathBuf,
+    },
+    /// A log lies where one is to be put together.
+    InTheWay {
+        /// Its AOF manifest.
+        file: PathBuf,
     },
     /// The AOF manifest cannot be read.
     BadManifest {
@@ -115,8 +131,23 @@ impl fmt::Display for LogError {
                 file.display(),
                 manifest.display()
             ),
-            Self::Foreign { file } => {
-                write!(f, "{} was not written by Sexton: import it instead", file.display())
+            Self::Foreign { file, manifest } => write!(
+                f,
+                "{} was not written by Sexton: a Redis server has put its own log here; start with \
+                 --import {} to load that in place of the store's data, which is kept beside it",
+                file.display(),
+                manifest.display()
+            ),
+            Self::ForeignWrites { file, offset, manifest } => write!(
+                f,
+                "{} at byte {offset}: commands that a Redis server has appended to the log; start with \
+                 --import {} to load the log with them in place of the store's data, which is kept \
+                 beside it, or give them up with sexton-check --truncate-log",
+                file.display(),
+                manifest.display()
+            ),
+            Self::InTheWay { file } => {
+                write!(f, "there is a log already: {}", file.display())
             }
             Self::BadManifest { file, line, reason } => {
                 write!(f, "AOF manifest {} line {line}: {reason}", file.display())

@@ -86,7 +86,8 @@ impl Listing {
                 continue;
             }
             if kind != 'i' || name != location.segment_name(number) {
-                return Err(LogError::Foreign { file: location.dir.join(name) });
+                let file = location.dir.join(name);
+                return Err(LogError::Foreign { file, manifest: path });
             }
             if listing.segments.last().is_some_and(|last| *last >= number) {
                 return Err(bad("numbers must rise"));

@@ -1,6 +1,7 @@
 //! The log as the engine sees it.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -43,6 +44,8 @@ pub struct LogOptions {
     pub unsynced_age_max_ms: u64,
     /// Retired segments kept for reuse: overwriting cached pages is far cheaper than fresh ones.
     pub recycled_segments_max: usize,
+    /// Where retired segments are kept instead (`aof-archive-dir`).
+    pub archive_dir: Option<PathBuf>,
     /// Write and sync on threads of the log. Without, [`Log::sync_through`] and
     /// [`Log::write_gathered`] do it all, and dropping the log writes nothing: for tests that
     /// repeat a history step by step.
@@ -61,6 +64,7 @@ impl LogOptions {
             gather_ms: 3,
             unsynced_age_max_ms: 2000,
             recycled_segments_max: 4,
+            archive_dir: None,
             threads: true,
         }
     }

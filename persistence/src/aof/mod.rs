@@ -8,25 +8,33 @@
 mod annotation;
 mod buffer;
 mod cache_hint;
+mod commands;
 mod core;
 mod error;
+mod foreign;
+mod gather;
 mod gauge;
 mod listing;
 mod location;
 mod log;
 mod recover;
 mod segments;
+mod stamp;
 mod stats;
 mod unsynced;
 mod window;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
 pub use buffer::{GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers};
+pub use commands::Commands;
 pub use error::LogError;
+pub use foreign::has_foreign_writes;
+pub use gather::{Gathered, gather, segment_starts};
 pub use gauge::BufferGauge;
 pub use location::LogLocation;
 pub use log::{Log, LogOptions, SyncPolicy};
 pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover, supersede};
+pub use stamp::{LogClock, log_clock};
 pub use stats::LogStats;
 
 #[cfg(test)]

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, annotation_bytes};
+use super::foreign::begin_of_foreign;
 use super::listing::{Base, Listing};
+use super::stamp::split_stamp;
 use super::window::Window;
 use super::{FILLER, HEADER_BYTES, LogError, LogLocation, SegmentHeader};
 use crate::device::{File, Storage};
@@ -18,6 +20,8 @@ pub struct RecoveredGroup<'a> {
     pub first_seq: u64,
     /// Sequences in the group; running the commands again must use up exactly as many (N1).
     pub count: u64,
+    /// The second it was written in, where the log has time annotations.
+    pub time_s: Option<u64>,
     /// RESP arrays, one after the other, beginning with a SELECT.
     pub commands: &'a [u8],
     /// The segment, for error messages.
@@ -86,11 +90,11 @@ pub(super) struct TailSegment {
 }
 
 #[derive(Debug)]
-struct Segment {
+pub(super) struct Segment {
     number: u64,
     file: Arc<dyn File>,
     bytes: u64,
-    header: Option<SegmentHeader>,
+    pub(super) header: Option<SegmentHeader>,
 }
 
 /// A log being read.
@@ -112,6 +116,10 @@ pub struct Recovery {
     lost_bytes: u64,
     ended: bool,
     accepts_loss: bool,
+    /// The log ends in front of the first group of a later second.
+    until_s: Option<u64>,
+    /// The second of the group at which it did.
+    stopped_at_s: Option<u64>,
 }
 
 /// Opens the log for reading. `mark` is the recovery mark: groups up to it are skipped (N1).
@@ -153,6 +161,8 @@ pub fn recover(
         lost_bytes: 0,
         ended: false,
         accepts_loss: false,
+        until_s: None,
+        stopped_at_s: None,
     };
     recovery.find_start()?;
     Ok(recovery)
@@ -183,7 +193,11 @@ fn check_unlisted(
 }
 
 impl Segment {
-    fn open(storage: &dyn Storage, location: &LogLocation, number: u64) -> Result<Self, LogError> {
+    pub(super) fn open(
+        storage: &dyn Storage,
+        location: &LogLocation,
+        number: u64,
+    ) -> Result<Self, LogError> {
         let path = location.segment_path(number);
         if !storage.exists(&path)? {
             return Err(LogError::MissingSegment { file: path });
@@ -193,8 +207,8 @@ impl Segment {
         let mut line = [0; HEADER_BYTES];
         let known = bytes.min(HEADER_BYTES as u64) as usize;
         file.read_exact_at(&mut line[..known], 0)?;
-        if line.starts_with(b"*") || line.starts_with(b"REDIS") {
-            return Err(LogError::Foreign { file: path });
+        if line.starts_with(b"REDIS") {
+            return Err(LogError::Foreign { file: path, manifest: location.manifest_path() });
         }
         let header = SegmentHeader::decode(&line).filter(|header| header.number == number);
         Ok(Self { number, file, bytes, header })
@@ -265,6 +279,17 @@ impl Recovery {
                 }
                 return Err(self.gap(annotation.first_seq));
             }
+            let head = annotation_bytes(annotation.command_bytes as usize);
+            let Some(window) = &mut self.window else { break };
+            let (time_s, _) = split_stamp(&window.get(offset, length)?[head..]);
+            if time_s.is_some_and(|time_s| self.until_s.is_some_and(|until_s| time_s > until_s)) {
+                self.stopped_at_s = time_s;
+                // Whether what follows was acknowledged or is whole does not matter any more.
+                self.accepts_loss = true;
+                self.check_evidence(self.at)?;
+                self.ended = true;
+                continue;
+            }
             self.offset += length;
             self.done_bytes += length;
             if annotation.count == 0 {
@@ -282,10 +307,10 @@ impl Recovery {
                 return Err(self.gap(annotation.first_seq));
             }
             let file = self.segments[self.at].file.path();
-            let head = annotation_bytes(annotation.command_bytes as usize);
             let Some(window) = &mut self.window else { break };
-            let commands = &window.get(offset, length)?[head..];
+            let (time_s, commands) = split_stamp(&window.get(offset, length)?[head..]);
             return Ok(Some(RecoveredGroup {
+                time_s,
                 epoch,
                 first_seq: annotation.first_seq,
                 count: annotation.count,
@@ -325,9 +350,30 @@ impl Recovery {
         Ok(())
     }
 
+    /// Refuses a log to which another server has appended: what it wrote is no torn tail.
+    fn check_foreign(&self, at: usize) -> Result<(), LogError> {
+        for (index, segment) in self.segments.iter().enumerate().skip(at) {
+            let is_end = index == self.at && self.window.is_some();
+            if segment.header.is_some() && !is_end {
+                continue;
+            }
+            let from = if is_end { self.offset } else { 0 };
+            let mut window = Window::new(Arc::clone(&segment.file), segment.bytes);
+            if let Some(offset) = begin_of_foreign(&mut window, from)? {
+                let file = segment.file.path().to_path_buf();
+                let manifest = self.location.manifest_path();
+                return Err(LogError::ForeignWrites { file, offset, manifest });
+            }
+        }
+        Ok(())
+    }
+
     /// Cut or refuse (N8): looks through everything behind the current offset for a word that
     /// what is missing here had been synced.
     fn check_evidence(&mut self, at: usize) -> Result<(), LogError> {
+        if !self.accepts_loss {
+            self.check_foreign(at)?;
+        }
         let mut synced_seq = self.synced_hint;
         self.lost_bytes = 0;
         for (index, segment) in self.segments.iter().enumerate().skip(at) {
@@ -378,6 +424,28 @@ impl Recovery {
     /// for a repair that somebody asked for.
     pub fn accept_loss(&mut self) {
         self.accepts_loss = true;
+    }
+
+    /// The log ends in front of the first group of a second after `time_s`, whatever follows. Groups without
+    /// a time go with those before them.
+    pub fn end_after(&mut self, time_s: u64) {
+        self.until_s = Some(time_s);
+    }
+
+    /// The second of the group at which [`end_after`](Self::end_after) has ended the log; `None` when there was
+    /// none.
+    #[must_use]
+    pub fn ended_before_s(&self) -> Option<u64> {
+        self.stopped_at_s
+    }
+
+    /// The torn tail that [`finish`](Self::finish) would cut off; known when
+    /// [`next_group`](Self::next_group) has answered `None`.
+    #[must_use]
+    pub fn torn_tail(&self) -> Option<TailCut> {
+        let segment = self.segments.get(self.at).filter(|_| self.lost_bytes > 0)?;
+        let file = segment.file.path().to_path_buf();
+        Some(TailCut { file, offset: self.offset, lost_bytes: self.lost_bytes })
     }
 
     /// Bytes behind the end of the log that are no filler; known when [`next_group`](Self::next_group)

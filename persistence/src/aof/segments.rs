@@ -1,12 +1,13 @@
 //! The files of the log: which are listed, which one is ready next, which wait for reuse.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use super::listing::{Base, Listing};
 use super::{FILLER, LogError, LogLocation, LogTail, SegmentHeader, SyncPolicy};
-use crate::device::{File, Storage};
+use crate::device::{File, Storage, link_or_copy};
 
 /// Filler is written in pieces of this size, which stay in a processor's own cache.
 const FILL_BYTES: usize = 128 << 10;
@@ -66,6 +67,7 @@ pub(super) struct Segments {
     location: LogLocation,
     segment_bytes: u64,
     spares_max: usize,
+    archive_dir: Option<PathBuf>,
     preparing: Mutex<()>,
     catalog: Mutex<Catalog>,
 }
@@ -126,6 +128,7 @@ impl Segments {
             location,
             segment_bytes,
             spares_max,
+            archive_dir: None,
             preparing: Mutex::new(()),
             catalog: Mutex::new(catalog),
         };
@@ -142,6 +145,16 @@ impl Segments {
             }
         }
         Ok(segments)
+    }
+
+    /// Keeps retired segments in `dir`, and none for reuse: archived is the file itself where it can be.
+    pub(super) fn archived_in(mut self, dir: Option<PathBuf>) -> Result<Self, LogError> {
+        if let Some(dir) = &dir {
+            self.storage.create_dir_all(dir)?;
+            self.spares_max = 0;
+        }
+        self.archive_dir = dir;
+        Ok(self)
     }
 
     /// Makes the next segment ready, so that a switch costs a header: the file exists, is listed,
@@ -317,6 +330,13 @@ impl Segments {
         if keep_from == 0 {
             return Ok(());
         }
+        if let Some(dir) = &self.archive_dir {
+            // First the archive: what is not listed any more, a start clears away.
+            for listed in &catalog.listed[..keep_from] {
+                self.archive(dir, listed.number, listed.used_bytes)?;
+            }
+            self.storage.sync_dir(dir)?;
+        }
         let kept = catalog.listed.split_off(keep_from);
         let retired = std::mem::replace(&mut catalog.listed, kept);
         let was_incomplete = std::mem::replace(&mut catalog.incomplete, true);
@@ -336,6 +356,27 @@ impl Segments {
                 self.storage.remove(&path)?;
             }
         }
+        Ok(())
+    }
+
+    /// Gives a segment a name in the archive, which it has only once it is whole there. May be done again.
+    fn archive(&self, dir: &Path, number: u64, used_bytes: u64) -> Result<(), LogError> {
+        let name = self.location.segment_name(number);
+        let (temporary, target) = (dir.join(format!("temp-{name}")), dir.join(name));
+        for left in [&temporary, &target] {
+            if self.storage.exists(left)? {
+                self.storage.remove(left)?;
+            }
+        }
+        link_or_copy(&*self.storage, &self.location.segment_path(number), &temporary)?;
+        let file = self.storage.open(&temporary)?;
+        if used_bytes < file.len()? {
+            // Filler, of which an archive needs none.
+            file.set_len(used_bytes)?;
+        }
+        // With `appendfsync no` it may never have been synced.
+        file.sync_data()?;
+        self.storage.rename(&temporary, &target)?;
         Ok(())
     }
 

@@ -4,6 +4,7 @@
 //! and reorder what was not synced.
 
 mod clock;
+mod copy;
 mod disk;
 mod meter;
 mod model;
@@ -14,6 +15,7 @@ mod system;
 mod temp_dir;
 
 pub use clock::{Clock, SystemClock};
+pub use copy::{copy_file, link_or_copy};
 pub use disk::DiskStorage;
 pub use meter::{DeviceFigures, Latency};
 pub use placed::{Device, PlacedStorage};

@@ -85,7 +85,11 @@ impl<'s> Replay<'s> {
             return Ok(());
         }
         if !may_be_torn {
-            return Err(format!("ends at byte {complete} in the middle of a command"));
+            return Err(format!(
+                "Unexpected end of file reading the append only file, at byte {complete}. You can: 1) Make a \
+                 backup of your AOF file, then use redis-check-aof --fix on it. 2) Alternatively you can \
+                 set the 'aof-load-truncated' configuration option to yes and restart the server."
+            ));
         }
         self.transaction = None;
         log::warning(&format!(

@@ -5,7 +5,7 @@
 //! | `appendonly no` | emptied | `dump.rdb` is loaded, as Redis does |
 //! | `appendonly yes` | empty | a Redis' log, or else its `dump.rdb`, is imported, once |
 //! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server refuses the start |
-//! | `--import FILE` | any | the store is put aside, FILE imported |
+//! | `--import FILE` | any | the store is put aside, FILE imported; the manifest of a log stands for its files |
 //!
 //! An import is all or nothing. What stands in the way is renamed into `imported-TIME/`, which keeps the
 //! originals, and a journal says so; when the import has not ended by the next start, everything is put
@@ -41,6 +41,8 @@ pub struct Takeover {
     source: Option<Source>,
     journal: Option<Journal>,
     dump: PathBuf,
+    /// `aof-load-truncated`.
+    cuts_torn: bool,
 }
 
 impl Takeover {
@@ -62,7 +64,9 @@ impl Takeover {
         let is_new = !dir.join(TREE).join("CURRENT").exists();
         let store = StoreFile::open(&dir).map_err(failed)?;
         let dump = dir.join(&options.dbfilename);
-        let mut takeover = Self { dir: dir.clone(), store, source: None, journal: None, dump };
+        let cuts_torn = options.aof_load_truncated;
+        let mut takeover =
+            Self { dir: dir.clone(), store, source: None, journal: None, dump, cuts_torn };
         if let Some(path) = &options.import {
             takeover.import(&dir.join(path), options)?;
         } else if !options.appendonly {
@@ -94,6 +98,10 @@ impl Takeover {
 
     /// `--import`: unless it was the last thing imported, so that the option may stay in a unit file.
     fn import(&mut self, path: &Path, options: &Options) -> Result<(), String> {
+        if sources::is_own_manifest(path, options) && !sources::has_foreign_writes(options)? {
+            log::notice(&format!("{} holds nothing to import", path.display()));
+            return Ok(());
+        }
         let seen = identity::of_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
         if self.store.imported() == Some(seen) {
             log::notice(&format!("{} is imported already", path.display()));
@@ -106,7 +114,7 @@ impl Takeover {
                 self.dir.display()
             ));
         }
-        self.source = Some(Source::file(path));
+        self.source = Some(Source::named(path)?);
         if options.appendonly {
             let in_the_way = [self.dir.join(TREE), self.dir.join(&options.appenddirname)];
             self.put_aside(&in_the_way, options)?;
@@ -159,7 +167,7 @@ impl Takeover {
         let Some(source) = &self.source else { return Ok(()) };
         let started = Instant::now();
         let mut loader = Loader::new(server);
-        source.load(server, &mut loader)?;
+        source.load(server, &mut loader, self.cuts_torn)?;
         let counts = loader.counts();
         if self.journal.is_some() {
             // The import counts once it would survive a crash, under any policy.

@@ -5,11 +5,14 @@ use crate::rdb::Loader;
 use crate::server::Server;
 use sexton_config::Options;
 use sexton_config::syntax::split_words;
+use sexton_persistence::aof::{self as aof_files, LogLocation};
+use sexton_persistence::device::{DiskStorage, Storage};
 use sexton_persistence::rdb::{Input, is_rdb};
 use std::fmt;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Files to be loaded one after the other.
 #[derive(Debug)]
@@ -37,6 +40,14 @@ impl Source {
     /// One file: RDB, log, or log with an RDB file in front.
     pub(super) fn file(path: &Path) -> Self {
         Self { files: vec![path.to_path_buf()], name: path.display().to_string() }
+    }
+
+    /// What an operator names: one file, or all that the manifest of a log lists.
+    pub(super) fn named(path: &Path) -> Result<Self, String> {
+        if !is_manifest(path) {
+            return Ok(Self::file(path));
+        }
+        Ok(Self { files: read_manifest(path)?, name: path.display().to_string() })
     }
 
     /// What a Redis server left in the directory: its log, which is newer than its dump, or else that.
@@ -82,8 +93,14 @@ impl Source {
         }
     }
 
-    /// Loads all files; only the last may end in the middle of a command or a transaction.
-    pub(super) fn load(&self, server: &Server, loader: &mut Loader<'_>) -> Result<(), String> {
+    /// Loads all files; only the last may end in the middle of a command or a transaction,
+    /// and that only as `aof-load-truncated` says.
+    pub(super) fn load(
+        &self,
+        server: &Server,
+        loader: &mut Loader<'_>,
+        cuts_torn: bool,
+    ) -> Result<(), String> {
         let mut log = aof::Replay::new(server);
         for (nth, path) in self.files.iter().enumerate() {
             // The path may be that of after the renaming, which an error takes back.
@@ -93,7 +110,7 @@ impl Source {
                 _ => format!("{self}: {name}: {text}"),
             };
             let is_last = nth + 1 == self.files.len();
-            load_file(path, is_last, loader, &mut log).map_err(failed)?;
+            load_file(path, is_last && cuts_torn, loader, &mut log).map_err(failed)?;
         }
         Ok(())
     }
@@ -101,7 +118,7 @@ impl Source {
 
 fn load_file(
     path: &Path,
-    is_last: bool,
+    may_be_torn: bool,
     loader: &mut Loader<'_>,
     log: &mut aof::Replay<'_>,
 ) -> Result<(), String> {
@@ -116,9 +133,35 @@ fn load_file(
         input = loader.load(input)?;
     }
     if input.left() > 0 {
-        log.run(&mut input, path, is_last)?;
+        log.run(&mut input, path, may_be_torn)?;
     }
     Ok(())
+}
+
+fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "manifest")
+}
+
+/// Whether the path is the manifest of the store's own log.
+pub(super) fn is_own_manifest(path: &Path, options: &Options) -> bool {
+    let own = own_log(options).manifest_path();
+    match (path.canonicalize(), own.canonicalize()) {
+        (Ok(path), Ok(own)) => path == own,
+        _ => false,
+    }
+}
+
+/// Whether another server has written to the store's own log.
+pub(super) fn has_foreign_writes(options: &Options) -> Result<bool, String> {
+    let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
+    aof_files::has_foreign_writes(&storage, &own_log(options)).map_err(|error| error.to_string())
+}
+
+fn own_log(options: &Options) -> LogLocation {
+    LogLocation {
+        dir: options.dir.join(&options.appenddirname),
+        file_name: options.appendfilename.display().to_string(),
+    }
 }
 
 /// The files of a log in the order in which they are to be loaded.

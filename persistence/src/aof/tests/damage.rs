@@ -140,7 +140,7 @@ fn missing_and_foreign_files_are_fatal() {
     assert!(matches!(read_all(&storage, 0, 0), Err(LogError::MissingSegment { .. })));
     let file = storage.create(&location().segment_path(2)).expect("creates");
     file.write_all_at(b"*1\r\n$4\r\nPING\r\n", 0).expect("writes");
-    assert!(matches!(read_all(&storage, 0, 0), Err(LogError::Foreign { .. })));
+    assert!(matches!(read_all(&storage, 0, 0), Err(LogError::ForeignWrites { offset: 0, .. })));
     let (storage, _) = closed_log();
     storage.remove(&location().manifest_path()).expect("removes");
     assert!(matches!(read_all(&storage, 0, 0), Err(LogError::UnlistedSegment { .. })));

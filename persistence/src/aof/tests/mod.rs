@@ -1,10 +1,13 @@
 //! Tests of the log as a whole, on simulated storage and without threads.
 
+mod archive;
 mod base;
 mod crashes;
 mod damage;
 mod failures;
+mod foreign;
 mod threads;
+mod times;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
