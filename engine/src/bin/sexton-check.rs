@@ -16,6 +16,14 @@ Reads every table, the manifest, the cemetery checkpoint and the log behind the 
 is wrong and where. Changes nothing unless told to. The server must not be running on the directory.
 
   --truncate-log           cut the log where it can no longer be read, even if what follows was acknowledged
+  --truncate-to-timestamp SECONDS
+                           cut the log behind the last write of this second since 1970 (it must have been
+                           written with aof-timestamp-enabled yes)
+  --rebuild-manifest       make the tree anew from its tables when the manifest is lost or damaged; the old one is
+                           kept as tree.damaged
+  --databases N            as in the server's configuration (16), for --rebuild-manifest without any manifest
+  --with-log LOGDIR        put the log of a checkpoint together first, from this appendonlydir or
+                           aof-archive-dir; may be given several times
   --appenddirname NAME     as in the server's configuration (appendonlydir)
   --appendfilename NAME    as in the server's configuration (appendonly.aof)
   --quiet                  no progress
@@ -30,14 +38,29 @@ fn parse() -> Result<Option<(CheckOptions, bool)>, String> {
         log_dir_name: "appendonlydir".into(),
         log_file_name: "appendonly.aof".into(),
         truncate_log: false,
+        truncate_to_s: None,
+        log_sources: Vec::new(),
+        rebuild_manifest: false,
+        databases: 16,
     };
     let mut quiet = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
-        let mut value = || arguments.next().ok_or(format!("{argument} needs a name"));
+        let mut value = || arguments.next().ok_or(format!("{argument} needs a value"));
         match argument.as_str() {
             "--help" => return Ok(None),
             "--truncate-log" => options.truncate_log = true,
+            "--truncate-to-timestamp" => {
+                let text = value()?;
+                let time_s = text.parse().map_err(|_| format!("no number of seconds: {text}"))?;
+                options.truncate_to_s = Some(time_s);
+            }
+            "--rebuild-manifest" => options.rebuild_manifest = true,
+            "--databases" => {
+                let text = value()?;
+                options.databases = text.parse().map_err(|_| format!("no number: {text}"))?;
+            }
+            "--with-log" => options.log_sources.push(value()?.into()),
             "--appenddirname" => options.log_dir_name = value()?,
             "--appendfilename" => options.log_file_name = value()?,
             "--quiet" => quiet = true,
@@ -50,6 +73,9 @@ fn parse() -> Result<Option<(CheckOptions, bool)>, String> {
     }
     if options.dir.as_os_str().is_empty() {
         return Err("no directory given (see --help)".into());
+    }
+    if options.truncate_log && options.truncate_to_s.is_some() {
+        return Err("--truncate-log and --truncate-to-timestamp exclude each other".into());
     }
     Ok(Some((options, quiet)))
 }
@@ -104,6 +130,9 @@ fn main() -> ExitCode {
         report.groups,
         report.logged_seq
     );
+    if let Some((first_s, last_s)) = report.logged_s {
+        println!("writes in the log are of the seconds {first_s} to {last_s}");
+    }
     if report.findings.is_empty() {
         println!("nothing is wrong");
         ExitCode::SUCCESS

@@ -7,6 +7,7 @@
 //! in the number of keys, which the mark has, counted apart from the files.
 
 mod log;
+mod rebuild;
 mod table;
 mod tree;
 
@@ -32,6 +33,14 @@ pub struct CheckOptions {
     pub log_file_name: String,
     /// Cut the log where it can no longer be read, and lose what lies behind.
     pub truncate_log: bool,
+    /// Cut the log behind the last write of this second (seconds since 1970).
+    pub truncate_to_s: Option<u64>,
+    /// Log directories and archives from which a log is put together first: for a checkpoint.
+    pub log_sources: Vec<PathBuf>,
+    /// Make the tree anew from its tables if its manifest cannot be used.
+    pub rebuild_manifest: bool,
+    /// Number of databases, where only the lost manifest would know.
+    pub databases: usize,
 }
 
 /// One thing that is wrong.
@@ -72,6 +81,8 @@ pub struct CheckReport {
     pub groups: u64,
     /// Last sequence in the log.
     pub logged_seq: u64,
+    /// Seconds of the first and the last write in the log that has a time.
+    pub logged_s: Option<(u64, u64)>,
 }
 
 impl CheckReport {
@@ -95,10 +106,53 @@ pub fn check(
     }
     let _lock = options.storage.lock_dir(&options.dir)?;
     let mut report = CheckReport::default();
+    if options.rebuild_manifest {
+        let mut first = CheckReport::default();
+        if tree::check(options, &tree_dir, &mut first, &mut |_, _| {})? {
+            // Where the last record is lost, only the log shows that there was one.
+            let reading = CheckOptions {
+                truncate_log: false,
+                truncate_to_s: None,
+                log_sources: Vec::new(),
+                ..options.clone()
+            };
+            log::check(&reading, &mut first)?;
+        }
+        if first.findings.is_empty() {
+            report.notes.push("the manifest is whole and so are its tables: not rebuilt".into());
+        } else {
+            rebuild::rebuild(options, &tree_dir, &mut report)?;
+            if !report.findings.is_empty() {
+                return Ok(report);
+            }
+        }
+    }
+    note_undo_runs(options, &mut report)?;
     if tree::check(options, &tree_dir, &mut report, progress)? {
         log::check(options, &mut report)?;
     } else {
         report.notes.push("the log was not read: its start is not known without the mark".into());
     }
     Ok(report)
+}
+
+/// Undo runs (N6) belong to snapshots of a process that has ended: no damage, and nothing to be read.
+fn note_undo_runs(options: &CheckOptions, report: &mut CheckReport) -> Result<(), EngineError> {
+    let dir = options.dir.join("undo");
+    if !options.storage.exists(&dir)? {
+        return Ok(());
+    }
+    let names = options.storage.list(&dir)?;
+    let mut bytes = 0;
+    for name in &names {
+        bytes += options.storage.open(&dir.join(name))?.len()?;
+    }
+    if !names.is_empty() {
+        report.notes.push(format!(
+            "{} undo runs, {bytes} bytes: versions that only snapshots of an ended process needed, the \
+             next start removes them",
+            names.len()
+        ));
+    }
+    Ok(())
 }

@@ -23,6 +23,10 @@ fn options(storage: &Arc<dyn Storage>) -> CheckOptions {
         log_dir_name: "appendonlydir".into(),
         log_file_name: "appendonly.aof".into(),
         truncate_log: false,
+        truncate_to_s: None,
+        log_sources: Vec::new(),
+        rebuild_manifest: false,
+        databases: 16,
     }
 }
 
@@ -164,4 +168,136 @@ fn a_store_in_use_or_none_at_all_is_refused() {
     assert_eq!(run(&options(&storage)).findings, []);
     let empty: Arc<dyn Storage> = Arc::new(SimStorage::new());
     assert!(check(&options(&empty), &mut |_, _| {}).is_err());
+}
+
+/// Everything that [`store`] has written, by reading it.
+fn assert_has_all(storage: &Arc<dyn Storage>) {
+    let engine = open(storage);
+    for i in 0..300 {
+        let key = format!("key{i:05}");
+        let found = engine.get(0, key.as_bytes()).expect("read");
+        let expected = (i >= 30).then(|| key.repeat(5).into_bytes());
+        assert_eq!(found, expected, "{key}");
+    }
+    for i in 1000..1020 {
+        let key = format!("key{i:05}");
+        assert!(engine.get(0, key.as_bytes()).expect("read").is_some(), "{key}, from the log");
+    }
+    assert_eq!(engine.count(0).expect("counted"), 290);
+    engine.close().expect("closed");
+}
+
+fn remove_all(storage: &dyn Storage, part: &str) {
+    let found = files(storage, "tree", part);
+    assert!(!found.is_empty(), "{part}");
+    found.iter().for_each(|path| storage.remove(path).expect("removed"));
+}
+
+#[test]
+fn a_tree_is_made_anew_without_its_manifest() {
+    for (lost, tells) in
+        [("CURRENT", "made anew"), ("MANIFEST", "records of the manifest are lost")]
+    {
+        let storage = store();
+        remove_all(&*storage, lost);
+        assert!(Engine::open_bytes(engine_options(&storage)).is_err());
+        assert!(!run(&options(&storage)).findings.is_empty());
+        let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
+        assert_eq!(told.findings, []);
+        assert!(told.notes.iter().any(|note| note.contains(tells)), "{:?}", told.notes);
+        assert_eq!((told.live_keys, told.graves), (270, 0));
+        assert_eq!(run(&options(&storage)).findings, []);
+        assert_has_all(&storage);
+        let kept = storage.list(&Path::new(DIR).join("tree.damaged")).expect("the old tree");
+        assert!(kept.iter().any(|name| name.ends_with(".tbl")));
+    }
+}
+
+#[test]
+fn a_tree_is_made_anew_with_a_record_of_its_manifest_damaged() {
+    let storage = store();
+    let path = files(&*storage, "tree", "MANIFEST").pop().expect("a manifest");
+    let bytes = storage.open(&path).and_then(|file| file.len()).expect("its length");
+    let mut rebuilt = 0;
+    for offset in (0..bytes).step_by(bytes as usize / 8) {
+        let storage = store();
+        flip(&*storage, &path, offset);
+        let damaged = !run(&options(&storage)).findings.is_empty();
+        let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
+        assert_eq!(told.findings, [], "byte {offset}");
+        assert_eq!(damaged, storage.exists(&Path::new(DIR).join("tree.damaged")).expect("looked"));
+        rebuilt += u32::from(damaged);
+        assert_has_all(&storage);
+    }
+    assert!(rebuilt > 3, "{rebuilt}");
+}
+
+#[test]
+fn a_healthy_tree_is_left_alone_and_a_lost_grave_refused() {
+    let storage = store();
+    let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
+    assert!(told.notes.iter().any(|note| note.contains("not rebuilt")), "{:?}", told.notes);
+    assert!(!storage.exists(&Path::new(DIR).join("tree.damaged")).expect("looked"));
+    remove_all(&*storage, "CURRENT");
+    remove_all(&*storage, ".graves");
+    let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
+    assert!(told.findings[0].what.contains("its dead would rise"), "{:?}", told.findings);
+}
+
+#[test]
+fn undo_runs_are_no_damage() {
+    let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());
+    let engine = open(&storage);
+    let write = |value: &[u8]| {
+        for i in 0..200 {
+            engine.put(0, format!("key{i:05}").as_bytes(), value).expect("written");
+        }
+        for i in 0..40 {
+            engine.delete(0, format!("key{i:05}").as_bytes()).expect("deleted");
+        }
+    };
+    write(b"old");
+    let snapshot = engine.snapshot(Default::default()).expect("room for one");
+    write(b"new");
+    engine.flush().expect("flushed");
+    write(b"newest");
+    engine.flush().expect("flushed");
+    assert!(snapshot.get(0, b"key00150").expect("read").is_some());
+    assert!(
+        !files(&*storage, "undo", ".undo").is_empty(),
+        "the snapshot needs what was overwritten"
+    );
+    // As after kill -9.
+    std::mem::forget(snapshot);
+    engine.abandon();
+    drop(engine);
+    let report = run(&options(&storage));
+    assert_eq!(report.findings, []);
+    assert!(report.notes.iter().any(|note| note.contains("undo runs")), "{:?}", report.notes);
+}
+
+#[test]
+fn the_log_is_cut_at_a_second_unless_the_tables_are_later() {
+    let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());
+    thread_local!(static NOW_S: std::cell::Cell<u64> = const { std::cell::Cell::new(100) });
+    let engine = open(&storage);
+    engine.set_log_clock(Some(|| NOW_S.get()));
+    for second in 100..110_u64 {
+        NOW_S.set(second);
+        let commit = engine.put(0, format!("key{second}").as_bytes(), b"x").expect("written");
+        engine.sync_through(commit.last_seq).expect("synced");
+        if second == 104 {
+            engine.flush().expect("flushed");
+        }
+    }
+    drop(engine);
+    let cut = |second| run(&CheckOptions { truncate_to_s: Some(second), ..options(&storage) });
+    assert_eq!(run(&options(&storage)).logged_s, Some((105, 109)));
+    assert!(cut(104).findings[0].what.contains("begins at 105, after 104"));
+    assert!(cut(109).notes.iter().any(|note| note.contains("nothing was cut off")));
+    assert_eq!(cut(107).findings, []);
+    assert_eq!(run(&options(&storage)).logged_s, Some((105, 107)));
+    let engine = open(&storage);
+    assert!(engine.get(0, b"key107").expect("read").is_some());
+    assert!(engine.get(0, b"key108").expect("read").is_none());
 }

@@ -89,6 +89,11 @@ impl VersionEdit {
         Self { mark: Some(mark), ..Self::default() }
     }
 
+    /// Makes it move the recovery mark, too.
+    pub fn set_mark(&mut self, mark: MarkEdit) {
+        self.mark = Some(mark);
+    }
+
     /// Adds a table to a level.
     pub fn add(&mut self, level: usize, table: Arc<Table>) {
         self.added.push((level, table));

@@ -11,7 +11,7 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sexton_persistence::device::Storage;
 use sexton_persistence::manifest::Manifest;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -488,6 +488,8 @@ pub(crate) struct Recovered {
     pub(crate) reserved_seq: Option<Seq>,
     pub(crate) deletes: Option<DeleteMode>,
     pub(crate) next_file: u64,
+    /// Tables that were taken out; filled by [`of_salvaged`](Self::of_salvaged) only.
+    pub(crate) gone: BTreeSet<u64>,
 }
 
 impl Recovered {
@@ -527,6 +529,26 @@ impl Recovered {
             recovered.next_file = recovered.next_file.max(record.next_file.unwrap_or(0));
         }
         Ok(recovered)
+    }
+
+    /// What can be known from some of the records of a manifest, for a rebuild.
+    pub(crate) fn of_salvaged(records: &[Vec<u8>]) -> Self {
+        let mut recovered = Self { next_file: 1, ..Self::default() };
+        for record in records.iter().filter_map(|bytes| Record::decode(bytes).ok()) {
+            for (_, number) in record.deleted {
+                recovered.files.remove(&number);
+                recovered.gone.insert(number);
+            }
+            for (level, meta) in record.added {
+                // A table that changes its level is taken out and added in one edit.
+                recovered.gone.remove(&meta.number);
+                recovered.files.insert(meta.number, (level, meta));
+            }
+            recovered.mark = record.mark.or(recovered.mark);
+            recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
+            recovered.deletes = record.deletes.or(recovered.deletes);
+        }
+        recovered
     }
 }
 

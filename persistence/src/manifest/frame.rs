@@ -9,7 +9,7 @@ pub(super) const HEADER: &[u8; 16] = b"SEXTON MANIFEST\x01";
 /// Length (4), checksum (4), index of the record (8), all little-endian.
 const FRAME_BYTES: usize = 16;
 /// Frames start at multiples of this.
-const ALIGNMENT: usize = 8;
+pub(super) const ALIGNMENT: usize = 8;
 /// Larger records are refused; a larger length in a file is not a frame.
 pub const RECORD_BYTES_MAX: usize = 1 << 30;
 
@@ -99,7 +99,7 @@ impl<'a> FrameReader<'a> {
     }
 
     /// Index, end and content of the frame at `at`, if it is valid and whole.
-    fn frame_at(&self, at: u64) -> Result<Option<(u64, u64, Vec<u8>)>, ManifestError> {
+    pub(super) fn frame_at(&self, at: u64) -> Result<Option<(u64, u64, Vec<u8>)>, ManifestError> {
         if self.limit.saturating_sub(at) < FRAME_BYTES as u64 {
             return Ok(None);
         }

@@ -5,9 +5,11 @@
 
 mod error;
 mod frame;
+mod salvage;
 
 pub use error::ManifestError;
 pub use frame::RECORD_BYTES_MAX;
+pub use salvage::{Salvaged, salvage};
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
