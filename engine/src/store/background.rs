@@ -244,7 +244,7 @@ impl Engine {
     }
 
     /// Runs the most urgent compaction; false when none is due.
-    pub(super) fn compact_once(&self) -> Result<bool, EngineError> {
+    pub(crate) fn compact_once(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
@@ -396,7 +396,7 @@ impl Engine {
 #[cfg(test)]
 impl Engine {
     /// Stops without a last flush, as a killed process would; what the log has synced stays.
-    pub(super) fn abandon(&self) {
+    pub(crate) fn abandon(&self) {
         let inner = self.inner();
         inner.closed.store(true, Ordering::Release);
         self.stop_threads();

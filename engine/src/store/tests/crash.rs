@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 
 const HISTORIES: u64 = 2000;
 const THREADED_HISTORIES: u64 = 60;
-const DATABASES: usize = 3;
+pub(super) const DATABASES: usize = 3;
 const KEYS: u64 = 24;
 const ROUNDS_MAX: u64 = 4;
 const STEPS_MAX: u64 = 120;
@@ -69,12 +69,12 @@ impl Pool {
 }
 
 /// One history in progress.
-struct History {
-    random: SimRandom,
-    storage: SimStorage,
+pub(super) struct History {
+    pub(super) random: SimRandom,
+    pub(super) storage: SimStorage,
     pool: Option<Pool>,
     background: bool,
-    policy: SyncPolicy,
+    pub(super) policy: SyncPolicy,
     deletes: DeleteMode,
     memtable: MemtableKind,
     /// Limit of N17; 0 for none.
@@ -82,11 +82,11 @@ struct History {
     /// The deadline's clock.
     ticks_ms: u64,
     /// The state that the running store was opened with, and its last sequence.
-    base: (Seq, Model),
+    pub(super) base: (Seq, Model),
     /// Commits since, each with its last sequence.
-    commits: Vec<(Seq, Vec<Op>)>,
+    pub(super) commits: Vec<(Seq, Vec<Op>)>,
     /// The state after all of them.
-    model: Model,
+    pub(super) model: Model,
     now_ms: u64,
 }
 
@@ -126,7 +126,7 @@ pub(super) fn small_options(
 }
 
 impl History {
-    fn new(seed: u64, background: bool) -> Self {
+    pub(super) fn new(seed: u64, background: bool) -> Self {
         let mut random = SimRandom::new(seed);
         let policies = [SyncPolicy::Always, SyncPolicy::EverySec, SyncPolicy::No];
         Self {
@@ -154,7 +154,7 @@ impl History {
         history
     }
 
-    fn options(&self) -> EngineOptions {
+    pub(super) fn options(&self) -> EngineOptions {
         let options = small_options(&self.storage, self.policy, self.background);
         EngineOptions {
             deletes: self.deletes,
@@ -237,7 +237,7 @@ impl History {
     }
 
     /// Opens the store after a crash and compares it with the commits up to what was recovered.
-    fn open(&mut self, acknowledged: Seq) -> Engine {
+    pub(super) fn open(&mut self, acknowledged: Seq) -> Engine {
         let options = self.options();
         let (engine, report) = Engine::open(options, &mut replay).expect("a store that opens");
         let recovered = report.recovered_seq;
@@ -356,7 +356,7 @@ impl History {
         }
     }
 
-    fn commit(&mut self, engine: &Engine) {
+    pub(super) fn commit(&mut self, engine: &Engine) {
         let mut ops = vec![self.operation()];
         if self.random.percent(20) {
             for _ in 0..self.random.below(4) {
@@ -398,7 +398,7 @@ impl History {
         }
     }
 
-    fn write_log(&mut self, engine: &Engine, sync: bool) {
+    pub(super) fn write_log(&mut self, engine: &Engine, sync: bool) {
         if let Some(pool) = self.pool.as_mut().filter(|pool| pool.is_used) {
             for buf in &mut pool.bufs {
                 if sync || self.random.percent(40) {
@@ -455,7 +455,7 @@ impl History {
         }
     }
 
-    fn check_point_reads(&mut self, engine: &Engine) {
+    pub(super) fn check_point_reads(&mut self, engine: &Engine) {
         for db in 0..DATABASES {
             for number in 0..KEYS {
                 let key = format!("key:{number:02}").into_bytes();
@@ -467,7 +467,7 @@ impl History {
     }
 }
 
-fn from_environment(name: &str, otherwise: u64) -> u64 {
+pub(super) fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 

@@ -3,6 +3,7 @@
 mod bytes;
 mod checkpoint;
 mod crash;
+mod crash_matrix;
 mod damage;
 mod dead_runs;
 mod deadline;

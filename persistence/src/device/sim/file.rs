@@ -38,12 +38,12 @@ impl File for SimFile {
     }
 
     fn write_all_at(&self, buf: &[u8], offset: u64) -> StorageResult<()> {
-        let result = self.world.lock().write(self.inode, buf, offset as usize);
+        let result = self.world.lock().write((self.inode, &self.path), buf, offset as usize);
         result.map_err(|error| self.error("write", error).at(offset))
     }
 
     fn sync_data(&self) -> StorageResult<()> {
-        let result = self.world.lock().sync(self.inode);
+        let result = self.world.lock().sync((self.inode, &self.path));
         result.map_err(|error| self.error("fdatasync", error))
     }
 
@@ -57,7 +57,7 @@ impl File for SimFile {
     }
 
     fn set_len(&self, len: u64) -> StorageResult<()> {
-        let result = self.world.lock().set_len(self.inode, len as usize);
+        let result = self.world.lock().set_len((self.inode, &self.path), len as usize);
         result.map_err(|error| self.error("ftruncate", error).at(len))
     }
 

@@ -13,7 +13,7 @@ mod world;
 mod tests;
 
 pub use random::SimRandom;
-pub use world::{SimCounters, SimFaults};
+pub use world::{PowerPoint, SimCounters, SimFaults};
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -75,6 +75,12 @@ impl SimStorage {
     /// Sets what shall fail from now on, counted from now.
     pub fn set_faults(&self, faults: SimFaults) {
         self.world.lock().faults = faults;
+    }
+
+    /// True once the power has gone.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.world.lock().faults.power_off_after == Some(0)
     }
 
     /// Counts of operations since the file system was made.

@@ -131,3 +131,27 @@ fn a_renamed_directory_is_lost_or_kept_whole() {
     storage.sync_dir(Path::new("/d")).expect("sync");
     assert!(has(&storage.crash(1, CrashOptions::LOSE_ALL), "/d/whole/sub/b"));
 }
+
+#[test]
+fn the_power_goes_during_a_write_to_a_kind_of_file() {
+    let storage = SimStorage::new();
+    storage.create_dir_all(Path::new("/d")).expect("mkdir");
+    let other = storage.create(Path::new("/d/other")).expect("creates");
+    let file = storage.create(Path::new("/d/a.log")).expect("creates");
+    storage.sync_dir(Path::new("/d")).expect("syncs");
+    let power_off_on = Some(PowerPoint { path_part: ".log", after: 1 });
+    storage.set_faults(SimFaults { power_off_on, ..SimFaults::default() });
+    other.write_all_at(b"12345", 0).expect("another kind");
+    file.write_all_at(b"first ", 0).expect("still on");
+    assert!(!storage.is_off());
+    file.write_all_at(b"second", 6).expect_err("goes");
+    assert!(storage.is_off());
+    other.write_all_at(b"x", 0).expect_err("off for all");
+    let read = |percent| {
+        let options = CrashOptions { keep_percent: percent, tear_percent: 0 };
+        storage.crash(1, options).read(Path::new("/d/a.log")).expect("reads")
+    };
+    assert_eq!((&read(100)[..], &read(0)[..]), (&b"first second"[..], &b""[..]));
+    let other = storage.crash(1, CrashOptions::KEEP_ALL).read(Path::new("/d/other"));
+    assert_eq!(other.expect("reads"), b"12345");
+}

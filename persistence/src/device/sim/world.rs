@@ -22,8 +22,20 @@ pub struct SimFaults {
     /// After so many more operations that change something, the power is off: all further ones
     /// fail with EIO and change nothing, so that a crash can be put between any two steps.
     pub power_off_after: Option<u64>,
+    /// The power goes while something is done to a certain kind of file.
+    pub power_off_on: Option<PowerPoint>,
     /// Files may grow by this many bytes in all; then ENOSPC.
     pub space_left_bytes: Option<u64>,
+}
+
+/// An instant at which the power goes: during the n-th change to files of a kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PowerPoint {
+    /// What the paths of these files contain.
+    pub path_part: &'static str,
+    /// Changes to them that are still made whole. The next one fails as all later ones do, but if it
+    /// is a write, it was under way: a crash may find it whole, in part, or not at all.
+    pub after: u64,
 }
 
 /// Counts of operations.
@@ -108,6 +120,8 @@ pub(super) struct World {
     pub(super) dirs: BTreeSet<PathBuf>,
     pub(super) locked_dirs: BTreeSet<PathBuf>,
     pub(super) faults: SimFaults,
+    /// The power goes with the operation that is being counted.
+    goes_off: bool,
     pub(super) counters: SimCounters,
 }
 
@@ -119,7 +133,19 @@ impl World {
     }
 
     /// Counts an operation that changes something.
-    pub(super) fn powered(&mut self) -> io::Result<()> {
+    pub(super) fn powered(&mut self, path: &Path) -> io::Result<()> {
+        self.goes_off = false;
+        if let Some(point) = &mut self.faults.power_off_on
+            && path.to_string_lossy().contains(point.path_part)
+        {
+            if point.after == 0 {
+                self.faults.power_off_on = None;
+                self.faults.power_off_after = Some(0);
+                self.goes_off = true;
+            } else {
+                point.after -= 1;
+            }
+        }
         match &mut self.faults.power_off_after {
             None => Ok(()),
             Some(0) => Err(input_output_error()),
@@ -136,7 +162,7 @@ impl World {
         operation: &'static str,
         path: &Path,
     ) -> StorageResult<()> {
-        self.powered().map_err(|error| StorageError::new(operation, path, error))
+        self.powered(path).map_err(|error| StorageError::new(operation, path, error))
     }
 
     pub(super) fn check_parent(&self, operation: &'static str, path: &Path) -> StorageResult<()> {
@@ -152,7 +178,8 @@ impl World {
     pub(super) fn create(&mut self, path: &Path) -> StorageResult<u64> {
         self.check_parent("create", path)?;
         if let Some(inode) = self.names.get(path).copied() {
-            self.set_len(inode, 0).map_err(|error| StorageError::new("create", path, error))?;
+            self.set_len((inode, path), 0)
+                .map_err(|error| StorageError::new("create", path, error))?;
             return Ok(inode);
         }
         self.next_inode += 1;
@@ -219,9 +246,19 @@ impl World {
         self.inodes.get(&inode).map_or(&[], |inode| &inode.content)
     }
 
-    pub(super) fn write(&mut self, inode: u64, buf: &[u8], offset: usize) -> io::Result<()> {
+    pub(super) fn write(
+        &mut self,
+        (inode, path): (u64, &Path),
+        buf: &[u8],
+        offset: usize,
+    ) -> io::Result<()> {
         self.counters.writes += 1;
-        self.powered()?;
+        if let Err(error) = self.powered(path) {
+            if std::mem::take(&mut self.goes_off) {
+                self.put(inode, buf, offset);
+            }
+            return Err(error);
+        }
         let (mut accepted, mut error) = (buf.len(), None);
         if count_down(&mut self.faults.fail_write) {
             accepted = accepted.min(self.faults.short_write_bytes);
@@ -237,16 +274,21 @@ impl World {
             *left -= (offset + accepted).saturating_sub(file.content.len()) as u64;
         }
         if accepted > 0 {
-            self.counters.written_bytes += accepted as u64;
-            let write = FileOperation::Write { offset, data: buf[..accepted].to_vec() };
-            apply(&mut file.content, &write, None);
-            file.pending.push(write);
+            self.put(inode, &buf[..accepted], offset);
         }
         error.map_or(Ok(()), Err)
     }
 
-    pub(super) fn set_len(&mut self, inode: u64, len: usize) -> io::Result<()> {
-        self.powered()?;
+    fn put(&mut self, inode: u64, data: &[u8], offset: usize) {
+        self.counters.written_bytes += data.len() as u64;
+        let write = FileOperation::Write { offset, data: data.to_vec() };
+        let file = self.inodes.entry(inode).or_default();
+        apply(&mut file.content, &write, None);
+        file.pending.push(write);
+    }
+
+    pub(super) fn set_len(&mut self, (inode, path): (u64, &Path), len: usize) -> io::Result<()> {
+        self.powered(path)?;
         let file = self.inodes.entry(inode).or_default();
         let operation = FileOperation::SetLen(len);
         apply(&mut file.content, &operation, None);
@@ -254,9 +296,9 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn sync(&mut self, inode: u64) -> io::Result<()> {
+    pub(super) fn sync(&mut self, (inode, path): (u64, &Path)) -> io::Result<()> {
         self.counters.syncs += 1;
-        self.powered()?;
+        self.powered(path)?;
         let fails = count_down(&mut self.faults.fail_sync);
         let file = self.inodes.entry(inode).or_default();
         let pending = std::mem::take(&mut file.pending);
