@@ -3,12 +3,13 @@ SHELL := /bin/bash
 PY := PYTHONPATH=tests/e2e .venv/bin/python
 SECONDS ?= 600
 ROUNDS ?= 100
+CRASHES_A_CELL ?= 16
 KIND ?= thread
 COMMANDS ?= 100000
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash crash-matrix smoke tools \
 	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
@@ -22,7 +23,7 @@ run: ## build and start the server on config/sexton.conf, data below ./data
 	exec target/release/sexton-server config/sexton.conf --dir data
 
 build:
-	cargo build --release --bin sexton-server
+	cargo build --release --bin sexton-server --bin sexton-check
 
 test: ## all that continuous integration runs
 	.ci/run
@@ -41,6 +42,10 @@ crash: setup build ## kill -9 under load, 100 rounds for each policy and with wb
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy everysec --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy wbl --rounds $(ROUNDS)
+
+crash-matrix: setup build ## each policy, each way to die, in the middle of each thing a store does (CRASHES_A_CELL=16)
+	SEXTON_CRASH_MATRIX=$(CRASHES_A_CELL) cargo test --release -p sexton-engine crash_matrix -- --nocapture
+	$(PY) -m crash_matrix --crashes $(CRASHES_A_CELL)
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity
@@ -64,8 +69,9 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
-aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves
+aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves; back to a second
 	$(PY) -m aof_exchange
+	$(PY) -m point_in_time
 
 devices: setup build ## log and tables on named devices, carried over, emulated
 	$(PY) -m devices

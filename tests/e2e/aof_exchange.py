@@ -4,7 +4,11 @@ Before BGREWRITEAOF, once log was retired, redis-server 7.0 and valkey-server 9.
 After it redis-check-aof passes, both start on it, and hold equal data (DEBUG DIGEST, DBSIZE of every
 database, PEXPIRETIME of every key that has one), with writes of before, during and after the rewrite.
 When the log behind the base has grown too far the base is renewed, or, with
-`auto-aof-rewrite-percentage 0`, given up: then the directory is refused again.
+`auto-aof-rewrite-percentage 0`, given up: then the directory is refused again. All of this with time
+annotations in the log.
+
+And the way back: what a redis-server that was started on the directory has written is never lost
+silently. The start is refused until it is imported, or given up with sexton-check.
 """
 
 import argparse
@@ -17,7 +21,7 @@ import time
 from pathlib import Path
 
 from harness.resp import Connection
-from harness.server import Server, redis_tool
+from harness.server import Server, redis_tool, sexton_check
 from harness.steps import Steps
 
 DATABASES = (0, 3)
@@ -149,6 +153,76 @@ def rewrite(steps, server, name, load=None):
     connection.close()
 
 
+def start_refused(server):
+    """What a server says that must not start; None when it does."""
+    try:
+        server.start(timeout_s=20)
+    except RuntimeError:
+        return server.log_tail(3)
+    return None
+
+
+def with_redis_in_between(steps, kind, policy, stays_silent=False, rewrites=False):
+    """BGREWRITEAOF, then another server on the directory, then ours again."""
+    name = f"{kind}, appendfsync {policy}" + (", silent" if stays_silent else "") + (", rewriting" if rewrites else "")
+    options = {"appendonly": "yes", "appendfsync": policy, "memtable-bytes": "256kb", "enable-debug-command": "local"}
+    server = Server("sexton", options)
+    peer = peer_on(kind, server.directory)
+    try:
+        server.start()
+        run_load(server, 4, 3000)
+        rewrite(steps, server, name)
+        run_load(server, 5, 500)
+        ours = digest(server)
+        server.kill()
+        peer.start()
+        steps.equal(f"{name}: it has our data", digest(peer), ours)
+        if not stays_silent:
+            run_load(peer, 6, 300)
+            connection = peer.connect()
+            if rewrites:
+                connection.cmd("BGREWRITEAOF")
+                while peer.info()["aof_rewrite_in_progress"] == "1" or peer.info()["aof_rewrite_scheduled"] == "1":
+                    time.sleep(0.05)
+            connection.cmd("SET", "of", kind)
+            connection.close()
+        theirs = digest(peer)
+        peer.terminate()
+        if stays_silent:
+            server.start()
+            steps.equal(f"{name}: we go on", digest(server), ours)
+            return
+        said = start_refused(server)
+        wanted = "put its own log here" if rewrites else "a Redis server has appended"
+        steps.check(f"{name}: the start is refused", said is not None and wanted in said and "--import" in said, said or "it serves")
+        server.kill()
+        code, text = sexton_check(server.directory)
+        steps.check(f"{name}: sexton-check says so", code == 1 and wanted in text, text)
+        spare = Path(tempfile.mkdtemp(prefix="sexton-test-exchange-"))
+        shutil.copytree(server.directory, spare, dirs_exist_ok=True)
+
+        server.options["import"] = "appendonlydir/appendonly.aof.manifest"
+        server.start()
+        steps.equal(f"{name}: imported, we have their data", digest(server), theirs)
+        kept = [path for path in server.directory.glob("imported-*/*")]
+        steps.check(f"{name}: the originals are kept", {path.name for path in kept} >= {"tree", "appendonlydir"}, f"{kept}")
+        run_load(server, 7, 300)
+        after = digest(server)
+        server.kill()
+        server.start()
+        steps.equal(f"{name}: the option may stay", digest(server), after)
+
+        if not rewrites:
+            code, text = sexton_check("--truncate-log", spare)
+            steps.check(f"{name}: told so, sexton-check gives their writes up", code == 0 and "was cut at byte" in text, text)
+            with Server("sexton", options, directory=spare) as other:
+                steps.equal(f"{name}: then we have ours", digest(other), ours)
+        shutil.rmtree(spare)
+    finally:
+        peer.kill()
+        server.close()
+
+
 def run_load(server, seed, count):
     load = Load(server.port, seed, count)
     load.start()
@@ -163,7 +237,8 @@ def main():
     parser.add_argument("--writes", type=int, default=60000)
     args = parser.parse_args()
     steps = Steps("append only files for Redis")
-    options = {"appendonly": "yes", "memtable-bytes": "256kb", "auto-aof-rewrite-percentage": 1000, "enable-debug-command": "local"}
+    options = {"appendonly": "yes", "memtable-bytes": "256kb", "auto-aof-rewrite-percentage": 1000, "enable-debug-command": "local",
+               "aof-timestamp-enabled": "yes"}
     server = Server(args.server, options)
     try:
         server.start()
@@ -205,6 +280,11 @@ def main():
         steps.equal("after an orderly restart the server has its data", digest(server), expected)
     finally:
         server.close()
+    for kind in PEERS:
+        for policy in ("everysec", "always"):
+            with_redis_in_between(steps, kind, policy)
+    with_redis_in_between(steps, "redis", "always", stays_silent=True)
+    with_redis_in_between(steps, "redis", "everysec", rewrites=True)
     steps.finish()
 
 

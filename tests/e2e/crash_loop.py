@@ -247,22 +247,28 @@ class Round:
             connection.cmd("FLUSHALL")
             connection.close()
             self.state = {}
+        self.start_writers()
+        time.sleep(self.rng.uniform(*self.args.load_s))
+        self.killed_at = time.monotonic()
+        died_before = not self.server.alive()
+        self.server.kill()
+        self.join_writers()
+        if died_before:
+            self.problems.append("the server ended by itself:\n" + self.server.log_tail())
+
+    def start_writers(self):
         self.writers = [
             Writer(i, self.server.port, self.own(self.state, i), self.rng.randrange(1 << 62))
             for i in range(self.args.connections)
         ]
         for writer in self.writers:
             writer.start()
-        time.sleep(self.rng.uniform(*self.args.load_s))
-        self.killed_at = time.monotonic()
-        died_before = not self.server.alive()
-        self.server.kill()
+
+    def join_writers(self):
         for writer in self.writers:
             writer.join(10)
             if writer.problem:
                 self.problems.append(writer.problem)
-        if died_before:
-            self.problems.append("the server ended by itself:\n" + self.server.log_tail())
 
     def change_mode(self):
         """Memtables in persistent memory, or a log: what one has left the other must find."""

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from harness.resp import ReplyError
-from harness.server import Server
+from harness.server import Server, sexton_check
 from harness.steps import Steps
 
 OPTIONS = {"appendonly": "yes", "appendfsync": "always", "memtable-bytes": "64kb"}
@@ -133,6 +133,36 @@ def run_file(steps, args, source, expected, name):
         shutil.rmtree(directory)
 
 
+def torn_and_kept(steps, args, source, expected):
+    """A torn end under `aof-load-truncated no`: the start is refused until sexton-check has cut it."""
+    name = "aof-load-truncated no"
+    directory = Path(tempfile.mkdtemp(prefix="sexton-test-outage-"))
+    shutil.copytree(source, directory, dirs_exist_ok=True)
+    options = OPTIONS | {"enable-debug-command": "local", "aof-load-truncated": "no"}
+    server = Server(args.server, options, directory=directory)
+    try:
+        server.start()
+        server.kill()
+        path = log_with_groups(directory)
+        tear_last_group(path)
+        before = path.read_bytes()
+        try:
+            server.start(timeout_s=30)
+            said = "it serves"
+        except RuntimeError as error:
+            said = str(error)
+        told = "Unexpected end of file reading the append only file" in said and "--truncate-log" in said and path.name in said
+        steps.check(f"{name}: a torn end refuses the start, and says how to mend it", told, "" if told else said[-400:])
+        steps.equal(f"{name}: nothing was cut off", path.read_bytes(), before)
+        code, text = sexton_check("--truncate-log", directory)
+        steps.check(f"{name}: sexton-check cuts it off", code == 0 and "was cut at byte" in text, text)
+        server.start()
+        steps.equal(f"{name}: then it serves whole", content(server), expected)
+    finally:
+        server.kill()
+        shutil.rmtree(directory)
+
+
 def run_files(steps, args):
     server = Server(args.server, OPTIONS | {"enable-debug-command": "local"})
     try:
@@ -150,6 +180,7 @@ def run_files(steps, args):
         server.kill()
         for name in FILES:
             run_file(steps, args, server.directory, expected, name)
+        torn_and_kept(steps, args, server.directory, expected)
         server.start()
         second = Server(args.server, OPTIONS, directory=server.directory)
         try:

@@ -58,6 +58,15 @@ def sexton_binary():
     return str(path)
 
 
+def sexton_check(*arguments):
+    """Runs sexton-check, which lies beside the server; its exit code and all it says."""
+    tool = Path(sexton_binary()).with_name("sexton-check")
+    if not tool.exists():
+        raise SystemExit(f"{tool} is missing: run 'cargo build --release' first")
+    done = subprocess.run([tool, "--quiet", *map(str, arguments)], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
 def binary_of(kind):
     if kind == "sexton":
         return sexton_binary()
