@@ -194,10 +194,11 @@ def with_redis_in_between(steps, kind, policy, stays_silent=False, rewrites=Fals
             return
         said = start_refused(server)
         wanted = "put its own log here" if rewrites else "a Redis server has appended"
-        steps.check(f"{name}: the start is refused", said is not None and wanted in said and "--import" in said, said or "it serves")
+        told = said is not None and wanted in said and "--import" in said
+        steps.check(f"{name}: the start is refused", told, "" if told else said or "it serves")
         server.kill()
         code, text = sexton_check(server.directory)
-        steps.check(f"{name}: sexton-check says so", code == 1 and wanted in text, text)
+        steps.check(f"{name}: sexton-check says so", code == 1 and wanted in text, "" if code == 1 else text)
         spare = Path(tempfile.mkdtemp(prefix="sexton-test-exchange-"))
         shutil.copytree(server.directory, spare, dirs_exist_ok=True)
 
@@ -205,7 +206,7 @@ def with_redis_in_between(steps, kind, policy, stays_silent=False, rewrites=Fals
         server.start()
         steps.equal(f"{name}: imported, we have their data", digest(server), theirs)
         kept = [path for path in server.directory.glob("imported-*/*")]
-        steps.check(f"{name}: the originals are kept", {path.name for path in kept} >= {"tree", "appendonlydir"}, f"{kept}")
+        steps.check(f"{name}: the originals are kept", {path.name for path in kept} >= {"tree", "appendonlydir"})
         run_load(server, 7, 300)
         after = digest(server)
         server.kill()
@@ -214,7 +215,7 @@ def with_redis_in_between(steps, kind, policy, stays_silent=False, rewrites=Fals
 
         if not rewrites:
             code, text = sexton_check("--truncate-log", spare)
-            steps.check(f"{name}: told so, sexton-check gives their writes up", code == 0 and "was cut at byte" in text, text)
+            steps.check(f"{name}: told so, sexton-check gives their writes up", code == 0 and "was cut at byte" in text, "" if code == 0 else text)
             with Server("sexton", options, directory=spare) as other:
                 steps.equal(f"{name}: then we have ours", digest(other), ours)
         shutil.rmtree(spare)

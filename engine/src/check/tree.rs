@@ -3,7 +3,7 @@
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::{Checkpoint, CheckpointError};
 use crate::key::Seq;
-use crate::store::EngineError;
+use crate::store::{EngineError, FIRST_SEQ};
 use crate::table::{ReadMode, Table, namespace_of};
 use crate::tree::{LevelIter, MarkEdit, Recovered, Source, VersionEdit};
 use sexton_persistence::manifest::{Manifest, ManifestError};
@@ -31,6 +31,7 @@ pub(super) fn check(
             report.found(dir, "there are tables, and no file CURRENT that names a manifest");
             return Ok(false);
         }
+        report.mark = before_any().m;
         report.notes.push("the store is empty".into());
         return Ok(true);
     }
@@ -59,7 +60,7 @@ pub(super) fn check(
             return Ok(false);
         }
     };
-    let mark = recovered.mark.clone().unwrap_or_default();
+    let mark = recovered.mark.clone().unwrap_or_else(before_any);
     report.mark = mark.m;
     let is_whole = check_tables(options, dir, &recovered, report, progress)?;
     let checkpoint = check_checkpoint(options, dir, &mark, report);
@@ -78,6 +79,11 @@ pub(super) fn check(
         check_levels(dir, &tables, &mark, &checkpoint, report)?;
     }
     Ok(true)
+}
+
+/// The mark of a store that was never flushed.
+fn before_any() -> MarkEdit {
+    MarkEdit { m: FIRST_SEQ - 1, ..MarkEdit::default() }
 }
 
 /// Every table alone; all of them when none has a fault that would make a walk over them useless.

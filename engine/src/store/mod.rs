@@ -51,6 +51,7 @@ pub use engine::{Engine, EngineError};
 pub use evict::Candidate;
 pub use iter::{Iter, IterOptions};
 pub use log_base::LogBase;
+pub(crate) use namespace::FIRST_SEQ;
 pub use open::{OpenReport, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use scan::{Scan, ScanItem, ScanRange};

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub(super) const SLOTS: usize = 256;
 
 /// Ids below this belong to the databases of a new store; sequences start here.
-pub(super) const FIRST_SEQ: Seq = 1 << 20;
+pub(crate) const FIRST_SEQ: Seq = 1 << 20;
 
 /// Kind byte of root records.
 pub(super) const KIND_ROOT: u8 = b'R';
