@@ -100,7 +100,9 @@ impl Engine {
         let (storage, location) = (&*inner.options.storage, self.log_location());
         storage.create_dir_all(&location.dir)?;
         let tail = aof::supersede(storage, &location, after_seq)?;
-        inner.commit.lock().log = aof::LogBuffer::new(after_seq);
+        let mut commit = inner.commit.lock();
+        commit.log = commit.log.successor(after_seq);
+        drop(commit);
         self.start_log(tail, after_seq, inner.policy())?;
         marker::clear(storage, &inner.options.dir)?;
         inner.commit.lock().log_on = true;
