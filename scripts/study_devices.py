@@ -220,17 +220,24 @@ def server_options(cell, stack):
         options |= {"persistence-mode": "wbl", "memtable-device": "memory"}
         config = stack.scratch / "memory.conf"
         before = Path(options["include"]).read_text() if "include" in options else ""
-        config.write_text(f"{before}device memory kind pmem path {fast_directory()}/sexton-study-pmem\n")
+        # Memory of this machine stands for persistent memory where none was named.
+        emulate = "" if stack.pmem else " emulate optane-pmem"
+        config.write_text(f"{before}device memory kind pmem path {pool_directory(stack)}{emulate}\n")
         options["include"] = config
         options.pop("aof-device", None)
         options.pop("appendonly", None)
     return directory, options
 
 
+def pool_directory(stack):
+    """Where the memtables of wbl lie."""
+    return Path(stack.pmem or fast_directory()) / "sexton-study-pmem"
+
+
 def start(cell, stack, port):
     """A running server on an empty directory."""
     directory, options = server_options(cell, stack)
-    for old in (directory, stack.directory / "device", stack.directory / "log", fast_directory() / "sexton-study-pmem"):
+    for old in (directory, stack.directory / "device", stack.directory / "log", pool_directory(stack)):
         shutil.rmtree(old, ignore_errors=True)
     directory.mkdir(parents=True)
     if cell["part"] == "rewrite" and cell["server"] != "sexton":
@@ -335,7 +342,7 @@ def measure(args, cell, stack, port, memory_bytes):
             directory,
             stack.directory / "device",
             stack.directory / "log",
-            fast_directory() / "sexton-study-pmem",
+            pool_directory(stack),
         ):
             shutil.rmtree(path, ignore_errors=True)
     return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver)
@@ -395,6 +402,8 @@ def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewr
     notes = [note] if note else []
     if age is not None and age > UNSYNCED_MAX_MS:
         notes.append(f"INVALID: unsynced data of {age:.0f} ms (N14)")
+    if cell["mode"] == "wbl":
+        notes.append("memtables on the pmem device" if stack.pmem else "memtables on EMULATED persistent memory")
     if stack.name == "block" and cell["device"] == "nvme":
         notes.append("the emulation's floor is above the device")
     achieved = stack.achieved
@@ -495,6 +504,7 @@ def run_cells(args, plan, cells, scratch):
                     if device not in DEVICES:
                         raise NotHere("needs aof-route, which this build has not")
                     made, why = choose(device, scratch, directories, args.stack)
+                    made.pmem = directories.get("pmem")
                     made.__enter__()
                     stack = made
                 except NotHere as error:

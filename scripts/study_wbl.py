@@ -62,6 +62,8 @@ VALUES = [
     "log_bytes",
     "log_syncs",
     "groups_replayed",
+    "records_kept",
+    "scan_ms",
     "note",
 ]
 #: Setting -> (--mode, device of the log). A log on a device shares nothing with the tables.
@@ -105,6 +107,8 @@ FIGURES = {
     "insert p99 us": "insert_p99_us",
     "insert p99.9 us": "insert_p999_us",
     "groups replayed": "groups_replayed",
+    "records kept": "records_kept",
+    "scan and index ms": "scan_ms",
 }
 
 
@@ -113,8 +117,8 @@ class Absent(Exception):
 
 
 class Study:
-    def __init__(self, args, cells, work):
-        self.args, self.cells, self.work = args, cells, work
+    def __init__(self, args, cells, work, memory):
+        self.args, self.cells, self.work, self.memory = args, cells, work, memory
         self.settings = REAL if args.dir or args.wal_dir else SETTINGS
         self.emulated = "no" if self.settings is REAL else "yes"
 
@@ -135,10 +139,22 @@ class Study:
         flags.append(f"--mode={mode}")
         if args.wal_dir:
             flags.append(f"--wal_dir={args.wal_dir / 'log'}")
+        if mode == "wbl":
+            flags += self.pool()
         if self.emulated == "yes":
             flags.append(f"--db_profile={tree_device}")
             flags += [f"--wal_profile={device}"] if device else []
         return flags
+
+    def stands_in(self, mode):
+        """Whether a device of this way is emulated: yes or no."""
+        return "yes" if mode == "wbl" and not self.args.pmem_dir else self.emulated
+
+    def pool(self):
+        """Flags of the memtables in persistent memory: any memory, with a module's bandwidth, or a real one."""
+        if self.args.pmem_dir:
+            return [f"--pmem_dir={self.args.pmem_dir}"]
+        return [f"--pmem_dir={self.memory}", "--pmem_profile=optane-pmem"]
 
     def bench(self, benchmarks, flags, kill_at=None):
         """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
@@ -174,7 +190,7 @@ class Study:
             "setting": setting,
             "workload": workload,
             "repetition": repetition,
-            "emulated": self.emulated,
+            "emulated": self.stands_in(mode),
             "mode": mode,
             "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir),
             "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
@@ -245,7 +261,7 @@ class Study:
         else:
             tool, flags = (
                 Tool("flsm", args),
-                [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl"] if setting == "wbl" else []),
+                [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl", *self.pool()] if setting == "wbl" else []),
             )
         store, texts = fresh(self.work / "store"), []
         for letter in ("g", "c", "b", "a"):
@@ -261,7 +277,7 @@ class Study:
                     "setting": setting,
                     "workload": letter,
                     "repetition": repetition,
-                    "emulated": "no",
+                    "emulated": "yes" if setting == "wbl" and not args.pmem_dir else "no",
                     "mode": "no" if setting != "wbl" else "wbl",
                     "records": args.records,
                     "threads": args.threads,
@@ -279,7 +295,7 @@ class Study:
         flags = [
             *self.flags(setting),
             f"--num={records}",
-            f"--write_buffer_size={bytes_unflushed * 2}",
+            f"--write_buffer_size={bytes_unflushed * 5 // 4}",
             f"--dram_size={bytes_unflushed * 2}",
         ]
         shutil.rmtree(self.work / "store", ignore_errors=True)
@@ -342,6 +358,7 @@ def main():
     parser.add_argument("--settings", help="only these, with semicolons")
     parser.add_argument("--dir", type=Path, help="a real device for the tables")
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
+    parser.add_argument("--pmem-dir", type=Path, help="real persistent memory for the memtables of wbl")
     parser.add_argument("--out", type=Path)
     parser.add_argument(
         "--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions"
@@ -360,8 +377,11 @@ def main():
         shutil.rmtree(out, ignore_errors=True)
     facts = machine.record(out)
     cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
-    with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir or fast_directory()) as work:
-        study = Study(args, cells, Path(work))
+    with (
+        tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir or fast_directory()) as work,
+        tempfile.TemporaryDirectory(prefix="sexton-study-pool-", dir=fast_directory()) as memory,
+    ):
+        study = Study(args, cells, Path(work), Path(memory))
         if args.settings or args.quick:
             wanted = args.settings.split(";") if args.settings else ["no log", "everysec, hdd", "always, nvme", "wbl"]
             study.settings = {name: made for name, made in study.settings.items() if name in wanted}

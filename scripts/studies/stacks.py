@@ -102,6 +102,8 @@ class Stack:
     def __init__(self, device, scratch):
         self.device, self.scratch = device, Path(scratch)
         self.directory = None
+        #: Directory on real persistent memory, if the user named one.
+        self.pmem = None
         self.achieved = (None, None)
 
     def up(self):

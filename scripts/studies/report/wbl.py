@@ -78,7 +78,7 @@ def wbl(source, target):
             lines_of_table.append([setting] + [whole(f[0]) if f else "-" for f in found])
         page.table(["operations/s", "read 50 write 50", "read 95 write 5", "read", "insert"], lines_of_table)
     for part, title, columns in (
-        ("recovery", "Recovery after kill -9", ("records", "seconds", "groups_replayed")),
+        ("recovery", "Recovery after kill -9", ("records", "seconds", "groups_replayed", "records_kept", "scan_ms")),
         (
             "burst",
             "A burst of ten memtables, tables on the HDD profile",
