@@ -12,10 +12,13 @@ const FEW: u64 = 3_000;
 
 /// Rules whose switch needs more than [`FEW`] histories; `make model` covers them.
 const RARE: &[Rule] = &[
-    Rule::C1NowFirst,
-    Rule::C4NoZeroing,
     Rule::F1PendingMarks,
     Rule::F1Durable,
+    Rule::F3ViewFirst,
+    Rule::F4Marks,
+    Rule::F4RunReaders,
+    Rule::SpillListFirst,
+    Rule::D5OpenAtMark,
     Rule::N5RunThroughMark,
     Rule::N6UndoClaim,
     Rule::N6UndoIsFile,

@@ -6,6 +6,9 @@ use super::{KEYS, Key, Random, Rule, Rules};
 /// Steps of a history.
 pub const STEPS: usize = 120;
 
+/// In histories with a deadline one step in so many is a tick of its clock.
+const TICK_EVERY: u64 = 8;
+
 /// One step; numbers that pick among what exists at that moment are random bits.
 #[derive(Clone, Debug)]
 enum Step {
@@ -36,8 +39,10 @@ enum Step {
     InstallMerge,
     WholeMerge(usize),
     MergeUndo,
+    MergeGraves,
     LookForSweep,
     Forget,
+    Tick,
     Crash(u64),
 }
 
@@ -100,6 +105,9 @@ impl Character {
             options: Options {
                 undo_runs: random.one_in(2) || is_long,
                 thin_graves: random.one_in(2),
+                spills: random.one_in(2),
+                // A reader that must end in time is no long one.
+                deadline: random.one_in(3) && !is_long,
             },
             lagging: random.one_in(2),
             patient: random.one_in(2) || is_long,
@@ -145,10 +153,13 @@ fn draw_step_under_snapshots(random: &mut Random) -> Step {
     }
 }
 
-fn draw_step(random: &mut Random, value: &mut u64, cold: bool) -> Step {
+fn draw_step(random: &mut Random, value: &mut u64, character: Character) -> Step {
+    if character.options.deadline && random.one_in(TICK_EVERY) {
+        return Step::Tick;
+    }
     let pick = random.bits() >> 8;
     let index = usize::try_from(pick & 0xFFFF).unwrap_or(0);
-    match random.below(if cold { 216 } else { 200 }) {
+    match random.below(if character.cold { 216 } else { 200 }) {
         0..=41 => Step::Write(vec![draw_command(random, value)]),
         42..=51 => {
             let len = 2 + random.below(2);
@@ -177,8 +188,9 @@ fn draw_step(random: &mut Random, value: &mut u64, cold: bool) -> Step {
         173..=178 => Step::InstallMerge,
         179 if index.is_multiple_of(2) => Step::MergeUndo,
         179..=184 => Step::WholeMerge(index),
-        185..=187 => Step::LookForSweep,
-        188..=196 => Step::Forget,
+        185..=186 => Step::LookForSweep,
+        187..=188 => Step::MergeGraves,
+        189..=196 => Step::Forget,
         200..=204 => Step::PointRead(draw_key(random)),
         205..=208 => Step::AdvanceLoad(index),
         209..=211 => Step::WholeLoad(draw_key(random)),
@@ -230,8 +242,10 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
             world.install_merge();
         }
         Step::MergeUndo => world.merge_undo_runs(),
+        Step::MergeGraves => world.merge_grave_runs(),
         Step::LookForSweep => world.look_for_sweep(),
         Step::Forget => world.forget(),
+        Step::Tick => world.tick()?,
         Step::Crash(pick) => world.crash(*pick)?,
     }
     Ok(())
@@ -264,7 +278,7 @@ pub fn run(
         let step = if of_the_past {
             draw_step_under_snapshots(&mut random)
         } else {
-            draw_step(&mut random, &mut value, character.cold)
+            draw_step(&mut random, &mut value, character)
         };
         let result = take(&mut world, &step, character);
         if let Some(trace) = &mut trace {

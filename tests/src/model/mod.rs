@@ -11,7 +11,7 @@
 //! a switch that is never caught would show that the model lacks the behaviour the rule is for.
 //!
 //! What the model leaves out: threads inside one step (latches make the steps atomic), counts (N9),
-//! expiry index records (N11), spilled grave runs, a manifest that is written but not synced (D4), and
+//! expiry index records (N11), keys named by the manifest (N17), a manifest that is written but not synced (D4), and
 //! the bytes of any format.
 
 pub mod history;

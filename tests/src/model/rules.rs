@@ -30,7 +30,9 @@ macro_rules! rules {
 // P3 (replay starts at the mark, so no put meets a grave above itself); D1's wait of a flush for its own
 // log and D2's for the checkpoint (table and checkpoint at m come in one edit and make m durable
 // by themselves, N2: the model flushes without waiting); D6 (no claim is above the mark, no recovery
-// ends below it).
+// ends below it); and the wait of N17's scrub for a death above the mark (what replay executes again before
+// the death is dead after it; the engine's counts are not modelled); and its rewriting of grave runs (here a run goes as soon as its last
+// grave is buried, and within one run ages differ little; the engine asks by range of keys).
 rules! {
     /// Graves carry sequences; off: a grave hides its key from every reader.
     GraveSequence,
@@ -84,6 +86,22 @@ rules! {
     F4AboveVisible,
     /// F4: and those that the mark or a pending mark needs; off: they go.
     F4Marks,
+    /// F4 for merged grave runs: a grave stays for each reader whose D it is; off: a key's newest only.
+    F4RunReaders,
+    /// A grave run is readable before its graves leave memory; off: after that.
+    SpillRunFirst,
+    /// It comes in the edit of the mark whose checkpoint lacks its graves; off: in a later one.
+    SpillOneEdit,
+    /// It holds graves up to the mark; off: younger ones, too.
+    SpillThroughMark,
+    /// No put closes a spilled grave, so readers compare sequences; off: it hides its key.
+    SpillCompares,
+    /// Who reads without a pin takes the list of runs before the superversion; off: after it.
+    SpillListFirst,
+    /// A run goes when each of its graves is buried (F2); off: when one is.
+    SpillAllBuried,
+    /// A run that is not needed stays readable for older superversions (F3); off: it goes at once.
+    SpillLimbo,
     /// D1: a merge uses only graves that are durable; off: any published one, without waiting.
     D1DurableGraves,
     /// D2: the checkpoint holds the graves open as of m; off: those open now.
@@ -92,6 +110,8 @@ rules! {
     D2NothingAbove,
     /// D3: the log is kept from the mark; off: from the youngest frozen memtable.
     D3LogKept,
+    /// D5: after a crash closed graves that were open as of the mark stay; off: they go at once.
+    D5OpenAtMark,
     /// N1: one mark for tree and cemetery; off: checkpoints are written at their own.
     N1OneMark,
     /// N1: merges leave the state of the mark exact; off: they use durable graves above it.
@@ -130,8 +150,22 @@ rules! {
     N7DeadIdReaders,
     /// N7: and for the durability of its death; off: they do not.
     N7DeadIdDurable,
+    /// N7: to a merge the death is a grave of each key; off: what older readers need stays in the tree.
+    N7DeathIsGrave,
     /// N7 with N1: and for the mark to pass it; off: durability is enough.
     N7DeadIdMark,
+    /// N17: memtable and log are rotated by age; off: when they are full.
+    N17Rotate,
+    /// N17: tables with dead of that age are rewritten; off: they wait for a merge.
+    N17Bury,
+    /// N17: readers older than half of the limit end; off: they stay.
+    N17EndReaders,
+    /// N17: closed graves stay until what they killed is gone; off: they go by F1 alone.
+    N17ClosedStay,
+    /// N17: the checkpoint is written anew without what is forgotten; off: with the next mark.
+    N17Scrub,
+    /// N17: dead runs, which name keys, stay in memory; off: the checkpoint has them.
+    N17DeadRunsVolatile,
     /// N10: a load fills the DRAM table only with its ticket; off: although the key was written.
     N10Ticket,
     /// N10: what changed in the active memtable stays in the DRAM table; off: it may be evicted.

@@ -63,6 +63,22 @@ impl Spec {
         None
     }
 
+    /// The first delete of `key` above `from` and at or below `through`.
+    #[must_use]
+    pub fn deleted_between(&self, key: Key, from: Seq, through: Seq) -> Option<Seq> {
+        let is_delete = |effect: Effect| matches!(effect, Effect::Delete(k) if k == key);
+        let mut inside = self.operations.iter().filter(|(seq, ..)| *seq > from && *seq <= through);
+        inside.find(|(.., e)| is_delete(*e) || *e == Effect::Flush).map(|(seq, ..)| *seq)
+    }
+
+    /// True when `key` was put above `from` and at or below `through`.
+    #[must_use]
+    pub fn put_between(&self, key: Key, from: Seq, through: Seq) -> bool {
+        let is_put = |effect: Effect| matches!(effect, Effect::Put(k, _) if k == key);
+        let mut inside = self.operations.iter().filter(|(seq, ..)| *seq > from && *seq <= through);
+        inside.any(|(.., e)| is_put(*e))
+    }
+
     /// A crash forgot everything above `r`; a batch that `r` splits counts as forgotten.
     pub fn truncate(&mut self, r: Seq) {
         self.operations.retain(|(_, last, _)| *last <= r);

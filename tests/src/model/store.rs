@@ -44,6 +44,22 @@ impl Grave {
     }
 }
 
+/// Spilled graves: a sealed generation, sorted, on the device.
+#[derive(Clone, Debug)]
+pub(super) struct GraveRun {
+    pub(super) number: u64,
+    /// Nobody closes them here: every e is [`OPEN`].
+    pub(super) graves: Vec<Grave>,
+    /// Superversion from which on nobody needs it (F3); 0 while it is needed.
+    pub(super) retired_in: u64,
+}
+
+/// D(k, s) among spilled graves.
+pub(super) fn newest_spilled(runs: &[GraveRun], namespace: Seq, key: Key, s: Seq) -> Option<Seq> {
+    let graves = runs.iter().flat_map(|run| &run.graves);
+    graves.filter(|g| g.of(namespace, key) && g.d <= s).map(|g| g.d).max()
+}
+
 /// What is known of a block beside its versions.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Block {
@@ -247,6 +263,7 @@ pub(super) struct Disk {
     /// Mark of the checkpoint: the same, unless N1 is broken.
     pub(super) checkpoint_mark: Seq,
     pub(super) checkpoint: Vec<Grave>,
+    pub(super) grave_runs: Vec<GraveRun>,
     /// Dead runs that it carries.
     pub(super) dead_runs: Vec<DeadRun>,
     pub(super) namespace: Seq,

@@ -1,6 +1,6 @@
 //! The DRAM table as a cache of newest states, and loads of what it misses (N10).
 
-use super::{Key, OPEN, Rule, Seq, Skip, SuperVersion, Version, Violation, World};
+use super::{GraveRun, Key, OPEN, Rule, Seq, Skip, SuperVersion, Version, Violation, World};
 
 /// The newest state of a key.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,8 @@ pub(super) struct Load {
     key: Key,
     /// Nobody wrote the key since the load began.
     ticket: bool,
+    /// The grave runs, taken before the superversion: no pin keeps them.
+    runs: Option<Vec<GraveRun>>,
     superversion: Option<SuperVersion>,
     /// What was read: absent, or a version.
     found: Option<Option<Version>>,
@@ -44,12 +46,13 @@ impl World {
         if self.graves.iter().any(|g| g.of(namespace, key) && g.e == OPEN) {
             return self.compare("a point read under a grave", key, OPEN, None);
         }
-        let load = Load { namespace, key, ticket: true, superversion: None, found: None };
+        let load =
+            Load { namespace, key, ticket: true, runs: None, superversion: None, found: None };
         self.loads.push(load);
         Ok(())
     }
 
-    /// One step of a load: superversion, look-up below the active memtable (whose keys are all in the
+    /// One step of a load: grave runs, superversion, look-up below the active memtable (whose keys are all in the
     /// table), fill. Without its ticket it ends without an answer, and who waits asks again.
     ///
     /// # Errors
@@ -61,6 +64,9 @@ impl World {
         let at = pick % self.loads.len();
         let mut load = self.loads.swap_remove(at);
         match (&load.superversion, load.found) {
+            (None, _) if load.runs.is_none() && self.rules.on(Rule::SpillListFirst) => {
+                load.runs = Some(self.grave_runs.clone());
+            }
             (None, _) => {
                 let mut superversion = self.superversion();
                 superversion.memtables.remove(0);
@@ -69,7 +75,9 @@ impl World {
             (Some(superversion), None) => {
                 let (namespace, key) = (load.namespace, load.key);
                 let version = superversion.newest(namespace, key, OPEN, Skip::Nothing);
-                let d = self.grave_at(namespace, key, OPEN);
+                // A grave in memory would have answered before the load began.
+                let runs = load.runs.as_ref().unwrap_or(&self.grave_runs);
+                let d = self.spilled_at(runs, namespace, key, OPEN);
                 load.found = Some(Self::above_grave(version, d));
             }
             (Some(_), Some(version)) => {

@@ -17,6 +17,7 @@ impl World {
         let mut next = Self::new(self.rules, self.options);
         next.spec = std::mem::take(&mut self.spec);
         next.next_batch = self.next_batch;
+        next.ticks = std::mem::take(&mut self.ticks);
         next.segment = self.segment + 1;
         next.recover_manifest(&self.disk);
         let r = next.replay(&records)?;
@@ -27,9 +28,15 @@ impl World {
         next.visible = r;
         next.durable = r;
         next.log = records.into_iter().filter(|record| record.seq <= r).collect();
-        // D5: no snapshot outlives a crash, so closed graves go at once.
-        next.graves.retain(|g| g.e == OPEN);
+        // D5: no snapshot outlives a crash, so closed graves go at once, but for those open as of the mark:
+        // the next replay begins there, too, and the checkpoint may be written anew until then (N17).
+        let mark = next.disk.mark;
+        let stays = |e: Seq| e == OPEN || (e > mark && next.rules.on(Rule::D5OpenAtMark));
+        next.graves.retain(|g| stays(g.e));
         next.spec.truncate(r);
+        // Sequences above r are given out again: what they name is younger than the clock says.
+        next.ticks.iter_mut().for_each(|seq| *seq = r.min(*seq));
+        next.closed_lost = r;
         *self = next;
         for key in 0..KEYS {
             self.compare("after a crash a read", key, OPEN, self.look_up(key, OPEN))?;
@@ -70,6 +77,7 @@ impl World {
         self.files = tree.map(|file| Rc::new(file.reopened())).collect();
         self.disk.files = self.files.clone();
         self.graves = disk.checkpoint.clone();
+        self.grave_runs = disk.grave_runs.clone();
         self.dead_runs = disk.dead_runs.clone();
         self.namespaces = vec![(0, disk.namespace)];
         self.dead = disk.dead.clone();

@@ -9,7 +9,7 @@ impl World {
         self.sweep = Some(self.view());
     }
 
-    fn view(&self) -> SweepView {
+    pub(super) fn view(&self) -> SweepView {
         SweepView {
             superversion: self.superversion(),
             last_seq: self.last_seq(),
@@ -19,6 +19,7 @@ impl World {
 
     /// A sweep, on what its first half saw if there was one.
     pub fn forget(&mut self) {
+        self.end_spill();
         if !self.late_undo.is_empty() {
             self.files.append(&mut self.late_undo);
             self.change();
@@ -34,7 +35,8 @@ impl World {
         let mut graves = std::mem::take(&mut self.graves);
         graves.retain_mut(|g| {
             if g.e != OPEN {
-                return !self.closed_may_go(g, &readers);
+                let waits = self.options.deadline && self.rules.on(Rule::N17ClosedStay);
+                return !self.closed_may_go(g, &readers) || (waits && !self.is_buried(g, &view));
             }
             if g.buried_in == 0 && self.is_buried(g, &view) {
                 g.buried_in = view.superversion.number;
@@ -48,6 +50,7 @@ impl World {
                 self.thin_graves(key, &readers);
             }
         }
+        self.forget_grave_runs(&view);
         self.forget_undo_runs(&readers);
         self.drop_dead_files(&readers);
         self.forget_dead_ids(&readers);
@@ -66,7 +69,7 @@ impl World {
     }
 
     /// F2. A version below d that came after the look is not in the view, nor is d then.
-    fn is_buried(&self, g: &Grave, view: &SweepView) -> bool {
+    pub(super) fn is_buried(&self, g: &Grave, view: &SweepView) -> bool {
         if g.d > view.last_seq && self.rules.on(Rule::F2ViewAfterGrave) {
             return false;
         }

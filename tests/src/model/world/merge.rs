@@ -31,6 +31,7 @@ impl World {
     /// Installs the running flush: table, undo run, checkpoint and mark in one manifest edit (N1).
     pub fn install_flush(&mut self) {
         self.consult_graves(true);
+        self.end_spill();
         let Some(Job {
             source: Source::Frozen(m, _), now, snapshots, output: Some(output), ..
         }) = self.flush.take()
@@ -43,6 +44,7 @@ impl World {
         self.disk.namespace = self.namespace_at(m);
         self.disk.dead = self.dead.iter().copied().filter(|(_, d)| *d <= m).collect();
         if self.rules.on(Rule::N1OneMark) {
+            self.spill_graves(m);
             self.write_checkpoint(m);
         }
         let youngest = self.frozen.last().map_or(m, |(last, _)| *last);
@@ -62,10 +64,13 @@ impl World {
             (g.d <= c || !self.rules.on(Rule::D2NothingAbove))
                 && (g.e == OPEN || (g.e > c && self.rules.on(Rule::D2OpenAsOf)))
         };
-        let open = self.graves.iter().filter(belongs);
+        // What is buried in the manifest's files is needed by nobody after a crash (D4).
+        let named = |g: &&Grave| !self.is_spilled(g) && g.buried_in == 0;
+        let open = self.graves.iter().filter(belongs).filter(named);
         self.disk.checkpoint = open.map(|g| Grave { e: OPEN, buried_in: 0, ..*g }).collect();
         self.disk.checkpoint_mark = c;
-        let lasts = |d: Seq| d <= c || !self.rules.on(Rule::N5RunThroughMark);
+        let in_memory = self.options.deadline && self.rules.on(Rule::N17DeadRunsVolatile);
+        let lasts = |d: Seq| !in_memory && (d <= c || !self.rules.on(Rule::N5RunThroughMark));
         self.disk.dead_runs = self.dead_runs.iter().copied().filter(|run| lasts(run.d)).collect();
     }
 
@@ -145,10 +150,12 @@ impl World {
                 let mine = versions.iter().filter(|o| (o.namespace, o.key) == (v.namespace, v.key));
                 mine.map(|o| o.seq).filter(|&seq| seq <= s).max() == Some(v.seq)
             };
+            let death = self.death_of(v, job);
             let needs = |s: Seq| {
                 // Graves above `now` are ignored: no reader that was asked for can need that.
                 let d = self.grave_at(v.namespace, v.key, s.min(now));
-                newest_at(s) && d.is_none_or(|d| d < v.seq)
+                let died = death.is_some_and(|death| s >= death);
+                newest_at(s) && d.is_none_or(|d| d < v.seq) && !died
             };
             if self.is_of_dropped_id(v, job) {
                 continue;
@@ -185,6 +192,13 @@ impl World {
             let unread = d <= job.oldest_reader || !self.rules.on(Rule::N7DeadIdReaders);
             id == v.namespace && safe && unread
         })
+    }
+
+    /// N7: the death of the version's id, which is a grave for all its keys: an output that claims `now`
+    /// must not hold what died before.
+    fn death_of(&self, v: &Version, job: &Job) -> Option<Seq> {
+        let dead = self.dead.iter().find(|&&(id, d)| id == v.namespace && d <= job.now);
+        dead.map(|&(_, d)| d).filter(|_| self.rules.on(Rule::N7DeathIsGrave))
     }
 
     /// Installs the running merge.

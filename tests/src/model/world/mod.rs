@@ -2,17 +2,19 @@
 
 mod cache;
 mod crash;
+mod deadline;
 mod forget;
 mod merge;
 mod readers;
+mod spill;
 mod writes;
 
 use super::KEYS;
 use super::rules::{Rule, Rules};
 use super::spec::{Effect, Key, Seq, Spec};
 use super::store::{
-    DeadRun, Disk, File, Grave, Job, LogRecord, Memtable, OPEN, Output, RunSkip, Skip, Source,
-    SuperVersion, Version,
+    DeadRun, Disk, File, Grave, GraveRun, Job, LogRecord, Memtable, OPEN, Output, RunSkip, Skip,
+    Source, SuperVersion, Version, newest_spilled,
 };
 use std::rc::Rc;
 
@@ -28,6 +30,10 @@ pub struct Options {
     pub undo_runs: bool,
     /// Graves of one key are thinned out (F4).
     pub thin_graves: bool,
+    /// The cemetery is small: flushes spill sealed graves to grave runs.
+    pub spills: bool,
+    /// Deletes must be gone from every file within a time (N17).
+    pub deadline: bool,
 }
 
 /// A scan: one sequence, one superversion (G2).
@@ -74,8 +80,15 @@ pub struct World {
     frozen: Vec<(Seq, Memtable)>,
     files: Vec<Rc<File>>,
     graves: Vec<Grave>,
+    grave_runs: Vec<GraveRun>,
+    /// A spill under way, between the manifest edit and the end.
+    spill: Option<spill::Spill>,
     /// Proofs that scans left (N5); those at or below the mark survive a crash with it.
     dead_runs: Vec<DeadRun>,
+    /// The last sequence at each tick of the deadline's clock.
+    ticks: Vec<Seq>,
+    /// Closed graves up to here were lost with the memory.
+    closed_lost: Seq,
     /// From which sequence the database is under which namespace id.
     namespaces: Vec<(Seq, Seq)>,
     /// Dead namespace ids with the sequence of their death (N7).
@@ -117,7 +130,11 @@ impl World {
             frozen: Vec::new(),
             files: Vec::new(),
             graves: Vec::new(),
+            grave_runs: Vec::new(),
+            spill: None,
             dead_runs: Vec::new(),
+            ticks: Vec::new(),
+            closed_lost: 0,
             namespaces: vec![(0, 0)],
             dead: Vec::new(),
             disk: Disk::default(),
@@ -153,7 +170,8 @@ impl World {
     fn grave_at(&self, namespace: Seq, key: Key, s: Seq) -> Option<Seq> {
         let mine = self.graves.iter().filter(|g| g.of(namespace, key));
         if self.rules.on(Rule::GraveSequence) {
-            mine.map(|g| g.d).filter(|&d| d <= s).max()
+            let held = mine.map(|g| g.d).filter(|&d| d <= s).max();
+            held.max(self.spilled_at(&self.grave_runs, namespace, key, s))
         } else {
             mine.filter(|g| g.e == OPEN).map(|_| OPEN).max()
         }
@@ -246,6 +264,11 @@ impl World {
         for g in &self.graves {
             let e = if g.e == OPEN { String::new() } else { g.e.to_string() };
             let _ = write!(text, " grave {}({},{e})", g.key, g.d);
+        }
+        for run in &self.grave_runs {
+            let graves = run.graves.iter().map(|g| format!("{}@{}", g.key, g.d));
+            let graves = graves.collect::<Vec<_>>().join(" ");
+            let _ = write!(text, " run {} retired {} [{graves}]", run.number, run.retired_in);
         }
         text
     }
