@@ -7,7 +7,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const SHARDS: usize = 32;
+const SHARDS_MAX: usize = 32;
+/// A small cache has fewer shards: in one that holds a few blocks only, hardly any block would be small
+/// enough to be kept.
+const SHARD_BYTES_MIN: u64 = 512 << 10;
 /// Cost of an entry besides its block: map slot, queue slot, reference counts.
 const ENTRY_OVERHEAD_BYTES: usize = 96;
 
@@ -74,19 +77,29 @@ impl BlockCache {
     #[must_use]
     pub fn new(capacity_bytes: u64) -> Self {
         Self {
-            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            shards: (0..SHARDS_MAX).map(|_| Mutex::new(Shard::default())).collect(),
             capacity_bytes: AtomicU64::new(capacity_bytes),
         }
     }
 
-    fn shard(&self, (number, offset): Address) -> &Mutex<Shard> {
+    /// Number of shards in use, which follows from the capacity.
+    fn shards_in_use(&self) -> u64 {
+        let capacity = self.capacity_bytes.load(Ordering::Relaxed);
+        (capacity / SHARD_BYTES_MIN).clamp(1, SHARDS_MAX as u64)
+    }
+
+    fn shard_of(&self, (number, offset): Address) -> usize {
         let mixed = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset)
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        &self.shards[(mixed >> 59) as usize % SHARDS]
+        ((mixed >> 32) * self.shards_in_use() >> 32) as usize
+    }
+
+    fn shard(&self, address: Address) -> &Mutex<Shard> {
+        &self.shards[self.shard_of(address)]
     }
 
     fn shard_capacity(&self) -> usize {
-        let share = self.capacity_bytes.load(Ordering::Relaxed) / SHARDS as u64;
+        let share = self.capacity_bytes.load(Ordering::Relaxed) / self.shards_in_use();
         usize::try_from(share).unwrap_or(usize::MAX)
     }
 
@@ -124,8 +137,10 @@ impl BlockCache {
         if bytes > capacity / 8 {
             return;
         }
-        let mut shard = self.shard(address).lock();
-        if shard.map.contains_key(&address) {
+        let at = self.shard_of(address);
+        let mut shard = self.shards[at].lock();
+        // Asked again under the lock: `set_capacity` empties shards that are not asked any more.
+        if self.shard_of(address) != at || shard.map.contains_key(&address) {
             return;
         }
         let slot = Slot { block: Arc::clone(block), bytes, touched: false, protected: false };
@@ -137,8 +152,10 @@ impl BlockCache {
 
     /// Changes the bound; what is above it leaves at once.
     pub fn set_capacity(&self, capacity_bytes: u64) {
+        let before = self.shards_in_use();
         self.capacity_bytes.store(capacity_bytes, Ordering::Relaxed);
-        let capacity = self.shard_capacity();
+        // With another number of shards blocks belong elsewhere: all leave.
+        let capacity = if self.shards_in_use() == before { self.shard_capacity() } else { 0 };
         for shard in &self.shards {
             shard.lock().evict_to(capacity);
         }
@@ -184,6 +201,33 @@ mod tests {
         assert_eq!(cache.bytes(), 0);
         cache.insert(1, 1, &block());
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn a_small_cache_is_used_up_to_its_bound() {
+        for kib in [16, 64, 300, 1000, 3000] {
+            let bound = kib << 10;
+            let cache = BlockCache::new(bound);
+            for i in 0..5_000 {
+                cache.insert(i, i * 7, &block());
+                assert!(cache.bytes() <= bound);
+            }
+            assert!(cache.bytes() > bound * 3 / 4, "{} of {bound}", cache.bytes());
+        }
+    }
+
+    #[test]
+    fn a_change_of_the_number_of_shards_loses_no_room() {
+        let cache = BlockCache::new(32 << 20);
+        for capacity in [1 << 20, 100 << 10, 8 << 20, 0, 2 << 20] {
+            for i in 0..20_000 {
+                cache.insert(i, i * 7, &block());
+            }
+            cache.set_capacity(capacity);
+            assert!(cache.bytes() <= capacity);
+        }
+        cache.insert(1, 1, &block());
+        assert!(cache.get(1, 1).is_some());
     }
 
     #[test]
