@@ -71,6 +71,23 @@ pub(super) struct Index {
     keys: Box<[u8]>,
     ends: Box<[u32]>,
     offsets: Box<[u64]>,
+    /// Length of what all separators start with.
+    shared: usize,
+    /// The eight bytes behind that of each separator: a search goes through these, which lie side by
+    /// side, and reads separators only where they agree.
+    words: Box<[u64]>,
+}
+
+/// The first eight bytes, big endian, zeros behind a shorter key: words are in the order of their keys.
+fn word_of(rest: &[u8]) -> u64 {
+    match rest.first_chunk() {
+        Some(chunk) => u64::from_be_bytes(*chunk),
+        None => {
+            let mut chunk = [0; 8];
+            chunk[..rest.len()].copy_from_slice(rest);
+            u64::from_be_bytes(chunk)
+        }
+    }
 }
 
 impl Index {
@@ -110,10 +127,13 @@ impl Index {
         if ends[n - 1] != key_bytes {
             return Err(bad("index key end", key_bytes.into(), ends[n - 1].into()));
         }
-        let index = Self { keys, ends, offsets };
+        let mut index = Self { keys, ends, offsets, shared: 0, words: Box::default() };
         if let Some(i) = (1..n).find(|&i| index.key(i - 1) > index.key(i)) {
             return Err(bad("index key order", i as u64 - 1, i as u64));
         }
+        // In order, so what the first and the last share, all do.
+        index.shared = super::block::shared_prefix(index.key(0), index.key(n - 1));
+        index.words = (0..n).map(|i| word_of(&index.key(i)[index.shared..])).collect();
         Ok(index)
     }
 
@@ -130,7 +150,12 @@ impl Index {
 
     /// The first block that can hold `key`; `len()` when none can.
     pub(super) fn find(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.len());
+        let Some(rest) = key.strip_prefix(&self.key(0)[..self.shared]) else {
+            return if key < self.key(0) { 0 } else { self.len() };
+        };
+        let word = word_of(rest);
+        let mut low = self.words.partition_point(|other| *other < word);
+        let mut high = low + self.words[low..].partition_point(|other| *other == word);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.key(middle) < key {
@@ -150,7 +175,7 @@ impl Index {
 
     /// Bytes held in memory.
     pub(super) fn bytes(&self) -> usize {
-        self.keys.len() + 4 * self.ends.len() + 8 * self.offsets.len()
+        self.keys.len() + 4 * self.ends.len() + 8 * (self.offsets.len() + self.words.len())
     }
 }
 
@@ -188,5 +213,45 @@ mod tests {
         assert_eq!(index.frame(3), None);
         assert!(Index::decode(&out, 301, Path::new("t"), 300).is_err());
         assert!(Index::decode(&out[..out.len() - 1], 300, Path::new("t"), 300).is_err());
+    }
+
+    #[test]
+    fn find_agrees_with_a_walk_whatever_the_keys_share() {
+        let mut state = 5u64;
+        let mut random = |n: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+            (state >> 33) % n
+        };
+        for (prefix, len_max) in
+            [(&b""[..], 3), (b"R\0\0\0\0\0\0\0\x05", 4), (b"a-long-prefix", 20)]
+        {
+            let key = |random: &mut dyn FnMut(u64) -> u64| {
+                let mut key = prefix.to_vec();
+                key.extend((0..random(len_max + 1)).map(|_| random(3) as u8 * 100));
+                key
+            };
+            for n in [1, 2, 7, 200] {
+                let mut keys: Vec<Vec<u8>> = (0..n).map(|_| key(&mut random)).collect();
+                keys.sort_unstable();
+                let mut builder = IndexBuilder::default();
+                for (i, key) in keys.iter().enumerate() {
+                    builder.add(key, i as u64 * 100);
+                }
+                let mut out = Vec::new();
+                builder.encode(n as u64 * 100, &mut out);
+                let index = Index::decode(&out, n as u64 * 100, Path::new("t"), 0).unwrap();
+                for _ in 0..400 {
+                    let mut probe = key(&mut random);
+                    match random(4) {
+                        0 => probe.truncate(random(probe.len() as u64 + 1) as usize),
+                        1 => probe.push(0),
+                        2 => probe.insert(random(probe.len() as u64 + 1) as usize, 255),
+                        _ => {}
+                    }
+                    let want = keys.partition_point(|key| *key < probe);
+                    assert_eq!(index.find(&probe), want, "{probe:?} in {keys:?}");
+                }
+            }
+        }
     }
 }
