@@ -59,6 +59,17 @@ impl Source for ListSource {
         Ok(())
     }
 
+    fn next_key(&mut self) -> TableResult<()> {
+        let (Some(at), Some(list)) = (self.at, self.list()) else { return Ok(()) };
+        let key = self.memtable.record(at).key;
+        let mut next = list.after(at);
+        while let Some(other) = next.filter(|&other| self.memtable.record(other).key == key) {
+            next = list.after(other);
+        }
+        self.at = next;
+        Ok(())
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         self.at = self.list().and_then(|list| list.lower_bound(key, Seq::MAX));
         Ok(())

@@ -8,15 +8,18 @@ mod arena;
 mod list_source;
 mod pooled;
 mod positions;
+mod prefix;
 mod record;
 mod run;
+mod run_source;
 mod skiplist;
 
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
 pub(crate) use pooled::Pooled;
 pub(crate) use record::{HEADER_BYTES, Record, decode, encode, encoded_len, stamp};
-pub(crate) use run::{Run, RunSource};
+pub(crate) use run::Run;
+pub(crate) use run_source::RunSource;
 pub(crate) use skiplist::{LINK_BYTES, random_height};
 
 use self::skiplist::SkipList;

@@ -2,16 +2,13 @@
 
 use super::Memtable;
 use super::arena::{Mark, Position};
+use super::prefix::{BitCloser, Cut, PREFIX_BYTES, Place, prefix_of};
 use super::record::{self, Record};
 use super::skiplist::SkipList;
-use crate::key::{Meta, Seq};
-use crate::table::TableResult;
-use crate::tree::{BackSource, Source};
+use crate::key::Seq;
 use std::cmp::Ordering;
-use std::sync::Arc;
-
-/// Key bytes that are sorted without reading the records again.
-const PREFIX_BYTES: usize = size_of::<u64>();
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
 
 /// How far ahead a walk in key order, which jumps about the arena, asks for records.
 const PREFETCH_RECORDS: usize = 10;
@@ -21,13 +18,15 @@ const PREFETCH_BYTES_MAX: usize = 256;
 
 const CACHE_LINE_BYTES: usize = 64;
 
+/// Slots that share a mark.
+const MARK_SLOTS: usize = 64;
+
 /// Records at the start of a run whose common prefix is tried on all the others.
 const SAMPLE_RECORDS: usize = 64;
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// The eight key bytes behind the prefix that all keys of the run share, big endian, without the
-    /// bits in which all of them agree.
+    /// See [`Cut`]; 0 in a run that was in order already.
     prefix: u64,
     at: Position,
 }
@@ -36,12 +35,17 @@ struct Slot {
 pub(crate) struct Run {
     memtable: Arc<Memtable>,
     slots: Vec<Slot>,
+    /// How the prefixes in the slots were made from the keys.
+    cut: Cut,
     /// Slots with equal prefixes are versions of one key.
     exact: bool,
     /// Bytes of a record that a walk asks for ahead of time.
     prefetch_bytes: usize,
     /// Largest sequence of a record; [`Seq::MAX`] where it is not known.
     max_seq: Seq,
+    /// Largest sequence of each [`MARK_SLOTS`] slots, once somebody has asked (N5: a fact about the
+    /// records, by which a walk passes over what a dead run proves dead).
+    marks: OnceLock<Box<[Seq]>>,
 }
 
 /// What the keys of a run have in common.
@@ -60,8 +64,7 @@ impl Run {
     /// keys apart no record is read a second time.
     #[must_use]
     pub(crate) fn sort(memtable: Arc<Memtable>, from: Mark, to: Mark) -> Self {
-        let mut run =
-            Self { memtable, slots: Vec::new(), exact: false, prefetch_bytes: 0, max_seq: 0 };
+        let mut run = Self::empty(memtable);
         // An arena is larger than the caches, so each pass over it is dear: the prefix of a few
         // keys is tried first, and all are read for their prefix only where that fails.
         let Some(sample) = run.extent(from, to, SAMPLE_RECORDS) else { return run };
@@ -72,7 +75,7 @@ impl Run {
         let Some((mut slots, extent)) = gathered else { return run };
         run.exact =
             extent.min_len == extent.max_len && extent.max_len - extent.shared_len <= PREFIX_BYTES;
-        radix_sort(&mut slots);
+        run.cut = Cut::new(&extent.first_key[..extent.shared_len], radix_sort(&mut slots));
         for group in slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
             if group.len() == 1 {
                 continue;
@@ -84,6 +87,18 @@ impl Run {
         }
         run.slots = slots;
         run
+    }
+
+    fn empty(memtable: Arc<Memtable>) -> Self {
+        Self {
+            memtable,
+            slots: Vec::new(),
+            cut: Cut::default(),
+            exact: false,
+            prefetch_bytes: 0,
+            max_seq: 0,
+            marks: OnceLock::new(),
+        }
     }
 
     /// Calls `f` with the records between two marks and their places, in the order of the arena,
@@ -180,13 +195,8 @@ impl Run {
             slots.push(Slot { prefix: 0, at });
             next = list.after(at);
         }
-        Self {
-            memtable,
-            slots,
-            exact: false,
-            prefetch_bytes: PREFETCH_BYTES_MAX / 2,
-            max_seq: Seq::MAX,
-        }
+        let prefetch_bytes = PREFETCH_BYTES_MAX / 2;
+        Self { slots, prefetch_bytes, max_seq: Seq::MAX, ..Self::empty(memtable) }
     }
 
     fn read(&self, at: Position) -> Record<'_> {
@@ -215,6 +225,12 @@ impl Run {
         }
     }
 
+    /// Largest sequence of a record, or [`Seq::MAX`].
+    #[must_use]
+    pub(super) fn max_seq(&self) -> Seq {
+        self.max_seq
+    }
+
     /// Number of records.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
@@ -240,17 +256,77 @@ impl Run {
         self.read(self.slots[index].at)
     }
 
-    /// Index of the first record at or behind (`key`, newest first from `seq` down).
+    /// Index of the first record at or behind (`key`, newest first from `seq` down). Reads the records
+    /// with the key's own prefix only.
     #[must_use]
     pub(crate) fn lower_bound(&self, key: &[u8], seq: Seq) -> usize {
-        self.slots.partition_point(|slot| {
+        let below = |word: u64| self.slots.partition_point(|slot| slot.prefix < word);
+        let word = match self.cut.place(key) {
+            Place::BeforeAll => return 0,
+            Place::BehindAll => return self.len(),
+            Place::Before(word) => return below(word),
+            Place::Among(word) => word,
+        };
+        let from = below(word);
+        let same = self.slots[from..].partition_point(|slot| slot.prefix == word);
+        let is_before = |slot: &Slot| {
             let record = self.read(slot.at);
             match record.key.cmp(key) {
                 Ordering::Less => true,
                 Ordering::Equal => record.seq > seq,
                 Ordering::Greater => false,
             }
-        })
+        };
+        from + self.slots[from..from + same].partition_point(is_before)
+    }
+
+    /// Index of the first record behind `index` with another key.
+    #[must_use]
+    pub(super) fn next_key(&self, index: usize) -> usize {
+        let first = self.slots[index];
+        let is_same = |slot: &Slot| {
+            slot.prefix == first.prefix
+                && (self.exact || self.read(slot.at).key == self.read(first.at).key)
+        };
+        let same = self.slots[index + 1..].iter().take_while(|slot| is_same(slot)).count();
+        index + 1 + same
+    }
+
+    /// Index of the first record in `range` that is younger than `d`; its end when there is none.
+    #[must_use]
+    pub(super) fn first_younger(&self, range: Range<usize>, d: Seq) -> usize {
+        if self.max_seq <= d {
+            return range.end;
+        }
+        let marks = self.marks.get_or_init(|| self.max_seqs());
+        let mut at = range.start;
+        while at < range.end {
+            let block = at / MARK_SLOTS;
+            let end = range.end.min((block + 1) * MARK_SLOTS);
+            if marks[block] > d
+                && let Some(found) = (at..end).find(|&index| self.record(index).seq > d)
+            {
+                return found;
+            }
+            at = end;
+        }
+        range.end
+    }
+
+    fn max_seqs(&self) -> Box<[Seq]> {
+        let mut index = 0;
+        let mut newest = |block: &[Slot]| {
+            let seqs = block.iter().map(|slot| {
+                // The header alone: the sequence lies in it.
+                if let Some(ahead) = self.slots.get(index + PREFETCH_RECORDS) {
+                    ahead.at.prefetch();
+                }
+                index += 1;
+                self.read(slot.at).seq
+            });
+            seqs.max().unwrap_or(0)
+        };
+        self.slots.chunks(MARK_SLOTS).map(&mut newest).collect()
     }
 
     /// Newest version of `key` with a sequence of at most `bound`.
@@ -261,63 +337,15 @@ impl Run {
     }
 }
 
-/// The first eight of the last `rest_len` bytes of a key, big endian, zeros behind them.
-fn prefix_of(key: &[u8], rest_len: usize) -> u64 {
-    let rest = &key[key.len() - rest_len..];
-    if let Some(eight) = rest.first_chunk() {
-        return u64::from_be_bytes(*eight);
-    }
-    if let Some(eight) = key.last_chunk().filter(|_| rest_len > 0) {
-        // One load instead of a copy of unknown length: what is not wanted is shifted out.
-        return u64::from_be_bytes(*eight) << (8 * (PREFIX_BYTES - rest_len));
-    }
-    let mut bytes = [0; PREFIX_BYTES];
-    bytes[..rest_len].copy_from_slice(rest);
-    u64::from_be_bytes(bytes)
-}
-
-/// Takes bits out of a word and closes the gaps. Words that agree in the bits taken out keep their
-/// order.
-struct BitCloser {
-    /// Bits that stay and how far they move down, the lowest first.
-    runs: Vec<(u64, u32)>,
-    /// Bits that stay.
-    width: u32,
-}
-
-impl BitCloser {
-    /// With more runs of bits than this, closing the gaps costs more than it saves.
-    const RUNS_MAX: usize = 8;
-
-    fn new(keep: u64) -> Self {
-        let (mut runs, mut rest, mut width) = (Vec::new(), keep, 0);
-        while rest != 0 {
-            let at = rest.trailing_zeros();
-            let bits = (rest >> at).trailing_ones();
-            let mask = (u64::MAX >> (u64::BITS - bits)) << at;
-            runs.push((mask, at - width));
-            rest &= !mask;
-            width += bits;
-        }
-        if runs.len() > Self::RUNS_MAX {
-            return Self { runs: vec![(u64::MAX, 0)], width: u64::BITS };
-        }
-        Self { runs, width }
-    }
-
-    fn close(&self, word: u64) -> u64 {
-        self.runs.iter().fold(0, |closed, (mask, shift)| closed | (word & mask) >> shift)
-    }
-}
-
-/// Least significant byte first, over the bits in which the prefixes differ at all.
-fn radix_sort(slots: &mut Vec<Slot>) {
+/// Least significant byte first, over the bits in which the prefixes differ at all. Answers how the other
+/// bits were taken out.
+fn radix_sort(slots: &mut Vec<Slot>) -> BitCloser {
     let (mut all, mut any) = (u64::MAX, 0);
     for slot in slots.iter() {
         all &= slot.prefix;
         any |= slot.prefix;
     }
-    let closer = BitCloser::new(all ^ any);
+    let closer = BitCloser::new(all ^ any, all);
     let shifts = (0..closer.width).step_by(8);
     let digit = |slot: &Slot, shift: u32| (slot.prefix >> shift) as usize & 0xff;
     let mut counts = vec![[0_usize; 256]; shifts.len()];
@@ -327,7 +355,7 @@ fn radix_sort(slots: &mut Vec<Slot>) {
             count[digit(slot, shift)] += 1;
         }
     }
-    let Some(&first) = slots.first() else { return };
+    let Some(&first) = slots.first() else { return closer };
     let mut from = std::mem::take(slots);
     let mut to = vec![first; from.len()];
     for (starts, shift) in counts.iter_mut().zip(shifts) {
@@ -343,6 +371,7 @@ fn radix_sort(slots: &mut Vec<Slot>) {
         std::mem::swap(&mut from, &mut to);
     }
     *slots = from;
+    closer
 }
 
 fn shared_len(a: &[u8], b: &[u8], at_most: usize) -> usize {
@@ -351,72 +380,4 @@ fn shared_len(a: &[u8], b: &[u8], at_most: usize) -> usize {
         return at_most;
     }
     a.iter().zip(b).take_while(|(x, y)| x == y).count()
-}
-
-/// A walk over a run, as merges want it.
-pub(crate) struct RunSource {
-    run: Arc<Run>,
-    at: usize,
-}
-
-impl RunSource {
-    /// A walk, not positioned yet.
-    #[must_use]
-    pub(crate) fn new(run: Arc<Run>) -> Self {
-        let at = run.len();
-        Self { run, at }
-    }
-}
-
-impl Source for RunSource {
-    fn valid(&self) -> bool {
-        self.at < self.run.len()
-    }
-
-    fn key(&self) -> &[u8] {
-        self.run.record(self.at).key
-    }
-
-    fn seq(&self) -> Seq {
-        self.run.record(self.at).seq
-    }
-
-    fn meta(&self) -> Meta {
-        self.run.record(self.at).meta
-    }
-
-    fn value(&self) -> &[u8] {
-        self.run.record(self.at).value
-    }
-
-    fn next(&mut self) -> TableResult<()> {
-        self.at += 1;
-        self.run.prefetch_behind(self.at);
-        Ok(())
-    }
-
-    fn seek(&mut self, key: &[u8]) -> TableResult<()> {
-        self.at = self.run.lower_bound(key, Seq::MAX);
-        Ok(())
-    }
-
-    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
-        if self.run.max_seq <= d { self.seek(to) } else { Ok(()) }
-    }
-}
-
-impl BackSource for RunSource {
-    fn prev(&mut self) -> TableResult<()> {
-        self.at = self.at.checked_sub(1).unwrap_or(self.run.len());
-        Ok(())
-    }
-
-    fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()> {
-        self.at = key.map_or(self.run.len(), |key| self.run.lower_bound(key, Seq::MAX));
-        self.prev()
-    }
-
-    fn pass_dead_back(&mut self, from: &[u8], d: Seq) -> TableResult<()> {
-        if self.run.max_seq <= d { self.seek_back(Some(from)) } else { Ok(()) }
-    }
 }

@@ -3,6 +3,7 @@
 use super::arena::REST_LOOKS;
 use super::*;
 use crate::key::Meta;
+use crate::tree::Source;
 
 struct Writer {
     memtable: Arc<Memtable>,
@@ -264,4 +265,100 @@ fn a_key_that_does_not_share_the_sample_s_prefix_is_sorted_in() {
     let keys: Vec<&[u8]> = (0..run.len()).map(|i| run.record(i).key).collect();
     assert!(keys.is_sorted());
     assert_eq!((keys[0], keys[1], keys[502]), (&b"k"[..], &b"key:"[..], &b"kez"[..]));
+}
+
+/// Keys of several shapes: with a long common prefix or none, short and long, of one length or not.
+fn shapes(state: &mut u64) -> Vec<Vec<Vec<u8>>> {
+    let mut shapes = Vec::new();
+    for (prefix, alphabet, len_min, len_max) in [
+        (&b"R\0\0\0\0\0\0\0\x05"[..], 256, 8, 8),
+        (b"key:", 3, 0, 12),
+        (b"", 2, 0, 3),
+        (b"shared", 256, 2, 5),
+        (b"p", 4, 10, 30),
+    ] {
+        let keys = (0..400).map(|_| {
+            let len = len_min + random(state) % (len_max - len_min + 1);
+            let mut key = prefix.to_vec();
+            key.extend((0..len).map(|_| (random(state) % alphabet) as u8 * 37));
+            key
+        });
+        shapes.push(keys.collect());
+    }
+    // Numbers that follow each other: most bits of the prefixes agree, and are taken out.
+    shapes.push(
+        (1000..1400_u64).map(|i| (0x00ff_0000_1234_0000 + 7 * i).to_be_bytes().to_vec()).collect(),
+    );
+    shapes.push(vec![b"one".to_vec()]);
+    shapes
+}
+
+#[test]
+fn a_search_finds_the_place_of_any_key_in_any_run() {
+    let pool = ChunkPool::new(8 << 20, false);
+    let mut state = 0x51ab_77e1_0b02_9fc3;
+    for keys in shapes(&mut state) {
+        let mut writer = Writer::new(&pool);
+        for key in &keys {
+            writer.put(key, b"v");
+        }
+        let run = writer.sorted();
+        let all: Vec<_> = (0..run.len()).map(|i| (run.record(i).key, run.record(i).seq)).collect();
+        let mut probes = keys.clone();
+        for key in &keys {
+            // Neighbours, cut and longer ones, and ones that differ in any single bit.
+            probes.push(key[..key.len() / 2].to_vec());
+            probes.push([key, &b"\0"[..]].concat());
+            probes.push([key, &b"zz"[..]].concat());
+            for _ in 0..key.len().min(4) {
+                let mut other = key.clone();
+                let bit = random(&mut state) as usize % (8 * key.len());
+                other[bit / 8] ^= 1 << (bit % 8);
+                probes.push(other);
+            }
+        }
+        probes.extend([vec![], vec![0], vec![255; 40]]);
+        for probe in &probes {
+            for seq in [0, keys.len() as Seq / 2, Seq::MAX] {
+                let want =
+                    all.partition_point(|&(key, q)| key < probe || (key == probe && q > seq));
+                assert_eq!(run.lower_bound(probe, seq), want, "{probe:?} at {seq}");
+            }
+        }
+        for at in 0..all.len() {
+            let same = all[at..].iter().take_while(|(key, _)| *key == all[at].0).count();
+            assert_eq!(run.next_key(at), at + same);
+        }
+    }
+}
+
+#[test]
+fn a_walk_passes_over_what_is_not_younger_than_a_proof_and_over_nothing_else() {
+    let pool = ChunkPool::new(8 << 20, false);
+    let mut writer = Writer::new(&pool);
+    let mut state = 7;
+    for _ in 0..3000 {
+        writer.put(&((random(&mut state) % 500) as u16).to_be_bytes(), b"v");
+    }
+    let run = Arc::new(writer.sorted());
+    for d in [0, 5, 1500, 2900, 2999, 3000] {
+        for (from, to) in [(0_u16, 500_u16), (3, 4), (100, 101), (77, 490), (499, 500)] {
+            let (from, to) = (from.to_be_bytes(), to.to_be_bytes());
+            let start = run.lower_bound(&from, Seq::MAX);
+            let end = run.lower_bound(&to, Seq::MAX);
+            let want = (start..end).find(|&i| run.record(i).seq > d).unwrap_or(end);
+            let mut source = RunSource::new(Arc::clone(&run));
+            source.seek(&from).unwrap();
+            if source.valid() && source.key() < to.as_slice() {
+                source.pass_dead(&to, d).unwrap();
+            }
+            assert_eq!(source.valid(), want < run.len());
+            if source.valid() {
+                assert_eq!(
+                    (source.key(), source.seq()),
+                    (run.record(want).key, run.record(want).seq)
+                );
+            }
+        }
+    }
 }
