@@ -6,12 +6,15 @@
 
 mod checkpoint;
 mod dead_runs;
+mod filter;
 
 pub(crate) use checkpoint::{Checkpoint, CheckpointError};
-pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, Span};
+pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
+pub(crate) use filter::GraveFilter;
 
 use crate::key::Seq;
 use hashbrown::HashTable;
+use std::sync::Arc;
 
 /// The e of a grave that no put has closed.
 pub(crate) const OPEN: Seq = Seq::MAX;
@@ -40,6 +43,9 @@ pub(crate) struct Grave {
 #[derive(Default)]
 pub(crate) struct Graves {
     table: HashTable<(u64, Grave)>,
+    filter: Arc<GraveFilter>,
+    /// Graves that the filter was told of, those that have gone since included.
+    filtered: usize,
     key_bytes: usize,
     opened: u64,
 }
@@ -60,7 +66,19 @@ impl Graves {
     /// Memory held, estimated from the table's capacity and the keys.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {
-        self.table.capacity() * 8 / 7 * (size_of::<(u64, Grave)>() + 1) + self.key_bytes
+        let table = self.table.capacity() * 8 / 7 * (size_of::<(u64, Grave)>() + 1);
+        table + self.key_bytes + self.filter.bytes()
+    }
+
+    /// What answers most questions without the latch.
+    #[must_use]
+    pub(crate) fn filter(&self) -> Arc<GraveFilter> {
+        Arc::clone(&self.filter)
+    }
+
+    fn rebuild_filter(&mut self) {
+        self.filtered = self.table.len();
+        self.filter.rebuild(self.table.iter().map(|(hash, _)| *hash));
     }
 
     /// True when `key` has an open grave: it is dead in its newest state.
@@ -77,6 +95,10 @@ impl Graves {
         self.key_bytes += key.len();
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
+        self.filtered += 1;
+        if !self.filter.add(hash, self.filtered) {
+            self.rebuild_filter();
+        }
         self.opened.is_multiple_of(PLACE_EVERY)
     }
 
@@ -118,6 +140,9 @@ impl Graves {
         // After a mass delete the room for its graves goes back, too.
         if self.table.capacity() > SHRINK_AT * self.table.len() {
             self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
+        }
+        if self.filtered > 2 * self.table.len() {
+            self.rebuild_filter();
         }
     }
 

@@ -141,14 +141,16 @@ impl Engine {
         let pages = dram::PagePool::new();
         let shards = (0..SHARDS).map(|_| {
             let table = dram::Table::new(Arc::clone(&pages));
+            let graves = Graves::default();
             Shard {
                 hint: table.hint(),
                 graves: AtomicUsize::new(0),
+                grave_filter: graves.filter(),
                 state: Mutex::new(ShardState {
                     table,
                     noted_bytes: 0,
                     noted_live_bytes: 0,
-                    graves: Graves::default(),
+                    graves,
                     tombstones: Tombstones::default(),
                     complete: false,
                     loads: Loads::default(),

@@ -140,10 +140,11 @@ impl Engine {
         Ok(())
     }
 
-    /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all.
+    /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all, or none
+    /// with this hash.
     pub(super) fn newest_grave(&self, hash: u64, key: &[u8], s: Seq) -> Option<Seq> {
         let shard = &self.inner().shards[shard_of(hash)];
-        if shard.graves.load(Ordering::Acquire) == 0 {
+        if shard.graves.load(Ordering::Acquire) == 0 || !shard.grave_filter.may_hold(hash) {
             return None;
         }
         shard.state.lock().graves.newest_at(hash, key, s)

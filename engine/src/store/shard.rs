@@ -4,7 +4,7 @@ use super::load::Loads;
 use super::namespace::SLOTS;
 use super::reads::ShardReads;
 use super::tombstones::Tombstones;
-use crate::cemetery::Graves;
+use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
 use parking_lot::Mutex;
@@ -25,6 +25,8 @@ pub(super) struct Shard {
     pub(super) hint: Arc<dram::Hint>,
     /// Number of graves, so that looking for one costs nothing where there are none.
     pub(super) graves: AtomicUsize,
+    /// Which keys may have one.
+    pub(super) grave_filter: Arc<GraveFilter>,
     pub(super) state: Mutex<ShardState>,
 }
 
