@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Dead keys passed from which on a walk leaves a hint. Tests have few keys, and want many hints.
 pub(crate) const RUN_KEYS_MIN: u64 = if cfg!(test) { 2 } else { 64 };
 
+/// The same for a walk that has passed over a hint on its way.
+pub(crate) const RUN_MORE_KEYS_MIN: u64 = if cfg!(test) { 1 } else { 8 };
+
 /// Hints held at most; the one that saves least goes.
 const RUNS_MAX: usize = 4096;
 
@@ -47,12 +50,26 @@ struct Rest {
     keys: u64,
 }
 
-/// The dead runs of a store, sorted, without overlap.
+/// Runs by their first key, without overlap.
+type Map = BTreeMap<Box<[u8]>, Rest>;
+
+/// The dead runs of a store.
 #[derive(Debug, Default)]
 pub(crate) struct DeadRuns {
-    runs: RwLock<BTreeMap<Box<[u8]>, Rest>>,
-    /// Number of runs, read without the lock.
+    runs: RwLock<Map>,
+    /// As of the last freeze. Where keys are deleted all the time, a run's proof is replaced all the time,
+    /// and its d is always above the mark, at which merges and checkpoints work: they find the one
+    /// before here.
+    sealed: RwLock<Map>,
+    /// Number of `runs`, read without the lock. When there is none, none is sealed.
     len: AtomicUsize,
+}
+
+/// The run in `runs` that holds `key`, for a reader at `s`.
+fn around<'m>(runs: &'m Map, key: &[u8], s: Seq) -> Option<(&'m [u8], &'m Rest)> {
+    let before = (Bound::Unbounded, Bound::Included(key));
+    let (from, rest) = runs.range::<[u8], _>(before).next_back()?;
+    (rest.d <= s && *key < *rest.to).then_some((&**from, rest))
 }
 
 impl DeadRuns {
@@ -73,17 +90,21 @@ impl DeadRuns {
         if self.is_empty() {
             return None;
         }
+        let mut take = |(from, rest): (&[u8], &Rest)| {
+            span.from.clear();
+            span.from.extend_from_slice(from);
+            span.to.clear();
+            span.to.extend_from_slice(&rest.to);
+            rest.d
+        };
+        let found = around(&self.runs.read(), key, s).map(&mut take);
+        found.or_else(|| around(&self.sealed.read(), key, s).map(take))
+    }
+
+    /// Keeps the runs of now for those who work at the next mark.
+    pub(crate) fn seal(&self) {
         let runs = self.runs.read();
-        let before = (Bound::Unbounded, Bound::Included(key));
-        let (from, rest) = runs.range::<[u8], _>(before).next_back()?;
-        if rest.d > s || *rest.to <= *key {
-            return None;
-        }
-        span.from.clear();
-        span.from.extend_from_slice(from);
-        span.to.clear();
-        span.to.extend_from_slice(&rest.to);
-        Some(rest.d)
+        self.sealed.write().clone_from(&runs);
     }
 
     /// The run that proves every version of a table dead: it holds both its keys and its sequences
@@ -146,15 +167,15 @@ impl DeadRuns {
 
     /// The runs with d <= `m`, which a crash that falls back to m does not make untrue.
     pub(crate) fn through(&self, m: Seq) -> Vec<DeadRun> {
-        let runs = self.runs.read();
-        let all = runs.iter().filter(|(_, rest)| rest.d <= m);
-        all.map(|(from, rest)| DeadRun {
-            from: from.clone(),
-            to: rest.to.clone(),
-            d: rest.d,
-            keys: rest.keys,
-        })
-        .collect()
+        let through_m = Self::default();
+        for runs in [&self.sealed, &self.runs] {
+            for (from, rest) in runs.read().iter().filter(|(_, rest)| rest.d <= m) {
+                let Rest { to, d, keys } = rest.clone();
+                through_m.add(DeadRun { from: from.clone(), to, d, keys });
+            }
+        }
+        let runs = through_m.runs.into_inner();
+        runs.into_iter().map(|(from, Rest { to, d, keys })| DeadRun { from, to, d, keys }).collect()
     }
 
     /// Where the last run before `key` starts, one that does not reach it.
@@ -167,8 +188,14 @@ impl DeadRuns {
 
     /// Forgets runs for which `stays` answers false: there is nothing in them any more.
     pub(crate) fn retain(&self, mut stays: impl FnMut(&[u8], &[u8], Seq) -> bool) {
+        let mut stays = |from: &Box<[u8]>, rest: &mut Rest| stays(from, &rest.to, rest.d);
         let mut runs = self.runs.write();
-        runs.retain(|from, rest| stays(from, &rest.to, rest.d));
+        runs.retain(&mut stays);
+        let mut sealed = self.sealed.write();
+        sealed.retain(stays);
+        if runs.is_empty() {
+            sealed.clear();
+        }
         self.len.store(runs.len(), Ordering::Release);
     }
 
@@ -177,8 +204,10 @@ impl DeadRuns {
         if self.is_empty() {
             return 0;
         }
-        let runs = self.runs.read();
-        runs.iter().map(|(from, rest)| from.len() + rest.to.len() + 96).sum()
+        let bytes = |runs: &Map| -> usize {
+            runs.iter().map(|(from, rest)| from.len() + rest.to.len() + 96).sum()
+        };
+        bytes(&self.runs.read()) + bytes(&self.sealed.read())
     }
 }
 
@@ -233,6 +262,24 @@ mod tests {
         assert_eq!(runs.holds(b"c", b"g", 9, 20), None, "the end is not in it");
         assert_eq!(runs.holds(b"b", b"f", 9, 20), None);
         assert_eq!(runs.holds(b"c", b"f", 9, 9), None, "now is below the proof");
+    }
+
+    #[test]
+    fn a_proof_that_is_renewed_all_the_time_is_kept_as_of_the_last_freeze() {
+        let runs = DeadRuns::default();
+        runs.add(run(b"c", b"g", 10));
+        runs.seal();
+        runs.add(run(b"c", b"m", 20));
+        assert_eq!(end(&runs, b"d", 20), Some((b"m".to_vec(), 20)));
+        assert_eq!(end(&runs, b"d", 19), Some((b"g".to_vec(), 10)));
+        assert_eq!(end(&runs, b"h", 19), None);
+        assert_eq!(runs.holds(b"c", b"f", 9, 15), Some(10));
+        let ends = |m| runs.through(m).into_iter().map(|run| (run.to, run.d)).collect::<Vec<_>>();
+        assert_eq!(ends(15), [((*b"g").into(), 10)]);
+        assert_eq!(ends(20), [((*b"m").into(), 20)]);
+        runs.retain(|_, _, _| false);
+        assert_eq!(end(&runs, b"d", 20), None);
+        assert_eq!(runs.bytes(), 0);
     }
 
     #[test]

@@ -57,8 +57,17 @@ impl Source for Cursor {
         either!(self, inner => inner.next())
     }
 
+    #[inline]
+    fn next_key(&mut self) -> TableResult<()> {
+        either!(self, inner => inner.next_key())
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         either!(self, inner => inner.seek(key))
+    }
+
+    fn seek_over(&mut self, key: &[u8], to: &[u8], d: Seq) -> TableResult<()> {
+        either!(self, inner => inner.seek_over(key, to, d))
     }
 
     fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {

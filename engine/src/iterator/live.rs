@@ -90,6 +90,8 @@ pub(crate) struct LiveWalk {
     merge: MergeIter<Cursor>,
     s: Seq,
     bounds: Bounds,
+    /// Keys can lie at or above the end of the bounds.
+    can_pass_end: bool,
     /// Versions due at or before this are taken for absent; 0 hides none.
     hide_due_ms: u64,
     keys_only: bool,
@@ -104,10 +106,15 @@ pub(crate) struct LiveWalk {
 impl LiveWalk {
     /// Over `cursors`, newest first, whose keys outside `bounds` are passed over.
     pub(crate) fn new(cursors: Vec<Cursor>, common_prefix: &[u8], s: Seq, bounds: Bounds) -> Self {
+        // Every key that the merge gives starts with the prefix. Where that lies below the end, and the
+        // end does not start with it, they all do.
+        let can_pass_end =
+            bounds.end().is_some_and(|end| end.starts_with(common_prefix) || end < common_prefix);
         Self {
             merge: MergeIter::within_prefix(cursors, common_prefix),
             s,
             bounds,
+            can_pass_end,
             hide_due_ms: 0,
             keys_only: false,
             stands: Stands::Nowhere,
@@ -166,9 +173,12 @@ impl LiveWalk {
     pub(crate) fn seek(&mut self, key: &[u8], graves: &dyn Graves) -> TableResult<()> {
         self.stands = Stands::Nowhere;
         let from = if key > self.bounds.lower.as_slice() { key } else { &self.bounds.lower };
-        self.merge.seek(from)?;
         self.stretch.drop_open();
         self.stretch.open(from);
+        match self.stretch.run_around(from, self.s) {
+            Some(d) => self.merge.seek_over(from, &self.stretch.span.to, d)?,
+            None => self.merge.seek(from)?,
+        }
         self.find_forward(graves)
     }
 
@@ -233,7 +243,7 @@ impl LiveWalk {
     fn find_forward(&mut self, graves: &dyn Graves) -> TableResult<()> {
         while self.merge.valid() {
             let (key, seq) = (self.merge.key(), self.merge.seq());
-            if self.bounds.end().is_some_and(|end| key >= end) {
+            if self.can_pass_end && self.bounds.end().is_some_and(|end| key >= end) {
                 break;
             }
             if seq > self.s {

@@ -1,7 +1,7 @@
 //! What a walk knows of the dead keys it passes: the stretch without a live key so far, and the
 //! dead runs that let it go on without reading (N5).
 
-use crate::cemetery::{DeadRun, DeadRuns, RUN_KEYS_MIN, Span};
+use crate::cemetery::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
 use crate::key::Seq;
 use std::sync::Arc;
 
@@ -17,6 +17,8 @@ pub(super) struct Stretch {
     open: bool,
     /// Dead keys passed one by one.
     keys: u64,
+    /// Some were passed over by a run.
+    passed: bool,
     pub(super) span: Span,
 }
 
@@ -35,6 +37,7 @@ impl Stretch {
         if !self.open && self.runs.is_some() {
             self.open = true;
             self.keys = 0;
+            self.passed = false;
             self.edge.clear();
             self.edge.extend_from_slice(edge);
         }
@@ -44,20 +47,33 @@ impl Stretch {
     /// is time to ask.
     pub(super) fn note_dead(&mut self, key: &[u8], s: Seq) -> Option<Seq> {
         self.keys += 1;
-        let runs = self.runs.as_ref().filter(|_| self.keys % ASK_EVERY == 1)?;
-        runs.covering(key, s, &mut self.span)
+        if self.keys % ASK_EVERY == 1 { self.run_around(key, s) } else { None }
+    }
+
+    /// The d of a run around `key`, whose ends are in `span`.
+    pub(super) fn run_around(&mut self, key: &[u8], s: Seq) -> Option<Seq> {
+        let d = self.runs.as_ref()?.covering(key, s, &mut self.span)?;
+        self.passed = true;
+        Some(d)
+    }
+
+    /// A stretch that goes on behind a run is worth a new proof in its place sooner: it costs no more
+    /// runs, and without it every walk would go through these keys.
+    fn is_worth_a_run(&self) -> bool {
+        let keys_min = if self.passed { RUN_MORE_KEYS_MIN } else { RUN_KEYS_MIN };
+        self.keys >= keys_min
     }
 
     /// The stretch ends before `to`: the next live key, or where the walk ends.
     pub(super) fn close_forward(&mut self, to: &[u8], s: Seq) {
-        if std::mem::take(&mut self.open) && self.keys >= RUN_KEYS_MIN {
+        if std::mem::take(&mut self.open) && self.is_worth_a_run() {
             self.leave(self.edge.as_slice().into(), to.into(), s);
         }
     }
 
     /// The stretch of a walk back ends at `from`, the first key in it.
     pub(super) fn close_back(&mut self, from: &[u8], s: Seq) {
-        if std::mem::take(&mut self.open) && self.keys >= RUN_KEYS_MIN {
+        if std::mem::take(&mut self.open) && self.is_worth_a_run() {
             self.leave(from.into(), self.edge.as_slice().into(), s);
         }
     }

@@ -38,6 +38,8 @@ impl Engine {
     /// one may (memtables install in order, N1).
     pub(super) fn freeze(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
         let mut resolver = self.inner().resolver.lock();
+        // Before the mark is born: so it passes them all.
+        self.inner().dead_runs.seal();
         let Some((mut job, unresolved)) = self.rotate_memtable() else { return Ok(()) };
         resolver.frozen = unresolved;
         self.kick_log();

@@ -135,7 +135,7 @@ impl View {
             let p = table.properties();
             bounds.misses(&p.min_key, &p.max_key)
         };
-        for (_, table) in version.tables() {
+        for table in version.outermost(&bounds.lower, bounds.end()) {
             let p = table.properties();
             if !bounds.misses(&p.min_key, &p.max_key) {
                 widen(&p.min_key, &p.max_key);

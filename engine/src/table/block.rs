@@ -165,6 +165,17 @@ pub(super) struct EntryHead {
     pub(super) end: usize,
 }
 
+impl EntryHead {
+    /// True when the entry has the key of the entry before, which is `key`.
+    #[inline]
+    pub(super) fn repeats(&self, data: &[u8], key: &[u8]) -> bool {
+        match (key.get(self.shared..), data.get(self.rest..self.value)) {
+            (Some(wanted), Some(rest)) => wanted == rest,
+            _ => false,
+        }
+    }
+}
+
 /// Decodes the entry at `at`; `None` at the end of the entries.
 #[inline]
 pub(super) fn entry_at(

@@ -44,6 +44,19 @@ enum Current {
     None,
 }
 
+impl Current {
+    /// The bytes, beside which the iterator's key may change.
+    #[inline]
+    fn data<'a>(&'a self, ahead: &'a AlignedBuf, unpacked: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Shared(block) => block.data(),
+            Self::Ahead(range) => &ahead.bytes()[range.clone()],
+            Self::Unpacked => unpacked,
+            Self::None => &[],
+        }
+    }
+}
+
 /// Which way a walk comes to a block, and so which blocks are read with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -69,6 +82,8 @@ pub struct TableIter {
     head: EntryHead,
     valid: bool,
     key: Vec<u8>,
+    /// The last key of the block before.
+    last_key: Vec<u8>,
     /// Entries right before the current one, when the walk goes back.
     back: BackStack,
     /// A frame read in cached mode.
@@ -93,6 +108,7 @@ impl TableIter {
             head: EntryHead::default(),
             valid: false,
             key: Vec::new(),
+            last_key: Vec::new(),
             back: BackStack::default(),
             frame: Vec::new(),
             ahead: AlignedBuf::default(),
@@ -133,12 +149,7 @@ impl TableIter {
 
     #[inline]
     fn data(&self) -> &[u8] {
-        match &self.current {
-            Current::Shared(block) => block.data(),
-            Current::Ahead(range) => &self.ahead.bytes()[range.clone()],
-            Current::Unpacked => &self.unpacked,
-            Current::None => &[],
-        }
+        self.current.data(&self.ahead, &self.unpacked)
     }
 
     fn load(&mut self, i: usize, way: Way) -> TableResult<()> {
@@ -228,23 +239,28 @@ impl TableIter {
     /// Steps to the entry that starts at `at` of the current block, or to a later block.
     #[inline]
     fn advance(&mut self, at: usize) -> TableResult<()> {
-        // `data()` borrows all of self; the key buffer is taken out for the call.
-        let mut key = std::mem::take(&mut self.key);
-        let step = entry_at(self.data(), self.layout, at).and_then(|head| {
-            if let Some(head) = &head {
-                extend_key(self.data(), head, &mut key)?;
-            }
-            Ok(head)
-        });
-        self.key = key;
-        match step {
-            Ok(Some(head)) => {
+        let data = self.current.data(&self.ahead, &self.unpacked);
+        match entry_at(data, self.layout, at) {
+            Ok(Some(head)) if extend_key(data, &head, &mut self.key).is_ok() => {
                 self.head = head;
                 Ok(())
             }
             Ok(None) => self.enter_block(self.block + 1, Way::Forward),
-            Err(_) => self.spoiled(),
+            _ => self.spoiled(),
         }
+    }
+
+    /// Steps to the first entry of another key in the blocks behind the current one.
+    #[cold]
+    fn next_key_behind(&mut self) -> TableResult<()> {
+        let mut last = std::mem::take(&mut self.last_key);
+        last.clone_from(&self.key);
+        let mut step = self.enter_block(self.block + 1, Way::Forward);
+        while step.is_ok() && self.valid && self.key == last {
+            step = self.advance(self.head.end);
+        }
+        self.last_key = last;
+        step
     }
 
     /// Steps to the entry that ends at `end` of the current block, or to a block before.
@@ -357,6 +373,27 @@ impl Source for TableIter {
         }
         self.back.clear();
         self.advance(self.head.end)
+    }
+
+    #[inline]
+    fn next_key(&mut self) -> TableResult<()> {
+        if !self.valid {
+            return Ok(());
+        }
+        self.back.clear();
+        let data = self.current.data(&self.ahead, &self.unpacked);
+        let mut at = self.head.end;
+        loop {
+            match entry_at(data, self.layout, at) {
+                Ok(Some(head)) if head.repeats(data, &self.key) => at = head.end,
+                Ok(Some(head)) if extend_key(data, &head, &mut self.key).is_ok() => {
+                    self.head = head;
+                    return Ok(());
+                }
+                Ok(None) => return self.next_key_behind(),
+                _ => return self.spoiled(),
+            }
+        }
     }
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {

@@ -79,6 +79,35 @@ fn iterators_yield_what_was_added() {
 }
 
 #[test]
+fn next_key_steps_over_older_versions_wherever_blocks_end() {
+    // Many versions of some keys, so that with small blocks they straddle restarts and blocks, and keys
+    // longer than a narrow entry can share.
+    let mut want = Vec::new();
+    for i in 0..120_u32 {
+        let key = [&b"R\0\0\0\0\0\0\0\x05"[..], &i.to_be_bytes(), &vec![7; (i % 3) as usize * 150]]
+            .concat();
+        for version in 0..1 + Seq::from(i % 5) * Seq::from(i % 7) {
+            want.push((key.clone(), 1000 - version, Meta::default(), vec![1; 10]));
+        }
+    }
+    let mut newest = want.clone();
+    newest.dedup_by(|a, b| a.0 == b.0);
+    for options in all_options() {
+        let (bytes, _) = write(&want, options);
+        let table = open(bytes, None).unwrap();
+        for mode in [ReadMode::Sequential, ReadMode::Cached] {
+            let mut iter = table.iter(mode);
+            iter.seek(b"").unwrap();
+            for entry in &newest {
+                assert_eq!((iter.key(), iter.seq()), (&entry.0[..], entry.1));
+                iter.next_key().unwrap();
+            }
+            assert!(!iter.valid());
+        }
+    }
+}
+
+#[test]
 fn properties_tell_the_truth() {
     let want = entries(100);
     let (_, meta) = write(&want, TableOptions::default());

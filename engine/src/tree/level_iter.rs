@@ -49,6 +49,20 @@ impl LevelIter {
         self.iter.as_mut()
     }
 
+    /// The first table that ends at or above `key`.
+    fn first_reaching(&self, key: &[u8]) -> usize {
+        self.tables.partition_point(|table| *table.properties().max_key < *key)
+    }
+
+    /// How many tables from `first` on end below `to` and have nothing above sequence `d`.
+    fn passed_by(&self, first: usize, to: &[u8], d: Seq) -> usize {
+        let inside = |table: &&Arc<Table>| {
+            let p = table.properties();
+            p.max_seq <= d && *p.max_key < *to
+        };
+        self.tables.get(first..).unwrap_or_default().iter().take_while(inside).count()
+    }
+
     #[cold]
     fn next_table(&mut self) -> TableResult<()> {
         let next = self.at + 1;
@@ -95,25 +109,38 @@ impl Source for LevelIter {
         if iter.valid() { Ok(()) } else { self.next_table() }
     }
 
+    #[inline]
+    fn next_key(&mut self) -> TableResult<()> {
+        let Some(iter) = &mut self.iter else { return Ok(()) };
+        iter.next_key()?;
+        // Tables do not overlap, so the next one has another key.
+        if iter.valid() { Ok(()) } else { self.next_table() }
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
-        let at = self.tables.partition_point(|table| *table.properties().max_key < *key);
+        let at = self.first_reaching(key);
         self.open(at).map_or(Ok(()), |iter| iter.seek(key))
     }
 
+    fn seek_over(&mut self, key: &[u8], to: &[u8], d: Seq) -> TableResult<()> {
+        // No block of a table that lies inside is read, not even to find the place in it.
+        let first = self.first_reaching(key);
+        let at = first + self.passed_by(first, to, d);
+        let is_old = self.tables.get(at).is_some_and(|table| table.properties().max_seq <= d);
+        self.open(at).map_or(Ok(()), |iter| iter.seek(if is_old { to } else { key }))
+    }
+
     fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
-        let is_old = |table: &Arc<Table>| table.properties().max_seq <= d;
-        let Some(rest) = self.tables.get(self.at..) else { return Ok(()) };
         // Tables that end inside are passed unread; the one after them is entered.
-        let inside = |table: &Arc<Table>| is_old(table) && *table.properties().max_key < *to;
-        let passed = rest.iter().take_while(|table| inside(table)).count();
-        match rest.get(passed) {
-            Some(table) if is_old(table) => {
-                let at = self.at + passed;
+        let passed = self.passed_by(self.at, to, d);
+        let at = self.at + passed;
+        match self.tables.get(at) {
+            Some(table) if table.properties().max_seq <= d => {
                 let iter = if passed > 0 { self.open(at) } else { self.iter.as_mut() };
                 iter.map_or(Ok(()), |iter| iter.seek(to))
             }
             _ if passed == 0 => Ok(()),
-            _ => self.open(self.at + passed).map_or(Ok(()), TableIter::enter_front),
+            _ => self.open(at).map_or(Ok(()), TableIter::enter_front),
         }
     }
 }

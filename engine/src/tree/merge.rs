@@ -137,41 +137,19 @@ impl<S: Source> MergeIter<S> {
         self.losers[0] = winner;
     }
 
-    /// Steps to the newest version of the following key.
-    ///
-    /// # Errors
-    /// As for [`Source::next`].
-    pub fn next_key(&mut self) -> TableResult<()> {
-        if !self.valid() {
-            return Ok(());
-        }
-        let mut key = std::mem::take(&mut self.last_key);
-        key.clear();
-        key.extend_from_slice(self.key());
-        let mut step = self.next();
-        while step.is_ok() && self.valid() && self.key() == key {
-            step = self.next();
-        }
-        self.last_key = key;
-        step
-    }
-}
-
-impl<S: Source> MergeIter<S> {
-    /// Nothing at or below sequence `d` between here and `to` is alive: sources pass over what they
-    /// can ([`Source::pass_dead`]).
-    ///
-    /// # Errors
-    /// As for [`Source::next`].
-    pub fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
-        let mut outcome = Ok(());
-        for source in &mut self.sources {
-            if source.valid() && source.key() < to {
-                outcome = outcome.and(source.pass_dead(to, d));
+    /// True when no other source stands on a key with the head of the winner's: then none stands on its
+    /// key. The one that comes next, and with it all that are like the winner, lost to the winner itself.
+    #[inline]
+    fn is_alone(&self, winner: usize) -> bool {
+        let head = self.heads[winner];
+        let mut node = (winner + self.sources.len()) / 2;
+        while node > 0 {
+            if self.heads[self.losers[node] as usize] == head {
+                return false;
             }
+            node /= 2;
         }
-        self.rebuild();
-        outcome
+        true
     }
 }
 
@@ -230,11 +208,57 @@ impl<S: Source> Source for MergeIter<S> {
         step
     }
 
+    #[inline]
+    fn next_key(&mut self) -> TableResult<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        debug_assert!(!self.goes_back);
+        let at = self.winner();
+        if self.is_alone(at) {
+            let step = self.sources[at].next_key();
+            self.replay(at);
+            return step;
+        }
+        let mut key = std::mem::take(&mut self.last_key);
+        key.clear();
+        key.extend_from_slice(self.key());
+        let mut step = Ok(());
+        while step.is_ok() && self.valid() && self.key() == key {
+            let at = self.winner();
+            step = self.sources[at].next_key();
+            self.replay(at);
+        }
+        self.last_key = key;
+        step
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         self.goes_back = false;
         let mut outcome = Ok(());
         for source in &mut self.sources {
             outcome = outcome.and(source.seek(key));
+        }
+        self.rebuild();
+        outcome
+    }
+
+    fn seek_over(&mut self, key: &[u8], to: &[u8], d: Seq) -> TableResult<()> {
+        self.goes_back = false;
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            outcome = outcome.and(source.seek_over(key, to, d));
+        }
+        self.rebuild();
+        outcome
+    }
+
+    fn pass_dead(&mut self, to: &[u8], d: Seq) -> TableResult<()> {
+        let mut outcome = Ok(());
+        for source in &mut self.sources {
+            if source.valid() && source.key() < to {
+                outcome = outcome.and(source.pass_dead(to, d));
+            }
         }
         self.rebuild();
         outcome
@@ -348,11 +372,11 @@ mod tests {
                     merge.seek(from).unwrap();
                     let mut keys = Vec::new();
                     while merge.valid() {
-                        keys.push(merge.key().to_vec());
+                        keys.push((merge.key().to_vec(), merge.seq()));
                         merge.next_key().unwrap();
                     }
-                    let mut want: Vec<_> = want.into_iter().map(|e| e.0).collect();
-                    want.dedup();
+                    let mut want: Vec<_> = want.into_iter().map(|e| (e.0, e.1)).collect();
+                    want.dedup_by(|a, b| a.0 == b.0);
                     assert_eq!(keys, want);
                     merge.seek_back(Some(from)).unwrap();
                     let mut got = Vec::new();

@@ -23,11 +23,35 @@ pub trait Source {
     /// # Errors
     /// A failed read or a damaged file; the source is not valid afterwards.
     fn next(&mut self) -> TableResult<()>;
+    /// Steps to the newest version of the following key.
+    ///
+    /// # Errors
+    /// As for `next`.
+    fn next_key(&mut self) -> TableResult<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        let key = self.key().to_vec();
+        self.next()?;
+        while self.valid() && self.key() == key {
+            self.next()?;
+        }
+        Ok(())
+    }
     /// Goes to the newest version of the first key at or above `key`; the empty key is the start.
     ///
     /// # Errors
     /// As for `next`.
     fn seek(&mut self, key: &[u8]) -> TableResult<()>;
+    /// As [`Source::seek`], where nothing at or below sequence `d` from `key` up to `to` is alive (N5):
+    /// goes on at once as [`Source::pass_dead`] would.
+    ///
+    /// # Errors
+    /// As for `next`.
+    fn seek_over(&mut self, key: &[u8], to: &[u8], d: Seq) -> TableResult<()> {
+        self.seek(key)?;
+        if self.valid() && self.key() < to { self.pass_dead(to, d) } else { Ok(()) }
+    }
     /// Nothing at or below sequence `d` between here and `to` is alive (N5): goes on as far towards
     /// `to` as it can tell, without reading, that there is nothing younger. May stay where it is.
     ///

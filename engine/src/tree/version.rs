@@ -116,6 +116,26 @@ impl Version {
         tables.get(from..to).unwrap_or_default()
     }
 
+    /// Tables among which the smallest and the largest key in [`lower`, `upper`) of any table are to be
+    /// sought: of a level in order only the first and the last that can hold such keys.
+    pub fn outermost<'a>(
+        &'a self,
+        lower: &'a [u8],
+        upper: Option<&'a [u8]>,
+    ) -> impl Iterator<Item = &'a Arc<Table>> {
+        self.levels.iter().enumerate().flat_map(move |(level, tables)| {
+            if level == 0 {
+                return tables.iter().step_by(1);
+            }
+            let from = tables.partition_point(|table| *table.properties().max_key < *lower);
+            let to = upper.map_or(tables.len(), |upper| {
+                tables.partition_point(|table| *table.properties().min_key < *upper)
+            });
+            let inside = tables.get(from..to).unwrap_or_default();
+            inside.iter().step_by(inside.len().saturating_sub(1).max(1))
+        })
+    }
+
     /// One cursor for each table of level 0 and one for each deeper level, newest first, for a user's
     /// scan at `s`. Tables that hold nothing at or below it are left out, and those of level 0 for which
     /// `skips` answers true.

@@ -364,6 +364,12 @@ impl VersionSet {
         Ok(())
     }
 
+    /// Look-ups in the block cache that found their block, and those that did not.
+    #[must_use]
+    pub fn cache_hits_and_misses(&self) -> (u64, u64) {
+        self.shared.cache.hits_and_misses()
+    }
+
     /// Bytes held by the block cache.
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {

@@ -2,10 +2,14 @@
 //! go without being read.
 
 use super::harness::*;
-use crate::key::Meta;
+use crate::iterator::Bounds;
+use crate::key::{Meta, Seq};
+use crate::store::view::ReaderGraves;
 use crate::store::*;
+use crate::tree::Graves;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::SimStorage;
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -159,4 +163,65 @@ fn proofs_come_back_with_the_mark_that_passed_them() {
     assert_eq!(engine.stats().dead_runs, 1, "the second one was above the mark");
     assert_eq!(first_keys(&engine, 1), [name(1000)]);
     engine.close().expect("close");
+}
+
+/// The graves of a store, and how often they were asked for.
+struct Counted<'a>(ReaderGraves<'a>, Cell<u64>);
+
+impl Graves for Counted<'_> {
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        self.1.set(self.1.get() + 1);
+        self.0.newest_at(key, s)
+    }
+}
+
+#[test]
+fn a_seek_to_the_head_of_a_queue_costs_the_same_however_long_it_has_run() {
+    let storage = SimStorage::new();
+    let engine = stepwise(&storage);
+    const LENGTH: u64 = 20;
+    (0..LENGTH).for_each(|number| put(&engine, number));
+    let mut asked = Vec::new();
+    for part in 0..4 {
+        let graves = Counted(ReaderGraves::new(&engine, true), Cell::new(0));
+        for step in part * 1000..(part + 1) * 1000 {
+            put(&engine, LENGTH + step);
+            delete(&engine, step..step + 1);
+            let (view, _pin, _) = engine.newest_view();
+            let walk = view.walk(Bounds::of_prefix(&[namespace::KIND_ROOT]));
+            let mut walk = walk.passing_dead(&engine.inner().dead_runs);
+            walk.seek(b"", &graves).expect("no faults");
+            assert!(walk.key().ends_with(&name(step + 1)));
+            if step % 250 == 249 {
+                engine.flush_now().expect("flush");
+            }
+        }
+        asked.push(graves.1.get());
+    }
+    // The dead one at the head, the live one behind it, and now and then one that a proof is younger than.
+    assert!(
+        asked.iter().all(|&asked| asked < 5 * 1000),
+        "graves asked for in each part: {asked:?}"
+    );
+}
+
+#[test]
+fn a_seek_into_a_dead_run_reads_no_table_inside_it() {
+    let storage = SimStorage::new();
+    let engine = filled(&storage);
+    delete(&engine, 0..1700);
+    assert_eq!(first_keys(&engine, 1), [name(1700)]);
+    put(&engine, 650);
+    let looks = || {
+        let (hits, misses) = engine.inner().versions.cache_hits_and_misses();
+        hits + misses
+    };
+    let before = looks();
+    assert_eq!(first_keys(&engine, 2), [name(650), name(1700)]);
+    // Each table of the ten is in level 0, with a cursor of its own: those with live keys are entered.
+    assert!(looks() - before <= 5, "{} blocks asked for", looks() - before);
 }
