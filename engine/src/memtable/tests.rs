@@ -280,7 +280,7 @@ fn shapes(state: &mut u64) -> Vec<Vec<Vec<u8>>> {
         let keys = (0..400).map(|_| {
             let len = len_min + random(state) % (len_max - len_min + 1);
             let mut key = prefix.to_vec();
-            key.extend((0..len).map(|_| (random(state) % alphabet) as u8 * 37));
+            key.extend((0..len).map(|_| ((random(state) % alphabet) as u8).wrapping_mul(37)));
             key
         });
         shapes.push(keys.collect());

@@ -144,45 +144,76 @@ impl Engine {
         if self.inner().has_skip_lists() {
             return self.get_beside_table(db, key, value);
         }
+        let inner = self.inner();
+        let hash = self.hash(key);
+        let mut guard = inner.shards[shard_of(hash)].state.lock();
+        let shard = &mut *guard;
+        // The slot is read under the latch: databases may be swapped.
+        let key = Key { slot: self.slot_of(db), bytes: key, hash };
+        if let Some(entry) = shard.table.find(key) {
+            value.extend_from_slice(entry.value());
+            shard.reads.hits += 1;
+            return Ok(true);
+        }
+        let id = inner.namespaces.id_of(key.slot);
+        let head = namespace::head(id);
+        if shard.complete || shard.is_dead(hash, (&head, key.bytes)) {
+            return Ok(false);
+        }
+        // Not in the DRAM table and without an open grave: its newest version, in a sorted memtable or a
+        // table of this moment, is the answer, if there is one.
+        let superversion = inner.superversion.load_full();
+        let last_write = self.last_write(hash);
+        drop(guard);
         BUF.with_borrow_mut(|buf| {
-            let hash = self.hash(key);
-            let mut tx = self.begin(Latched::Hashes(&[hash]), &mut buf.tx);
-            // The slot is read under the latch: databases may be swapped.
-            let slot = self.slot_of(db);
-            match tx.find(Key { slot, bytes: key, hash }) {
-                Found::Live(entry) => {
-                    value.extend_from_slice(entry.value());
-                    return Ok(true);
-                }
-                Found::Absent => return Ok(false),
-                Found::Cold => {}
-            }
-            // Not in the DRAM table, without an open grave, and in no sorted memtable: its newest
-            // version is the answer, and the tables of this moment have it, if there is one.
             buf.engine_key.clear();
-            buf.engine_key.extend_from_slice(&namespace::head(self.inner().namespaces.id_of(slot)));
-            buf.engine_key.extend_from_slice(key);
-            let superversion = self.inner().superversion.load_full();
-            drop(tx);
-            self.inner().cold.reads.fetch_add(1, Ordering::Relaxed);
-            let found = tree::get_with_level(&superversion.version, &buf.engine_key, Seq::MAX)?;
-            let found = found.filter(|(_, found)| !found.meta.is_tombstone());
-            let place = found.as_ref().map(|(level, _)| Place::Level(*level));
-            let Some((_, found)) = found else {
-                self.inner().reads.note_miss(place);
+            buf.engine_key.extend_from_slice(&head);
+            buf.engine_key.extend_from_slice(key.bytes);
+            for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+                if let Some(record) = run.get(&buf.engine_key, Seq::MAX) {
+                    inner.reads.note_miss(Some(Place::Memtable));
+                    let lives = !record.meta.is_tombstone();
+                    if lives {
+                        value.extend_from_slice(record.value);
+                    }
+                    return Ok(lives);
+                }
+            }
+            let tables = tree::leveled_files(&superversion.version, &buf.engine_key);
+            let mut tables = tables.peekable();
+            if tables.peek().is_none() {
                 return Ok(false);
-            };
-            self.inner().cold.found.fetch_add(1, Ordering::Relaxed);
+            }
+            inner.cold.reads.fetch_add(1, Ordering::Relaxed);
+            let found = tree::newest_in(tables, &buf.engine_key, Seq::MAX)?;
+            let found = found.filter(|(_, found)| !found.meta.is_tombstone());
+            inner.reads.note_miss(found.as_ref().map(|(level, _)| Place::Level(*level)));
+            let Some((_, found)) = found else { return Ok(false) };
+            inner.cold.found.fetch_add(1, Ordering::Relaxed);
             value.extend_from_slice(&found.value);
             buf.cold_reads = buf.cold_reads.wrapping_add(1);
-            if buf.cold_reads.is_multiple_of(WARM_SHARE) {
-                // The pin goes at once: nobody else waits for the entry. It is counted as a miss there.
-                self.load_here(OwnedKey { slot, bytes: key.to_vec(), hash })?;
-            } else {
-                self.inner().reads.note_miss(place);
+            if buf.cold_reads.is_multiple_of(WARM_SHARE) && self.last_write(hash) == last_write {
+                self.warm(key, id, last_write, found.meta, &found.value);
             }
             Ok(true)
         })
+    }
+
+    /// Brings what a read has found into the DRAM table, unless it may have changed since the key's latch
+    /// was held: each write to the key changes the word of N13, under the latch, and an emptied database
+    /// has another namespace.
+    fn warm(&self, key: Key<'_>, id: u64, last_write: Seq, meta: Meta, value: &[u8]) {
+        let inner = self.inner();
+        let mut guard = inner.shards[shard_of(key.hash)].state.lock();
+        let shard = &mut *guard;
+        let is_as_it_was = self.last_write(key.hash) == last_write
+            && inner.namespaces.id_of(key.slot) == id
+            && inner.namespaces.is_live(key.slot);
+        if is_as_it_was && shard.loads.is_empty() && shard.table.find(key).is_none() {
+            // Room is made first: the entry itself is clean and would be a candidate.
+            self.keep_within_bound(shard);
+            self.fill(shard, key, meta, value);
+        }
     }
 
     /// The same from skip lists and tables alone, as an ordinary LSM-tree reads: the DRAM table is neither

@@ -226,7 +226,7 @@ impl Engine {
         Existence::No
     }
 
-    fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
+    pub(super) fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.inner().access_now();
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
         if meta.expire_at_ms != 0 {

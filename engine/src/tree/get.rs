@@ -20,7 +20,7 @@ pub fn files_that_may_hold<'a>(
 }
 
 /// The same, each with its level.
-fn leveled_files<'a>(
+pub fn leveled_files<'a>(
     version: &'a Version,
     key: &'a [u8],
 ) -> impl Iterator<Item = (usize, &'a Arc<Table>)> {
@@ -134,8 +134,19 @@ pub fn get_with_level(
     key: &[u8],
     bound: Seq,
 ) -> TableResult<Option<(usize, FoundVersion)>> {
+    newest_in(leveled_files(version, key), key, bound)
+}
+
+/// The same over `tables`, which are those of [`leveled_files`].
+///
+/// # Errors
+/// As for [`get`].
+pub fn newest_in<'a>(
+    mut tables: impl Iterator<Item = (usize, &'a Arc<Table>)>,
+    key: &[u8],
+    bound: Seq,
+) -> TableResult<Option<(usize, FoundVersion)>> {
     SCRATCH.with_borrow_mut(|scratch| {
-        let mut tables = leveled_files(version, key);
         while let Some((level, table)) = tables.next() {
             if table.properties().min_seq > bound {
                 continue;

@@ -20,7 +20,8 @@ pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_dro
 pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use get::{
-    files_that_may_hold, get, get_at, get_many_at, get_with_level, may_exist, undo_that_may_hold,
+    files_that_may_hold, get, get_at, get_many_at, get_with_level, leveled_files, may_exist,
+    newest_in, undo_that_may_hold,
 };
 pub use level_iter::LevelIter;
 pub use merge::MergeIter;
