@@ -188,11 +188,10 @@ impl DeadRuns {
 
     /// Forgets runs for which `stays` answers false: there is nothing in them any more.
     pub(crate) fn retain(&self, mut stays: impl FnMut(&[u8], &[u8], Seq) -> bool) {
-        let mut stays = |from: &Box<[u8]>, rest: &mut Rest| stays(from, &rest.to, rest.d);
         let mut runs = self.runs.write();
-        runs.retain(&mut stays);
+        runs.retain(|from, rest| stays(from, &rest.to, rest.d));
         let mut sealed = self.sealed.write();
-        sealed.retain(stays);
+        sealed.retain(|from, rest| stays(from, &rest.to, rest.d));
         if runs.is_empty() {
             sealed.clear();
         }

@@ -91,7 +91,7 @@ impl BlockCache {
     fn shard_of(&self, (number, offset): Address) -> usize {
         let mixed = (number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ offset)
             .wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        ((mixed >> 32) * self.shards_in_use() >> 32) as usize
+        (((mixed >> 32) * self.shards_in_use()) >> 32) as usize
     }
 
     fn shard(&self, address: Address) -> &Mutex<Shard> {
