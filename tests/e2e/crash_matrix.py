@@ -130,7 +130,8 @@ class Crash(Round):
 
 def run_cell(args, policy, moment, rng):
     """Counts of one cell: crashes, missed, acknowledged, lost, problems."""
-    round_args = SimpleNamespace(policy=policy, connections=args.connections, max_loss_s=args.max_loss_s)
+    round_args = SimpleNamespace(policy=policy, promises_all=policy == "always", connections=args.connections,
+                                 max_loss_s=args.max_loss_s)
     options = {"appendonly": "yes", "appendfsync": policy, "memtable-bytes": "1mb", "auto-aof-rewrite-percentage": 0}
     server = Server(args.server, options)
     state, counts = {}, SimpleNamespace(crashes=0, missed=0, acked=0, lost_s=0.0, problems=[])

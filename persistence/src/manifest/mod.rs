@@ -30,6 +30,8 @@ pub struct Manifest {
     dir: PathBuf,
     file: Arc<dyn File>,
     number: u64,
+    /// The highest number that a rewrite has tried: `CURRENT` may name its file although it failed.
+    last_number: u64,
     end: u64,
     records: u64,
     failed: Option<String>,
@@ -72,8 +74,16 @@ impl Manifest {
         // before they are.
         file.sync_data()?;
         storage.sync_dir(dir)?;
-        let manifest =
-            Self { storage, dir: dir.to_path_buf(), file, number, end, records, failed: None };
+        let manifest = Self {
+            storage,
+            dir: dir.to_path_buf(),
+            file,
+            number,
+            last_number: number,
+            end,
+            records,
+            failed: None,
+        };
         manifest.remove_leftovers()?;
         Ok(manifest)
     }
@@ -89,7 +99,16 @@ impl Manifest {
         let file = storage.open(&file_path(dir, number))?;
         let Scan { end, records, .. } = frame::scan(&*file)?;
         let failed = Some("it was opened for reading".to_owned());
-        Ok(Self { storage, dir: dir.to_path_buf(), file, number, end, records, failed })
+        Ok(Self {
+            storage,
+            dir: dir.to_path_buf(),
+            file,
+            number,
+            last_number: number,
+            end,
+            records,
+            failed,
+        })
     }
 
     /// Bytes behind the last whole record: the torn end of an append that was never confirmed.
@@ -154,7 +173,10 @@ impl Manifest {
     /// unless only the last sync of the directory failed: then either may be found after a crash.
     pub fn rewrite(&mut self, records: &[&[u8]]) -> Result<(), ManifestError> {
         let storage = Arc::clone(&self.storage);
-        match Self::write_new(storage, &self.dir, self.number + 1, records) {
+        // A number of its own for each attempt: one that failed at the last sync has left a file that
+        // CURRENT may name, and creating it again would empty the manifest in force.
+        self.last_number += 1;
+        match Self::write_new(storage, &self.dir, self.last_number, records) {
             Ok(new) => {
                 *self = new;
                 // The old file is in nobody's way; the next open removes what stays.
@@ -205,7 +227,16 @@ impl Manifest {
         storage.rename(&temp, &dir.join(CURRENT))?;
         storage.sync_dir(dir)?;
         let records = records.len() as u64;
-        Ok(Self { storage, dir: dir.to_path_buf(), file, number, end, records, failed: None })
+        Ok(Self {
+            storage,
+            dir: dir.to_path_buf(),
+            file,
+            number,
+            last_number: number,
+            end,
+            records,
+            failed: None,
+        })
     }
 
     fn remove_leftovers(&self) -> Result<(), ManifestError> {

@@ -117,3 +117,22 @@ fn what_was_read_after_the_end_of_a_process_survives_a_power_failure() {
         }
     }
 }
+
+/// Regression: the next attempt wrote over the file that the pointer of a failed one already named, and a
+/// crash in the middle of that left a torn manifest.
+#[test]
+fn a_rewrite_after_a_failed_one_leaves_what_the_pointer_names() {
+    for steps in 0..12 {
+        let (storage, mut manifest) = created();
+        manifest.append(b"first").expect("appends");
+        // The second sync of the directory: the pointer has moved, but nobody knows whether for good.
+        storage.set_faults(SimFaults { fail_sync_dir: Some(2), ..SimFaults::default() });
+        manifest.rewrite(&[b"first", b"second"]).expect_err("the fault");
+        storage.set_faults(SimFaults { power_off_after: Some(steps), ..SimFaults::default() });
+        let _ = manifest.rewrite(&[b"first", b"second", b"third"]);
+        for options in [CrashOptions::KEEP_ALL, CrashOptions::LOSE_ALL] {
+            let found = replayed(&storage.crash(steps, options)).expect("opens");
+            assert_eq!(found[0], b"first", "{steps} steps");
+        }
+    }
+}
