@@ -36,10 +36,6 @@ unsafe impl Sync for PmemPosition {}
 
 impl PmemPosition {
     /// Of a record whose header begins there.
-    pub(super) fn at(header: *const u8) -> Self {
-        Self(header)
-    }
-
     pub(super) fn new(address: *const u8) -> Self {
         Self(address)
     }

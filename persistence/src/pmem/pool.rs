@@ -116,6 +116,7 @@ impl PmemPool {
         let writers_max = self.counters.len();
         let number = self.free_writers.lock().pop();
         let number = number.ok_or(PmemError::TooManyWriters { writers_max })?;
+        self.watermark.enlist(number);
         Ok(Writer::new(Arc::clone(self), number))
     }
 

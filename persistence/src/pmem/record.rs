@@ -85,7 +85,7 @@ impl Record<'_> {
     /// Where it begins. Key and value are borrowed from the mapping, where the key follows the header.
     #[must_use]
     pub fn position(&self) -> PmemPosition {
-        PmemPosition::at(self.key.as_ptr().wrapping_sub(RECORD_HEADER_BYTES))
+        PmemPosition::new(self.key.as_ptr().wrapping_sub(RECORD_HEADER_BYTES))
     }
 }
 

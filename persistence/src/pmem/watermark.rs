@@ -1,6 +1,6 @@
 //! Up to which sequence everything is durable (M6).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// No sequence.
 const NONE: u64 = u64::MAX;
@@ -10,8 +10,10 @@ const NONE: u64 = u64::MAX;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Place {
-    /// The oldest such sequence.
+    /// The oldest such sequence that `durable` waits for.
     first: AtomicU64,
+    /// The oldest such sequence, also of those that a flush has made durable meanwhile.
+    unfenced: AtomicU64,
     /// The youngest sequence that it ever began.
     last: AtomicU64,
 }
@@ -24,6 +26,8 @@ struct Place {
 #[derive(Debug)]
 pub(super) struct Watermark {
     places: Box<[Place]>,
+    /// Places from here on were never used.
+    used_places: AtomicUsize,
     last: AtomicU64,
     /// Durable by other means: a flush that was installed.
     floor: AtomicU64,
@@ -32,9 +36,27 @@ pub(super) struct Watermark {
 impl Watermark {
     /// All up to `last` is durable.
     pub(super) fn new(writers_max: usize, last: u64) -> Self {
-        let place = || Place { first: AtomicU64::new(NONE), last: AtomicU64::new(0) };
+        let place = || Place {
+            first: AtomicU64::new(NONE),
+            unfenced: AtomicU64::new(NONE),
+            last: AtomicU64::new(0),
+        };
         let places = (0..writers_max).map(|_| place()).collect();
-        Self { places, last: AtomicU64::new(last), floor: AtomicU64::new(last) }
+        Self {
+            places,
+            used_places: AtomicUsize::new(0),
+            last: AtomicU64::new(last),
+            floor: AtomicU64::new(last),
+        }
+    }
+
+    /// A writer is given out, before it begins anything: whoever sees what it began sees its place.
+    pub(super) fn enlist(&self, writer: u16) {
+        self.used_places.fetch_max(usize::from(writer) + 1, Ordering::AcqRel);
+    }
+
+    fn used_places(&self) -> &[Place] {
+        &self.places[..self.used_places.load(Ordering::Acquire)]
     }
 
     /// In the critical section that hands out sequences.
@@ -46,15 +68,19 @@ impl Watermark {
         if oldest == NONE || settled {
             place.first.store(first, Ordering::Release);
         }
+        if oldest == NONE {
+            place.unfenced.store(first, Ordering::Release);
+        }
         place.last.store(last, Ordering::Release);
         self.last.store(last, Ordering::Release);
     }
 
     /// Everything that the writer has begun is behind its fence.
     pub(super) fn fenced(&self, writer: u16) {
-        let oldest = &self.places[usize::from(writer)].first;
-        if oldest.load(Ordering::Relaxed) != NONE {
-            oldest.store(NONE, Ordering::Release);
+        let place = &self.places[usize::from(writer)];
+        if place.first.load(Ordering::Relaxed) != NONE {
+            place.unfenced.store(NONE, Ordering::Release);
+            place.first.store(NONE, Ordering::Release);
         }
     }
 
@@ -76,15 +102,16 @@ impl Watermark {
     /// True when no writer but `except` has begun something at or below `m` that is not behind its fence, whatever
     /// else made that durable.
     pub(super) fn is_fenced_through(&self, m: u64, except: u16) -> bool {
-        let others = self.places.iter().enumerate().filter(|(n, _)| *n != usize::from(except));
-        others.map(|(_, place)| place.first.load(Ordering::Acquire)).all(|first| first > m)
+        let others =
+            self.used_places().iter().enumerate().filter(|(n, _)| *n != usize::from(except));
+        others.map(|(_, place)| place.unfenced.load(Ordering::Acquire)).all(|first| first > m)
     }
 
     /// The last sequence that is durable with all before it.
     pub(super) fn durable(&self) -> u64 {
         let mut durable = self.last();
         let floor = self.floor.load(Ordering::Acquire);
-        for place in &self.places {
+        for place in self.used_places() {
             let first = place.first.load(Ordering::Acquire);
             if first != NONE && place.last.load(Ordering::Acquire) > floor {
                 durable = durable.min(first - 1);
@@ -98,9 +125,16 @@ impl Watermark {
 mod tests {
     use super::*;
 
+    /// With so many writers.
+    fn watermark(writers: u16) -> Watermark {
+        let watermark = Watermark::new(8, 10);
+        (0..writers).for_each(|writer| watermark.enlist(writer));
+        watermark
+    }
+
     #[test]
     fn stays_below_the_oldest_sequence_that_is_not_fenced() {
-        let watermark = Watermark::new(3, 10);
+        let watermark = watermark(3);
         assert_eq!(watermark.durable(), 10);
         watermark.begin(0, 11, 12);
         watermark.begin(2, 13, 13);
@@ -117,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_flush_covers_a_fence_that_failed() {
-        let watermark = Watermark::new(2, 10);
+        let watermark = watermark(2);
         watermark.begin(0, 11, 11);
         watermark.begin(1, 12, 12);
         watermark.fenced(1);
@@ -132,12 +166,15 @@ mod tests {
 
     #[test]
     fn a_flush_makes_durable_and_does_not_fence() {
-        let watermark = Watermark::new(3, 10);
+        let watermark = watermark(3);
         watermark.begin(0, 11, 11);
         watermark.begin(1, 12, 12);
         watermark.begin(2, 13, 13);
         watermark.raise_floor(12);
         assert!(!watermark.is_fenced_through(12, 1));
+        watermark.begin(0, 14, 14);
+        assert_eq!(watermark.durable(), 12, "what is settled is not waited for");
+        assert!(!watermark.is_fenced_through(12, 1), "and was not fenced for all that");
         watermark.fenced(0);
         assert!(watermark.is_fenced_through(12, 1));
         assert!(!watermark.is_fenced_through(12, 0));
@@ -146,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_flush_in_the_middle_of_a_batch_covers_only_what_it_holds() {
-        let watermark = Watermark::new(1, 10);
+        let watermark = watermark(1);
         watermark.begin(0, 11, 11);
         watermark.begin(0, 12, 12);
         watermark.raise_floor(11);
