@@ -286,3 +286,33 @@ fn the_log_may_lie_elsewhere_and_is_found_again() {
     let output = bench(&flags);
     assert!(String::from_utf8_lossy(&output.stderr).contains("floppy"));
 }
+
+#[test]
+fn memtables_in_persistent_memory_are_found_again() {
+    let dir = TempDir::new("wbl");
+    let flags = [
+        format!("--db={}", dir.0.join("db").display()),
+        format!("--pmem_dir={}", dir.0.join("pool").display()),
+        "--pmem_profile=optane-pmem".into(),
+        "--num=300".into(),
+        "--mode=wbl".into(),
+        "--write_buffer_size=1048576".into(),
+    ];
+    let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+    flags.push("--benchmarks=ycsbload,ycsba");
+    let output = bench(&flags);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("libpmem") {
+        println!("skipped: {errors}");
+        return;
+    }
+    assert!(output.status.success(), "{errors}");
+    flags.extend(["--use_existing_db=1", "--benchmarks=recover,ycsbc"]);
+    let output = bench(&flags);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("(300 of 300 found)") && text.contains("records kept"), "{text}");
+    flags.extend(["--use_existing_db=0", "--benchmarks=ycsbc"]);
+    let output = bench(&flags);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("(0 of 300 found)"), "an empty store begins with an empty pool: {text}");
+}

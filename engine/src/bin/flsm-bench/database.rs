@@ -2,8 +2,11 @@
 
 use crate::flags::Flags;
 use sexton_config::profile::DeviceProfile;
-use sexton_engine::{Compression, Engine, EngineError, EngineOptions, OpenReport, UNDO_DIR};
-use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
+use sexton_engine::{
+    Compression, Engine, EngineError, EngineOptions, OpenReport, POOL_MARKER, UNDO_DIR,
+};
+use sexton_persistence::device::{Device, DiskStorage, PlacedStorage, Storage, SystemClock};
+use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +16,11 @@ pub(crate) const DB: usize = 0;
 
 /// The log's directory in that of the store.
 const LOG_DIR: &str = "appendonlydir";
+
+/// The memtables' directory there, without --pmem_dir.
+const POOL_DIR: &str = "pmem";
+/// What memtables in persistent memory may take without --pmem_size: the server's default.
+const POOL_BYTES: u64 = 1 << 30;
 
 /// Pause between two looks at how far the background is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -28,17 +36,18 @@ pub(crate) const DB_DEVICE: &str = "db";
 /// Name of the device of undo runs.
 pub(crate) const UNDO_DEVICE: &str = "undo";
 
+/// The device with the delays of a profile, if one is named.
+fn emulate(device: Device, profile: Option<&str>) -> Result<Device, EngineError> {
+    let Some(name) = profile else { return Ok(device) };
+    let known = DeviceProfile::built_in();
+    let profile = known.into_iter().find(|profile| profile.name == name);
+    let profile = profile
+        .ok_or_else(|| EngineError::Refused(format!("no device profile is named {name}")))?;
+    Ok(device.emulating(profile, Arc::new(SystemClock::default())))
+}
+
 /// The file system, with the delays of --db_profile, --wal_profile and --undo_profile around it.
 fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
-    let emulate = |device: Device, name: Option<&str>| -> Result<Device, EngineError> {
-        let Some(name) = name else { return Ok(device) };
-        let known = DeviceProfile::built_in();
-        let profile = known.into_iter().find(|profile| profile.name == name);
-        let profile = profile
-            .ok_or_else(|| EngineError::Refused(format!("no device profile is named {name}")))?;
-        Ok(device.emulating(profile, Arc::clone(&clock)))
-    };
     let tables = Device::new(DB_DEVICE, None, flags.db.clone());
     let tables = emulate(tables, flags.db_profile.as_deref())?;
     let log = Device::new("wal", None, flags.db.join(LOG_DIR));
@@ -55,11 +64,28 @@ fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
     Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, others)))
 }
 
-fn options(flags: &Flags, storage: Arc<dyn Storage>) -> EngineOptions {
+/// Where the memtables lie with --mode=wbl.
+fn pool(flags: &Flags) -> Result<PmemOptions, EngineError> {
+    let dir = flags.pmem_dir.clone().unwrap_or_else(|| flags.db.join(POOL_DIR));
+    let device = emulate(Device::new("pmem", None, dir.clone()), flags.pmem_profile.as_deref())?;
+    let medium = MappedMedium::load(&dir, flags.pmem_profile.is_some())
+        .map_err(|error| EngineError::Refused(format!("--mode=wbl: {error}")))?;
+    println!("memtables    : in {}", medium.kind().describe());
+    let mut pool = PmemOptions::new(medium, dir);
+    pool.max_bytes = flags.pmem_size.unwrap_or(POOL_BYTES.max(8 * flags.write_buffer_size));
+    pool.initial_bytes = (2 * flags.write_buffer_size).min(pool.max_bytes);
+    pool.file_bytes = flags.write_buffer_size;
+    pool.device = Some(Arc::new(device));
+    Ok(pool)
+}
+
+fn options(flags: &Flags, storage: Arc<dyn Storage>) -> Result<EngineOptions, EngineError> {
     let mut options = EngineOptions::new(storage, flags.db.clone());
     options.databases = 1;
     options.log_dir_name = LOG_DIR.into();
     options.sync_policy = flags.sync_policy();
+    options.write_behind = flags.write_behind;
+    options.pool = flags.write_behind.then(|| pool(flags)).transpose()?;
     options.memtable = flags.memtable;
     options.memtable_bytes = flags.write_buffer_size;
     options.block_cache_bytes = flags.cache_size;
@@ -74,7 +100,7 @@ fn options(flags: &Flags, storage: Arc<dyn Storage>) -> EngineOptions {
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;
-    options
+    Ok(options)
 }
 
 /// Opens an empty store, with its devices.
@@ -82,7 +108,7 @@ pub(crate) fn open_on_devices(flags: &Flags) -> Result<(Engine, Arc<PlacedStorag
     clear(&flags.db)?;
     let devices = storage(flags)?;
     let storage: Arc<dyn Storage> = Arc::<PlacedStorage>::clone(&devices);
-    let (engine, _) = Engine::open_bytes(options(flags, storage))?;
+    let (engine, _) = Engine::open_bytes(options(flags, storage)?)?;
     Ok((engine, devices))
 }
 
@@ -101,8 +127,26 @@ pub(crate) fn open_reporting(
         if let Some(dir) = &flags.wal_dir {
             lead_log_to(dir, &flags.db)?;
         }
+        if let Some(dir) = &flags.pmem_dir {
+            clear_pool(dir)?;
+        }
     }
-    Engine::open_bytes(options(flags, storage(flags)?))
+    Engine::open_bytes(options(flags, storage(flags)?)?)
+}
+
+/// Removes the pool's files, and nothing else, from --pmem_dir.
+fn clear_pool(dir: &Path) -> Result<(), EngineError> {
+    let failed = |error: std::io::Error| {
+        EngineError::Storage(format!("--pmem_dir={}: {error}", dir.display()))
+    };
+    let Ok(entries) = std::fs::read_dir(dir) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        if path.extension().is_some_and(|extension| extension == "pmem") {
+            std::fs::remove_file(path).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Empties `dir`, and has the log of the store in `db` lie there.
@@ -133,7 +177,7 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
         names.push(entry.map_err(failed)?.file_name());
     }
     let is_ours = |name: &std::ffi::OsString| {
-        ["tree", UNDO_DIR, LOG_DIR].iter().any(|ours| name == ours)
+        ["tree", UNDO_DIR, LOG_DIR, POOL_DIR, POOL_MARKER].iter().any(|ours| name == ours)
             || name.to_string_lossy().to_ascii_lowercase().contains("lock")
     };
     if let Some(other) = names.iter().find(|name| !is_ours(name)) {
@@ -143,7 +187,11 @@ fn clear(dir: &Path) -> Result<(), EngineError> {
             other.to_string_lossy()
         )));
     }
-    for name in ["tree", UNDO_DIR, LOG_DIR] {
+    match std::fs::remove_file(dir.join(POOL_MARKER)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    for name in ["tree", UNDO_DIR, LOG_DIR, POOL_DIR] {
         match std::fs::remove_dir_all(dir.join(name)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(failed(error));

@@ -66,6 +66,11 @@ pub(crate) struct Flags {
     disable_wal: bool,
     /// In place of `sync` and `disable_wal`.
     mode: Option<SyncPolicy>,
+    /// Memtables in persistent memory, and no log.
+    pub(crate) write_behind: bool,
+    pub(crate) pmem_dir: Option<PathBuf>,
+    pub(crate) pmem_size: Option<u64>,
+    pub(crate) pmem_profile: Option<String>,
     pub(crate) wal_dir: Option<PathBuf>,
     pub(crate) wal_profile: Option<String>,
     pub(crate) db_profile: Option<String>,
@@ -117,6 +122,10 @@ impl Default for Flags {
             sync: false,
             disable_wal: false,
             mode: None,
+            write_behind: false,
+            pmem_dir: None,
+            pmem_size: None,
+            pmem_profile: None,
             wal_dir: None,
             wal_profile: None,
             db_profile: None,
@@ -172,7 +181,18 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("value_size", "100", ""),
     ("sync", "0", "each write waits until it is durable"),
     ("disable_wal", "0", "no log: the store is empty at the next start"),
-    ("mode", "", "none | no | everysec | always, in place of --sync and --disable_wal"),
+    ("mode", "", "none | no | everysec | always | wbl, in place of --sync and --disable_wal"),
+    (
+        "pmem_dir",
+        "DB/pmem",
+        "directory of the memtables with --mode=wbl; pool files in it go first",
+    ),
+    ("pmem_size", "-1", "what they may take; -1: 1 GB, or eight times --write_buffer_size"),
+    (
+        "pmem_profile",
+        "",
+        "any memory counts as persistent, with the bandwidth of this device: optane-pmem",
+    ),
     ("wal_dir", "", "directory of the log, on another device; emptied first"),
     ("wal_profile", "", "the log has the delays of this device (config/profiles.conf)"),
     ("db_profile", "", "the tables have, and the log too without --wal_profile"),
@@ -292,15 +312,20 @@ impl Flags {
             "sync" => self.sync = switch(value)?,
             "disable_wal" => self.disable_wal = switch(value)?,
             "mode" => {
+                self.write_behind = value == "wbl";
                 self.mode = match value {
                     "" => None,
                     "none" => Some(SyncPolicy::Off),
                     "no" => Some(SyncPolicy::No),
                     "everysec" => Some(SyncPolicy::EverySec),
-                    "always" => Some(SyncPolicy::Always),
-                    _ => return Err("none, no, everysec or always".into()),
+                    // Without a log each write is durable at its fence.
+                    "always" | "wbl" => Some(SyncPolicy::Always),
+                    _ => return Err("none, no, everysec, always or wbl".into()),
                 }
             }
+            "pmem_dir" => self.pmem_dir = (!value.is_empty()).then(|| value.into()),
+            "pmem_size" => self.pmem_size = count(value)?,
+            "pmem_profile" => self.pmem_profile = (!value.is_empty()).then(|| value.into()),
             "wal_dir" => self.wal_dir = (!value.is_empty()).then(|| value.into()),
             "wal_profile" => self.wal_profile = (!value.is_empty()).then(|| value.into()),
             "db_profile" => self.db_profile = (!value.is_empty()).then(|| value.into()),

@@ -176,6 +176,12 @@ impl Runner {
             ("last sequence".to_owned(), report.recovered_seq as f64),
             ("mark".to_owned(), report.mark as f64),
         ];
+        if let Some(wbl) = engine.wbl_stats() {
+            outcome.figures.extend([
+                ("records kept".to_owned(), wbl.recovered_records as f64),
+                ("scan and index ms".to_owned(), wbl.recovery_time.as_secs_f64() * 1e3),
+            ]);
+        }
         outcome.print();
         self.outcomes.push(outcome);
         self.engine = Some(engine);
