@@ -171,7 +171,8 @@ fn the_past_is_read_from_its_own_device() {
         assert_eq!(figure(&format!("reread_{name}_tree_reads")), 0.0, "all of it is younger");
     }
     assert!(figure("reread_ahead_undo_reads") < figure("reread_block_undo_reads"));
-    assert_eq!(figure("reread_single_undo_reads"), 500.0, "a block a key");
+    // A block a key, and now and then one in a run whose filter errs.
+    assert!((500.0..525.0).contains(&figure("reread_single_undo_reads")));
 }
 
 #[test]
