@@ -1,12 +1,16 @@
 //! Putting segments of one log together in a new place, to go from a checkpoint to a later time.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::listing::Listing;
 use super::recover::Segment;
 use super::{LogError, LogLocation};
 use crate::device::{Storage, copy_file};
+
+/// How often a source may change while it is read.
+const ATTEMPTS_MAX: u32 = 10;
 
 /// What was put together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,7 +23,8 @@ pub struct Gathered {
 
 /// Copies the segments that hold what came after `mark` from `sources` (log directories and archives) to
 /// `location`, which must not have a log yet, and lists them. A number that is in several sources is
-/// taken from the first. Whether they follow each other shows when they are read.
+/// taken from the first. Whether they follow each other shows when they are read. A running server may
+/// move a segment to its archive meanwhile: it is looked for again.
 ///
 /// # Errors
 ///
@@ -33,6 +38,22 @@ pub fn gather(
     if Listing::load(storage, location)?.is_some_and(|listing| !listing.segments.is_empty()) {
         return Err(LogError::InTheWay { file: location.manifest_path() });
     }
+    for _ in 1..ATTEMPTS_MAX {
+        match copy_all(storage, sources, location, mark) {
+            Err(LogError::Storage(error)) if error.kind() == ErrorKind::NotFound => {}
+            Err(LogError::MissingSegment { .. }) => {}
+            outcome => return outcome,
+        }
+    }
+    copy_all(storage, sources, location, mark)
+}
+
+fn copy_all(
+    storage: &dyn Storage,
+    sources: &[PathBuf],
+    location: &LogLocation,
+    mark: u64,
+) -> Result<Gathered, LogError> {
     let mut found: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
     for dir in sources {
         let source = LogLocation { dir: dir.clone(), file_name: location.file_name.clone() };
