@@ -74,16 +74,7 @@ impl Manifest {
         // before they are.
         file.sync_data()?;
         storage.sync_dir(dir)?;
-        let manifest = Self {
-            storage,
-            dir: dir.to_path_buf(),
-            file,
-            number,
-            last_number: number,
-            end,
-            records,
-            failed: None,
-        };
+        let manifest = Self::in_file(storage, dir, file, number, (end, records));
         manifest.remove_leftovers()?;
         Ok(manifest)
     }
@@ -98,17 +89,8 @@ impl Manifest {
         let number = read_current(&*storage, dir)?;
         let file = storage.open(&file_path(dir, number))?;
         let Scan { end, records, .. } = frame::scan(&*file)?;
-        let failed = Some("it was opened for reading".to_owned());
-        Ok(Self {
-            storage,
-            dir: dir.to_path_buf(),
-            file,
-            number,
-            last_number: number,
-            end,
-            records,
-            failed,
-        })
+        let opened = Self::in_file(storage, dir, file, number, (end, records));
+        Ok(Self { failed: Some("it was opened for reading".to_owned()), ..opened })
     }
 
     /// Bytes behind the last whole record: the torn end of an append that was never confirmed.
@@ -226,17 +208,19 @@ impl Manifest {
         storage.sync_dir(dir)?;
         storage.rename(&temp, &dir.join(CURRENT))?;
         storage.sync_dir(dir)?;
-        let records = records.len() as u64;
-        Ok(Self {
-            storage,
-            dir: dir.to_path_buf(),
-            file,
-            number,
-            last_number: number,
-            end,
-            records,
-            failed: None,
-        })
+        Ok(Self::in_file(storage, dir, file, number, (end, records.len() as u64)))
+    }
+
+    /// The manifest in file `number`, which holds so many bytes and records.
+    fn in_file(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        file: Arc<dyn File>,
+        number: u64,
+        (end, records): (u64, u64),
+    ) -> Self {
+        let dir = dir.to_path_buf();
+        Self { storage, dir, file, number, last_number: number, end, records, failed: None }
     }
 
     fn remove_leftovers(&self) -> Result<(), ManifestError> {
