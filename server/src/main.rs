@@ -7,7 +7,7 @@ use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::server::Server;
-use sexton::takeover::Takeover;
+use sexton::takeover::{self, Takeover};
 use sexton_config::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, PersistenceMode,
 };
@@ -130,6 +130,7 @@ fn run(config: Config) -> Result<(), String> {
         // The store is durable, as with a log (N3).
         options.appendonly = true;
     }
+    takeover::undo_unfinished(&options)?;
     let devices = devices::open(&options)?;
     let takeover = Takeover::prepare(&options)?;
     let engine = match open_store(&options, &devices) {

@@ -1,8 +1,10 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
-Log and tables move to devices and back at restarts, with all data; undo runs lie where they should and leave
-nothing behind; INFO counts what each device does, and always says what is emulated; an emulated disk is as slow as its profile; names that are not declared and
-places that are taken are refused.
+Log and tables move to devices and back at restarts, with all data, also where a crash has come between the
+copy and the link; an import puts aside on a device what lies there, and is undone there; undo runs lie
+where they should and leave nothing behind; INFO counts what each device does, and always says what is
+emulated; an emulated disk is as slow as its profile; names that are not declared and places that are taken are
+refused.
 """
 
 import argparse
@@ -64,6 +66,75 @@ def hold_the_past(server, steps, name, device_name, places):
     writer.close()
 
 
+def interrupted(steps, server, config, places, base, count):
+    """A crash while files are carried: the copy is there, half of it or all, and no link leads to it yet."""
+    tree, copy = server.directory / "tree", places / "big/tree"
+    for name, parts in (("half of a copy", 2), ("a whole copy", 1)):
+        files = sorted(path.name for path in tree.iterdir())
+        (server.directory / "tree.moved").symlink_to(copy)
+        copy.mkdir(parents=True, exist_ok=True)
+        for file in files[: len(files) // parts]:
+            shutil.copy(tree / file, copy / file)
+        server.options = base | {"include": config, "tree-device": "big"}
+        server.start()
+        steps.check(f"a crash after {name}: all data", holds(server, count))
+        at = tree.readlink() if tree.is_symlink() else None
+        steps.equal(f"a crash after {name}: the tables are where they should be", at, copy)
+        server.terminate()
+        left = [path.name for path in server.directory.iterdir() if path.suffix in (".moved", ".old")]
+        steps.equal(f"a crash after {name}: nothing stays beside them", left, [])
+        server.options = base | {"include": config}
+        server.start()
+        steps.check(f"a crash after {name}: all data is back", holds(server, count) and not tree.is_symlink())
+        server.terminate()
+
+
+def imports(steps, server, config, places, base, count):
+    """--import on a store whose files lie on devices, refused and undone, or done."""
+    dump = server.directory / "import-me.rdb"
+    layout = {"aof-device": "fast", "tree-device": "big"}
+    server.options = base | {"include": config, "save": ""} | layout
+    server.start()
+    connection = server.connect(timeout_s=60)
+    connection.cmd("SET", "k0", "of before")
+    connection.cmd("SAVE")
+    shutil.move(server.directory / "dump.rdb", dump)
+    connection.cmd("SET", "k0", "of later")
+    connection.cmd("WAITAOF", 1, 0, 0)
+    connection.close()
+    server.kill()
+    # A file with a type that cannot be stored: the import is undone.
+    bad = server.directory / "bad.rdb"
+    bad.write_bytes(b"REDIS0009\xfe\x00\x00\x01a\x01b\x06\x01c\xff" + bytes(8))
+    for path, reason in ((bad, "Fatal error loading the DB"), (dump, None)):
+        server.options["import"] = path
+        try:
+            server.start(timeout_s=60)
+            steps.check(f"--import {path.name}", reason is None, "it started")
+        except RuntimeError as error:
+            refused = reason is not None and reason in str(error)
+            steps.check(f"--import {path.name} is refused", refused, "" if refused else str(error)[-300:])
+        if reason is None:
+            connection = server.connect()
+            steps.equal(f"--import {path.name}: it had it", connection.cmd("GET", "k0"), b"of before")
+            connection.close()
+        server.kill()
+        del server.options["import"]
+        server.start()
+        connection = server.connect()
+        expected = b"of later" if reason else b"of before"
+        steps.equal(f"after --import {path.name}: what counts is there", connection.cmd("GET", "k0"), expected)
+        steps.equal(f"after --import {path.name}: all keys", connection.cmd("DBSIZE"), count)
+        connection.close()
+        for name, place in (("appendonlydir", "fast"), ("tree", "big")):
+            link = server.directory / name
+            target = link.readlink() if link.is_symlink() else None
+            steps.equal(f"after --import {path.name}: {name} is on its device", target, places / place / name)
+        server.kill()
+    kept = sorted(path.name.split("-")[2] for path in places.glob("*/imported-*"))
+    steps.equal("what was in the way is kept on the devices", kept, ["appendonlydir", "tree"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
@@ -107,6 +178,8 @@ def main():
             server.kill() if len(layout) == 2 else server.terminate()
         left = [path for path in places.rglob("*.undo")] + [path for path in server.directory.rglob("*.undo")]
         steps.equal("no undo run is left anywhere", left, [])
+        interrupted(steps, server, config, places, base, count)
+        imports(steps, server, config, places, base, count)
 
         config.write_text(f"device disk kind hdd path {places}/disk emulate hdd\n")
         server.options = base | {"include": config, "aof-device": "disk", "appendfsync": "always"}

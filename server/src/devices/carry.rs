@@ -1,14 +1,23 @@
 //! Moving a kind of file to another device, with the data.
 //!
-//! `NAME` in the data directory is a directory, or a link to the one that counts. The copy is made beside its
-//! place, synced, and only then takes it; the old files go last. At every instant `NAME` leads to the whole
-//! data, or, for the moment in which a directory gives way to a link or the other way round,
-//! `NAME.moved` does, which the next start puts in place.
+//! `NAME` in the data directory is the directory itself, or a link to the one that counts.
+//!
+//! ```text
+//! to a device:   NAME.moved -> new place      what lies there is ours from here on, and not whole yet
+//!                copy, sync
+//!                NAME -> NAME.old, NAME.moved -> NAME (where NAME was a link: in one step)
+//! back:          NAME.moved: the copy, synced
+//!                NAME (the link) goes, NAME.moved -> NAME
+//! then:          the old files go
+//! ```
+//!
+//! At every instant `NAME` leads to the whole data, or is missing and `NAME.moved` does. A start after a crash
+//! puts that one in its place in the second case, and removes what it finds of a copy in the first
+//! ([`settle`]).
 
 use crate::log;
-use sexton_persistence::device::{DiskStorage, Storage};
+use sexton_persistence::device::{DiskStorage, Storage, StorageError, StorageResult};
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Sees to it that `dir/name` lies in `target`, or in `dir` itself without one.
@@ -17,102 +26,128 @@ use std::path::{Path, PathBuf};
 /// A target that holds other files, or a failing medium; `dir/name` is what it was.
 pub(super) fn to(dir: &Path, name: &Path, target: Option<&Path>) -> Result<(), String> {
     let place = dir.join(name);
-    let moved = with_suffix(&place, "moved");
-    let failed = |what: &Path| {
-        let what = what.display().to_string();
-        move |error: io::Error| format!("{what}: {error}")
-    };
-    if !exists(&place) && exists(&moved) {
-        fs::rename(&moved, &place).and_then(|()| sync(dir)).map_err(failed(&moved))?;
-    }
-    // A directory that a link has taken the place of.
-    let old = with_suffix(&place, "old");
-    if place.is_symlink() && old.is_dir() {
-        fs::remove_dir_all(&old).map_err(failed(&old))?;
-    }
-    // A new link that never took its place.
-    if moved.is_symlink() {
-        fs::remove_file(&moved).map_err(failed(&moved))?;
-    }
-    let wanted = target.map_or_else(|| place.clone(), Path::to_path_buf);
+    settle(dir, &place).map_err(|error| error.to_string())?;
     let found = match fs::read_link(&place) {
         Ok(link) => Some(link),
         Err(_) => exists(&place).then(|| place.clone()),
     };
-    let Some(found) = found else {
-        // A new store.
-        if target.is_some() {
-            fs::create_dir_all(&wanted).map_err(failed(&wanted))?;
-            must_be_empty(&wanted)?;
-            link(dir, &place, &wanted).map_err(failed(&place))?;
+    let wanted = target.map_or_else(|| place.clone(), Path::to_path_buf);
+    match found {
+        Some(found) if found == wanted => Ok(()),
+        Some(found) => carry(dir, &place, &found, target),
+        None => target.map_or(Ok(()), |target| begin(dir, &place, target)),
+    }
+}
+
+/// Finishes a change that a crash has interrupted, or takes it back.
+pub(super) fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
+    let (moved, old) = (with_suffix(place, "moved"), with_suffix(place, "old"));
+    if !exists(place) && exists(&moved) {
+        DiskStorage.rename(&moved, place)?;
+        DiskStorage.sync_dir(dir)?;
+    } else if let Ok(copy) = fs::read_link(&moved) {
+        if fs::read_link(place).ok().as_ref() != Some(&copy) {
+            remove_all(&copy)?;
         }
-        return Ok(());
-    };
-    if found == wanted {
-        return Ok(());
-    }
-    log::notice(&format!("Carrying {} to {}", found.display(), wanted.display()));
-    let copy = if target.is_some() { wanted.clone() } else { moved };
-    copy_all(&found, &copy)?;
-    if target.is_some() {
-        link(dir, &place, &wanted).map_err(failed(&place))?;
+        remove_all(&moved)?;
     } else {
-        fs::remove_file(&place).map_err(failed(&place))?;
-        fs::rename(&copy, &place).map_err(failed(&place))?;
-        sync(dir).map_err(failed(dir))?;
+        remove_all(&moved)?;
     }
+    // What a link has taken the place of.
+    if place.is_symlink() { remove_all(&old) } else { Ok(()) }
+}
+
+/// A new store, whose files will lie at `target`.
+fn begin(dir: &Path, place: &Path, target: &Path) -> Result<(), String> {
+    must_be_free(target)?;
+    DiskStorage
+        .create_dir_all(target)
+        .and_then(|()| link(dir, target, place))
+        .and_then(|()| take_place(dir, place))
+        .map_err(|error| error.to_string())
+}
+
+fn carry(dir: &Path, place: &Path, found: &Path, target: Option<&Path>) -> Result<(), String> {
+    log::notice(&format!("Carrying {} to {}", found.display(), target.unwrap_or(place).display()));
+    if let Some(target) = target {
+        must_be_free(target)?;
+    }
+    let change = || -> StorageResult<()> {
+        if let Some(target) = target {
+            link(dir, target, place)?;
+            copy(found, target)?;
+            take_place(dir, place)
+        } else {
+            let moved = with_suffix(place, "moved");
+            copy(found, &moved)?;
+            remove_all(place)?;
+            DiskStorage.rename(&moved, place)?;
+            DiskStorage.sync_dir(dir)
+        }
+    };
+    change().map_err(|error| error.to_string())?;
     // What is left of the old place does no harm but takes room.
-    let old = if found == place { old } else { found };
-    if let Err(error) = fs::remove_dir_all(&old) {
+    let old = if found == place { with_suffix(place, "old") } else { found.to_path_buf() };
+    if let Err(error) = remove_all(&old) {
         log::warning(&format!("{} is carried, but stays: {error}", old.display()));
     }
     Ok(())
 }
 
-/// Makes `place` a link to `target`; a directory there becomes `place.old`.
-fn link(dir: &Path, place: &Path, target: &Path) -> io::Result<()> {
+/// Says durably that what lies at `target` is the copy of `place`.
+fn link(dir: &Path, target: &Path, place: &Path) -> StorageResult<()> {
     let moved = with_suffix(place, "moved");
-    std::os::unix::fs::symlink(target, &moved)?;
-    sync(dir)?;
+    std::os::unix::fs::symlink(target, &moved)
+        .map_err(|error| StorageError::new("symlink", &moved, error))?;
+    DiskStorage.sync_dir(dir)
+}
+
+/// Makes `place` the link that [`link`] has made; a directory there becomes `place.old`.
+fn take_place(dir: &Path, place: &Path) -> StorageResult<()> {
     if exists(place) && !place.is_symlink() {
-        fs::rename(place, with_suffix(place, "old"))?;
+        DiskStorage.rename(place, &with_suffix(place, "old"))?;
     }
-    fs::rename(&moved, place)?;
-    sync(dir)
+    DiskStorage.rename(&with_suffix(place, "moved"), place)?;
+    DiskStorage.sync_dir(dir)
 }
 
-/// Copies the files of a flat directory into a new one, durably.
-fn copy_all(from: &Path, to: &Path) -> Result<(), String> {
-    let partial = with_suffix(to, "partial");
-    let failed = |path: &Path, error: io::Error| format!("{}: {error}", path.display());
-    if to.exists() {
-        must_be_empty(to)?;
-        fs::remove_dir(to).map_err(|error| failed(to, error))?;
+/// Copies the files of a flat directory, durably.
+fn copy(from: &Path, to: &Path) -> StorageResult<()> {
+    let names = DiskStorage.list(from)?;
+    DiskStorage.create_dir_all(to)?;
+    for name in names {
+        let to = to.join(&name);
+        fs::copy(from.join(&name), &to)
+            .and_then(|_| File::open(&to)?.sync_all())
+            .map_err(|error| StorageError::new("copy", &to, error))?;
     }
-    if partial.exists() {
-        fs::remove_dir_all(&partial).map_err(|error| failed(&partial, error))?;
-    }
-    let copy = || -> io::Result<()> {
-        fs::create_dir_all(&partial)?;
-        for entry in fs::read_dir(from)? {
-            let entry = entry?;
-            let to = partial.join(entry.file_name());
-            fs::copy(entry.path(), &to)?;
-            File::open(&to)?.sync_all()?;
-        }
-        sync(&partial)?;
-        fs::rename(&partial, to)?;
-        sync(to.parent().unwrap_or(Path::new("/")))
-    };
-    copy().map_err(|error| failed(to, error))
+    DiskStorage.sync_dir(to)?;
+    DiskStorage.sync_dir(to.parent().unwrap_or(Path::new("/")))
 }
 
-fn must_be_empty(dir: &Path) -> Result<(), String> {
-    let mut entries = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+fn must_be_free(target: &Path) -> Result<(), String> {
+    if !exists(target) {
+        return Ok(());
+    }
+    let mut entries =
+        fs::read_dir(target).map_err(|error| format!("{}: {error}", target.display()))?;
     match entries.next() {
         None => Ok(()),
-        Some(_) => Err(format!("{} is not empty: move away what is in it", dir.display())),
+        Some(_) => Err(format!("{} is not empty: move away what is in it", target.display())),
     }
+}
+
+/// Removes whatever is there, if anything; of a link, the link.
+fn remove_all(path: &Path) -> StorageResult<()> {
+    if !exists(path) {
+        return Ok(());
+    }
+    let removed = if path.is_dir() && !path.is_symlink() {
+        fs::remove_dir_all(path)
+    } else {
+        fs::remove_file(path)
+    };
+    removed.map_err(|error| StorageError::new("remove", path, error))
 }
 
 /// True for a link, too, whatever it leads to.
@@ -125,10 +160,6 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.push(".");
     name.push(suffix);
     name.into()
-}
-
-fn sync(dir: &Path) -> io::Result<()> {
-    Ok(DiskStorage.sync_dir(dir)?)
 }
 
 #[cfg(test)]
@@ -179,23 +210,56 @@ mod tests {
         assert_eq!(fs::read_to_string(target.join("CURRENT")).unwrap(), "other");
     }
 
+    /// What is on the disk after each step of a change, each time with a start behind it.
     #[test]
-    fn an_interrupted_change_is_finished() {
-        let temp = Data::new("carry-crash");
-        let dir = temp.0.join("data");
-        // A directory has given way, and the link has not taken its place.
-        let target = temp.0.join("one/tree");
-        copy_all(&dir.join("tree"), &target).unwrap();
-        std::os::unix::fs::symlink(&target, dir.join("tree.moved")).unwrap();
-        fs::rename(dir.join("tree"), dir.join("tree.old")).unwrap();
-        to(&dir, Path::new("tree"), Some(&target)).unwrap();
+    fn an_interrupted_change_is_finished_or_taken_back() {
+        for step in 0..5 {
+            let temp = Data::new("carry-crash");
+            let (dir, target) = (temp.0.join("data"), temp.0.join("one/tree"));
+            let place = dir.join("tree");
+            let steps: [&dyn Fn(); 5] = [
+                &|| link(&dir, &target, &place).unwrap(),
+                &|| copy(&place, &target).unwrap(),
+                &|| fs::rename(&place, dir.join("tree.old")).unwrap(),
+                &|| fs::rename(dir.join("tree.moved"), &place).unwrap(),
+                &|| fs::remove_dir_all(dir.join("tree.old")).unwrap(),
+            ];
+            steps[..=step].iter().for_each(|step| step());
+            to(&dir, Path::new("tree"), Some(&target)).unwrap();
+            assert_eq!(temp.content(), "x", "step {step}");
+            assert_eq!(fs::read_link(&place).unwrap(), target);
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "step {step}");
+        }
+        for step in 0..3 {
+            let temp = Data::new("carry-crash-back");
+            let (dir, target) = (temp.0.join("data"), temp.0.join("one/tree"));
+            let place = dir.join("tree");
+            to(&dir, Path::new("tree"), Some(&target)).unwrap();
+            let steps: [&dyn Fn(); 3] = [
+                &|| copy(&target, &dir.join("tree.moved")).unwrap(),
+                &|| fs::remove_file(&place).unwrap(),
+                &|| fs::rename(dir.join("tree.moved"), &place).unwrap(),
+            ];
+            steps[..=step].iter().for_each(|step| step());
+            to(&dir, Path::new("tree"), None).unwrap();
+            assert_eq!(temp.content(), "x", "step {step}");
+            assert!(!place.is_symlink());
+            assert_eq!(fs::read_dir(&dir).unwrap().count(), 1, "step {step}");
+        }
+    }
+
+    /// The device of the copy is not the one that is wanted any more: the copy goes.
+    #[test]
+    fn a_copy_that_is_not_wanted_any_more_is_removed() {
+        let temp = Data::new("carry-change-of-mind");
+        let (dir, one) = (temp.0.join("data"), temp.0.join("one/tree"));
+        link(&dir, &one, &dir.join("tree")).unwrap();
+        fs::create_dir_all(&one).unwrap();
+        fs::write(one.join("CURRENT"), "half").unwrap();
+        let two = temp.0.join("two/tree");
+        to(&dir, Path::new("tree"), Some(&two)).unwrap();
         assert_eq!(temp.content(), "x");
-        assert_eq!(fs::read_link(dir.join("tree")).unwrap(), target);
-        // The link is gone, and the copy has not taken its place.
-        copy_all(&target, &dir.join("tree.moved")).unwrap();
-        fs::remove_file(dir.join("tree")).unwrap();
-        to(&dir, Path::new("tree"), None).unwrap();
-        assert_eq!(temp.content(), "x");
-        assert!(!dir.join("tree").is_symlink());
+        assert_eq!(fs::read_link(dir.join("tree")).unwrap(), two);
+        assert!(!exists(&one));
     }
 }

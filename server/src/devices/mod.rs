@@ -59,6 +59,8 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         }
         // While the server runs without a log, what goes with one waits under another name (N3).
         let aside = aside_name(name);
+        carry::settle(&options.dir, &options.dir.join(&aside))
+            .map_err(|error| format!("{directive}: {error}"))?;
         let name = if options.dir.join(&aside).exists() { &aside } else { name };
         carry::to(&options.dir, name, target.as_deref())
             .map_err(|error| format!("{directive}: {error}"))?;

@@ -5,7 +5,7 @@
 //!                  created <tab> PATH               what the import makes
 //! ```
 //!
-//! Paths are relative to the data directory, which may itself be moved.
+//! Paths are relative to the data directory, which may itself be moved; those on other devices are not.
 //!
 //! It is written and synced before anything is renamed, and removed when the import is durable.
 //! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
@@ -27,6 +27,11 @@ pub struct Journal {
     created: Vec<PathBuf>,
 }
 
+/// Where the files of `path` really are: on another device it is a link.
+pub(super) fn real(path: &Path) -> PathBuf {
+    fs::read_link(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
 fn remove_all(path: &Path) -> io::Result<()> {
     let removed = if path.is_file() { fs::remove_file(path) } else { fs::remove_dir_all(path) };
     match removed {
@@ -35,29 +40,47 @@ fn remove_all(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Makes the renames of these paths durable, on whatever device.
+fn sync_parents<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> {
+    let mut parents: Vec<_> = paths.filter_map(|path| path.parent()).collect();
+    parents.sort_unstable();
+    parents.dedup();
+    for parent in parents {
+        DiskStorage.sync_dir(parent)?;
+    }
+    Ok(())
+}
+
 impl Journal {
-    /// Renames those of `paths` that exist into `aside`. `created` is what the import will make; what
-    /// stands there now must be among `paths`, or may be lost.
+    /// Renames those of `paths` that exist to `name/` in `dir`; those that are links to a directory on another
+    /// device, to `name-...` beside that, where an empty one takes its place. `created` is what the
+    /// import will make; what stands there now must be among `paths`, or may be lost. The links stay what they
+    /// are: where files lie is not the import's to change.
     ///
     /// # Errors
-    /// The directory cannot be written.
+    /// A directory cannot be written.
     pub fn begin(
         dir: &Path,
-        aside: &Path,
+        name: &str,
         paths: &[PathBuf],
         created: &[PathBuf],
     ) -> io::Result<Self> {
-        let name = |path: &PathBuf| path.file_name().map(|name| aside.join(name));
-        let moved: Vec<_> = paths
-            .iter()
-            .filter(|path| path.exists())
-            .filter_map(|path| Some((path.clone(), name(path)?)))
-            .collect();
+        let aside = dir.join(name);
+        let move_of = |path: &PathBuf| {
+            let (real, last) = (real(path), path.file_name()?);
+            let to = if real == *path {
+                aside.join(last)
+            } else {
+                real.with_file_name(format!("{name}-{}", last.display()))
+            };
+            Some((real, to))
+        };
+        let moved: Vec<_> = paths.iter().filter(|path| path.exists()).filter_map(move_of).collect();
         let journal = Self {
             dir: dir.to_path_buf(),
-            aside: aside.to_path_buf(),
+            aside,
             moved,
-            created: created.to_vec(),
+            created: created.iter().map(|path| real(path)).collect(),
         };
         let relative = |path: &PathBuf| {
             let rest = path.strip_prefix(dir).unwrap_or(path);
@@ -76,15 +99,25 @@ impl Journal {
         file.sync_all()?;
         fs::rename(&temporary, dir.join(NAME))?;
         DiskStorage.sync_dir(dir)?;
-        if !journal.moved.is_empty() {
-            fs::create_dir_all(aside)?;
-            for (from, to) in &journal.moved {
+        for (from, to) in &journal.moved {
+            if to.starts_with(&journal.aside) {
+                fs::create_dir_all(&journal.aside)?;
                 fs::rename(from, to)?;
+            } else {
+                fs::rename(from, to)?;
+                fs::create_dir(from)?;
             }
-            DiskStorage.sync_dir(aside)?;
-            DiskStorage.sync_dir(dir)?;
         }
+        sync_parents(journal.moved.iter().flat_map(|(from, to)| [from, to]))?;
+        DiskStorage.sync_dir(dir)?;
         Ok(journal)
+    }
+
+    /// Where `path` was put, if it was.
+    #[must_use]
+    pub fn aside_of(&self, path: &Path) -> Option<&Path> {
+        let real = real(path);
+        self.moved.iter().find(|(from, _)| *from == real).map(|(_, to)| to.as_path())
     }
 
     /// Puts back what an import of an earlier run has changed that did not end.
@@ -106,8 +139,10 @@ impl Journal {
                 _ => return Err(io::Error::other(format!("{NAME}: unknown line '{line}'"))),
             }
         }
-        let aside = moved.first().and_then(|(_, to)| to.parent()).map(Path::to_path_buf);
-        Self { dir: dir.to_path_buf(), aside: aside.unwrap_or_default(), moved, created }.undo()
+        let in_dir = |path: &&Path| path.parent() == Some(dir);
+        let aside = moved.iter().filter_map(|(_, to)| to.parent()).find(in_dir);
+        let aside = aside.map(Path::to_path_buf).unwrap_or_default();
+        Self { dir: dir.to_path_buf(), aside, moved, created }.undo()
     }
 
     /// Removes what was created, renames back what was moved.
@@ -121,10 +156,15 @@ impl Journal {
         };
         for path in self.created.iter().filter(not_moved) {
             remove_all(path)?;
+            if path.parent() != Some(&*self.dir) {
+                // A link leads here from the data directory.
+                fs::create_dir(path)?;
+            }
         }
         for (from, to) in self.moved.iter().filter(|(_, to)| to.exists()) {
             fs::rename(to, from)?;
         }
+        sync_parents(self.moved.iter().map(|(from, _)| from).chain(&self.created))?;
         DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
         // Holds nothing any more, unless somebody put something there.
@@ -132,14 +172,14 @@ impl Journal {
         Ok(DiskStorage.sync_dir(&self.dir)?)
     }
 
-    /// The import is durable. Gives the directory that holds the originals, if any were moved.
+    /// The import is durable. Gives the directories that were moved, where they are now.
     ///
     /// # Errors
     /// The directory cannot be written: the next start would undo the import.
-    pub fn commit(self) -> io::Result<Option<PathBuf>> {
+    pub fn commit(self) -> io::Result<Vec<PathBuf>> {
         fs::remove_file(self.dir.join(NAME))?;
         DiskStorage.sync_dir(&self.dir)?;
-        Ok((!self.moved.is_empty()).then_some(self.aside))
+        Ok(self.moved.into_iter().map(|(_, to)| to).collect())
     }
 }
 
@@ -147,6 +187,7 @@ impl Journal {
 mod tests {
     use super::*;
     use sexton_persistence::device::TempDir;
+    use std::os::unix::fs::symlink;
 
     /// A data directory with a log.
     struct Dir(TempDir);
@@ -162,7 +203,7 @@ mod tests {
         fn begin(&self) -> Journal {
             let log = self.0.join("log");
             let created = [self.0.join("tree"), log.clone()];
-            Journal::begin(&self.0, &self.0.join("aside"), &[log], &created).unwrap()
+            Journal::begin(&self.0, "aside", &[log], &created).unwrap()
         }
 
         fn entries(&self) -> Vec<String> {
@@ -202,9 +243,56 @@ mod tests {
         let dir = Dir::new("journal-commit");
         let journal = dir.begin();
         fs::create_dir_all(dir.0.join("tree")).unwrap();
-        assert_eq!(journal.commit().unwrap(), Some(dir.0.join("aside")));
+        assert_eq!(journal.commit().unwrap(), [dir.0.join("aside/log")]);
         Journal::undo_unfinished(&dir.0).unwrap();
         assert_eq!(dir.entries(), ["aside", "tree"]);
         assert_eq!(fs::read(dir.0.join("aside/log/a")).unwrap(), b"original");
+    }
+
+    /// A data directory whose log and whose tree, which is empty, lie on a device.
+    fn on_device() -> (Dir, TempDir) {
+        let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
+        fs::rename(dir.0.join("log"), device.join("log")).unwrap();
+        fs::create_dir(device.join("tree")).unwrap();
+        for name in ["log", "tree"] {
+            symlink(device.join(name), dir.0.join(name)).unwrap();
+        }
+        (dir, device)
+    }
+
+    /// The process dies after each step.
+    #[test]
+    fn what_lies_on_a_device_is_put_aside_there() {
+        for step in 0..4 {
+            let (dir, device) = on_device();
+            let (log, aside) = (dir.0.join("log"), device.join("aside-log"));
+            let journal = dir.begin();
+            assert_eq!(fs::read_dir(&log).unwrap().count(), 0, "there is room for a new one");
+            assert_eq!(journal.aside_of(&log), Some(aside.as_path()));
+            match step {
+                // Before the rename, and before the new directory.
+                0 => {
+                    fs::remove_dir(device.join("log")).unwrap();
+                    fs::rename(&aside, device.join("log")).unwrap();
+                }
+                1 => fs::remove_dir(device.join("log")).unwrap(),
+                2 => {}
+                _ => {
+                    fs::write(dir.0.join("tree/1.tbl"), "half").unwrap();
+                    fs::write(log.join("a"), "half").unwrap();
+                }
+            }
+            Journal::undo_unfinished(&dir.0).unwrap();
+            assert_eq!(fs::read(log.join("a")).unwrap(), b"original", "step {step}");
+            assert_eq!(fs::read_dir(dir.0.join("tree")).unwrap().count(), 0, "step {step}");
+            assert_eq!(fs::read_dir(&*device).unwrap().count(), 2, "step {step}");
+            assert_eq!(dir.entries(), ["log", "tree"]);
+            for name in ["log", "tree"] {
+                assert_eq!(fs::read_link(dir.0.join(name)).unwrap(), device.join(name));
+            }
+        }
+        let (dir, device) = on_device();
+        assert_eq!(dir.begin().commit().unwrap(), [device.join("aside-log")]);
+        assert_eq!(fs::read(device.join("aside-log/a")).unwrap(), b"original");
     }
 }

@@ -8,8 +8,8 @@
 //! | `--import FILE` | any | the store is put aside, FILE imported; the manifest of a log stands for its files |
 //!
 //! An import is all or nothing. What stands in the way is renamed into `imported-TIME/`, which keeps the
-//! originals, and a journal says so; when the import has not ended by the next start, everything is put
-//! back first (see [`Journal`]).
+//! originals (on a device, to `imported-TIME-...` beside it), and a journal says so; when the import has
+//! not ended by the next start, everything is put back first (see [`Journal`]).
 
 mod aof;
 mod identity;
@@ -32,6 +32,18 @@ use std::time::Instant;
 
 /// Where the engine keeps its tables.
 const TREE: &str = "tree";
+
+/// Puts back what an import of an earlier run has changed that did not end. To be called before files are
+/// carried to other devices: the journal says where they lie.
+///
+/// # Errors
+/// The directory cannot be read or written.
+pub fn undo_unfinished(options: &Options) -> Result<(), String> {
+    let dir = &options.dir;
+    // Let go before the store is opened, which takes it again.
+    let _lock = DiskStorage.lock_dir(dir).map_err(|error| error.to_string())?;
+    Journal::undo_unfinished(dir).map_err(|error| format!("{}: {error}", dir.display()))
+}
 
 /// What is to be loaded at this start.
 #[derive(Debug)]
@@ -56,7 +68,6 @@ impl Takeover {
         let dir = options.dir.clone();
         // Let go before the store is opened, which takes it again.
         let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
-        Journal::undo_unfinished(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         remove_temporary_files(&dir);
         settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
             .map_err(|error| error.to_string())?;
@@ -124,14 +135,14 @@ impl Takeover {
 
     /// Renames `paths` into a directory of their own, and the source's along with them.
     fn put_aside(&mut self, paths: &[PathBuf], options: &Options) -> Result<(), String> {
-        let aside = self.dir.join(format!("imported-{}", now_s()));
+        let name = format!("imported-{}", now_s());
         // Without the marker the pool of a start that did not end counts for nothing.
         let made = [Path::new(POOL_MARKER), Path::new(TREE), &options.appenddirname];
         let created = made.map(|name| self.dir.join(name));
-        let journal = Journal::begin(&self.dir, &aside, paths, &created)
+        let journal = Journal::begin(&self.dir, &name, paths, &created)
             .map_err(|error| format!("{}: {error}", self.dir.display()))?;
         if let Some(source) = &mut self.source {
-            source.moved(&self.dir, &aside, paths);
+            source.moved(paths, &journal);
         }
         self.journal = Some(journal);
         Ok(())
@@ -199,10 +210,10 @@ impl Takeover {
         self.store.note(imported, identity::of_file(&self.dump).ok()).map_err(failed)?;
         let kept = journal.commit().map_err(failed)?;
         if let Some(source) = &self.source {
-            let kept = kept.map_or_else(String::new, |kept| {
-                format!(" What was in its place is in {}.", kept.display())
-            });
-            log::notice(&format!("Imported {source}, which is kept.{kept}"));
+            log::notice(&format!("Imported {source}, which is kept."));
+            for kept in kept {
+                log::notice(&format!("What was in its place is in {}", kept.display()));
+            }
         }
         Ok(())
     }

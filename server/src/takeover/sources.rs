@@ -1,6 +1,7 @@
 //! The files of a Redis server: `dump.rdb`, the log in one file, the log in several.
 
-use super::aof;
+use super::journal::real;
+use super::{Journal, aof};
 use crate::rdb::Loader;
 use crate::server::Server;
 use sexton_config::Options;
@@ -82,13 +83,17 @@ impl Source {
         self.files.iter().any(|file| file.starts_with(dir))
     }
 
-    /// The files' directory was renamed.
-    pub(super) fn moved(&mut self, dir: &Path, aside: &Path, paths: &[PathBuf]) {
+    /// The files' directory is among `paths`, which were put aside, or is what one of them leads to.
+    pub(super) fn moved(&mut self, paths: &[PathBuf], journal: &Journal) {
         for file in &mut self.files {
-            if paths.iter().any(|path| file.starts_with(path))
-                && let Ok(rest) = file.strip_prefix(dir)
-            {
-                *file = aside.join(rest);
+            for path in paths {
+                let rest = file.strip_prefix(path).or_else(|_| file.strip_prefix(real(path)));
+                if let Ok(rest) = rest
+                    && let Some(aside) = journal.aside_of(path)
+                {
+                    *file = aside.join(rest);
+                    break;
+                }
             }
         }
     }
