@@ -146,9 +146,11 @@ impl Graves {
         }
     }
 
-    /// Graves open as of `c`: d <= c and not closed by then (D2).
-    pub(crate) fn open_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
-        self.table.iter().map(|(_, g)| g).filter(move |g| g.d <= c && g.e > c)
+    /// Graves open as of `c`: d <= c and not closed by then (D2). Without those in limbo (F3): what they
+    /// covered is gone from the manifest (D4), and no reader outlives a crash.
+    pub(crate) fn needed_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
+        let needed = move |g: &&Grave| g.d <= c && g.e > c && g.buried_in == 0;
+        self.table.iter().map(|(_, g)| g).filter(needed)
     }
 }
 
@@ -235,8 +237,13 @@ mod tests {
         graves.open(9, b"Rc".as_slice().into(), 12);
         graves.close(7, (b"R", b"a"), 11);
         graves.close(8, (b"R", b"b"), 9);
-        let open: Vec<Seq> = graves.open_as_of(10).map(|g| g.d).collect();
-        assert_eq!(open, [5], "b was closed at 9, c is younger; a was closed only later (D2)");
+        let needed = |graves: &Graves| graves.needed_as_of(10).map(|g| g.d).collect::<Vec<Seq>>();
+        assert_eq!(needed(&graves), [5], "b was closed at 9, c is younger; a only later (D2)");
+        graves.retain(|_, grave| {
+            grave.buried_in = 3;
+            true
+        });
+        assert_eq!(needed(&graves), [], "in limbo (F3) for readers that a crash ends");
     }
 
     #[test]

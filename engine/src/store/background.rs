@@ -269,7 +269,7 @@ impl Engine {
         let inner = self.inner();
         let now = inner.mark.load(Ordering::Acquire);
         let snapshots = self.snapshots_through(now);
-        let dead = self.droppable_ids(now);
+        let dead = self.dead_ids_through(now);
         let graves = ReaderGraves::new(self, self.has_graves());
         let syncs_tables = inner.syncs_tables.read();
         let mut context = CompactionContext {

@@ -213,21 +213,22 @@ impl Engine {
         Ok(true)
     }
 
-    /// Rule D2: the graves open as of m, sorted, synced before the manifest names them; with the dead runs
-    /// that m has passed, unless a deadline forbids to keep names of dead keys longer than their graves.
+    /// Rule D2: the graves open as of m but for those in limbo, sorted, synced before the manifest names
+    /// them; with the dead runs that m has passed, unless a deadline forbids to keep names of dead keys
+    /// longer than their graves.
     pub(super) fn write_checkpoint(&self, m: Seq) -> Result<Option<String>, EngineError> {
         let inner = self.inner();
         let mut graves = Vec::new();
         for shard in &inner.shards {
             let state = shard.state.lock();
-            graves.extend(state.graves.open_as_of(m).map(|g| (g.key.clone(), g.d)));
-        }
-        if graves.is_empty() {
-            return Ok(None);
+            graves.extend(state.graves.needed_as_of(m).map(|g| (g.key.clone(), g.d)));
         }
         graves.sort_unstable();
         let dead_runs =
             if inner.deadline.is_set() { Vec::new() } else { inner.dead_runs.through(m) };
+        if graves.is_empty() && dead_runs.is_empty() {
+            return Ok(None);
+        }
         let name = checkpoint_name(inner.versions.new_file_number());
         let path = inner.tree_dir().join(&name);
         Checkpoint { c: m, graves, dead_runs }.write(&*inner.options.storage, &path)?;

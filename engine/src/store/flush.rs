@@ -82,7 +82,10 @@ impl Engine {
     ) -> Result<(Option<Arc<Table>>, Option<UndoRun>), EngineError> {
         let inner = self.inner();
         let graves = ReaderGraves::new(self, self.has_graves());
-        let mut rule = KeepRule::new(snapshots, &graves).separating(separates);
+        // What died in the memtable's own time must not lie below a claim of m, under which its id is
+        // forgotten (N7).
+        let dead = self.dead_ids_through(snapshots.last().copied().unwrap_or(0));
+        let mut rule = KeepRule::new(snapshots, &graves).with_dead_ids(&dead).separating(separates);
         let mut builder: Option<TableWriter> = None;
         let mut undo = UndoWriter::new(&inner.versions);
         let mut expiring: Vec<(u64, usize)> = Vec::new();

@@ -209,6 +209,11 @@ impl Engine {
         !inner.dead_slots.lock().is_empty()
     }
 
+    /// Ids that died at or below `now`: to a flush or merge their deaths are graves.
+    pub(super) fn dead_ids_through(&self, now: Seq) -> Vec<(u64, Seq)> {
+        self.inner().dead.lock().iter().copied().filter(|(_, d)| *d <= now).collect()
+    }
+
     /// Ids whose records merges with `now` may drop (N7): durably dead, and no reader from before.
     pub(super) fn droppable_ids(&self, now: Seq) -> Vec<(u64, Seq)> {
         let inner = self.inner();

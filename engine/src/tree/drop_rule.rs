@@ -120,8 +120,10 @@ impl<'a> KeepRule<'a> {
         self
     }
 
-    /// Also drops versions of dead namespaces: `dead_ids` are (id, d). An id is used only when no s
-    /// in S is below d (N7); d counts as a used grave, so that D1 waits for it.
+    /// Takes deaths of namespaces for graves of all their keys: `dead_ids` are (id, d), d at or below `now`. When
+    /// no s in S is below d (N7), their versions go; with two outputs what a reader below d needs goes
+    /// to an undo run, so that the tree's output may claim `now`. d counts as a used grave, so that D1 waits
+    /// for it.
     #[must_use]
     pub fn with_dead_ids(mut self, dead_ids: &'a [(u64, Seq)]) -> Self {
         self.dead_ids = dead_ids;
@@ -203,8 +205,12 @@ impl<'a> KeepRule<'a> {
     /// The youngest member of S that sees this version. D(k, s) grows with s: those that do come
     /// first among the members between it and the next newer version.
     fn last_reader(&mut self, key: &[u8], seq: Seq, newer: Seq) -> Option<Seq> {
+        let death = if self.dead_ids.is_empty() { Seq::MAX } else { self.death_of(key, seq) };
+        if death < newer {
+            self.max_grave_used = self.max_grave_used.max(death);
+        }
         let from = self.snapshots.partition_point(|&s| s < seq);
-        let to = self.snapshots.partition_point(|&s| s < newer);
+        let to = self.snapshots.partition_point(|&s| s < newer.min(death));
         let members = self.snapshots.get(from..to).unwrap_or_default();
         if !self.has_graves {
             return members.last().copied();
@@ -280,6 +286,14 @@ impl<'a> KeepRule<'a> {
             return false;
         }
         true
+    }
+
+    /// When the namespace of a version died; `Seq::MAX` when it lives.
+    #[cold]
+    fn death_of(&self, key: &[u8], seq: Seq) -> Seq {
+        let id = namespace_of(key);
+        let dead = self.dead_ids.iter().find(|(dead, d)| Some(*dead) == id && seq <= *d);
+        dead.map_or(Seq::MAX, |&(_, d)| d)
     }
 
     #[cold]
@@ -403,6 +417,26 @@ mod tests {
             let mut rule = KeepRule::new(snapshots, &NoGraves).with_dead_ids(&dead);
             assert_eq!(rule.keeps(&key, seq), want, "{snapshots:?} {seq}");
             assert_eq!(rule.max_grave_used(), if want { 0 } else { 8 });
+        }
+    }
+
+    #[test]
+    fn with_two_outputs_no_version_of_a_dead_id_stays_in_the_tree() {
+        let key = [&b"R"[..], &5u64.to_be_bytes(), b"user"].concat();
+        let other = [&b"R"[..], &6u64.to_be_bytes(), b"user"].concat();
+        let dead = [(5, 8)];
+        for (snapshots, seq, want) in [
+            (&[7, 12][..], 3, Fate::Undo(7)), // the reader at 7 is from before the death
+            (&[9, 12], 3, Fate::Gone),
+            (&[2, 12], 3, Fate::Gone), // nobody between the put and the death
+            (&[7, 12], 9, Fate::Tree), // put again under an id that came back is not this id's
+        ] {
+            let rule = KeepRule::new(snapshots, &NoGraves).separating(true);
+            let mut rule = rule.with_dead_ids(&dead);
+            assert_eq!(rule.fate(&key, seq), want, "{snapshots:?} {seq}");
+            assert_eq!(rule.max_grave_used(), if seq < 8 { 8 } else { 0 }, "D1");
+            let rule = KeepRule::new(snapshots, &NoGraves).separating(true);
+            assert_eq!(rule.with_dead_ids(&dead).fate(&other, 3), Fate::Tree);
         }
     }
 

@@ -7,6 +7,7 @@ mod crash_matrix;
 mod damage;
 mod dead_runs;
 mod deadline;
+mod emptied;
 mod faults;
 mod harness;
 mod histories;
