@@ -497,7 +497,9 @@ fn run_histories(first: u64, count: u64, background: bool, pool: Option<u64>) {
 
 fn run_wanted_histories(background: bool, pool: Option<u64>) {
     let first = from_environment("SEXTON_CRASH_SEED", 0);
-    let histories = from_environment("SEXTON_CRASH_HISTORIES", HISTORIES);
+    // Histories with persistent memory take longer: fewer of them unless more are wanted.
+    let default = if pool.is_some() { HISTORIES / 4 } else { HISTORIES };
+    let histories = from_environment("SEXTON_CRASH_HISTORIES", default);
     let count = if background { histories * THREADED_HISTORIES / HISTORIES } else { histories };
     run_histories(first, count.max(1), background, pool);
 }
