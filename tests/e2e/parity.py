@@ -98,6 +98,12 @@ SAME = {
 }
 
 
+def a_second_apart(got, expected):
+    """Idle times count whole seconds: the two servers may be asked on either side of a tick."""
+    numbers = [reply[1:].strip() for reply in (got, expected) if reply.startswith(b":")]
+    return len(numbers) == 2 and abs(int(numbers[0]) - int(numbers[1])) <= 1
+
+
 def same_replies(steps, ours, theirs):
     payload = None
     with_connections = [(server, server.connect()) for server in (ours, theirs)]
@@ -111,7 +117,7 @@ def same_replies(steps, ours, theirs):
         for command in script:
             words = [payload if word == "@dump" else to_bytes(word) for word in command]
             got, expected = (connection.node(*words).raw for _, connection in with_connections)
-            if got != expected:
+            if got != expected and not (command[:2] == ("OBJECT", "IDLETIME") and a_second_apart(got, expected)):
                 shown = b" ".join(word[:30] for word in words)
                 different.append(f"{shown!r}: {got[:100]!r}, redis {expected[:100]!r}")
         steps.check(name, not different, "; ".join(different[:3]) or f"{len(script)} commands")
