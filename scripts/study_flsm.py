@@ -17,19 +17,18 @@ import argparse
 import itertools
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import bench_rocksdb
 from bench_common import ROOT, load_keys
 from bench_rocksdb import PAPER, PAPER_ROWS, Tool, fresh, space_bytes
-from harness.resp import ReplyError
 from harness.server import Server, binary_of, process_rss_bytes, process_tasks_cpu_ns
 from studies import machine
-from studies.cells import Cells, Progress
+from studies.cells import Cells, measure
 
 KEY = ["part", "setting", "order", "deletes", "repetition", "step", "benchmark"]
 VALUES = [
@@ -274,18 +273,6 @@ class Collected:
         self.rows.append(row)
 
 
-def guarded(cells, key, progress, work, *arguments):
-    """Runs one piece of work; a failure is a line, not the end."""
-    if cells.measured(key):
-        progress.step("already measured", was_measured=False)
-        return
-    try:
-        progress.step(work(*arguments))
-    except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
-        cells.add({**key, "status": f"failed: {error}"[:300]})
-        progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:200])
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=2_000_000)
@@ -316,25 +303,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir) as work:
         study = Study(args, cells, Path(work))
         runs = [run for run in study.engine_runs() if run[0]["part"] in parts]
-        expiries = (
-            list(itertools.product(range(1, args.repetitions + 1), args.servers.split(",")))
-            if "expiry" in parts
-            else []
-        )
-        progress = Progress(len(runs) + len(expiries) + ("trap" in parts))
-        try:
-            for key, benchmarks, flags in runs:
-                guarded(cells, key, progress, study.run_engine, key, benchmarks, flags)
-            if "trap" in parts:
-                guarded(cells, Study.key("trap", "all", "seq", 0, 1), progress, study.run_trap)
-            for repetition, kind in expiries:
+        jobs = [(run[0], partial(study.run_engine, *run)) for run in runs]
+        if "trap" in parts:
+            jobs.append((Study.key("trap", "all", "seq", 0, 1), study.run_trap))
+        if "expiry" in parts:
+            for repetition, kind in itertools.product(range(1, args.repetitions + 1), args.servers.split(",")):
                 key = Study.key("expiry", kind, "random", args.expiry_keys // 2, repetition)
-                guarded(cells, key, progress, study.run_expiry, kind, repetition)
-        except KeyboardInterrupt:
-            print("stopped; the same command goes on from here", flush=True)
-            return 1
-    print(f"{len(cells.rows)} lines: {cells.path}")
-    return 0 if cells.rows else 1
+                jobs.append((key, partial(study.run_expiry, kind, repetition)))
+        return measure(cells, jobs)
 
 
 if __name__ == "__main__":

@@ -23,12 +23,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from bench_common import ROOT
 from bench_rocksdb import BENCH, Tool, fresh
 from studies import machine
-from studies.cells import Cells, Progress
+from studies.cells import Absent, Cells, measure
 from studies.stacks import fast_directory
 
 KEY = ["part", "setting", "workload", "repetition"]
@@ -110,10 +111,6 @@ FIGURES = {
     "records kept": "records_kept",
     "scan and index ms": "scan_ms",
 }
-
-
-class Absent(Exception):
-    """Why a setting cannot be had."""
 
 
 class Study:
@@ -385,26 +382,8 @@ def main():
         if args.settings or args.quick:
             wanted = args.settings.split(";") if args.settings else ["no log", "everysec, hdd", "always, nvme", "wbl"]
             study.settings = {name: made for name, made in study.settings.items() if name in wanted}
-        jobs = list(study.work_list(args.part.split(",")))
-        progress = Progress(len(jobs))
-        try:
-            for key, job in jobs:
-                if cells.measured(key):
-                    progress.step("already measured", was_measured=False)
-                    continue
-                try:
-                    progress.step(job(key["setting"], key["repetition"]))
-                except Absent as reason:
-                    cells.add({**key, "status": str(reason)})
-                    progress.step(f"{key['part']} {key['setting']}: not measured: {reason}", was_measured=False)
-                except (RuntimeError, OSError, subprocess.SubprocessError) as error:
-                    cells.add({**key, "status": f"failed: {error}"[:300]})
-                    progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:300])
-        except KeyboardInterrupt:
-            print("stopped; the same command goes on from here", flush=True)
-            return 1
-    print(f"{len(cells.rows)} lines: {cells.path}")
-    return 0 if cells.rows else 1
+        wanted = study.work_list(args.part.split(","))
+        return measure(cells, [(key, partial(job, key["setting"], key["repetition"])) for key, job in wanted])
 
 
 if __name__ == "__main__":

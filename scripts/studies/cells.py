@@ -2,10 +2,18 @@
 
 import csv
 import os
+import subprocess
 import time
+
+import bench_common  # noqa: F401 - puts the harness on the path
+from harness.resp import ReplyError
 
 #: `status` of a cell that was measured; anything else says why it was not.
 OK = "ok"
+
+
+class Absent(Exception):
+    """Why a cell cannot be had."""
 
 
 class Cells:
@@ -77,3 +85,27 @@ class Progress:
         if self.budget_s is not None:
             eta_s = min(eta_s, max(0.0, self.budget_s - self.spent_s()))
         print(f"[{self.all - self.left}/{self.all}, {eta_s / 60:.0f} min left] {text}", flush=True)
+
+
+def measure(cells, jobs):
+    """Measures what has no line yet and answers the exit code. `jobs`: key and a function that adds the lines and
+    tells of them. A failure is a line, not the end; Ctrl-C ends the run and keeps what is there."""
+    progress = Progress(len(jobs))
+    try:
+        for key, job in jobs:
+            if cells.measured(key):
+                progress.step("already measured", was_measured=False)
+                continue
+            try:
+                progress.step(job())
+            except Absent as reason:
+                cells.add({**key, "status": str(reason)})
+                progress.step(f"{key['part']} {key['setting']}: not measured: {reason}", was_measured=False)
+            except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
+                cells.add({**key, "status": f"failed: {error}"[:300]})
+                progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:300])
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", flush=True)
+        return 1
+    print(f"{len(cells.rows)} lines: {cells.path}")
+    return 0 if cells.rows else 1
