@@ -9,14 +9,13 @@
 //! us, a stall is a time without any reply of more than 20 ms, `timeline` counts replies in each 100 ms.
 #![deny(unsafe_code)]
 
-use sexton_tests::load::{Random, Values, encode, percentile, reply_len};
+use sexton_tests::load::{Random, Values, encode, percentile, reply_len, run_clients};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::LocalSet;
 
 /// Keys of one MSET, as redis-benchmark has them.
 const MSET_KEYS: usize = 10;
@@ -210,7 +209,6 @@ async fn client(shared: Rc<Shared>, number: u64) -> io::Result<()> {
 }
 
 fn run(settings: Settings) -> io::Result<(Rc<Shared>, Duration)> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let values = Values::new(1, settings.value_bytes);
     let begun = Instant::now();
     let shared = Rc::new(Shared {
@@ -221,16 +219,7 @@ fn run(settings: Settings) -> io::Result<(Rc<Shared>, Duration)> {
         last_reply: Cell::new(begun),
         figures: RefCell::default(),
     });
-    let local = LocalSet::new();
-    let tasks: Vec<_> = (0..settings.clients)
-        .map(|number| local.spawn_local(client(Rc::clone(&shared), number)))
-        .collect();
-    runtime.block_on(local.run_until(async {
-        for task in tasks {
-            task.await.map_err(io::Error::other)??;
-        }
-        Ok::<(), io::Error>(())
-    }))?;
+    run_clients((0..settings.clients).map(|number| client(Rc::clone(&shared), number)))?;
     let took = begun.elapsed();
     Ok((shared, took))
 }

@@ -6,14 +6,13 @@
 //! The first tenth of the time is not counted.
 #![deny(unsafe_code)]
 
-use sexton_tests::load::{Random, encode, percentile, reply_len};
+use sexton_tests::load::{Random, encode, percentile, reply_len, run_clients};
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::task::LocalSet;
 
 /// Settings, in the order of the command line.
 #[derive(Clone, Copy)]
@@ -91,23 +90,12 @@ async fn client(
 }
 
 fn run(settings: Settings) -> io::Result<Latencies> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let latencies = Rc::new(RefCell::new(Latencies::default()));
     let begun = Instant::now();
     let end = begun + Duration::from_secs(settings.seconds);
     let counted_from = begun + Duration::from_secs(settings.seconds) / 10;
-    let local = LocalSet::new();
-    let tasks: Vec<_> = (1..=settings.connections)
-        .map(|seed| {
-            local.spawn_local(client(settings, seed, counted_from, end, Rc::clone(&latencies)))
-        })
-        .collect();
-    runtime.block_on(local.run_until(async {
-        for task in tasks {
-            task.await.map_err(io::Error::other)??;
-        }
-        Ok::<(), io::Error>(())
-    }))?;
+    let one = |seed| client(settings, seed, counted_from, end, Rc::clone(&latencies));
+    run_clients((1..=settings.connections).map(one))?;
     Ok(latencies.take())
 }
 

@@ -6,7 +6,9 @@ mod values;
 pub use random::Random;
 pub use values::Values;
 
+use std::future::Future;
 use std::io;
+use tokio::task::LocalSet;
 
 /// Appends one request, an array of bulk strings, to `out`.
 pub fn encode(out: &mut Vec<u8>, args: &[&[u8]]) {
@@ -36,6 +38,25 @@ pub fn reply_len(bytes: &[u8]) -> io::Result<Option<usize>> {
         }
         _ => Err(io::Error::other(String::from_utf8_lossy(&bytes[..line]).into_owned())),
     }
+}
+
+/// Runs all clients on this thread until they are done.
+///
+/// # Errors
+/// No runtime, or the first error of a client.
+pub fn run_clients<C>(clients: impl Iterator<Item = C>) -> io::Result<()>
+where
+    C: Future<Output = io::Result<()>> + 'static,
+{
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    let tasks: Vec<_> = clients.map(|client| local.spawn_local(client)).collect();
+    runtime.block_on(local.run_until(async {
+        for task in tasks {
+            task.await.map_err(io::Error::other)??;
+        }
+        Ok(())
+    }))
 }
 
 /// The value below which `share` of the sorted list lies; 0 for an empty one.
