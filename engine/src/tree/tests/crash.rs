@@ -1,5 +1,6 @@
 //! Crashes and failing devices under the list of tables.
 
+use super::context;
 use crate::key::{Meta, Seq};
 use crate::table::{TableOptions, TableResult};
 use crate::tree::*;
@@ -7,7 +8,6 @@ use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use sexton_persistence::device::{Storage, StorageResult};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 const DIR: &str = "tree";
 
@@ -30,18 +30,8 @@ fn flush(set: &VersionSet, m: Seq) -> TableResult<()> {
 fn merge(set: &VersionSet, now: Seq) -> TableResult<()> {
     let options = CompactionOptions { l0_tables: 3, base_bytes: 500, ratio: 2, output_bytes: 400 };
     let Some(job) = pick_compaction(&set.current(), &options) else { return Ok(()) };
-    let stop = AtomicBool::new(false);
-    let context = CompactionContext {
-        versions: set,
-        snapshots: &[now],
-        graves: &NoGraves,
-        dead_ids: &[],
-        stop: &stop,
-        threads: 1,
-        limiter: None,
-        separates: false,
-        sync: true,
-    };
+    let snapshots = [now];
+    let context = CompactionContext { threads: 1, ..context(set, &snapshots, &NoGraves) };
     set.apply(&compact(&job, &context)?.edit).map(|_| ())
 }
 

@@ -1,12 +1,11 @@
 //! Random histories of a tree against a record of every operation, with rules broken on purpose.
 
-use super::{open, shape};
+use super::{context, open, shape};
 use crate::key::{Meta, Seq};
 use crate::table::test_storage::MemStorage;
 use crate::tree::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 /// Which rule a history breaks on purpose, to see that the check notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,18 +158,7 @@ impl History {
         };
         let Some(job) = job else { return };
         let readers = self.readers();
-        let stop = AtomicBool::new(false);
-        let context = CompactionContext {
-            versions: &self.set,
-            snapshots: &readers,
-            graves: &self.graves,
-            dead_ids: &[],
-            stop: &stop,
-            threads: 3,
-            limiter: None,
-            separates: false,
-            sync: true,
-        };
+        let context = context(&self.set, &readers, &self.graves);
         let outcome = compact(&job, &context).unwrap();
         assert!(outcome.needs_durable() <= self.seq);
         // Operations and a flush may come between the merge and its installation.

@@ -8,7 +8,7 @@ use crate::key::{Meta, Seq};
 use crate::table::test_storage::MemStorage;
 use crate::table::{Compression, Table, TableError, TableOptions};
 use histories::{Cemetery, Random};
-use sexton_persistence::device::Storage;
+use sexton_persistence::device::{Storage, TempDir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -56,6 +56,26 @@ fn first_and_last_level_and_those_between_have_compressions_of_their_own() {
     for (options, want) in [([none, lz4, zstd], [0, 1, 2]), ([zstd, none, lz4], [2, 0, 1])] {
         let got = [0, 3, LEVELS - 1].map(|level| bytes_of(options, level));
         assert_eq!(got, want.map(|i: usize| sizes[i]));
+    }
+}
+
+/// What a merge gets that nobody stops or slows down.
+fn context<'a>(
+    versions: &'a VersionSet,
+    snapshots: &'a [Seq],
+    graves: &'a (dyn Graves + Sync),
+) -> CompactionContext<'a> {
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+    CompactionContext {
+        versions,
+        snapshots,
+        graves,
+        dead_ids: &[],
+        stop: &GOES_ON,
+        threads: 3,
+        limiter: None,
+        separates: false,
+        sync: true,
     }
 }
 
@@ -212,18 +232,7 @@ fn disjoint_tables_move_and_keep_their_claims() {
     let options = CompactionOptions::default();
     let job = pick_compaction(&set.current(), &options).unwrap();
     assert!(job.is_move);
-    let stop = AtomicBool::new(false);
-    let context = CompactionContext {
-        versions: &set,
-        snapshots: &[9],
-        graves: &NoGraves,
-        dead_ids: &[],
-        stop: &stop,
-        threads: 3,
-        limiter: None,
-        separates: false,
-        sync: true,
-    };
+    let context = context(&set, &[9], &NoGraves);
     let outcome = compact(&job, &context).unwrap();
     assert_eq!(outcome.needs_durable(), 0);
     let version = set.apply(&outcome.edit).unwrap();
@@ -245,17 +254,7 @@ fn a_stopped_compaction_leaves_nothing() {
     edit.add(1, Arc::clone(&table));
     set.apply(&edit).unwrap();
     let stop = AtomicBool::new(true);
-    let context = CompactionContext {
-        versions: &set,
-        snapshots: &[9],
-        graves: &NoGraves,
-        dead_ids: &[],
-        stop: &stop,
-        threads: 3,
-        limiter: None,
-        separates: false,
-        sync: true,
-    };
+    let context = CompactionContext { stop: &stop, ..context(&set, &[9], &NoGraves) };
     let job = Job::burial(1, table, &CompactionOptions::default());
     assert!(matches!(compact(&job, &context), Err(TableError::Cancelled)));
     assert_eq!(names(&storage).len(), 1);
@@ -280,18 +279,7 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
     // A reader between: nothing can be buried, nothing is worth a rewrite.
     let mut early = BurialTally::new(&version, 19);
     assert!(!early.note(b"a", 20) && early.pick(25, &options).is_none());
-    let stop = AtomicBool::new(false);
-    let context = CompactionContext {
-        versions: &set,
-        snapshots: &[40],
-        graves: &graves,
-        dead_ids: &[],
-        stop: &stop,
-        threads: 3,
-        limiter: None,
-        separates: false,
-        sync: true,
-    };
+    let context = context(&set, &[40], &graves);
     let outcome = compact(&job, &context).unwrap();
     assert_eq!((outcome.entries_in_out, outcome.max_grave_used), ((5, 4), 20));
     assert_eq!(outcome.needs_durable(), 40);
@@ -323,18 +311,8 @@ fn compactions_work_off_the_debt() {
         let version = set.apply(&edit).unwrap();
         assert!(debt(&version, &options) >= debt(&before, &options));
         while let Some(job) = pick_compaction(&set.current(), &options) {
-            let stop = AtomicBool::new(false);
-            let context = CompactionContext {
-                versions: &set,
-                snapshots: &[seq],
-                graves: &NoGraves,
-                dead_ids: &[],
-                stop: &stop,
-                threads: 3,
-                limiter: None,
-                separates: false,
-                sync: true,
-            };
+            let snapshots = [seq];
+            let context = context(&set, &snapshots, &NoGraves);
             set.apply(&compact(&job, &context).unwrap().edit).unwrap();
             jobs += 1;
             assert!(jobs < 1_000, "compactions do not come to an end: {}", shape(&set.current()));
@@ -348,7 +326,7 @@ fn compactions_work_off_the_debt() {
 /// Aligned transfers past the page cache and ordinary ones, of the same file.
 #[test]
 fn tables_survive_a_real_file_system() {
-    let dir = std::env::temp_dir().join(format!("sexton-tree-test-{}", std::process::id()));
+    let dir = TempDir::new("tree");
     let storage = sexton_persistence::device::DiskStorage::shared();
     let open = || VersionSet::open(Arc::clone(&storage), &dir, TreeOptions::default()).unwrap();
     let set = open();
@@ -363,18 +341,7 @@ fn tables_survive_a_real_file_system() {
         edit.add(0, writer.finish(0, true).unwrap());
     }
     let version = set.apply(&edit).unwrap();
-    let stop = AtomicBool::new(false);
-    let context = CompactionContext {
-        versions: &set,
-        snapshots: &[9],
-        graves: &NoGraves,
-        dead_ids: &[],
-        stop: &stop,
-        threads: 3,
-        limiter: None,
-        separates: false,
-        sync: true,
-    };
+    let context = context(&set, &[9], &NoGraves);
     let options = CompactionOptions { output_bytes: 64 << 10, ..CompactionOptions::default() };
     let outcome = compact(&pick_compaction(&version, &options).unwrap(), &context).unwrap();
     assert_eq!(outcome.entries_in_out, (80_000, 40_000));
@@ -387,8 +354,7 @@ fn tables_survive_a_real_file_system() {
         let found = get(&version, &key(i, 3), 9).unwrap().unwrap();
         assert_eq!((found.seq, &*found.value), (4, &*(i ^ 3).to_le_bytes().repeat(25)));
     }
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), version.level(6).len() + 2);
-    std::fs::remove_dir_all(&dir).unwrap();
+    assert_eq!(std::fs::read_dir(&*dir).unwrap().count(), version.level(6).len() + 2);
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -412,18 +378,11 @@ fn threads_share_a_merge_and_bring_what_one_brings() {
     set.apply(&edit).unwrap();
     let (mut results, mut counts) = (Vec::new(), Vec::new());
     for threads in [1, 3, 8] {
-        let stop = AtomicBool::new(false);
         let limiter = RateLimiter::new(1 << 40);
         let context = CompactionContext {
-            versions: &set,
-            snapshots: &[15, 99],
-            graves: &NoGraves,
-            dead_ids: &[],
-            stop: &stop,
             threads,
             limiter: Some(&limiter),
-            separates: false,
-            sync: true,
+            ..context(&set, &[15, 99], &NoGraves)
         };
         let options = CompactionOptions { output_bytes: 20 << 10, ..CompactionOptions::default() };
         let job = Job::full(&set.current(), &options).unwrap();
@@ -456,21 +415,11 @@ fn space_is_bounded_once_the_tree_is_quiet() {
     for (seed, keys, flushes) in [(1u64, 400u64, 60), (2, 4_000, 120), (3, 20_000, 150)] {
         let storage = Arc::new(MemStorage::default());
         let set = open(&storage).unwrap();
-        let stop = AtomicBool::new(false);
         let mut state = seed * 0x9e37_79b9;
         let (mut seq, mut flush_bytes) = (0, 0);
         let run = |job: &Job, now: Seq| {
-            let context = CompactionContext {
-                versions: &set,
-                snapshots: &[now],
-                graves: &NoGraves,
-                dead_ids: &[],
-                stop: &stop,
-                threads: 2,
-                limiter: None,
-                sync: true,
-                separates: false,
-            };
+            let snapshots = [now];
+            let context = CompactionContext { threads: 2, ..context(&set, &snapshots, &NoGraves) };
             set.apply(&compact(job, &context).unwrap().edit).unwrap();
         };
         for _ in 0..flushes {
