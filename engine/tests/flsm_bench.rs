@@ -1,25 +1,8 @@
 //! Every benchmark of `flsm-bench`, small: what was found, what was not, and the `--json` file.
 
 use serde_json::Value;
-use std::path::PathBuf;
+use sexton_persistence::device::TempDir;
 use std::process::{Command, Output};
-
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new(name: &str) -> Self {
-        let name = format!("flsm-bench-test-{}-{name}", std::process::id());
-        let dir = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn bench(flags: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_flsm-bench")).args(flags).output().expect("it starts")
@@ -28,8 +11,8 @@ fn bench(flags: &[&str]) -> Output {
 /// Runs benchmarks in a directory of their own and answers their results.
 fn results(name: &str, flags: &[&str]) -> Vec<Value> {
     let dir = TempDir::new(name);
-    let db = format!("--db={}", dir.0.join("db").display());
-    let json = dir.0.join("out.json");
+    let db = format!("--db={}", dir.join("db").display());
+    let json = dir.join("out.json");
     let json_flag = format!("--json={}", json.display());
     let all = [&[&*db, &json_flag, "--progress_reports=0", "--settle=2"], flags].concat();
     let output = bench(&all);
@@ -199,18 +182,18 @@ fn wrong_names_and_foreign_directories_are_refused() {
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("fillsideways"));
     let dir = TempDir::new("foreign");
-    std::fs::write(dir.0.join("thesis.tex"), "x").expect("written");
-    let db = format!("--db={}", dir.0.display());
+    std::fs::write(dir.join("thesis.tex"), "x").expect("written");
+    let db = format!("--db={}", dir.display());
     let output = bench(&["--benchmarks=fillseq", "--num=10", &db]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("thesis.tex"));
-    assert!(dir.0.join("thesis.tex").exists());
+    assert!(dir.join("thesis.tex").exists());
 }
 
 #[test]
 fn an_existing_store_is_kept_when_asked() {
     let dir = TempDir::new("existing");
-    let db = format!("--db={}", dir.0.join("db").display());
+    let db = format!("--db={}", dir.join("db").display());
     for (flags, found) in [
         (["--benchmarks=fillseq,readrandom", "--use_existing_db=0"], "(100 of 100 found)"),
         (["--benchmarks=readrandom", "--use_existing_db=1"], "(100 of 100 found)"),
@@ -269,8 +252,8 @@ fn ycsb_workloads_find_every_record_and_insert_their_share() {
 fn the_log_may_lie_elsewhere_and_is_found_again() {
     let dir = TempDir::new("wal");
     let flags = [
-        format!("--db={}", dir.0.join("db").display()),
-        format!("--wal_dir={}", dir.0.join("log").display()),
+        format!("--db={}", dir.join("db").display()),
+        format!("--wal_dir={}", dir.join("log").display()),
         "--wal_profile=nvram".into(),
         "--num=300".into(),
         "--mode=always".into(),
@@ -278,7 +261,7 @@ fn the_log_may_lie_elsewhere_and_is_found_again() {
     let mut flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     flags.push("--benchmarks=ycsbload");
     assert!(bench(&flags).status.success());
-    let files = std::fs::read_dir(dir.0.join("log/appendonlydir")).expect("the log is there");
+    let files = std::fs::read_dir(dir.join("log/appendonlydir")).expect("the log is there");
     assert!(files.count() > 0);
     flags.extend(["--use_existing_db=1", "--benchmarks=recover,ycsbc"]);
     let output = bench(&flags);
@@ -293,8 +276,8 @@ fn the_log_may_lie_elsewhere_and_is_found_again() {
 fn memtables_in_persistent_memory_are_found_again() {
     let dir = TempDir::new("wbl");
     let flags = [
-        format!("--db={}", dir.0.join("db").display()),
-        format!("--pmem_dir={}", dir.0.join("pool").display()),
+        format!("--db={}", dir.join("db").display()),
+        format!("--pmem_dir={}", dir.join("pool").display()),
         "--pmem_profile=optane-pmem".into(),
         "--num=300".into(),
         "--mode=wbl".into(),

@@ -1,37 +1,15 @@
 //! What the real redis-server and redis-check-aof think of our log (N4). Skipped with a line that
 //! says so where they are not installed.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::Mutex;
 use sexton_persistence::aof::{Log, LogBuffer, LogLocation, LogOptions, SyncPolicy, recover};
-use sexton_persistence::device::DiskStorage;
-
-/// A directory of its own for each test, removed at the end.
-struct TempDir(PathBuf);
-
-impl TempDir {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let unique =
-            format!("sexton-aof-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let dir = std::env::temp_dir().join(unique);
-        fs::create_dir_all(&dir).expect("a temporary directory");
-        Self(dir)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
+use sexton_persistence::device::{DiskStorage, TempDir};
 
 /// A redis-server that knows multi-part AOF (7.0 or later), if one is installed.
 fn redis_server() -> Option<&'static str> {
@@ -131,12 +109,12 @@ fn ask(stream: &mut UnixStream, command: &str, answer: &str) {
 #[test]
 fn redis_loads_the_log_before_anything_was_retired() {
     let Some(program) = redis_server() else { return };
-    let dir = TempDir::new();
-    write_log(&dir.0, false);
-    let (valid, report) = check_aof(&dir.0);
+    let dir = TempDir::new("aof");
+    write_log(&dir, false);
+    let (valid, report) = check_aof(&dir);
     assert!(valid, "{report}");
-    let (mut child, output) = start_redis(program, &dir.0);
-    let connected = UnixStream::connect(dir.0.join("redis.sock"));
+    let (mut child, output) = start_redis(program, &dir);
+    let connected = UnixStream::connect(dir.join("redis.sock"));
     let outcome = connected.map(|mut stream| {
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             ask(&mut stream, "DBSIZE", ":1000\r\n");
@@ -159,11 +137,11 @@ fn redis_loads_the_log_before_anything_was_retired() {
 #[test]
 fn redis_refuses_the_log_after_a_retirement() {
     let Some(program) = redis_server() else { return };
-    let dir = TempDir::new();
-    write_log(&dir.0, true);
-    let (valid, report) = check_aof(&dir.0);
+    let dir = TempDir::new("aof");
+    write_log(&dir, true);
+    let (valid, report) = check_aof(&dir);
     assert!(!valid, "{report}");
-    let (mut child, output) = start_redis(program, &dir.0);
+    let (mut child, output) = start_redis(program, &dir);
     // Kills it only if it serves, which is the failure this test looks for.
     let served = output.contains("ready to accept connections");
     if served {
@@ -176,10 +154,10 @@ fn redis_refuses_the_log_after_a_retirement() {
 
 #[test]
 fn our_own_recovery_reads_the_same_files() {
-    let dir = TempDir::new();
-    write_log(&dir.0, true);
+    let dir = TempDir::new("aof");
+    write_log(&dir, true);
     let location =
-        LogLocation { dir: dir.0.join("appendonlydir"), file_name: "appendonly.aof".to_owned() };
+        LogLocation { dir: dir.join("appendonlydir"), file_name: "appendonly.aof".to_owned() };
     let storage = DiskStorage::shared();
     assert!(recover(&storage, &location, 0, 0).is_err(), "the first half is gone");
     let mut recovery = recover(&storage, &location, 1000, 2000).expect("the second half is there");

@@ -19,7 +19,7 @@ fn puts_deletes_and_batches_survive_a_restart() {
 fn survive_a_restart(deletes: DeleteMode, memtable: MemtableKind) {
     let dir = TempDir::new("bytes");
     let open = || {
-        let options = options(&dir.0, Arc::new(DiskStorage), SyncPolicy::EverySec);
+        let options = options(&dir, Arc::new(DiskStorage), SyncPolicy::EverySec);
         let options = EngineOptions { deletes, memtable, ..options };
         Engine::open_bytes(options).expect("a store that opens").0
     };

@@ -103,7 +103,7 @@ fn a_crash_leaves_no_checkpoint_or_a_whole_one() {
 #[test]
 fn checkpoints_on_a_disk_while_others_write() {
     let dir = TempDir::new("checkpoint");
-    let engine = Engine::open_bytes(options(&dir.0, Arc::new(DiskStorage), SyncPolicy::EverySec));
+    let engine = Engine::open_bytes(options(&dir, Arc::new(DiskStorage), SyncPolicy::EverySec));
     let engine = engine.expect("a store that opens").0;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -121,7 +121,7 @@ fn checkpoints_on_a_disk_while_others_write() {
             }
         });
         for round in 0..5 {
-            let copy = dir.0.join(format!("copy-{round}"));
+            let copy = dir.join(format!("copy-{round}"));
             engine.checkpoint(&copy).expect("a checkpoint");
             let options = options(&copy, Arc::new(DiskStorage), SyncPolicy::EverySec);
             let copy = Engine::open_bytes(options).expect("a store that opens").0;

@@ -71,7 +71,7 @@ fn wait(engine: &Engine, from_ms: u64, to_ms: u64, busy: bool) {
 
 fn gone_after_the_limit(busy: bool) {
     let dir = TempDir::new("deadline");
-    let engine = stepwise(&dir.0, LIMIT_MS);
+    let engine = stepwise(&dir, LIMIT_MS);
     fill(&engine, "kept", 0);
     fill(&engine, "plain", 0);
     fill(&engine, "timed", u64::MAX / 2);
@@ -88,15 +88,15 @@ fn gone_after_the_limit(busy: bool) {
     work(&engine, 500);
     for what in ["plain-00123", "timed-00123", "secret of again-00123"] {
         assert!(
-            !holders(&dir.0, what.as_bytes()).is_empty(),
+            !holders(&dir, what.as_bytes()).is_empty(),
             "{what} is still there: no false peace"
         );
     }
     wait(&engine, 600, 500 + LIMIT_MS, busy);
     for kind in ["plain-", "timed-", "secret of plain", "secret of timed", "secret of again"] {
-        assert_eq!(holders(&dir.0, kind.as_bytes()), Vec::<String>::new(), "{kind}");
+        assert_eq!(holders(&dir, kind.as_bytes()), Vec::<String>::new(), "{kind}");
     }
-    assert!(!holders(&dir.0, b"secret of kept-00299").is_empty());
+    assert!(!holders(&dir, b"secret of kept-00299").is_empty());
     assert_eq!(engine.stats().graves, 0);
     assert_eq!(get(&engine, 0, b"again-00007").expect("lives").1, b"new");
     assert_eq!(get(&engine, 0, b"plain-00007"), None);
@@ -115,22 +115,22 @@ fn nor_on_a_busy_one() {
 #[test]
 fn nor_of_an_emptied_database() {
     let dir = TempDir::new("deadline-flush");
-    let engine = stepwise(&dir.0, LIMIT_MS);
+    let engine = stepwise(&dir, LIMIT_MS);
     fill(&engine, "plain", 0);
     assert!(run(&engine, &Op::Put(1, b"kept-1".to_vec(), Meta::default(), b"value".to_vec())));
     engine.flush_now().expect("flush");
     work(&engine, 0);
     assert!(run(&engine, &Op::Flush(0)));
     wait(&engine, 100, 100 + LIMIT_MS, false);
-    assert_eq!(holders(&dir.0, b"plain-"), Vec::<String>::new());
-    assert!(!holders(&dir.0, b"kept-1").is_empty());
+    assert_eq!(holders(&dir, b"plain-"), Vec::<String>::new());
+    assert!(!holders(&dir, b"kept-1").is_empty());
 }
 
 /// Replay from m executes again what came between m and a FLUSHDB: the graves must be those of m.
 #[test]
 fn the_checkpoint_is_not_rewritten_while_a_database_has_died_above_its_mark() {
     let dir = TempDir::new("deadline-mark");
-    let engine = stepwise(&dir.0, LIMIT_MS);
+    let engine = stepwise(&dir, LIMIT_MS);
     fill(&engine, "plain", 0);
     engine.flush_now().expect("flush");
     engine.keep_deadline_at(0).expect("no faults");
@@ -143,16 +143,16 @@ fn the_checkpoint_is_not_rewritten_while_a_database_has_died_above_its_mark() {
     engine.inner().deadline.has_traces.store(true, Ordering::Release);
     let of_graves = |files: Vec<String>| files.iter().any(|file| file.ends_with(".graves"));
     engine.keep_deadline_at(LIMIT_MS / 8).expect("no faults");
-    assert!(of_graves(holders(&dir.0, b"plain-00007")), "the death is above the mark");
+    assert!(of_graves(holders(&dir, b"plain-00007")), "the death is above the mark");
     engine.flush_now().expect("flush");
     engine.keep_deadline_at(LIMIT_MS / 4).expect("no faults");
-    assert!(!of_graves(holders(&dir.0, b"plain-00007")));
+    assert!(!of_graves(holders(&dir, b"plain-00007")));
 }
 
 #[test]
 fn deletes_from_before_a_restart_are_due_at_once() {
     let dir = TempDir::new("deadline-restart");
-    let engine = stepwise(&dir.0, LIMIT_MS);
+    let engine = stepwise(&dir, LIMIT_MS);
     fill(&engine, "plain", 0);
     fill(&engine, "kept", 0);
     engine.flush_now().expect("flush");
@@ -162,22 +162,22 @@ fn deletes_from_before_a_restart_are_due_at_once() {
     engine.flush_now().expect("flush");
     assert_eq!(engine.stats().graves, 300);
     engine.abandon();
-    let engine = stepwise(&dir.0, LIMIT_MS);
+    let engine = stepwise(&dir, LIMIT_MS);
     for now_ms in [0, 500, 1000, 1500] {
         work(&engine, now_ms);
     }
-    assert_eq!(holders(&dir.0, b"plain-"), Vec::<String>::new());
+    assert_eq!(holders(&dir, b"plain-"), Vec::<String>::new());
     engine.close().expect("close");
 }
 
 #[test]
 fn without_a_limit_nothing_hurries() {
     let dir = TempDir::new("deadline-none");
-    let engine = stepwise(&dir.0, 0);
+    let engine = stepwise(&dir, 0);
     fill(&engine, "plain", 0);
     fill(&engine, "kept", 0);
     engine.flush_now().expect("flush");
     assert!(run(&engine, &Op::Delete(0, name("plain", 7))));
     wait(&engine, 0, LIMIT_MS, false);
-    assert!(!holders(&dir.0, b"secret of plain-00007").is_empty(), "too few for a rewrite");
+    assert!(!holders(&dir, b"secret of plain-00007").is_empty(), "too few for a rewrite");
 }

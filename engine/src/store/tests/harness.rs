@@ -2,32 +2,12 @@
 
 use crate::key::{Key, Meta};
 use crate::store::*;
+pub(super) use sexton_persistence::device::TempDir;
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
-
-/// A directory that goes with the test.
-pub(super) struct TempDir(pub(super) PathBuf);
-
-impl TempDir {
-    pub(super) fn new(name: &str) -> Self {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let dir = format!("sexton-store-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(dir);
-        std::fs::create_dir_all(&path).expect("temporary directory");
-        Self(path)
-    }
-}
-
-impl Drop for TempDir {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// What the tests write into the log instead of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: bool, seed: u64) {
     let dir = TempDir::new(name);
-    let engine = open_as(&dir.0, policy, deletes).expect("a new store");
+    let engine = open_as(&dir, policy, deletes).expect("a new store");
     let mut model = Model::new(3);
     let mut state = seed;
     for step in 0..6000 {
@@ -35,7 +35,7 @@ fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: 
     engine.close().expect("close");
     if policy != SyncPolicy::Off {
         drop(engine);
-        let engine = open_as(&dir.0, policy, deletes).expect("the same mode");
+        let engine = open_as(&dir, policy, deletes).expect("the same mode");
         check(&engine, &model);
         engine.close().expect("close again");
     }
@@ -67,7 +67,7 @@ fn a_store_that_was_not_closed_is_replayed_from_its_mark() {
     let mut model = Model::new(3);
     let mut state = 0x5eed_5eed_5eed_5eed;
     for round in 0..4 {
-        let engine = open(&dir.0, SyncPolicy::Always);
+        let engine = open(&dir, SyncPolicy::Always);
         check(&engine, &model);
         for _ in 0..700 {
             let op = random_op(&mut state, 200);
@@ -81,7 +81,7 @@ fn a_store_that_was_not_closed_is_replayed_from_its_mark() {
         drop(log);
         engine.abandon();
     }
-    check(&open(&dir.0, SyncPolicy::Always), &model);
+    check(&open(&dir, SyncPolicy::Always), &model);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn graves_are_forgotten_when_the_dead_are_gone() {
     let dir = TempDir::new("graves");
     // Without background threads, which would bury the dead between two looks.
     let storage = std::sync::Arc::new(sexton_persistence::device::DiskStorage);
-    let options = options(&dir.0, storage, SyncPolicy::EverySec);
+    let options = options(&dir, storage, SyncPolicy::EverySec);
     let options = EngineOptions { background: false, memtable_bytes: 1 << 20, ..options };
     let engine = Engine::open(options, &mut replay).expect("a new store").0;
     for i in 0..500 {
@@ -115,12 +115,12 @@ fn graves_are_forgotten_when_the_dead_are_gone() {
 #[test]
 fn a_transaction_sees_its_own_delete_of_a_key_on_a_device() {
     let dir = TempDir::new("own-delete");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     let put = Op::Put(0, b"k".to_vec(), Meta::default(), b"old".to_vec());
     run(&engine, &put);
     engine.flush_now().expect("flush");
     engine.close().expect("close");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     assert!(get(&engine, 0, b"k").is_none_or(|(_, value)| value == b"old"));
     let pin = load(&engine, 0, b"k");
     let key = key(&engine, 0, b"k");
@@ -143,7 +143,7 @@ fn a_transaction_sees_its_own_delete_of_a_key_on_a_device() {
 #[test]
 fn a_scan_sees_one_instant() {
     let dir = TempDir::new("scan");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     let mut model = Model::new(3);
     for i in 0..300 {
         let op = Op::Put(0, format!("k{i:04}").into_bytes(), Meta::default(), vec![1]);
@@ -174,7 +174,7 @@ fn a_scan_sees_one_instant() {
 #[test]
 fn a_range_starts_and_ends_where_it_says() {
     let dir = TempDir::new("range");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     for name in ["a", "b", "ba", "bb", "c"] {
         run(&engine, &Op::Put(1, name.into(), Meta::default(), Vec::new()));
     }
@@ -207,7 +207,7 @@ fn drawn(engine: &Engine, times: usize) -> Vec<Vec<u8>> {
 #[test]
 fn random_keys_are_alive_wherever_they_lie_and_all_come_up() {
     let dir = TempDir::new("random-key");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     assert!(drawn(&engine, 10).is_empty());
     let name = |i: usize| format!("k{i:04}").into_bytes();
     let put = |db, i, expire_at_ms| {
@@ -251,7 +251,7 @@ fn random_keys_are_alive_wherever_they_lie_and_all_come_up() {
 #[test]
 fn a_scan_of_keys_only_copies_no_values() {
     let dir = TempDir::new("keys-only");
-    let engine = open(&dir.0, SyncPolicy::EverySec);
+    let engine = open(&dir, SyncPolicy::EverySec);
     run(&engine, &Op::Put(0, b"k".to_vec(), Meta { flags: 3, expire_at_ms: 7 }, vec![1; 50]));
     let range = ScanRange { keys_only: true, ..ScanRange::default() };
     let items: Vec<ScanItem> =

@@ -41,18 +41,18 @@ fn a_store_is_opened_only_as_what_it_was_made() {
     for (made, other) in [(modes[0], modes[1]), (modes[1], modes[0])] {
         for flushed in [false, true] {
             let dir = TempDir::new("mode");
-            let engine = open_as(&dir.0, SyncPolicy::EverySec, made).expect("a new store");
+            let engine = open_as(&dir, SyncPolicy::EverySec, made).expect("a new store");
             put(&engine, 1);
             if flushed {
                 engine.flush_now().expect("flush");
             }
             engine.close().expect("close");
             drop(engine);
-            let error = open_as(&dir.0, SyncPolicy::EverySec, other).err().expect("refused");
+            let error = open_as(&dir, SyncPolicy::EverySec, other).err().expect("refused");
             assert!(matches!(error, EngineError::Refused(_)), "{error:?}");
             let text = error.to_string();
             assert!(text.contains(&format!("keeps deletes as \"{made}\"")), "{text}");
-            let engine = open_as(&dir.0, SyncPolicy::EverySec, made).expect("the same mode");
+            let engine = open_as(&dir, SyncPolicy::EverySec, made).expect("the same mode");
             assert_eq!(engine.count(0).expect("count"), 1);
         }
     }
@@ -127,7 +127,7 @@ fn a_store_with_skip_lists_equals_the_model_and_opens_without() {
     let dir = TempDir::new("skiplist");
     let open = |memtable| {
         let storage = std::sync::Arc::new(sexton_persistence::device::DiskStorage);
-        let options = EngineOptions { memtable, ..options(&dir.0, storage, SyncPolicy::EverySec) };
+        let options = EngineOptions { memtable, ..options(&dir, storage, SyncPolicy::EverySec) };
         Engine::open(options, &mut replay).expect("a store that opens").0
     };
     let mut model = Model::new(3);
