@@ -97,6 +97,17 @@ impl File for DiskFile {
             .map_err(|error| self.error("sync_file_range", error).at(offset))
     }
 
+    fn finish_writeback(&self, offset: u64, len: u64) -> StorageResult<()> {
+        system::finish_writeback(&self.file, offset, len)
+            .map_err(|error| self.error("sync_file_range", error).at(offset))
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) -> StorageResult<()> {
+        // Bytes that were not asked for in time are read when they are needed.
+        system::will_need(&self.file, offset, len);
+        Ok(())
+    }
+
     fn len(&self) -> StorageResult<u64> {
         let metadata = self.file.metadata().map_err(|error| self.error("fstat", error))?;
         Ok(metadata.len())
@@ -133,6 +144,10 @@ impl Storage for DiskStorage {
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         DiskFile::open("open", path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open_to_read(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        DiskFile::open("open", path, OpenOptions::new().read(true))
     }
 
     fn create_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {

@@ -11,6 +11,7 @@ mod model;
 mod placed;
 pub mod sim;
 mod storage;
+mod stream;
 mod system;
 mod temp_dir;
 
@@ -20,4 +21,5 @@ pub use disk::DiskStorage;
 pub use meter::{DeviceFigures, Latency};
 pub use placed::{Device, PlacedStorage};
 pub use storage::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};
+pub use stream::{FileReader, FileWriter};
 pub use temp_dir::TempDir;

@@ -141,6 +141,14 @@ impl File for PlacedFile {
         self.device.count_failure(self.inner.start_writeback(offset, len))
     }
 
+    fn finish_writeback(&self, offset: u64, len: u64) -> StorageResult<()> {
+        self.device.count_failure(self.inner.finish_writeback(offset, len))
+    }
+
+    fn prefetch(&self, offset: u64, len: u64) -> StorageResult<()> {
+        self.inner.prefetch(offset, len)
+    }
+
     fn len(&self) -> StorageResult<u64> {
         self.inner.len()
     }
@@ -204,6 +212,10 @@ impl Storage for PlacedStorage {
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         self.place(path, self.inner.open(path))
+    }
+
+    fn open_to_read(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        self.place(path, self.inner.open_to_read(path))
     }
 
     fn create_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {

@@ -79,6 +79,15 @@ pub trait File: Send + Sync + fmt::Debug {
     fn start_writeback(&self, _offset: u64, _len: u64) -> StorageResult<()> {
         Ok(())
     }
+    /// Hint: waits until what [`start_writeback`](Self::start_writeback) began is on the medium, where that is
+    /// known. Makes nothing durable.
+    fn finish_writeback(&self, _offset: u64, _len: u64) -> StorageResult<()> {
+        Ok(())
+    }
+    /// Hint: `len` bytes from `offset` on will be read soon; a medium that can begins with them. Does not wait.
+    fn prefetch(&self, _offset: u64, _len: u64) -> StorageResult<()> {
+        Ok(())
+    }
     /// Length in bytes.
     fn len(&self) -> StorageResult<u64>;
     /// True when the file has no bytes.
@@ -99,6 +108,10 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn create(&self, path: &Path) -> StorageResult<Arc<dyn File>>;
     /// Opens an existing file for reading and writing.
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn File>>;
+    /// Opens an existing file for reading only.
+    fn open_to_read(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        self.open(path)
+    }
     /// As `create`, for large files: transfers whose memory, offset and length are all multiples of
     /// [`UNBUFFERED_ALIGNMENT`] go past the page cache where the medium can; all others as usual.
     fn create_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {

@@ -44,21 +44,55 @@ pub(super) fn allocate_keeping_size(file: &File, offset: u64, len: u64) -> io::R
 /// call.
 pub(super) fn start_writeback(file: &File, offset: u64, len: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    {
-        let convert = |value: u64| {
-            libc::off64_t::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
-        };
-        let (offset, len) = (convert(offset)?, convert(len)?);
-        // SAFETY: the descriptor is open for the whole call because `file` is borrowed, and the call
-        // reads and writes no memory of ours.
-        let result = unsafe {
-            libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE)
-        };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
+    return sync_range(file, offset, len, libc::SYNC_FILE_RANGE_WRITE);
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (file, offset, len);
         Ok(())
     }
+}
+
+/// Waits until cached pages of a range have been written to the device, which may still hold them in a
+/// cache of its own.
+pub(super) fn finish_writeback(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    return sync_range(
+        file,
+        offset,
+        len,
+        libc::SYNC_FILE_RANGE_WAIT_BEFORE
+            | libc::SYNC_FILE_RANGE_WRITE
+            | libc::SYNC_FILE_RANGE_WAIT_AFTER,
+    );
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (file, offset, len);
+        Ok(())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_range(file: &File, offset: u64, len: u64, flags: libc::c_uint) -> io::Result<()> {
+    let convert = |value: u64| {
+        libc::off64_t::try_from(value).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))
+    };
+    let (offset, len) = (convert(offset)?, convert(len)?);
+    // SAFETY: the descriptor is open for the whole call because `file` is borrowed, and the call
+    // reads and writes no memory of ours.
+    let result = unsafe { libc::sync_file_range(file.as_raw_fd(), offset, len, flags) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Has the kernel read a range into its cache. A wish: it may be ignored.
+pub(super) fn will_need(file: &File, offset: u64, len: u64) {
+    #[cfg(target_os = "linux")]
+    if let (Ok(offset), Ok(len)) = (libc::off_t::try_from(offset), libc::off_t::try_from(len)) {
+        // SAFETY: the descriptor is open for the whole call because `file` is borrowed, and the
+        // call reads and writes no memory of ours.
+        unsafe {
+            libc::posix_fadvise(file.as_raw_fd(), offset, len, libc::POSIX_FADV_WILLNEED);
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (file, offset, len);
 }

@@ -21,7 +21,7 @@ pub use sources::Source;
 
 use crate::log;
 use crate::observe::now_s;
-use crate::rdb::Loader;
+use crate::rdb::{Loader, remove_temporary_files};
 use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;
@@ -68,7 +68,8 @@ impl Takeover {
         let dir = options.dir.clone();
         // Let go before the store is opened, which takes it again.
         let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
-        remove_temporary_files(&dir);
+        Journal::undo_unfinished(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        remove_temporary_files(options);
         settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
             .map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -224,20 +225,6 @@ impl Takeover {
             && let Err(error) = journal.undo()
         {
             log::warning(&format!("Cannot put the files back, the next start will: {error}"));
-        }
-    }
-}
-
-/// Removes what saves of killed servers left behind.
-fn remove_temporary_files(dir: &Path) {
-    let Ok(entries) = std::fs::read_dir(dir) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        let name = name.to_string_lossy();
-        let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
-        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
-            // One that cannot be removed takes room and does no harm.
-            let _ = std::fs::remove_file(entry.path());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The files of a Redis server: `dump.rdb`, the log in one file, the log in several.
 
-use super::journal::real;
-use super::{Journal, aof};
+use super::aof;
+use crate::devices;
 use crate::rdb::Loader;
 use crate::server::Server;
 use sexton_config::Options;
@@ -11,7 +11,7 @@ use sexton_persistence::device::{DiskStorage, Storage};
 use sexton_persistence::rdb::{Input, is_rdb};
 use std::fmt;
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl Source {
         loader: &mut Loader<'_>,
         cuts_torn: bool,
     ) -> Result<(), String> {
-        let mut log = aof::Replay::new(server);
+        let (mut log, storage) = (aof::Replay::new(server), server.storage());
         for (nth, path) in self.files.iter().enumerate() {
             // The path may be that of after the renaming, which an error takes back.
             let name = path.file_name().unwrap_or_default().display();
@@ -115,24 +115,24 @@ impl Source {
                 _ => format!("{self}: {name}: {text}"),
             };
             let is_last = nth + 1 == self.files.len();
-            load_file(path, is_last && cuts_torn, loader, &mut log).map_err(failed)?;
+            load_file(&*storage, path, is_last && cuts_torn, loader, &mut log).map_err(failed)?;
         }
         Ok(())
     }
 }
 
 fn load_file(
+    storage: &dyn Storage,
     path: &Path,
     may_be_torn: bool,
     loader: &mut Loader<'_>,
     log: &mut aof::Replay<'_>,
 ) -> Result<(), String> {
-    let text = |error: std::io::Error| error.to_string();
-    let mut file = File::open(path).map_err(text)?;
-    let size = file.metadata().map_err(text)?.len();
+    let mut file = devices::open_to_read(storage, path).map_err(|error| error.to_string())?;
+    let size = file.len();
     let mut start = Vec::new();
-    (&mut file).take(9).read_to_end(&mut start).map_err(text)?;
-    file.rewind().map_err(text)?;
+    (&mut file).take(9).read_to_end(&mut start).map_err(|error| error.to_string())?;
+    file.rewind();
     let mut input = Input::stream(file, size);
     if is_rdb(&start) {
         input = loader.load(input)?;
