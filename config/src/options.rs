@@ -179,6 +179,8 @@ pub struct Options {
     pub device_profiles: Option<PathBuf>,
     /// `aof-device`: Device of the append only file.
     pub aof_device: Option<String>,
+    /// `rdb-device`: Device of the snapshot file.
+    pub rdb_device: Option<String>,
     /// `tree-device`: Device of the tables.
     pub tree_device: Option<String>,
     /// `persistence-mode`: What keeps the newest writes over a crash.
@@ -371,6 +373,7 @@ impl Options {
             },
             device_profiles: view.text("device-profiles").map(path),
             aof_device: view.name("aof-device"),
+            rdb_device: view.name("rdb-device"),
             tree_device: view.name("tree-device"),
             persistence_mode: PersistenceMode::of(view.number("persistence-mode")),
             memtable_device: view.name("memtable-device"),

@@ -15,7 +15,7 @@ use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
-use sexton_persistence::device::PlacedStorage;
+use sexton_persistence::device::{DiskStorage, PlacedStorage, Storage};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -82,6 +82,15 @@ impl Server {
             eviction: Eviction::default(),
             config: Configuration::default(),
             store_id: OnceLock::new(),
+        }
+    }
+
+    /// What files are written and read through.
+    #[must_use]
+    pub fn storage(&self) -> Arc<dyn Storage> {
+        match self.devices.get() {
+            Some(devices) => Arc::<PlacedStorage>::clone(devices),
+            None => DiskStorage::shared(),
         }
     }
 }

@@ -1,10 +1,9 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
-Log and tables move to devices and back at restarts, with all data, also where a crash has come between the
-copy and the link; an import puts aside on a device what lies there, and is undone there; undo runs lie
-where they should and leave nothing behind; INFO counts what each device does, and always says what is
-emulated; an emulated disk is as slow as its profile; names that are not declared and places that are taken are
-refused.
+Log, dump and tables move to devices and back at restarts, with all data; undo runs lie where they should and
+leave nothing behind; INFO counts what each device does, and always says what is emulated; an emulated disk is
+as slow as its profile; names that are not declared and
+places that are taken are refused.
 """
 
 import argparse
@@ -66,73 +65,68 @@ def hold_the_past(server, steps, name, device_name, places):
     writer.close()
 
 
-def interrupted(steps, server, config, places, base, count):
-    """A crash while files are carried: the copy is there, half of it or all, and no link leads to it yet."""
-    tree, copy = server.directory / "tree", places / "big/tree"
-    for name, parts in (("half of a copy", 2), ("a whole copy", 1)):
-        files = sorted(path.name for path in tree.iterdir())
-        (server.directory / "tree.moved").symlink_to(copy)
-        copy.mkdir(parents=True, exist_ok=True)
-        for file in files[: len(files) // parts]:
-            shutil.copy(tree / file, copy / file)
-        server.options = base | {"include": config, "tree-device": "big"}
-        server.start()
-        steps.check(f"a crash after {name}: all data", holds(server, count))
-        at = tree.readlink() if tree.is_symlink() else None
-        steps.equal(f"a crash after {name}: the tables are where they should be", at, copy)
-        server.terminate()
-        left = [path.name for path in server.directory.iterdir() if path.suffix in (".moved", ".old")]
-        steps.equal(f"a crash after {name}: nothing stays beside them", left, [])
-        server.options = base | {"include": config}
-        server.start()
-        steps.check(f"a crash after {name}: all data is back", holds(server, count) and not tree.is_symlink())
-        server.terminate()
+def save(server, command):
+    connection = server.connect(timeout_s=60)
+    saves = int(server.info()["rdb_saves"])
+    connection.cmd(command)
+    while int(server.info()["rdb_saves"]) == saves:
+        time.sleep(0.02)
+    connection.close()
 
 
-def imports(steps, server, config, places, base, count):
-    """--import on a store whose files lie on devices, refused and undone, or done."""
-    dump = server.directory / "import-me.rdb"
-    layout = {"aof-device": "fast", "tree-device": "big"}
-    server.options = base | {"include": config, "save": ""} | layout
+def dumps(steps, server, config, places, base):
+    """What is written and read for snapshots counts for the devices they lie on."""
+    server.options = base | {"include": config, "rdb-device": "big", "aof-device": "fast", "save": ""}
     server.start()
     connection = server.connect(timeout_s=60)
-    connection.cmd("SET", "k0", "of before")
-    connection.cmd("SAVE")
-    shutil.move(server.directory / "dump.rdb", dump)
-    connection.cmd("SET", "k0", "of later")
-    connection.cmd("WAITAOF", 1, 0, 0)
+    # Values that do not compress, so that the bytes are known.
+    value = b"".join(b"%d" % (i * i) for i in range(500))
+    connection.pipeline([[b"SET", b"d%d" % i, value] for i in range(200)])
+    least = 200 * len(value) // 4
+    figure = lambda name, field: int(device(server, name)[field])
+    before = figure("big", "written_bytes")
+    save(server, "BGSAVE")
+    written = figure("big", "written_bytes") - before
+    steps.check("BGSAVE writes to rdb-device", written > least, f"{written} bytes")
+    before = figure("big", "read_bytes")
+    digest = connection.cmd("DEBUG", "DIGEST")
+    reply = connection.cmd("DEBUG", "RELOAD")
+    read = figure("big", "read_bytes") - before
+    steps.check("DEBUG RELOAD reads it there", reply == b"OK" and read > least, f"{reply!r}, {read} bytes")
+    steps.equal("DEBUG RELOAD gives the same data", connection.cmd("DEBUG", "DIGEST"), digest)
+    before = figure("fast", "written_bytes")
+    connection.cmd("BGREWRITEAOF")
+    while server.info()["aof_rewrite_in_progress"] != "0":
+        time.sleep(0.02)
+    written = figure("fast", "written_bytes") - before
+    steps.check("BGREWRITEAOF's base counts for aof-device", written > least, f"{written} bytes")
+    keys = connection.cmd("DBSIZE")
+    connection.cmd("CONFIG", "SET", "dbfilename", "other.rdb")
+    save(server, "SAVE")
+    link = server.directory / "other.rdb"
+    steps.equal("a new dbfilename leads to rdb-device", link.is_symlink() and link.readlink(), places / "big/other.rdb")
     connection.close()
     server.kill()
-    # A file with a type that cannot be stored: the import is undone.
-    bad = server.directory / "bad.rdb"
-    bad.write_bytes(b"REDIS0009\xfe\x00\x00\x01a\x01b\x06\x01c\xff" + bytes(8))
-    for path, reason in ((bad, "Fatal error loading the DB"), (dump, None)):
-        server.options["import"] = path
-        try:
-            server.start(timeout_s=60)
-            steps.check(f"--import {path.name}", reason is None, "it started")
-        except RuntimeError as error:
-            refused = reason is not None and reason in str(error)
-            steps.check(f"--import {path.name} is refused", refused, "" if refused else str(error)[-300:])
-        if reason is None:
-            connection = server.connect()
-            steps.equal(f"--import {path.name}: it had it", connection.cmd("GET", "k0"), b"of before")
-            connection.close()
-        server.kill()
-        del server.options["import"]
-        server.start()
-        connection = server.connect()
-        expected = b"of later" if reason else b"of before"
-        steps.equal(f"after --import {path.name}: what counts is there", connection.cmd("GET", "k0"), expected)
-        steps.equal(f"after --import {path.name}: all keys", connection.cmd("DBSIZE"), count)
-        connection.close()
-        for name, place in (("appendonlydir", "fast"), ("tree", "big")):
-            link = server.directory / name
-            target = link.readlink() if link.is_symlink() else None
-            steps.equal(f"after --import {path.name}: {name} is on its device", target, places / place / name)
-        server.kill()
-    kept = sorted(path.name.split("-")[2] for path in places.glob("*/imported-*"))
-    steps.equal("what was in the way is kept on the devices", kept, ["appendonlydir", "tree"])
+
+    # Without a log the dump is the truth, wherever it lies.
+    server.options = {"appendonly": "no", "save": "", "include": config, "rdb-device": "big"}
+    server.start()
+    connection = server.connect()
+    steps.equal("appendonly no loads it from there", connection.cmd("DBSIZE"), keys)
+    read = figure("big", "read_bytes")
+    steps.check("and its device counts the load", read > least, f"{read} bytes")
+    connection.close()
+    server.kill()
+    for name in ("dump.rdb", "other.rdb"):
+        (server.directory / name).unlink()
+    server.options = base | {"include": config, "rdb-device": "big"}
+    try:
+        server.start(timeout_s=10)
+        steps.check("a dump that is in the way is refused", False, "it started")
+    except RuntimeError as error:
+        steps.check("a dump that is in the way is refused", "is there already" in str(error))
+    server.kill()
+    (places / "big/dump.rdb").unlink()
 
 
 def main():
@@ -150,8 +144,8 @@ def main():
         count = KEYS
         layouts = {
             "log on a device": {"aof-device": "fast"},
-            "tables too": {"aof-device": "fast", "tree-device": "big"},
-            "log on the device of the tables": {"aof-device": "big", "tree-device": "big"},
+            "tables and dump too": {"aof-device": "fast", "tree-device": "big", "rdb-device": "big"},
+            "log on the device of the tables": {"aof-device": "big", "tree-device": "big", "rdb-device": "fast"},
             "tables only": {"tree-device": "big"},
             "undo runs too": {"tree-device": "big", "undo-device": "fast"},
             "undo runs elsewhere": {"undo-device": "big"},
@@ -165,7 +159,9 @@ def main():
             steps.check(f"{name}: the data came along", holds(server, count))
             fill(server, count, 500)
             count += 500
-            for directive, files in (("aof-device", "appendonlydir"), ("tree-device", "tree"), ("undo-device", "undo")):
+            save(server, "SAVE" if "rdb-device" in layout else "BGSAVE")
+            kinds = {"aof-device": "appendonlydir", "tree-device": "tree", "undo-device": "undo", "rdb-device": "dump.rdb"}
+            for directive, files in kinds.items():
                 wanted = layout.get(directive)
                 link = server.directory / files
                 at = link.readlink() if link.is_symlink() else None
@@ -175,11 +171,13 @@ def main():
             steps.check(f"{name}: its device counts the log", written > 500 * 40, f"{written} bytes")
             if "undo-device" in layout:
                 hold_the_past(server, steps, name, layout["undo-device"], places)
-            server.kill() if len(layout) == 2 else server.terminate()
+            server.kill() if len(layout) > 1 else server.terminate()
         left = [path for path in places.rglob("*.undo")] + [path for path in server.directory.rglob("*.undo")]
         steps.equal("no undo run is left anywhere", left, [])
         interrupted(steps, server, config, places, base, count)
         imports(steps, server, config, places, base, count)
+
+        dumps(steps, server, config, places, base)
 
         config.write_text(f"device disk kind hdd path {places}/disk emulate hdd\n")
         server.options = base | {"include": config, "aof-device": "disk", "appendfsync": "always"}

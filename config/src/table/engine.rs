@@ -95,8 +95,7 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Device of the append only file; empty means dir."),
     optional("rdb-device")
         .immutable()
-        .refused(NOT_BUILT)
-        .doc("Device of snapshots; empty means dir."),
+        .doc("Device of dbfilename; empty means dir."),
     optional("tree-device").immutable().doc("Device of the tables of all levels; empty means dir."),
     optional("undo-device").immutable().doc(
         "Device of versions that only open snapshots need (undo runs), wiped at start; empty means dir.",

@@ -1,9 +1,9 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `tree-device`, `undo-device`,
-//! `memtable-device`).
+//! Named devices: which kind of file lies where (`device`, `aof-device`, `rdb-device`, `tree-device`,
+//! `undo-device`, `memtable-device`).
 //!
-//! Tables, log and undo runs have fixed names in the data directory. On another device such a name is a symbolic link to a
-//! directory on it: so the data directory always says where its files are, whatever the configuration
-//! has become meanwhile, and a start carries them to where they should be ([`carry`]).
+//! Tables, log, dump and undo runs have fixed names in the data directory. On another device such a name is a symbolic
+//! link to a directory or file on it: so the data directory always says where its files are, whatever the
+//! configuration has become meanwhile, and a start carries them to where they should be ([`carry`]).
 
 mod carry;
 mod info;
@@ -13,11 +13,14 @@ pub(crate) use info::lines;
 pub use pool::pool_options;
 
 use crate::log;
+use carry::Content;
 use sexton_config::Options;
 use sexton_config::device::DeviceSpec;
 use sexton_config::profile::DeviceProfile;
 use sexton_engine::{UNDO_DIR, aside_name};
-use sexton_persistence::device::{Clock, Device, DiskStorage, PlacedStorage, Storage, SystemClock};
+use sexton_persistence::device::{
+    Clock, Device, DiskStorage, FileReader, PlacedStorage, Storage, StorageResult, SystemClock,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,15 +38,18 @@ const UNDO_EXTENSION: &str = "undo";
 /// carried. Nothing is lost then.
 pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     let profiles = profiles(options)?;
+    let (aof, rdb, tree) = (&options.aof_device, &options.rdb_device, &options.tree_device);
     let places = [
-        ("aof-device", options.aof_device.as_deref(), options.appenddirname.as_path()),
-        ("tree-device", options.tree_device.as_deref(), Path::new(TREE)),
-        ("undo-device", options.undo_device.as_deref(), Path::new(UNDO_DIR)),
+        ("aof-device", aof, options.appenddirname.as_path(), Content::Directory),
+        ("rdb-device", rdb, options.dbfilename.as_path(), Content::File),
+        ("tree-device", tree, Path::new(TREE), Content::Directory),
+        ("undo-device", &options.undo_device, Path::new(UNDO_DIR), Content::Directory),
     ];
     // Let go before the store is opened, which takes it again.
     let _lock = DiskStorage.lock_dir(&options.dir).map_err(|error| error.to_string())?;
+    let is_device = |dir: &Path| options.devices.iter().any(|spec| dir_of(options, spec) == dir);
     let mut held: Vec<(&str, PathBuf)> = Vec::new();
-    for (directive, device, name) in places {
+    for (directive, device, name, content) in places {
         let target = match device {
             None => None,
             Some(device) => {
@@ -59,10 +65,9 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         }
         // While the server runs without a log, what goes with one waits under another name (N3).
         let aside = aside_name(name);
-        carry::settle(&options.dir, &options.dir.join(&aside))
-            .map_err(|error| format!("{directive}: {error}"))?;
-        let name = if options.dir.join(&aside).exists() { &aside } else { name };
-        carry::to(&options.dir, name, target.as_deref())
+        let is_aside = content == Content::Directory && options.dir.join(&aside).exists();
+        let name = if is_aside { &aside } else { name };
+        carry::to(&options.dir, name, content, target.as_deref(), is_device)
             .map_err(|error| format!("{directive}: {error}"))?;
     }
     if let Some(device) = pool::place(options)? {
@@ -118,6 +123,34 @@ fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
         std::fs::remove_file(place).map_err(|error| format!("{}: {error}", place.display()))?;
     }
     Ok(())
+}
+
+/// Directory of the dump: that of its device, or the data directory.
+pub(crate) fn dump_dir(options: &Options) -> PathBuf {
+    let spec = options.rdb_device.as_deref().and_then(|name| declared(options, "rdb-device", name).ok());
+    spec.map_or_else(|| options.dir.clone(), |spec| dir_of(options, spec))
+}
+
+/// Sees to it that the dump's name in the data directory leads to the one on its device.
+///
+/// # Errors
+/// The data directory cannot be written.
+pub(crate) fn lead_to_dump(options: &Options) -> StorageResult<()> {
+    let (place, target) =
+        (options.dir.join(&options.dbfilename), dump_dir(options).join(&options.dbfilename));
+    if place == target || std::fs::read_link(&place).is_ok_and(|link| link == target) {
+        return Ok(());
+    }
+    carry::lead(&options.dir, &place, &target)
+}
+
+/// A file for reading, counted by the device that a link leads to.
+///
+/// # Errors
+/// It is not there, or cannot be read.
+pub(crate) fn open_to_read(storage: &dyn Storage, path: &Path) -> StorageResult<FileReader> {
+    let target = std::fs::read_link(path).ok().filter(|link| link.is_absolute());
+    FileReader::new(storage.open_to_read(target.as_deref().unwrap_or(path))?)
 }
 
 fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {

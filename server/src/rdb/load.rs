@@ -2,6 +2,7 @@
 
 use super::Loading;
 use crate::command::dispatch::now_ms;
+use crate::devices;
 use crate::eviction;
 use crate::log;
 use crate::observe::now_s;
@@ -10,7 +11,6 @@ use crate::server::Server;
 use crate::value::PLAIN_STRING;
 use sexton_engine::{Key, Latched, Meta, TxBuf};
 use sexton_persistence::rdb::{Input, KeyRecord, Reader, Record, Value};
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -184,9 +184,8 @@ impl<'s> Loader<'s> {
 /// # Errors
 /// As [`Loader::load`]; the text begins with the path.
 pub fn load_file(server: &Server, path: &Path) -> Result<Counts, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
-    let file = File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len();
+    let file = devices::open_to_read(&*server.storage(), path).map_err(|e| e.to_string())?;
+    let size = file.len();
     let mut loader = Loader::new(server);
     loader
         .load(Input::stream(file, size))

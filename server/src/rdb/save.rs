@@ -1,6 +1,7 @@
 //! Writing the file.
 
 use super::saving::Start;
+use crate::devices;
 use crate::log;
 use crate::observe::{Memory, now_s};
 use crate::server::Server;
@@ -8,16 +9,17 @@ use crate::session::Pause;
 use crate::value;
 use sexton_config::Options;
 use sexton_engine::{EngineError, IterOptions, Snapshot, SnapshotOptions};
+use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
 use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Bytes between two syncs under `rdb-save-incremental-fsync` (`REDIS_AUTOSYNC_BYTES`).
-const SYNC_EVERY_BYTES: u64 = 4 << 20;
+/// Pieces that the device is told to begin with under `rdb-save-incremental-fsync`
+/// (`REDIS_AUTOSYNC_BYTES`).
+const PIECE_BYTES: u64 = 4 << 20;
 
 /// Writes rest for at most so long while a server that stops saves.
 const LAST_SAVE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
@@ -66,32 +68,16 @@ impl fmt::Display for SaveError {
 
 impl std::error::Error for SaveError {}
 
+impl From<StorageError> for SaveError {
+    fn from(error: StorageError) -> Self {
+        let StorageError { operation, path, source, .. } = error;
+        Self::Io { operation, path, error: io::Error::new(source.kind(), source.to_string()) }
+    }
+}
+
 impl From<EngineError> for SaveError {
     fn from(error: EngineError) -> Self {
         Self::Engine(error)
-    }
-}
-
-/// A file that is synced now and then, so that the last sync is not the one that does all the work.
-struct SyncedFile {
-    file: File,
-    is_incremental: bool,
-    unsynced_bytes: u64,
-}
-
-impl Write for SyncedFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.file.write(bytes)?;
-        self.unsynced_bytes += written as u64;
-        if self.is_incremental && self.unsynced_bytes >= SYNC_EVERY_BYTES {
-            self.file.sync_data()?;
-            self.unsynced_bytes = 0;
-        }
-        Ok(written)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
     }
 }
 
@@ -148,33 +134,50 @@ fn failed<'p>(
     move |error| SaveError::Io { operation, path: path.to_path_buf(), error }
 }
 
-/// Writes the file of `dir` and `dbfilename`; gives the last sequence it holds.
+/// Writes the file of `rdb-device` or `dir` and `dbfilename`; gives the last sequence it holds.
 fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
-    let temporary = options.dir.join(format!("temp-{}.rdb", std::process::id()));
-    let write = |writer: &mut Writer<SyncedFile>| write_all(server, options, &temporary, writer);
-    let written = write_file(options, &temporary, write).and_then(|seq| {
-        let path = options.dir.join(&options.dbfilename);
-        std::fs::rename(&temporary, &path).map_err(failed("rename to", &path))?;
-        let dir = &options.dir;
-        File::open(dir).and_then(|dir| dir.sync_all()).map_err(failed("sync", dir))?;
+    let (storage, dir) = (server.storage(), devices::dump_dir(options));
+    let temporary = dir.join(temporary_name());
+    let write = |writer: &mut Writer<FileWriter>| write_all(server, options, &temporary, writer);
+    let written = write_file(&*storage, options, &temporary, write).and_then(|seq| {
+        // First, so that a crash right behind does not leave a dump that nothing leads to.
+        devices::lead_to_dump(options)?;
+        storage.rename(&temporary, &dir.join(&options.dbfilename))?;
+        storage.sync_dir(&dir)?;
         Ok(seq)
     });
     if written.is_err() {
         // It may not even exist.
-        let _ = std::fs::remove_file(&temporary);
+        let _ = storage.remove(&temporary);
     }
     written
 }
 
+fn temporary_name() -> String {
+    format!("temp-{}.rdb", std::process::id())
+}
+
+/// Removes what saves of processes that were killed have left.
+pub(crate) fn remove_temporary_files(options: &Options) {
+    let dir = devices::dump_dir(options);
+    for name in DiskStorage.list(&dir).unwrap_or_default() {
+        let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+            // One that cannot be removed takes room and does no harm.
+            let _ = DiskStorage.remove(&dir.join(name));
+        }
+    }
+}
+
 /// Makes the file durable at `path`.
 fn write_file<T>(
+    storage: &dyn Storage,
     options: &Options,
     path: &Path,
-    write: impl FnOnce(&mut Writer<SyncedFile>) -> Result<T, SaveError>,
+    write: impl FnOnce(&mut Writer<FileWriter>) -> Result<T, SaveError>,
 ) -> Result<T, SaveError> {
-    let file = File::create(path).map_err(failed("open", path))?;
-    let out =
-        SyncedFile { file, is_incremental: options.rdb_save_incremental_fsync, unsynced_bytes: 0 };
+    let pieces = if options.rdb_save_incremental_fsync { PIECE_BYTES } else { 0 };
+    let out = FileWriter::new(storage.create(path)?, pieces);
     let writer_options = WriterOptions {
         version: FILE_VERSION,
         compress: options.rdbcompression,
@@ -182,8 +185,7 @@ fn write_file<T>(
     };
     let mut writer = Writer::new(out, writer_options);
     let written = write(&mut writer)?;
-    let out = writer.finish().map_err(failed("write", path))?;
-    out.file.sync_all().map_err(failed("fsync", path))?;
+    writer.finish().map_err(failed("write", path))?.finish()?;
     Ok(written)
 }
 
@@ -197,7 +199,7 @@ pub(crate) fn write_base(
 ) -> Result<(), SaveError> {
     let options = server.config.options();
     let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
-    write_file(&options, path, |writer| {
+    write_file(&*server.storage(), &options, path, |writer| {
         write_snapshot(server, &options, path, writer, snapshot, "1", note)
     })
 }
