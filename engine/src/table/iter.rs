@@ -21,9 +21,6 @@ pub enum ReadMode {
     Sequential,
 }
 
-/// Bytes read at once in sequential mode.
-const READ_AHEAD_BYTES: usize = 512 << 10;
-
 /// Blocks walked one after the other from which a scan counts as a long one.
 const LONG_SCAN_BLOCKS: u32 = 4;
 
@@ -91,6 +88,8 @@ pub struct TableIter {
     /// Frames of consecutive blocks, from file offset `ahead_at` on.
     ahead: AlignedBuf,
     ahead_at: u64,
+    /// End of what the medium was asked for ahead of a long scan.
+    asked_to: u64,
     unpacked: Vec<u8>,
 }
 
@@ -113,6 +112,7 @@ impl TableIter {
             frame: Vec::new(),
             ahead: AlignedBuf::default(),
             ahead_at: 0,
+            asked_to: 0,
             unpacked: Vec::new(),
         }
     }
@@ -128,6 +128,7 @@ impl TableIter {
         self.valid = false;
         self.current = Current::None;
         self.ahead.resize(0);
+        self.asked_to = 0;
     }
 
     /// Goes to the first version, as the continuation of a walk through the table before.
@@ -157,7 +158,7 @@ impl TableIter {
         self.back.clear();
         self.block = i;
         if self.mode == ReadMode::Sequential {
-            return self.load_ahead(i, way, READ_AHEAD_BYTES);
+            return self.load_ahead(i, way, self.table.file().style().transfer_bytes);
         }
         let block = if self.walked_blocks < LONG_SCAN_BLOCKS || self.scan_ahead_bytes_max == 0 {
             Some(self.table.block(i, &mut self.frame)?)
@@ -224,8 +225,17 @@ impl TableIter {
             // Whole pages around the frames, as far as the file goes: past the page cache.
             from = align_down(from);
             to = to.next_multiple_of(UNBUFFERED_ALIGNMENT as u64).min(table.file_bytes());
-        } else {
+        } else if self.scan_ahead_bytes < self.scan_ahead_bytes_max {
             self.scan_ahead_bytes = (2 * self.scan_ahead_bytes).min(self.scan_ahead_bytes_max);
+        } else if way == Way::Forward && self.scan_ahead_bytes_max >= SCAN_AHEAD_BYTES_MAX {
+            // A scan of this length, which nobody bounds, goes on, most likely: the medium may read while
+            // this piece is used.
+            let end = table.file_bytes().min(to + table.file().style().ahead_bytes);
+            let asked = self.asked_to.clamp(to, end.max(to));
+            if end - asked >= SCAN_AHEAD_BYTES_MAX as u64 {
+                table.file().prefetch(asked, end - asked)?;
+                self.asked_to = end;
+            }
         }
         self.ahead.resize((to - from) as usize);
         self.ahead_at = from;

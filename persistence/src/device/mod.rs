@@ -20,6 +20,6 @@ pub use copy::{copy_file, link_or_copy};
 pub use disk::DiskStorage;
 pub use meter::{DeviceFigures, Latency};
 pub use placed::{Device, PlacedStorage};
-pub use storage::{File, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};
+pub use storage::{File, IoStyle, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};
 pub use stream::{FileReader, FileWriter};
 pub use temp_dir::TempDir;

@@ -11,7 +11,7 @@ use sexton_config::profile::DeviceProfile;
 use super::clock::Clock;
 use super::meter::{DeviceFigures, Meter};
 use super::model::Model;
-use super::{File, Storage, StorageResult};
+use super::{File, IoStyle, Storage, StorageResult};
 
 /// A named place for files.
 #[derive(Debug)]
@@ -161,6 +161,13 @@ impl File for PlacedFile {
         self.device.count_failure(self.inner.allocate(offset, len))
     }
 
+    fn style(&self) -> IoStyle {
+        match self.device.kind {
+            Some(DeviceKind::Hdd) => IoStyle::DISK,
+            _ => self.inner.style(),
+        }
+    }
+
     fn path(&self) -> &Path {
         self.inner.path()
     }
@@ -306,7 +313,10 @@ mod tests {
             file.write_all_at(&vec![7; bytes], 0).unwrap();
             file.start_writeback(0, bytes as u64).unwrap();
             file.sync_data().unwrap();
-            storage.open(Path::new(path)).unwrap().read_exact_at(&mut [0], 0).unwrap();
+            let file = storage.open(Path::new(path)).unwrap();
+            file.read_exact_at(&mut [0], 0).unwrap();
+            let is_disk = path == "/big/a";
+            assert_eq!(file.style() == IoStyle::DISK, is_disk, "{path}");
         }
         let written: Vec<u64> =
             storage.devices().iter().map(|device| device.figures().written_bytes).collect();

@@ -66,6 +66,22 @@ impl From<StorageError> for io::Error {
 /// Memory, offset and length of a transfer past the page cache are multiples of this, in bytes.
 pub const UNBUFFERED_ALIGNMENT: usize = 4096;
 
+/// How a medium wants to be read and written by whoever has much to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IoStyle {
+    /// Bytes of one transfer of a long sequential read or write that others come in between of.
+    pub transfer_bytes: usize,
+    /// Bytes that a long scan asks for ahead of what it reads: the medium does several reads at a time.
+    pub ahead_bytes: u64,
+}
+
+impl IoStyle {
+    /// Flash, or a medium of which nothing is known: short transfers cost little, several run at a time.
+    pub const FLASH: Self = Self { transfer_bytes: 512 << 10, ahead_bytes: 1 << 20 };
+    /// A disk: a transfer must be worth the positioning before it. 4 MiB take about twice as long as that.
+    pub const DISK: Self = Self { transfer_bytes: 4 << 20, ahead_bytes: 0 };
+}
+
 /// An open file. Positions are explicit, so that readers and one writer share it without locks.
 pub trait File: Send + Sync + fmt::Debug {
     /// Reads exactly `buf.len()` bytes at `offset`; a shorter file is an `UnexpectedEof` error.
@@ -98,6 +114,10 @@ pub trait File: Send + Sync + fmt::Debug {
     fn set_len(&self, len: u64) -> StorageResult<()>;
     /// Reserves space without changing the length; a medium that cannot does nothing.
     fn allocate(&self, offset: u64, len: u64) -> StorageResult<()>;
+    /// How its medium wants to be used.
+    fn style(&self) -> IoStyle {
+        IoStyle::FLASH
+    }
     /// The path it was opened under.
     fn path(&self) -> &Path;
 }
@@ -129,7 +149,7 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn create_dir_all(&self, dir: &Path) -> StorageResult<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> StorageResult<()>;
-    /// Removes an empty directory, or a link to a directory.
+    /// Removes an empty directory; of a link to one, both.
     fn remove_dir(&self, dir: &Path) -> StorageResult<()>;
     /// Renames a file over another one, or a directory to a name that is free, atomically; durable only
     /// after `sync_dir` of the directory it is in.
