@@ -81,7 +81,7 @@ impl DeviceSpec {
 }
 
 /// Names and profiles: 1 to 64 letters, digits, `-`, `_` or `.`.
-fn identifier(word: &[u8]) -> Result<String, String> {
+pub(crate) fn identifier(word: &[u8]) -> Result<String, String> {
     let allowed = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     if word.is_empty() || word.len() > 64 || !word.iter().all(allowed) {
         return Err("device and profile names are 1 to 64 letters, digits, '-', '_' or '.'".into());

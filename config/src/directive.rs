@@ -128,7 +128,7 @@ impl Directive {
 
     /// Whether repeated lines add up instead of replacing each other.
     pub fn adds_up(&self) -> bool {
-        matches!(self.kind, Kind::Save | Kind::OutputLimits | Kind::Devices)
+        matches!(self.kind, Kind::Save | Kind::OutputLimits | Kind::Devices | Kind::LevelDevices)
     }
 
     /// The value as it takes effect: `hz` is moved into its bounds instead of being refused.

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use crate::device::DeviceSpec;
+use crate::level_device::LevelDevice;
 use crate::syntax::number::{parse_integer, parse_lenient, parse_memory, parse_octal};
 use crate::value::{Events, OutputLimit, OutputLimits, SavePoint, Value};
 
@@ -71,6 +72,8 @@ pub enum Kind {
     Percentiles,
     /// One device declaration a line.
     Devices,
+    /// Devices of levels of the tree, one a line.
+    LevelDevices,
     /// Any number of words up to this many.
     Words(usize),
 }
@@ -102,6 +105,7 @@ impl Kind {
                 | Kind::ReplicaOf
                 | Kind::Percentiles
                 | Kind::Devices
+                | Kind::LevelDevices
                 | Kind::Words(_)
         )
     }
@@ -169,6 +173,7 @@ impl Kind {
             Kind::ReplicaOf => parse_replica_of(words),
             Kind::Percentiles => parse_percentiles(words),
             Kind::Devices => parse_device(words, old, append),
+            Kind::LevelDevices => parse_level_device(words, old, append),
             Kind::Words(max) if words.len() > *max => Err("wrong number of arguments".into()),
             Kind::Words(_) => Ok(Value::Words(match words {
                 [empty] if empty.is_empty() => Vec::new(),
@@ -324,6 +329,20 @@ fn parse_percentiles(words: &[Vec<u8>]) -> Result<Value, String> {
         }
     }
     Ok(Value::Percentiles(percentiles))
+}
+
+fn parse_level_device(words: &[Vec<u8>], old: &Value, append: bool) -> Result<Value, String> {
+    let before = match old {
+        // An empty line takes the earlier ones back.
+        Value::LevelDevices(devices) if append && !words.iter().all(Vec::is_empty) => {
+            devices.clone()
+        }
+        _ => Vec::new(),
+    };
+    if words.iter().all(Vec::is_empty) {
+        return Ok(Value::LevelDevices(before));
+    }
+    Ok(Value::LevelDevices(LevelDevice::parse(words)?.add_to(before)?))
 }
 
 fn parse_device(words: &[Vec<u8>], old: &Value, append: bool) -> Result<Value, String> {

@@ -25,6 +25,7 @@ pub mod directive;
 mod error;
 mod include;
 pub mod kind;
+pub mod level_device;
 mod load;
 mod options;
 pub mod profile;

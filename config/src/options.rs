@@ -9,6 +9,7 @@ use crate::choice::{
     PersistenceMode, SanitizePayload, Supervised,
 };
 use crate::device::DeviceSpec;
+use crate::level_device::LevelDevice;
 use crate::table;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
 
@@ -181,8 +182,8 @@ pub struct Options {
     pub aof_device: Option<String>,
     /// `rdb-device`: Device of the snapshot file.
     pub rdb_device: Option<String>,
-    /// `tree-device`: Device of the tables.
-    pub tree_device: Option<String>,
+    /// `tree-device`: Devices of the tables, by level.
+    pub tree_devices: Vec<LevelDevice>,
     /// `persistence-mode`: What keeps the newest writes over a crash.
     pub persistence_mode: PersistenceMode,
     /// `memtable-device`: Device of the memtables, with `persistence-mode wbl`.
@@ -374,7 +375,10 @@ impl Options {
             device_profiles: view.text("device-profiles").map(path),
             aof_device: view.name("aof-device"),
             rdb_device: view.name("rdb-device"),
-            tree_device: view.name("tree-device"),
+            tree_devices: match view.value("tree-device") {
+                Some(Value::LevelDevices(devices)) => devices.clone(),
+                _ => Default::default(),
+            },
             persistence_mode: PersistenceMode::of(view.number("persistence-mode")),
             memtable_device: view.name("memtable-device"),
             memtable_pool_bytes: view.int("memtable-pool-bytes"),

@@ -2,6 +2,7 @@
 
 use crate::device::DeviceSpec;
 use crate::kind::Kind;
+use crate::level_device::LevelDevice;
 use crate::syntax::number::{format_memory, format_percentile};
 use crate::syntax::quote;
 
@@ -119,6 +120,8 @@ pub enum Value {
     Percentiles(Vec<f64>),
     /// Declared devices.
     Devices(Vec<DeviceSpec>),
+    /// Devices of levels of the tree.
+    LevelDevices(Vec<LevelDevice>),
 }
 
 fn enum_name(names: &[(&'static str, u8)], number: u8) -> &'static str {
@@ -169,6 +172,11 @@ impl Value {
                 .map(|device| device.words().join(&b' '))
                 .collect::<Vec<_>>()
                 .join(&b"; "[..]),
+            (Value::LevelDevices(devices), _) => devices
+                .iter()
+                .map(|device| device.words().join(&b' '))
+                .collect::<Vec<_>>()
+                .join(&b"; "[..]),
         }
     }
 
@@ -209,6 +217,9 @@ impl Value {
                 vec![(file_words(&[host.clone(), port.to_string().into_bytes()]), true)]
             }
             Value::Devices(devices) => {
+                devices.iter().map(|device| (file_words(&device.words()), true)).collect()
+            }
+            Value::LevelDevices(devices) => {
                 devices.iter().map(|device| (file_words(&device.words()), true)).collect()
             }
             _ => vec![(self.get_text(kind), changed)],

@@ -133,7 +133,8 @@ fn run(config: Config) -> Result<(), String> {
     takeover::undo_unfinished(&options)?;
     let devices = devices::open(&options)?;
     let takeover = Takeover::prepare(&options)?;
-    let engine = match open_store(&options, &devices) {
+    let engine = match devices::place_levels(&options).and_then(|()| open_store(&options, &devices))
+    {
         Ok(engine) => engine,
         Err(error) => {
             takeover.undo();
@@ -238,6 +239,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     let storage: Arc<PlacedStorage> = Arc::clone(devices);
     let mut engine_options = EngineOptions::new(storage, PathBuf::from("."));
     engine_options.databases = options.databases;
+    engine_options.level_places = devices::level_places(options);
     engine_options.sync_policy = match (options.appendonly, options.appendfsync) {
         (false, _) => SyncPolicy::Off,
         (true, AppendFsync::Always) => SyncPolicy::Always,
@@ -299,6 +301,10 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     .map_err(|error| format!("Cannot open the store: {error}"))?;
     if let Some((file, bytes)) = &report.torn {
         log::warning(&format!("{file}: cut {bytes} bytes of a group that was written in part"));
+    }
+    if report.carried_tables > 0 {
+        let tables = report.carried_tables;
+        log::notice(&format!("Carried {tables} tables to the devices of their levels"));
     }
     match engine.wbl_stats() {
         None => log::notice(&format!(

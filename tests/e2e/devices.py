@@ -8,11 +8,12 @@ places that are taken are refused.
 
 import argparse
 import shutil
+import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from harness.server import Server
+from harness.server import Server, binary_of
 from harness.steps import Steps
 
 KEYS = 3000
@@ -77,6 +78,7 @@ def save(server, command):
 def dumps(steps, server, config, places, base):
     """What is written and read for snapshots counts for the devices they lie on."""
     server.options = base | {"include": config, "rdb-device": "big", "aof-device": "fast", "save": ""}
+    server.options |= {"enable-debug-command": "yes", "enable-protected-configs": "yes"}
     server.start()
     connection = server.connect(timeout_s=60)
     # Values that do not compress, so that the bytes are known.
@@ -129,6 +131,120 @@ def dumps(steps, server, config, places, base):
     (places / "big/dump.rdb").unlink()
 
 
+def tables(directory):
+    """Numbers of the tables in a directory, or none where it is not there."""
+    return {path.stem for path in directory.glob("*.tbl")} if directory.exists() else set()
+
+
+def levels(steps, server, config, places, base):
+    """Tables of levels on devices of their own, in changing layouts."""
+    count = 0
+    tree = server.directory / "tree"
+    layouts = {
+        "two ranges": ["tree-device 0-1 fast", "tree-device 2-6 big"],
+        "the ranges change places": ["tree-device 0-1 big", "tree-device 2-6 fast"],
+        "the tree on one, the last level on another": ["tree-device big", "tree-device 6 fast"],
+        "one level only": ["tree-device 0 fast"],
+        "no device": [],
+    }
+    devices = config.read_text()
+    for name, lines in layouts.items():
+        config.write_text(devices + "".join(line + "\n" for line in lines))
+        server.options = base | {"include": config, "save": ""}
+        server.start()
+        steps.check(f"{name}: the data came along", holds(server, count))
+        for _ in range(6):
+            fill(server, count, 600)
+            count += 600
+        info = wait_for_levels(server)
+        wanted = {}
+        for line in lines:
+            *ranges, device_name = line.split()[1:]
+            first, _, last = ranges[0].partition("-") if ranges else ("0", "", "6")
+            for level in range(int(first), int(last or first) + 1):
+                if ranges or level not in wanted:
+                    wanted[level] = device_name
+        shown = {level: info[f"flsm_level{level}"].split("device=")[1] for level in range(7)}
+        steps.equal(f"{name}: INFO names the devices", shown, {level: wanted.get(level, "dir") for level in range(7)})
+        home = next((line.split()[1] for line in lines if len(line.split()) == 2), "dir")
+        for place in ("fast", "big"):
+            by_info = sum(
+                int(info[f"flsm_level{level}"].split(",")[0].split("=")[1])
+                for level in range(7)
+                if wanted.get(level) == place and place != home
+            )
+            found = tables(tree / f"on-{place}")
+            steps.check(f"{name}: tables on {place} are those of its levels", len(found) == by_info, f"{len(found)}, {by_info}")
+        on_devices = {path for path in places.rglob("*.tbl")}
+        expected = sum(int(info[f"flsm_level{level}"].split(",")[0].split("=")[1]) for level in range(7) if level in wanted)
+        steps.equal(f"{name}: no table stays behind", len(on_devices), expected)
+        server.kill()
+        checker = Path(binary_of(server.kind)).with_name("sexton-check")
+        if checker.exists():
+            done = subprocess.run([checker, server.directory], capture_output=True, text=True, timeout=120)
+            steps.check(f"{name}: sexton-check finds nothing wrong", done.returncode == 0, done.stdout[-300:])
+    config.write_text(devices)
+    return count
+
+
+def wait_for_levels(server):
+    """INFO once no compaction is due."""
+    while True:
+        info = server.info()
+        if info["flsm_compaction_debt_bytes"] == "0" and info.get("flsm_background_error", "") == "":
+            time.sleep(0.2)
+            again = server.info()
+            if all(info[f"flsm_level{level}"] == again[f"flsm_level{level}"] for level in range(7)):
+                return again
+
+
+def imports(steps, server, config, places, base, count):
+    """--import on a store whose files lie on devices, undone by a kill or done."""
+    dump = server.directory / "import-me.rdb"
+    layout = {"aof-device": "fast", "rdb-device": "big"}
+    config.write_text(config.read_text() + "tree-device big\ntree-device 0-6 fast\n")
+    server.options = base | {"include": config, "save": ""} | layout
+    server.start()
+    connection = server.connect(timeout_s=60)
+    connection.cmd("SET", "k0", "of before")
+    save(server, "SAVE")
+    shutil.copy(places / "big2/dump.rdb", dump)
+    connection.cmd("SET", "k0", "of later")
+    connection.close()
+    server.kill()
+    # A file with a type that cannot be stored: the import is undone.
+    bad = server.directory / "bad.rdb"
+    bad.write_bytes(b"REDIS0009\xfe\x00\x00\x01a\x01b\x06\x01c\xff" + bytes(8))
+    for path, reason in ((bad, "Fatal error loading the DB"), (dump, None)):
+        server.options["import"] = path
+        try:
+            server.start(timeout_s=60)
+            steps.check(f"--import {path.name}", reason is None, "it started")
+        except RuntimeError as error:
+            steps.check(f"--import {path.name} is refused", reason is not None and reason in str(error), str(error)[-300:])
+        value = None
+        if reason is None:
+            connection = server.connect()
+            value = connection.cmd("GET", "k0")
+            connection.close()
+        server.kill()
+        del server.options["import"]
+        server.start()
+        connection = server.connect()
+        expected = b"of later" if reason else b"of before"
+        steps.equal(f"after --import {path.name}: what counts is there", connection.cmd("GET", "k0"), expected)
+        steps.equal(f"after --import {path.name}: all keys", connection.cmd("DBSIZE"), count)
+        steps.check(f"after --import {path.name}: it had it", value in (None, expected))
+        connection.close()
+        for name, place in (("appendonlydir", "fast"), ("tree", "big")):
+            link = server.directory / name
+            target = link.readlink() if link.is_symlink() else None
+            steps.equal(f"after --import {path.name}: {name} is on its device", target, places / f"{place}2" / name)
+        server.kill()
+    kept = sorted(path.name.partition("-")[0] for path in places.glob("*/imported-*"))
+    steps.equal("what was in the way is kept on the devices", kept, ["imported", "imported"])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
@@ -178,6 +294,15 @@ def main():
         imports(steps, server, config, places, base, count)
 
         dumps(steps, server, config, places, base)
+        server.close()
+        server = Server(args.server, base)
+        config = server.directory / "devices.conf"
+        config.write_text(f"device fast kind nvme path {places}/fast2\ndevice big kind hdd path {places}/big2\n")
+        count = levels(steps, server, config, places, base)
+        imports(steps, server, config, places, base, count)
+        server.close()
+        server = Server(args.server, base)
+        config = server.directory / "devices.conf"
 
         config.write_text(f"device disk kind hdd path {places}/disk emulate hdd\n")
         server.options = base | {"include": config, "aof-device": "disk", "appendfsync": "always"}

@@ -96,7 +96,10 @@ pub(super) const TABLE: &[Directive] = &[
     optional("rdb-device")
         .immutable()
         .doc("Device of dbfilename; empty means dir."),
-    optional("tree-device").immutable().doc("Device of the tables of all levels; empty means dir."),
+    special("tree-device", Kind::LevelDevices, "\"\"").immutable().doc(
+        "[LEVELS] NAME: device of the tables of these levels (0-1, 3; 0 is the newest, 6 the last); without \
+            LEVELS that of the tree itself and of all other levels; empty means dir.",
+    ),
     optional("undo-device").immutable().doc(
         "Device of versions that only open snapshots need (undo runs), wiped at start; empty means dir.",
     ),

@@ -16,7 +16,7 @@ use crate::store::EngineError;
 use crate::table::{ReadMode, Table, namespace_of};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,
-    VersionEdit, VersionSet,
+    VersionEdit, VersionSet, place_dir, tables_in_places,
 };
 use sexton_persistence::aof::{LogLocation, segment_starts};
 use sexton_persistence::manifest::salvage;
@@ -84,20 +84,20 @@ fn collect(
     let salvaged = salvage(&**storage, dir).map_err(crate::table::TableError::from)?;
     let known = Recovered::of_salvaged(&salvaged.records);
     let (mut tables, mut checkpoints) = (BTreeMap::new(), BTreeMap::new());
-    for name in storage.list(dir)? {
-        let path = dir.join(&name);
-        if let Some(number) = name.strip_suffix(".tbl").and_then(|stem| stem.parse::<u64>().ok()) {
-            let opened = storage.open_unbuffered(&path).map_err(Into::into);
-            let table = opened.and_then(|file| Table::open(file, number, None));
-            match table.and_then(|table| table.verify().map(|()| table)) {
-                Ok(table) => drop(tables.insert(number, Arc::new(table))),
-                Err(error) => report.notes.push(format!("left out, and its keys lost: {error}")),
-            }
-        } else if name.ends_with(".graves") {
-            match Checkpoint::read(&**storage, &path) {
-                Ok(checkpoint) => drop(checkpoints.insert(checkpoint.c, checkpoint)),
-                Err(error) => report.notes.push(format!("left out: {error}")),
-            }
+    // Of a table that was being carried, each copy that is whole will do.
+    for (number, place) in tables_in_places(&**storage, dir)? {
+        let path = place_dir(dir, &place).join(format!("{number:012}.tbl"));
+        let opened = storage.open_unbuffered(&path).map_err(Into::into);
+        let table = opened.and_then(|file| Table::open(file, number, None));
+        match table.and_then(|table| table.verify().map(|()| table)) {
+            Ok(table) => drop(tables.insert(number, Arc::new(table))),
+            Err(error) => report.notes.push(format!("left out, and its keys lost: {error}")),
+        }
+    }
+    for name in storage.list(dir)?.iter().filter(|name| name.ends_with(".graves")) {
+        match Checkpoint::read(&**storage, &dir.join(name)) {
+            Ok(checkpoint) => drop(checkpoints.insert(checkpoint.c, checkpoint)),
+            Err(error) => report.notes.push(format!("left out: {error}")),
         }
     }
     // The last records may be missing: a checkpoint or a log that begins above the mark would know it.

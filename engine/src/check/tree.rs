@@ -5,10 +5,13 @@ use crate::cemetery::{Checkpoint, CheckpointError};
 use crate::key::Seq;
 use crate::store::{EngineError, FIRST_SEQ};
 use crate::table::{ReadMode, Table, namespace_of};
-use crate::tree::{LevelIter, MarkEdit, Recovered, Source, VersionEdit};
+use crate::tree::{
+    LevelIter, MarkEdit, Place, Recovered, RecoveredFile, Source, VersionEdit, place_dir,
+    tables_in_places,
+};
 use sexton_persistence::manifest::{Manifest, ManifestError};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// First byte of the keys that count as keys of a database.
@@ -27,7 +30,7 @@ pub(super) fn check(
     let storage = &options.storage;
     let names = storage.list(dir)?;
     if !Manifest::exists(&**storage, dir).map_err(crate::table::TableError::from)? {
-        if names.iter().any(|name| name.ends_with(".tbl")) {
+        if !tables_in_places(&**storage, dir)?.is_empty() {
             report.found(dir, "there are tables, and no file CURRENT that names a manifest");
             return Ok(false);
         }
@@ -65,15 +68,16 @@ pub(super) fn check(
     let is_whole = check_tables(options, dir, &recovered, report, progress)?;
     let checkpoint = check_checkpoint(options, dir, &mark, report);
     let named = |name: &str| mark.checkpoint.as_deref() == Some(name);
-    for name in &names {
-        let number = name.strip_suffix(".tbl").and_then(|stem| stem.parse::<u64>().ok());
-        let is_left = match number {
-            Some(number) => !recovered.files.contains_key(&number),
-            None => name.ends_with(".graves") && !named(name),
-        };
-        if is_left {
-            report.notes.push(format!("{name}: named by nothing, the next start removes it"));
-        }
+    let is_named = |number: &u64, place: &Place| {
+        recovered.files.get(number).is_some_and(|file| file.place == *place)
+    };
+    let tables = tables_in_places(&**storage, dir)?;
+    let tables = tables.iter().filter(|(number, place)| !is_named(number, place));
+    let tables = tables.map(|(number, place)| table_path(dir, *number, place));
+    let graves = names.iter().filter(|name| name.ends_with(".graves") && !named(name));
+    for path in tables.chain(graves.map(|name| dir.join(name))) {
+        let path = path.strip_prefix(dir).unwrap_or(&path).display().to_string();
+        report.notes.push(format!("{path}: named by nothing, the next start removes it"));
     }
     if let (Some(tables), Some(checkpoint)) = (is_whole, checkpoint) {
         check_levels(dir, &tables, &mark, &checkpoint, report)?;
@@ -86,6 +90,10 @@ fn before_any() -> MarkEdit {
     MarkEdit { m: FIRST_SEQ - 1, ..MarkEdit::default() }
 }
 
+fn table_path(dir: &Path, number: u64, place: &Place) -> PathBuf {
+    place_dir(dir, place).join(format!("{number:012}.tbl"))
+}
+
 /// Every table alone; all of them when none has a fault that would make a walk over them useless.
 fn check_tables(
     options: &CheckOptions,
@@ -94,11 +102,11 @@ fn check_tables(
     report: &mut CheckReport,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Option<Tables>, EngineError> {
-    let all_bytes = recovered.files.values().map(|(_, meta)| meta.file_bytes).sum();
+    let all_bytes = recovered.files.values().map(|file| file.meta.file_bytes).sum();
     let before = report.findings.len();
     let mut tables = Vec::new();
-    for (&number, (level, meta)) in &recovered.files {
-        let path = dir.join(format!("{number:012}.tbl"));
+    for (&number, RecoveredFile { level, place, meta }) in &recovered.files {
+        let path = table_path(dir, number, place);
         let opened = options.storage.open_unbuffered(&path).map_err(Into::into);
         match opened.and_then(|file| Table::open(file, number, None)) {
             Ok(table) => {

@@ -16,6 +16,7 @@
 
 use super::engine::EngineError;
 use super::wbl;
+use crate::tree::PLACE_PREFIX;
 use sexton_persistence::device::Storage;
 use std::path::{Path, PathBuf};
 
@@ -143,11 +144,16 @@ impl<'s> Layout<'s> {
         Ok(())
     }
 
-    /// Removes the files of a directory and makes that durable: what refers to them may go next.
+    /// Removes the files of a directory, those in the places of a tree too, and makes that durable: what refers
+    /// to them may go next. The places stay.
     fn empty(&self, dir: &Path) -> Result<(), EngineError> {
         if self.storage.exists(dir)? {
             for name in self.storage.list(dir)? {
-                self.storage.remove(&dir.join(name))?;
+                if name.starts_with(PLACE_PREFIX) {
+                    self.empty(&dir.join(name))?;
+                } else {
+                    self.storage.remove(&dir.join(name))?;
+                }
             }
             self.storage.sync_dir(dir)?;
         }
@@ -166,6 +172,7 @@ impl<'s> Layout<'s> {
     fn put_back(&self, from: &Path, to: &Path) -> Result<(), EngineError> {
         if self.storage.exists(from)? {
             if self.storage.exists(to)? {
+                self.remove_places(to)?;
                 self.storage.remove_dir(to)?;
             }
             self.storage.rename(from, to)?;
@@ -174,10 +181,21 @@ impl<'s> Layout<'s> {
         Ok(())
     }
 
+    /// Takes the empty places out of a tree's directory that is going to be removed.
+    fn remove_places(&self, dir: &Path) -> Result<(), EngineError> {
+        for name in self.storage.list(dir)? {
+            if name.starts_with(PLACE_PREFIX) {
+                self.storage.remove_dir(&dir.join(name))?;
+            }
+        }
+        Ok(())
+    }
+
     fn give_up_aside(&self) -> Result<(), EngineError> {
         for dir in [&self.tree_aside, &self.log_aside] {
             if self.storage.exists(dir)? {
                 self.empty(dir)?;
+                self.remove_places(dir)?;
                 self.storage.remove_dir(dir)?;
                 self.storage.sync_dir(self.dir)?;
             }

@@ -306,7 +306,8 @@ impl Engine {
         self.note_undo(&outcome.edit);
         inner.compactions.fetch_add(1, Ordering::Relaxed);
         inner.deadline.has_traces.store(true, Ordering::Release);
-        inner.work.moves.fetch_add(u64::from(job.is_move), Ordering::Relaxed);
+        let is_move = inner.versions.is_mere_move(job);
+        inner.work.moves.fetch_add(u64::from(is_move), Ordering::Relaxed);
         let (read, written) = outcome.bytes_in_out;
         inner.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
         inner.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);

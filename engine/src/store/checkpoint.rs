@@ -71,9 +71,9 @@ impl Engine {
         let inner = self.inner();
         let storage = &inner.options.storage;
         let mut report = CheckpointReport::default();
-        let mut add = |name: &str| -> Result<(), EngineError> {
-            let (from, to) = (inner.tree_dir().join(name), tree.join(name));
-            let linked = link_or_copy(&**storage, &from, &to)?;
+        let mut add = |from: &Path, name: &str| -> Result<(), EngineError> {
+            let to = tree.join(name);
+            let linked = link_or_copy(&**storage, from, &to)?;
             *if linked { &mut report.linked_files } else { &mut report.copied_files } += 1;
             let file = storage.open(&to)?;
             report.bytes += file.len()?;
@@ -87,12 +87,12 @@ impl Engine {
             let export = inner.versions.export();
             // The next flush removes this cemetery checkpoint: it is kept from beginning.
             let graves = export.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
-            graves.map_or(Ok(()), &mut add)?;
+            graves.map_or(Ok(()), |name| add(&inner.tree_dir().join(name), name))?;
             export
         };
         // The version that the export holds keeps these.
-        for name in export.table_names() {
-            add(&name)?;
+        for (path, name) in export.tables() {
+            add(path, &name)?;
         }
         report.seq = export.mark.as_ref().map_or(0, |mark| mark.m);
         export.write_manifest(Arc::clone(storage), tree)?;

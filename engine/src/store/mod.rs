@@ -42,7 +42,7 @@ mod wbl;
 
 pub use crate::memtable::MemtableKind;
 pub use crate::table::Compression;
-pub use crate::tree::DeleteMode;
+pub use crate::tree::{DeleteMode, LEVELS, LevelPlaces, PLACE_PREFIX};
 pub use aside::{aside_name, settle_data_dir};
 pub use bytes::{WriteBatch, replay_bytes};
 pub use checkpoint::CheckpointReport;

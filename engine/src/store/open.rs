@@ -50,6 +50,8 @@ pub struct OpenReport {
     pub groups: u64,
     /// Bytes of a torn tail that were cut off, with its file.
     pub torn: Option<(String, u64)>,
+    /// Tables that were carried to the places of their levels.
+    pub carried_tables: u64,
 }
 
 impl From<LogError> for EngineError {
@@ -100,7 +102,14 @@ impl Engine {
         let logged = options.sync_policy != SyncPolicy::Off;
         aside::settle_data_dir(&*storage, &options.dir, options.log_dir_name.as_ref(), logged)?;
         storage.create_dir_all(&tree_dir)?;
-        let versions = VersionSet::open(Arc::clone(&storage), &tree_dir, options.tree_options())?;
+        let places = options.level_places.clone();
+        let versions = VersionSet::open_placed(
+            Arc::clone(&storage),
+            &tree_dir,
+            options.tree_options(),
+            places,
+        )?;
+        let carried_tables = versions.carried();
         fix_deletes(&options, &versions)?;
         if options.undo_runs {
             let dir = options.undo_dir.clone().unwrap_or_else(|| options.dir.join(UNDO_DIR));
@@ -116,6 +125,7 @@ impl Engine {
             engine.start_cold_reads();
         }
         let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
+        let report = OpenReport { carried_tables, ..report };
         engine.adjust_memory_bound();
         if engine.inner().options.background {
             engine.start_background();
@@ -292,7 +302,7 @@ impl Engine {
         let mut commit = inner.commit.lock();
         let after_seq = commit.next_seq - 1;
         commit.log = commit.log.successor(after_seq);
-        Ok((tail, OpenReport { mark, recovered_seq, groups, torn }))
+        Ok((tail, OpenReport { mark, recovered_seq, groups, torn, ..OpenReport::default() }))
     }
 
     pub(super) fn log_location(&self) -> LogLocation {

@@ -3,7 +3,7 @@
 use super::undo::UndoFull;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
-use crate::tree::{CompactionOptions, DeleteMode, TreeOptions};
+use crate::tree::{CompactionOptions, DeleteMode, LevelPlaces, TreeOptions};
 use sexton_persistence::device::Storage;
 use sexton_persistence::pmem::PmemOptions;
 use std::path::PathBuf;
@@ -82,6 +82,8 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Snapshots that may be open at once.
     pub snapshots_max: usize,
+    /// Where the tables of some levels lie (`tree-device` with levels); all in `tree` when not said.
+    pub level_places: LevelPlaces,
     /// The medium of undo runs (`undo-device`); that of everything else when not said. One that fails costs
     /// space in the tree, and the reads of old snapshots.
     pub undo_storage: Option<Arc<dyn Storage>>,
@@ -144,6 +146,7 @@ impl EngineOptions {
             cold_read_threads: 2,
             snapshots_max: 1024,
             undo_storage: None,
+            level_places: LevelPlaces::default(),
             undo_dir: None,
             undo_runs: true,
             undo_max_bytes: 0,

@@ -12,9 +12,11 @@ use super::index::Index;
 use super::iter::{ReadMode, TableIter};
 use super::properties::{Properties, TableMeta};
 use crate::key::{Meta, Seq};
+use crate::tree::Place;
 use parking_lot::Mutex;
 use sexton_persistence::device::{File, Storage};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -44,6 +46,7 @@ pub struct Table {
     index: Index,
     filter: Filter,
     cache: Option<Arc<BlockCache>>,
+    place: Place,
     obsolete: AtomicBool,
     /// Where to remove the file from, once it is obsolete.
     storage: Mutex<Option<Arc<dyn Storage>>>,
@@ -113,6 +116,7 @@ impl Table {
             index,
             filter,
             cache,
+            place: None,
             obsolete: AtomicBool::new(false),
             storage: Mutex::new(None),
         })
@@ -122,6 +126,24 @@ impl Table {
     #[must_use]
     pub fn meta(&self) -> &TableMeta {
         &self.meta
+    }
+
+    /// The same, opened in this place.
+    pub(crate) fn at(mut self, place: Place) -> Self {
+        self.place = place;
+        self
+    }
+
+    /// Where it lies.
+    #[must_use]
+    pub fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Path of its file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// File number.

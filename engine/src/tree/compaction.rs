@@ -105,9 +105,10 @@ pub fn compact_with_index_drops(
         entries_in_out: (0, 0),
         bytes_in_out: (0, 0),
     };
+    let is_move = context.versions.is_mere_move(job);
     for (level, table) in job.tables() {
         outcome.edit.delete(level, table.number());
-        if job.is_move {
+        if is_move {
             outcome.edit.add(job.output_level, Arc::clone(table));
         }
     }
@@ -117,7 +118,7 @@ pub fn compact_with_index_drops(
         outcome.max_grave_used = job.dead_through;
         return Ok(outcome);
     }
-    if job.is_move {
+    if is_move {
         // Nothing is written and no grave is used: the inputs are durable already.
         outcome.now = 0;
         return Ok(outcome);

@@ -1,5 +1,6 @@
 //! Version edits: one record of the manifest is one step of the tree.
 
+use super::place::Place;
 use super::undo::UndoRun;
 use super::version::LEVELS;
 use crate::key::Seq;
@@ -16,6 +17,7 @@ const TAG_MARK: u8 = 3;
 const TAG_NEXT_FILE: u8 = 4;
 const TAG_RESERVED_SEQ: u8 = 5;
 const TAG_DELETES: u8 = 6;
+const TAG_PLACE: u8 = 7;
 
 /// The state that belongs to a recovery mark (N1): all of it changes in one edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -150,7 +152,20 @@ impl VersionEdit {
 
     /// The record of this edit.
     pub(super) fn encode(&self, next_file: u64) -> Vec<u8> {
-        let added = self.added.iter().map(|(level, table)| (*level, table.meta().clone()));
+        self.record(next_file).encode()
+    }
+
+    /// The same, with all tables in the tree's own directory: for a copy.
+    pub(super) fn encode_in_one_place(&self, next_file: u64) -> Vec<u8> {
+        let mut record = self.record(next_file);
+        record.added.iter_mut().for_each(|(_, _, place)| *place = None);
+        record.encode()
+    }
+
+    fn record(&self, next_file: u64) -> Record {
+        let added = self.added.iter();
+        let added =
+            added.map(|(level, table)| (*level, table.meta().clone(), table.place().clone()));
         Record {
             added: added.collect(),
             deleted: self.deleted.clone(),
@@ -159,14 +174,13 @@ impl VersionEdit {
             next_file: Some(next_file),
             deletes: self.deletes,
         }
-        .encode()
     }
 }
 
 /// An edit as it lies in the manifest: files by what is known of them, not opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
-    pub(super) added: Vec<(usize, TableMeta)>,
+    pub(super) added: Vec<(usize, TableMeta, Place)>,
     pub(super) deleted: Vec<(usize, u64)>,
     pub(super) mark: Option<MarkEdit>,
     pub(super) reserved_seq: Option<Seq>,
@@ -197,12 +211,16 @@ impl Record {
             body.extend_from_slice(&number.to_le_bytes());
             field(TAG_FILE_DELETED, &mut body);
         }
-        for (level, meta) in &self.added {
+        for (level, meta, place) in &self.added {
             body.push(*level as u8);
             body.extend_from_slice(&meta.number.to_le_bytes());
             body.extend_from_slice(&meta.file_bytes.to_le_bytes());
             meta.properties.encode(&mut body);
             field(TAG_FILE_ADDED, &mut body);
+            if let Some(place) = place {
+                body.extend_from_slice(place.as_bytes());
+                field(TAG_PLACE, &mut body);
+            }
         }
         if let Some(mark) = &self.mark {
             encode_mark(mark, &mut body);
@@ -252,7 +270,7 @@ impl Record {
                 let (number, file_bytes) = (body.u64()?, body.u64()?);
                 let encoded = body.take(len.checked_sub(17)?)?;
                 let properties = Arc::new(Properties::decode(encoded, version >= 2)?);
-                self.added.push((level, TableMeta { number, file_bytes, properties }));
+                self.added.push((level, TableMeta { number, file_bytes, properties }, None));
             }
             TAG_FILE_DELETED => self.deleted.push((body.level()?, body.u64()?)),
             TAG_MARK => self.mark = Some(read_mark(&mut body)?),
@@ -262,10 +280,20 @@ impl Record {
                 let [number] = body.array()?;
                 self.deletes = Some(DeleteMode::from_u8(number)?);
             }
+            TAG_PLACE => {
+                let name = std::str::from_utf8(body.take(len)?).ok()?;
+                let (_, _, place) = self.added.last_mut()?;
+                *place = Some(Arc::from(Some(name).filter(|name| is_place_name(name))?));
+            }
             _ => return None,
         }
         (body.at == len).then_some(())
     }
+}
+
+/// A name that leads into the tree's directory and nowhere else.
+fn is_place_name(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['/', '\0'])
 }
 
 fn encode_mark(mark: &MarkEdit, out: &mut Vec<u8>) {
@@ -365,7 +393,7 @@ mod tests {
             dead: vec![(2, 70)],
         };
         Record {
-            added: vec![(0, meta.clone()), (6, meta)],
+            added: vec![(0, meta.clone(), Some("fast".into())), (6, meta, None)],
             deleted: vec![(1, 5), (2, 6)],
             mark: Some(mark),
             reserved_seq: Some(1 << 20),
@@ -394,7 +422,7 @@ mod tests {
     #[test]
     fn records_of_the_first_version_are_read() {
         let record = full();
-        let (level, meta) = &record.added[0];
+        let (level, meta, _) = &record.added[0];
         let mut properties = Vec::new();
         meta.properties.encode(&mut properties);
         // The thirteen counters that version 1 had, then the keys.
@@ -419,6 +447,10 @@ mod tests {
         bytes[0] = 9;
         assert_eq!(Record::decode(&bytes), Err(RecordError::Version(9)));
         assert!(Record::decode(&[1, 0, 99, 0, 0, 0, 0]).is_err());
+        assert!(Record::decode(&[1, 0, TAG_PLACE, 1, 0, 0, 0, b'x']).is_err(), "of no table");
+        let mut outside = full();
+        outside.added[0].2 = Some("../x".into());
+        assert!(Record::decode(&outside.encode()).is_err(), "outside the tree's directory");
         let deleted = [&[1, 0, TAG_FILE_DELETED, 9, 0, 0, 0, 7][..], &[0; 8]].concat();
         assert!(Record::decode(&deleted).is_err());
     }

@@ -8,6 +8,7 @@ mod get;
 mod level_iter;
 mod merge;
 mod pick;
+mod place;
 mod rate_limit;
 mod source;
 mod tombstone;
@@ -26,13 +27,15 @@ pub use get::{
 pub use level_iter::LevelIter;
 pub use merge::MergeIter;
 pub use pick::{CompactionOptions, Job, debt, pick_compaction};
+pub use place::{LevelPlaces, PLACE_PREFIX, Place, place_dir, places_of};
+pub(crate) use place::tables_in_places;
 pub use rate_limit::RateLimiter;
 pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
 pub use undo::{UndoRun, UndoWriter, merge_undo};
 pub use version::{LEVELS, Version};
-pub(crate) use version_set::Recovered;
 pub use version_set::{Export, TableWriter, TreeOptions, VersionSet};
+pub(crate) use version_set::{Recovered, RecoveredFile};
 
 /// The version that an edit makes of nothing; the text says which rule its tables break.
 pub(crate) fn version_of(edit: &VersionEdit) -> Result<Version, &'static str> {

@@ -1,6 +1,10 @@
 //! The current version of the tree, and the steps from one version to the next.
 
 use super::edit::{DeleteMode, EDIT_VERSION, MarkEdit, Record, RecordError, VersionEdit};
+use super::pick::Job;
+use super::place::{
+    LevelPlaces, Place, copy_table, place_dir, remove_unnamed_tables, tables_in_places,
+};
 use super::version::{LEVELS, Version};
 use crate::key::{Meta, Seq};
 use crate::table::{
@@ -24,7 +28,7 @@ const REWRITE_GROWTH: u64 = 8;
 const SPARE_BUFFERS: usize = 2;
 /// The last level: level sizes are counted from it up, so it always holds most of the data.
 const BOTTOM: usize = LEVELS - 1;
-const TABLE_SUFFIX: &str = ".tbl";
+pub(super) const TABLE_SUFFIX: &str = ".tbl";
 const UNDO_SUFFIX: &str = ".undo";
 const CHECKPOINT_SUFFIX: &str = ".graves";
 
@@ -60,6 +64,7 @@ impl Default for TreeOptions {
 struct Shared {
     storage: Arc<dyn Storage>,
     dir: PathBuf,
+    places: LevelPlaces,
     options: TreeOptions,
     cache: Arc<BlockCache>,
     next_file: AtomicU64,
@@ -76,12 +81,8 @@ struct UndoPlace {
 }
 
 impl Shared {
-    fn table_path(&self, number: u64) -> PathBuf {
-        self.dir.join(table_name(number))
-    }
-
-    fn open_table(&self, number: u64) -> TableResult<Table> {
-        self.open_table_on(&*self.storage, &self.table_path(number), number)
+    fn table_path(&self, number: u64, place: &Place) -> PathBuf {
+        place_dir(&self.dir, place).join(table_name(number))
     }
 
     fn open_table_on(&self, storage: &dyn Storage, path: &Path, number: u64) -> TableResult<Table> {
@@ -110,6 +111,7 @@ pub struct VersionSet {
     shared: Arc<Shared>,
     current: ArcSwap<Version>,
     state: Mutex<State>,
+    carried: u64,
 }
 
 impl VersionSet {
@@ -120,36 +122,55 @@ impl VersionSet {
     /// A failing medium, a damaged manifest or table, a table that is missing or is not the one
     /// the manifest names.
     pub fn open(storage: Arc<dyn Storage>, dir: &Path, options: TreeOptions) -> TableResult<Self> {
-        storage.create_dir_all(dir)?;
-        let manifest = if Manifest::exists(&*storage, dir)? {
+        Self::open_placed(storage, dir, options, LevelPlaces::default())
+    }
+
+    /// The same; tables of some levels lie elsewhere. Those that do not lie where their level's should are
+    /// carried there first, one by one: a crash or a failure loses nothing.
+    ///
+    /// # Errors
+    /// As for [`VersionSet::open`].
+    pub fn open_placed(
+        storage: Arc<dyn Storage>,
+        dir: &Path,
+        options: TreeOptions,
+        places: LevelPlaces,
+    ) -> TableResult<Self> {
+        for place in places.iter().chain([&None]) {
+            storage.create_dir_all(&place_dir(dir, place))?;
+        }
+        let mut manifest = if Manifest::exists(&*storage, dir)? {
             Manifest::open(Arc::clone(&storage), dir)?
         } else {
             must_be_new(&*storage, dir)?;
             Manifest::create(Arc::clone(&storage), dir)?
         };
-        let recovered = Recovered::replay(&manifest, dir)?;
+        let mut recovered = Recovered::replay(&manifest, dir)?;
+        let carried = carry_tables(&*storage, dir, &mut manifest, &mut recovered, &places)?;
         let shared = Arc::new(Shared {
             cache: Arc::new(BlockCache::new(options.cache_bytes)),
             next_file: AtomicU64::new(1),
             spare: Mutex::default(),
             undo: OnceLock::new(),
             dir: dir.to_path_buf(),
+            places,
             options,
             storage,
         });
         let mut edit = VersionEdit::new();
-        for (&number, (level, meta)) in &recovered.files {
-            let table = shared.open_table(number)?;
-            if table.meta() != meta {
+        for (&number, file) in &recovered.files {
+            let path = shared.table_path(number, &file.place);
+            let table = shared.open_table_on(&*shared.storage, &path, number)?.at(file.place.clone());
+            if *table.meta() != file.meta {
                 return Err(TableError::Corrupt {
-                    file: shared.table_path(number),
+                    file: path,
                     offset: 0,
                     what: "not the table that the manifest describes (lengths)",
-                    expected: meta.file_bytes,
+                    expected: file.meta.file_bytes,
                     got: table.file_bytes(),
                 });
             }
-            edit.add(*level, Arc::new(table));
+            edit.add(file.level, Arc::new(table));
         }
         let version =
             Version::default().after(&edit).map_err(|reason| TableError::Edit { reason })?;
@@ -162,7 +183,22 @@ impl VersionSet {
             reserved_seq: recovered.reserved_seq,
             deletes: recovered.deletes,
         };
-        Ok(Self { shared, current: ArcSwap::from_pointee(version), state: Mutex::new(state) })
+        let current = ArcSwap::from_pointee(version);
+        Ok(Self { shared, current, state: Mutex::new(state), carried })
+    }
+
+    /// Tables that were carried to other places when the tree was opened.
+    #[must_use]
+    pub fn carried(&self) -> u64 {
+        self.carried
+    }
+
+    /// True when `job` moves tables to a level whose tables lie where they do: then nothing need be
+    /// read. Otherwise the data moves, and the job runs as a merge.
+    #[must_use]
+    pub fn is_mere_move(&self, job: &Job) -> bool {
+        let place = self.shared.places.of(job.output_level);
+        job.is_move && job.tables().all(|(_, table)| table.place() == place)
     }
 
     /// The tables as of the last edit.
@@ -198,10 +234,22 @@ impl VersionSet {
     /// # Errors
     /// A failing medium.
     pub fn sync_tables(&self) -> TableResult<()> {
-        for (_, table) in self.current().tables() {
-            self.shared.storage.open(&self.shared.table_path(table.number()))?.sync_data()?;
+        let version = self.current();
+        for (_, table) in version.tables() {
+            self.shared.storage.open(table.path())?.sync_data()?;
         }
-        Ok(self.shared.storage.sync_dir(&self.shared.dir)?)
+        self.sync_places(version.tables().map(|(_, table)| table.place()))
+    }
+
+    /// Makes the names of files in `places`, and in the tree's own directory, durable.
+    fn sync_places<'p>(&self, places: impl Iterator<Item = &'p Place>) -> TableResult<()> {
+        let mut places: Vec<_> = places.chain([&None]).collect();
+        places.sort_unstable();
+        places.dedup();
+        for place in places {
+            self.shared.storage.sync_dir(&place_dir(&self.shared.dir, place))?;
+        }
+        Ok(())
     }
 
     /// A number for a new file, never given out before.
@@ -223,7 +271,8 @@ impl VersionSet {
             _ => options.compression,
         };
         let storage = Arc::clone(&self.shared.storage);
-        self.start_table(storage, self.shared.table_path(number), number, options)
+        let place = self.shared.places.of(level).clone();
+        self.start_table(storage, self.shared.table_path(number, &place), place, number, options)
     }
 
     /// From now on undo runs may be made, in `dir` of `storage`, which is emptied of them: none of another
@@ -255,24 +304,26 @@ impl VersionSet {
         };
         let number = self.new_file_number();
         let path = undo.dir.join(format!("{number:012}{UNDO_SUFFIX}"));
-        self.start_table(Arc::clone(&undo.storage), path, number, self.shared.options.table)
+        self.start_table(Arc::clone(&undo.storage), path, None, number, self.shared.options.table)
     }
 
     fn start_table(
         &self,
         storage: Arc<dyn Storage>,
         path: PathBuf,
+        place: Place,
         number: u64,
-        options: TableOptions,
+        mut options: TableOptions,
     ) -> TableResult<TableWriter> {
         let file = if self.shared.options.direct_io {
             storage.create_unbuffered(&path)?
         } else {
             storage.create(&path)?
         };
+        options.chunk_bytes = options.chunk_bytes.max(file.style().transfer_bytes);
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
-        Ok(TableWriter { builder, storage, path, shared: Arc::clone(&self.shared) })
+        Ok(TableWriter { builder, storage, path, place, shared: Arc::clone(&self.shared) })
     }
 
     /// Makes an edit current that changes undo runs only. Nothing becomes durable.
@@ -300,7 +351,7 @@ impl VersionSet {
         let old = self.current.load_full();
         let next = old.after(edit).map_err(|reason| TableError::Edit { reason })?;
         if !edit.added.is_empty() {
-            self.shared.storage.sync_dir(&self.shared.dir)?;
+            self.sync_places(edit.added.iter().map(|(_, table)| table.place()))?;
         }
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         let mark = edit.mark.clone().or_else(|| state.mark.clone());
@@ -347,7 +398,7 @@ impl VersionSet {
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         let mark = state.mark.clone();
         let whole = whole_edit(&version, mark.clone(), state.reserved_seq, state.deletes);
-        Export { record: whole.encode(next_file), version, mark }
+        Export { record: whole.encode_in_one_place(next_file), version, mark }
     }
 
     /// Writes the manifest anew without its history, which names keys of tables that are gone (N17).
@@ -394,13 +445,12 @@ pub struct Export {
 }
 
 impl Export {
-    /// Names of the tables' files in the tree's directory.
-    #[must_use]
-    pub fn table_names(&self) -> Vec<String> {
-        self.version.tables().map(|(_, table)| table_name(table.number())).collect()
+    /// Paths of the tables' files, each with the name that the copy has for it.
+    pub fn tables(&self) -> impl Iterator<Item = (&Path, String)> {
+        self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())))
     }
 
-    /// Makes a manifest for them in `dir`; durable when it returns.
+    /// Makes a manifest for them in `dir`, where they all lie; durable when it returns.
     ///
     /// # Errors
     /// A failing medium.
@@ -420,7 +470,7 @@ fn whole_edit(
     VersionEdit { added, mark, reserved_seq, deletes, ..VersionEdit::default() }
 }
 
-fn table_name(number: u64) -> String {
+pub(super) fn table_name(number: u64) -> String {
     format!("{number:012}{TABLE_SUFFIX}")
 }
 
@@ -430,6 +480,7 @@ pub struct TableWriter {
     builder: Option<TableBuilder>,
     storage: Arc<dyn Storage>,
     path: PathBuf,
+    place: Place,
     shared: Arc<Shared>,
 }
 
@@ -471,7 +522,7 @@ impl TableWriter {
         if finished.is_err() {
             let _ = self.storage.remove(&self.path);
         }
-        let table = Arc::new(finished?);
+        let table = Arc::new(finished?.at(self.place.clone()));
         table.remove_when_unused(Arc::clone(&self.storage));
         Ok(table)
     }
@@ -486,10 +537,18 @@ impl Drop for TableWriter {
     }
 }
 
+/// A table as the manifest describes it.
+#[derive(Clone)]
+pub(crate) struct RecoveredFile {
+    pub(crate) level: usize,
+    pub(crate) place: Place,
+    pub(crate) meta: TableMeta,
+}
+
 /// What the manifest says.
 #[derive(Default)]
 pub(crate) struct Recovered {
-    pub(crate) files: BTreeMap<u64, (usize, TableMeta)>,
+    pub(crate) files: BTreeMap<u64, RecoveredFile>,
     pub(crate) mark: Option<MarkEdit>,
     pub(crate) reserved_seq: Option<Seq>,
     pub(crate) deletes: Option<DeleteMode>,
@@ -519,13 +578,14 @@ impl Recovered {
             })?;
             for (level, number) in record.deleted {
                 match recovered.files.remove(&number) {
-                    Some((found, _)) if found == level => {}
+                    Some(found) if found.level == level => {}
                     _ => return Err(bad("edit deletes a table that is not there", level)),
                 }
             }
-            for (level, meta) in record.added {
+            for (level, meta, place) in record.added {
                 debug_assert!(level < LEVELS);
-                if recovered.files.insert(meta.number, (level, meta)).is_some() {
+                let file = RecoveredFile { level, place, meta };
+                if recovered.files.insert(file.meta.number, file).is_some() {
                     return Err(bad("edit adds a table twice", level));
                 }
             }
@@ -545,10 +605,10 @@ impl Recovered {
                 recovered.files.remove(&number);
                 recovered.gone.insert(number);
             }
-            for (level, meta) in record.added {
+            for (level, meta, place) in record.added {
                 // A table that changes its level is taken out and added in one edit.
                 recovered.gone.remove(&meta.number);
-                recovered.files.insert(meta.number, (level, meta));
+                recovered.files.insert(meta.number, RecoveredFile { level, place, meta });
             }
             recovered.mark = record.mark.or(recovered.mark);
             recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
@@ -558,11 +618,38 @@ impl Recovered {
     }
 }
 
-/// Removes tables and checkpoints that nothing names; answers a number above every file's.
+/// Carries each table to the place of its level: copied, synced, one edit, and only then removed.
+/// Answers how many.
+fn carry_tables(
+    storage: &dyn Storage,
+    dir: &Path,
+    manifest: &mut Manifest,
+    recovered: &mut Recovered,
+    places: &LevelPlaces,
+) -> TableResult<u64> {
+    let mut carried = 0;
+    for (&number, file) in &mut recovered.files {
+        let wanted = places.of(file.level);
+        if file.place == *wanted {
+            continue;
+        }
+        copy_table(storage, dir, number, (&file.place, wanted))?;
+        let record = Record {
+            deleted: vec![(file.level, number)],
+            added: vec![(file.level, file.meta.clone(), wanted.clone())],
+            ..Record::default()
+        };
+        manifest.append(&record.encode())?;
+        storage.remove(&place_dir(dir, &file.place).join(table_name(number)))?;
+        file.place = wanted.clone();
+        carried += 1;
+    }
+    Ok(carried)
+}
+
 /// Without `CURRENT` nothing says which tables count, and opening would remove them all.
 fn must_be_new(storage: &dyn Storage, dir: &Path) -> TableResult<()> {
-    let files = storage.list(dir)?;
-    let tables = files.iter().filter(|name| name.ends_with(TABLE_SUFFIX)).count();
+    let tables = tables_in_places(storage, dir)?.len();
     if tables == 0 {
         return Ok(());
     }
@@ -575,21 +662,15 @@ fn must_be_new(storage: &dyn Storage, dir: &Path) -> TableResult<()> {
     })
 }
 
+/// Removes tables and checkpoints that nothing names; answers a number above every file's.
 fn remove_leftovers(shared: &Shared, recovered: &Recovered) -> TableResult<u64> {
     let checkpoint = recovered.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
-    let mut highest = 0;
+    let mut highest = remove_unnamed_tables(&*shared.storage, &shared.dir, recovered)?;
     for name in shared.storage.list(&shared.dir)? {
-        let stem = |suffix| name.strip_suffix(suffix).and_then(|stem| stem.parse::<u64>().ok());
-        let used = if let Some(number) = stem(TABLE_SUFFIX) {
-            highest = highest.max(number + 1);
-            recovered.files.contains_key(&number)
-        } else if let Some(number) = stem(CHECKPOINT_SUFFIX) {
-            highest = highest.max(number + 1);
-            Some(name.as_str()) == checkpoint
-        } else {
-            true
-        };
-        if !used {
+        let stem = name.strip_suffix(CHECKPOINT_SUFFIX);
+        let Some(number) = stem.and_then(|stem| stem.parse::<u64>().ok()) else { continue };
+        highest = highest.max(number + 1);
+        if Some(name.as_str()) != checkpoint {
             shared.storage.remove(&shared.dir.join(&name))?;
         }
     }

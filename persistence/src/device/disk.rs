@@ -188,8 +188,19 @@ impl Storage for DiskStorage {
     }
 
     fn remove_dir(&self, dir: &Path) -> StorageResult<()> {
-        let removed = if dir.is_symlink() { fs::remove_file(dir) } else { fs::remove_dir(dir) };
-        removed.map_err(|error| StorageError::new("rmdir", dir, error))
+        let remove = || match fs::read_link(dir) {
+            Ok(_) if !dir.is_dir() => fs::remove_file(dir),
+            Ok(target) => {
+                if fs::read_dir(dir)?.next().is_some() {
+                    return Err(io::ErrorKind::DirectoryNotEmpty.into());
+                }
+                // An empty directory that nothing leads to does no harm; a link to nothing would.
+                fs::remove_file(dir)?;
+                fs::remove_dir(dir.with_file_name(target))
+            }
+            Err(_) => fs::remove_dir(dir),
+        };
+        remove().map_err(|error| StorageError::new("rmdir", dir, error))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> StorageResult<()> {

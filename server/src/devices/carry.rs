@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 /// What is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// A flat directory, made at the first start.
+    /// A directory, made at the first start.
     Directory,
     /// One file, made by the first save.
     File,
@@ -78,7 +78,7 @@ pub(super) fn to(
 }
 
 /// Finishes a change that a crash has interrupted, or takes it back.
-fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
+pub(super) fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
     let (moved, old) = (with_suffix(place, "moved"), with_suffix(place, "old"));
     if !exists(place) && exists(&moved) {
         DiskStorage.rename(&moved, place)?;
@@ -181,13 +181,18 @@ fn link(target: &Path, at: &Path) -> StorageResult<()> {
     std::os::unix::fs::symlink(target, at).map_err(|error| StorageError::new("symlink", at, error))
 }
 
-/// Copies a file, or the files of a flat directory, durably.
+/// Copies a file, or a directory with all that is in it, durably. Links in it stay links: they lead to places
+/// on other devices.
 fn copy(from: &Path, to: &Path) -> StorageResult<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));
     if from.is_dir() {
         DiskStorage.create_dir_all(to)?;
         for name in DiskStorage.list(from)? {
-            copy_file(&from.join(&name), &to.join(&name))?;
+            let (from, to) = (from.join(&name), to.join(&name));
+            match fs::read_link(&from) {
+                Ok(target) => link(&target, &to)?,
+                Err(_) => copy(&from, &to)?,
+            }
         }
         DiskStorage.sync_dir(to)?;
     } else {
@@ -258,6 +263,7 @@ mod tests {
             let temp = TempDir::new(name);
             fs::create_dir_all(temp.join("data/tree")).unwrap();
             fs::write(temp.join("data/tree/CURRENT"), "x").unwrap();
+            std::os::unix::fs::symlink("/nowhere", temp.join("data/tree/on-other")).unwrap();
             fs::write(temp.join("data/dump"), "x").unwrap();
             Self(temp)
         }
@@ -286,6 +292,8 @@ mod tests {
             for target in [None, Some(&one), Some(&one), Some(&two), None, Some(&two)] {
                 places.to(name, target.map(PathBuf::as_path)).unwrap();
                 assert_eq!(places.content(name), "x");
+                let other = fs::read_link(places.at("data/tree/on-other")).unwrap();
+                assert_eq!(other, Path::new("/nowhere"), "a link in it is a link");
                 assert_eq!(fs::read_link(places.at("data").join(name)).ok().as_ref(), target);
                 let elsewhere = [&one, &two].into_iter().filter(|place| Some(*place) != target);
                 assert_eq!(elsewhere.filter(|p| p.exists()).count(), 0, "old files are gone");
@@ -301,10 +309,9 @@ mod tests {
         fs::create_dir_all(places.at("one/tree")).unwrap();
         fs::write(places.at("one/tree/CURRENT"), "other").unwrap();
         fs::write(places.at("one/dump"), "other").unwrap();
-        for (name, other, reason) in [
-            ("tree", "one/tree/CURRENT", "is not empty"),
-            ("dump", "one/dump", "is there already"),
-        ] {
+        for (name, other, reason) in
+            [("tree", "one/tree/CURRENT", "is not empty"), ("dump", "one/dump", "is there already")]
+        {
             for step in ["with files of one's own", "without"] {
                 let target = places.at("one").join(name);
                 let error = places.to(name, Some(&target)).unwrap_err();
@@ -332,7 +339,8 @@ mod tests {
     #[test]
     fn a_file_is_made_by_the_first_save_and_a_device_that_is_not_there_is_noticed() {
         let places = Places::new("carry-first");
-        let (dir, place, target) = (places.at("data"), places.at("data/dump"), places.at("one/dump"));
+        let (dir, place, target) =
+            (places.at("data"), places.at("data/dump"), places.at("one/dump"));
         remove_all(&place).unwrap();
         places.to("dump", Some(&target)).unwrap();
         assert!(!exists(&place) && places.at("one").is_dir());

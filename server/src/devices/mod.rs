@@ -13,13 +13,16 @@ pub(crate) use info::lines;
 pub use pool::pool_options;
 
 use crate::log;
+use crate::observe::random_id;
 use carry::Content;
 use sexton_config::Options;
 use sexton_config::device::DeviceSpec;
+use sexton_config::level_device::LEVEL_MAX;
 use sexton_config::profile::DeviceProfile;
-use sexton_engine::{UNDO_DIR, aside_name};
+use sexton_engine::{LEVELS, LevelPlaces, PLACE_PREFIX, UNDO_DIR, aside_name};
 use sexton_persistence::device::{
-    Clock, Device, DiskStorage, FileReader, PlacedStorage, Storage, StorageResult, SystemClock,
+    Clock, Device, DiskStorage, FileReader, PlacedStorage, Storage, StorageError, StorageResult,
+    SystemClock,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +33,12 @@ const TREE: &str = "tree";
 /// Of the names of undo runs.
 const UNDO_EXTENSION: &str = "undo";
 
+/// Hexadecimal digits that tell the tables of trees on one device apart.
+const TREE_ID_DIGITS: usize = 16;
+
+// The configuration knows how many levels there are, and may not ask the engine.
+const _: () = assert!(LEVEL_MAX + 1 == LEVELS);
+
 /// Carries the files to where the configuration wants them, and opens the devices. The working directory
 /// is the data directory.
 ///
@@ -38,17 +47,22 @@ const UNDO_EXTENSION: &str = "undo";
 /// carried. Nothing is lost then.
 pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     let profiles = profiles(options)?;
-    let (aof, rdb, tree) = (&options.aof_device, &options.rdb_device, &options.tree_device);
+    let tree = options.tree_devices.iter().find(|line| line.levels.is_none());
+    let (aof, rdb) = (options.aof_device.as_ref(), options.rdb_device.as_ref());
     let places = [
         ("aof-device", aof, options.appenddirname.as_path(), Content::Directory),
         ("rdb-device", rdb, options.dbfilename.as_path(), Content::File),
-        ("tree-device", tree, Path::new(TREE), Content::Directory),
-        ("undo-device", &options.undo_device, Path::new(UNDO_DIR), Content::Directory),
+        ("tree-device", tree.map(|line| &line.device), Path::new(TREE), Content::Directory),
+        ("undo-device", options.undo_device.as_ref(), Path::new(UNDO_DIR), Content::Directory),
     ];
     // Let go before the store is opened, which takes it again.
     let _lock = DiskStorage.lock_dir(&options.dir).map_err(|error| error.to_string())?;
-    let is_device = |dir: &Path| options.devices.iter().any(|spec| dir_of(options, spec) == dir);
+    let is_device = |dir: &Path| is_device(options, dir);
     let mut held: Vec<(&str, PathBuf)> = Vec::new();
+    for device in level_devices(options) {
+        declared(options, "tree-device", device)?;
+        held.push((device, Path::new(".").join(TREE).join(place_name(device))));
+    }
     for (directive, device, name, content) in places {
         let target = match device {
             None => None,
@@ -91,6 +105,80 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     }
     let default = Device::new("dir", None, options.dir.clone());
     Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), default, devices)))
+}
+
+/// The devices of levels of the tree.
+fn level_devices(options: &Options) -> Vec<&str> {
+    let lines = options.tree_devices.iter().filter(|line| line.levels.is_some());
+    let mut devices: Vec<_> = lines.map(|line| line.device.as_str()).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
+
+fn place_name(device: &str) -> String {
+    format!("{PLACE_PREFIX}{device}")
+}
+
+/// Name of the device of a level of the tree; `dir` is that of the data directory.
+pub(crate) fn of_level(options: &Options, level: usize) -> &str {
+    let lines = &options.tree_devices;
+    let named = lines.iter().find(|line| line.levels.as_ref().is_some_and(|l| l.contains(&level)));
+    let rest = || lines.iter().find(|line| line.levels.is_none());
+    named.or_else(rest).map_or("dir", |line| &line.device)
+}
+
+/// The engine's side of `tree-device`: in which places it makes the tables of which level.
+#[must_use]
+pub fn level_places(options: &Options) -> LevelPlaces {
+    let lines = options.tree_devices.iter();
+    lines.fold(LevelPlaces::default(), |places, line| match &line.levels {
+        Some(levels) => places.with(levels.clone(), &line.device),
+        None => places,
+    })
+}
+
+/// Sees to it that the places of the tree that is going to be opened are on their devices, each in a
+/// directory of its own, so that a tree that is put aside keeps its places. To be called when the data
+/// directory is settled, before the store is opened, which carries the tables themselves.
+///
+/// # Errors
+/// As for [`open`].
+pub fn place_levels(options: &Options) -> Result<(), String> {
+    let text = |error: StorageError| error.to_string();
+    let _lock = DiskStorage.lock_dir(&options.dir).map_err(text)?;
+    let tree = options.dir.join(TREE);
+    DiskStorage.create_dir_all(&tree).map_err(text)?;
+    for name in DiskStorage.list(&tree).map_err(text)? {
+        let Some(place) = name.strip_prefix(PLACE_PREFIX) else { continue };
+        let place = place.trim_end_matches(".moved").trim_end_matches(".old");
+        carry::settle(&tree, &tree.join(place_name(place))).map_err(text)?;
+    }
+    let wanted = level_devices(options);
+    for device in &wanted {
+        let spec = declared(options, "tree-device", device)?;
+        let (home, name) = (dir_of(options, spec), place_name(device));
+        let found = std::fs::read_link(tree.join(&name)).ok();
+        let target = found.filter(|link| link.parent() == Some(&home)).unwrap_or_else(|| {
+            // Two trees may have a place on one device.
+            home.join(format!("tables-{}", &random_id()[..TREE_ID_DIGITS]))
+        });
+        let is_device = |dir: &Path| is_device(options, dir);
+        carry::to(&tree, Path::new(&name), Content::Directory, Some(&target), is_device)
+            .map_err(|error| format!("tree-device: {error}"))?;
+    }
+    for name in DiskStorage.list(&tree).map_err(text)? {
+        let place = name.strip_prefix(PLACE_PREFIX);
+        if place.is_some_and(|place| !wanted.contains(&place)) {
+            // The store has carried its tables away at the last start, or will at this one.
+            let _ = DiskStorage.remove_dir(&tree.join(name));
+        }
+    }
+    Ok(())
+}
+
+fn is_device(options: &Options, dir: &Path) -> bool {
+    options.devices.iter().any(|spec| dir_of(options, spec) == dir)
 }
 
 fn declared<'o>(

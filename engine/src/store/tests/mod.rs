@@ -12,6 +12,7 @@ mod faults;
 mod harness;
 mod histories;
 mod paper;
+mod places;
 mod policy;
 mod reads;
 mod snapshots;

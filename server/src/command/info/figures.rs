@@ -147,8 +147,13 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
     }
     let amplification = stats.write_amplification();
     text.field("flsm_write_amplification", format_args!("{amplification:.2}"));
+    let options = ctx.server.config.options();
     for (level, (tables, bytes)) in stats.levels.iter().enumerate() {
-        text.field(&format!("flsm_level{level}"), format_args!("tables={tables},bytes={bytes}"));
+        let device = crate::devices::of_level(&options, level);
+        text.field(
+            &format!("flsm_level{level}"),
+            format_args!("tables={tables},bytes={bytes},device={device}"),
+        );
     }
     for (level, misses) in stats.misses_from_level.iter().enumerate() {
         text.field(&format!("flsm_dram_misses_from_level{level}"), misses);

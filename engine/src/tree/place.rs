@@ -1,0 +1,115 @@
+//! Places: directories beside the tree's own, for the tables of some levels (`tree-device LEVELS NAME`).
+//!
+//! The place NAME is the entry `on-NAME` of the tree's directory: a directory, or a link to one on another
+//! device. The manifest says of each table in which place it lies; where the place is, only the entry
+//! says, so a device may be mounted elsewhere without the manifest knowing.
+
+use super::version::LEVELS;
+use super::version_set::{Recovered, TABLE_SUFFIX, table_name};
+use crate::table::TableResult;
+use sexton_persistence::device::{Storage, StorageError, copy_file};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What the entries of places in the tree's directory begin with.
+pub const PLACE_PREFIX: &str = "on-";
+
+/// Where a table lies: the place of this name, or the tree's own directory.
+pub type Place = Option<Arc<str>>;
+
+/// The directory of a place of the tree in `tree`.
+#[must_use]
+pub fn place_dir(tree: &Path, place: &Place) -> PathBuf {
+    match place {
+        Some(name) => tree.join(format!("{PLACE_PREFIX}{name}")),
+        None => tree.to_path_buf(),
+    }
+}
+
+/// The places that are there, the tree's own directory first.
+///
+/// # Errors
+/// A failing medium.
+pub fn places_of(storage: &dyn Storage, tree: &Path) -> Result<Vec<Place>, StorageError> {
+    let names = storage.list(tree)?;
+    let named = names.iter().filter_map(|name| name.strip_prefix(PLACE_PREFIX));
+    Ok(std::iter::once(None).chain(named.map(|name| Some(Arc::from(name)))).collect())
+}
+
+/// Where the tables of each level are made; without a word about a level, in the tree's directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LevelPlaces([Place; LEVELS]);
+
+impl LevelPlaces {
+    /// The same, with the tables of `levels` in the place `name`.
+    #[must_use]
+    pub fn with(mut self, levels: RangeInclusive<usize>, name: &str) -> Self {
+        let name: Arc<str> = Arc::from(name);
+        levels.filter(|&level| level < LEVELS).for_each(|level| {
+            self.0[level] = Some(Arc::clone(&name));
+        });
+        self
+    }
+
+    /// The place of a level.
+    #[must_use]
+    pub fn of(&self, level: usize) -> &Place {
+        self.0.get(level).unwrap_or(&None)
+    }
+
+    /// All places.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Place> {
+        self.0.iter()
+    }
+}
+
+/// Copies table `number` between two places, durably.
+pub(super) fn copy_table(
+    storage: &dyn Storage,
+    tree: &Path,
+    number: u64,
+    (from, to): (&Place, &Place),
+) -> Result<(), StorageError> {
+    let name = table_name(number);
+    let to_dir = place_dir(tree, to);
+    copy_file(storage, &place_dir(tree, from).join(&name), &to_dir.join(&name))?;
+    storage.sync_dir(&to_dir)
+}
+
+/// Tables that are there, with their places.
+///
+/// # Errors
+/// A failing medium.
+pub(crate) fn tables_in_places(
+    storage: &dyn Storage,
+    tree: &Path,
+) -> Result<Vec<(u64, Place)>, StorageError> {
+    let mut tables = Vec::new();
+    for place in places_of(storage, tree)? {
+        for name in storage.list(&place_dir(tree, &place))? {
+            let stem = name.strip_suffix(TABLE_SUFFIX);
+            if let Some(number) = stem.and_then(|stem| stem.parse().ok()) {
+                tables.push((number, place.clone()));
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// Removes tables that nothing names, in all places; answers a number above every table's.
+pub(super) fn remove_unnamed_tables(
+    storage: &dyn Storage,
+    tree: &Path,
+    recovered: &Recovered,
+) -> TableResult<u64> {
+    let mut highest = 0;
+    for (number, place) in tables_in_places(storage, tree)? {
+        highest = highest.max(number + 1);
+        let is_named = recovered.files.get(&number).is_some_and(|file| file.place == place);
+        if !is_named {
+            storage.remove(&place_dir(tree, &place).join(table_name(number)))?;
+        }
+    }
+    Ok(highest)
+}
