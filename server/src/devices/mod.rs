@@ -215,7 +215,8 @@ fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
 
 /// Directory of the dump: that of its device, or the data directory.
 pub(crate) fn dump_dir(options: &Options) -> PathBuf {
-    let spec = options.rdb_device.as_deref().and_then(|name| declared(options, "rdb-device", name).ok());
+    let spec =
+        options.rdb_device.as_deref().and_then(|name| declared(options, "rdb-device", name).ok());
     spec.map_or_else(|| options.dir.clone(), |spec| dir_of(options, spec))
 }
 

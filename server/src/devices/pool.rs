@@ -1,6 +1,7 @@
 //! Where the memtables lie, with `persistence-mode wbl`.
 
-use super::{carry, declared, dir_of};
+use super::carry::{self, Content};
+use super::{declared, dir_of, is_device};
 use crate::log;
 use sexton_config::Options;
 use sexton_config::choice::PersistenceMode;
@@ -37,7 +38,8 @@ pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
         return Ok(None);
     }
     let target = dir_of(options, spec).join(POOL);
-    carry::to(&options.dir, Path::new(POOL), Some(&target))
+    let is_device = |dir: &Path| is_device(options, dir);
+    carry::to(&options.dir, Path::new(POOL), Content::Directory, Some(&target), is_device)
         .map_err(|error| format!("memtable-device: {error}"))?;
     if !counts {
         // A link may be older than what it leads to: memory forgets.

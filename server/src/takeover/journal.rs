@@ -11,6 +11,7 @@
 //! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
 
 use crate::log;
+use sexton_engine::PLACE_PREFIX;
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -28,11 +29,18 @@ pub struct Journal {
 }
 
 /// Where the files of `path` really are: on another device it is a link.
-pub(super) fn real(path: &Path) -> PathBuf {
+fn real(path: &Path) -> PathBuf {
     fs::read_link(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
+/// Removes a directory, and of a tree what lies in its places on other devices.
 fn remove_all(path: &Path) -> io::Result<()> {
+    for name in DiskStorage.list(path).unwrap_or_default() {
+        let place = path.join(&name);
+        if name.starts_with(PLACE_PREFIX) && place.is_symlink() {
+            remove_all(&real(&place))?;
+        }
+    }
     let removed = if path.is_file() { fs::remove_file(path) } else { fs::remove_dir_all(path) };
     match removed {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -54,8 +62,7 @@ fn sync_parents<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> 
 impl Journal {
     /// Renames those of `paths` that exist to `name/` in `dir`; those that are links to a directory on another
     /// device, to `name-...` beside that, where an empty one takes its place. `created` is what the
-    /// import will make; what stands there now must be among `paths`, or may be lost. The links stay what they
-    /// are: where files lie is not the import's to change.
+    /// import will make; what stands there now must be among `paths`, or may be lost.
     ///
     /// # Errors
     /// A directory cannot be written.
@@ -164,7 +171,7 @@ impl Journal {
         for (from, to) in self.moved.iter().filter(|(_, to)| to.exists()) {
             fs::rename(to, from)?;
         }
-        sync_parents(self.moved.iter().map(|(from, _)| from).chain(&self.created))?;
+        sync_parents(self.moved.iter().flat_map(|(from, to)| [from, to]).filter(|p| p.exists()))?;
         DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
         // Holds nothing any more, unless somebody put something there.
@@ -249,49 +256,39 @@ mod tests {
         assert_eq!(fs::read(dir.0.join("aside/log/a")).unwrap(), b"original");
     }
 
-    /// A data directory whose log and whose tree, which is empty, lie on a device.
-    fn on_device() -> (Dir, TempDir) {
-        let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
-        fs::rename(dir.0.join("log"), device.join("log")).unwrap();
-        fs::create_dir(device.join("tree")).unwrap();
-        for name in ["log", "tree"] {
-            symlink(device.join(name), dir.0.join(name)).unwrap();
-        }
-        (dir, device)
-    }
-
-    /// The process dies after each step.
+    /// The log and a place of the tree lie on another device; the process dies after each step.
     #[test]
     fn what_lies_on_a_device_is_put_aside_there() {
-        for step in 0..4 {
-            let (dir, device) = on_device();
-            let (log, aside) = (dir.0.join("log"), device.join("aside-log"));
+        for step in 0..3 {
+            let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
+            let (log, on_device) = (dir.0.join("log"), device.join("log"));
+            fs::rename(&log, &on_device).unwrap();
+            symlink(&on_device, &log).unwrap();
             let journal = dir.begin();
             assert_eq!(fs::read_dir(&log).unwrap().count(), 0, "there is room for a new one");
+            let aside = device.join("aside-log");
             assert_eq!(journal.aside_of(&log), Some(aside.as_path()));
-            match step {
-                // Before the rename, and before the new directory.
-                0 => {
-                    fs::remove_dir(device.join("log")).unwrap();
-                    fs::rename(&aside, device.join("log")).unwrap();
-                }
-                1 => fs::remove_dir(device.join("log")).unwrap(),
-                2 => {}
-                _ => {
-                    fs::write(dir.0.join("tree/1.tbl"), "half").unwrap();
-                    fs::write(log.join("a"), "half").unwrap();
-                }
+            if step == 0 {
+                // Before the rename.
+                fs::remove_dir(&on_device).unwrap();
+                fs::rename(&aside, &on_device).unwrap();
+            }
+            if step == 2 {
+                let tables = device.join("tables-1");
+                fs::create_dir_all(&tables).unwrap();
+                fs::create_dir_all(dir.0.join("tree")).unwrap();
+                symlink(&tables, dir.0.join("tree/on-device")).unwrap();
+                fs::write(tables.join("1.tbl"), "half").unwrap();
+                fs::write(log.join("a"), "half").unwrap();
             }
             Journal::undo_unfinished(&dir.0).unwrap();
             assert_eq!(fs::read(log.join("a")).unwrap(), b"original", "step {step}");
-            assert_eq!(fs::read_dir(dir.0.join("tree")).unwrap().count(), 0, "step {step}");
-            assert_eq!(fs::read_dir(&*device).unwrap().count(), 2, "step {step}");
-            assert_eq!(dir.entries(), ["log", "tree"]);
-            for name in ["log", "tree"] {
-                assert_eq!(fs::read_link(dir.0.join(name)).unwrap(), device.join(name));
-            }
+            assert_eq!(fs::read_dir(&*device).unwrap().count(), 1, "step {step}");
+            assert_eq!(dir.entries(), ["log"]);
         }
-        let (dir, device) = on_device();
+        let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
+        fs::rename(dir.0.join("log"), device.join("log")).unwrap();
+        symlink(device.join("log"), dir.0.join("log")).unwrap();
         assert_eq!(dir.begin().commit().unwrap(), [device.join("aside-log")]);
         assert_eq!(fs::read(device.join("aside-log/a")).unwrap(), b"original");
     }

@@ -1,6 +1,6 @@
 //! The files of a Redis server: `dump.rdb`, the log in one file, the log in several.
 
-use super::aof;
+use super::{Journal, aof};
 use crate::devices;
 use crate::rdb::Loader;
 use crate::server::Server;
@@ -83,12 +83,11 @@ impl Source {
         self.files.iter().any(|file| file.starts_with(dir))
     }
 
-    /// The files' directory is among `paths`, which were put aside, or is what one of them leads to.
+    /// The files' directory is among `paths`, which were put aside.
     pub(super) fn moved(&mut self, paths: &[PathBuf], journal: &Journal) {
         for file in &mut self.files {
             for path in paths {
-                let rest = file.strip_prefix(path).or_else(|_| file.strip_prefix(real(path)));
-                if let Ok(rest) = rest
+                if let Ok(rest) = file.strip_prefix(path)
                     && let Some(aside) = journal.aside_of(path)
                 {
                     *file = aside.join(rest);
