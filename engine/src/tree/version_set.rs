@@ -160,7 +160,8 @@ impl VersionSet {
         let mut edit = VersionEdit::new();
         for (&number, file) in &recovered.files {
             let path = shared.table_path(number, &file.place);
-            let table = shared.open_table_on(&*shared.storage, &path, number)?.at(file.place.clone());
+            let table =
+                shared.open_table_on(&*shared.storage, &path, number)?.at(file.place.clone());
             if *table.meta() != file.meta {
                 return Err(TableError::Corrupt {
                     file: path,
