@@ -1,8 +1,9 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
-Log, dump and tables move to devices and back at restarts, with all data; undo runs lie where they should and
-leave nothing behind; INFO counts what each device does, and always says what is emulated; an emulated disk is
-as slow as its profile; names that are not declared and
+Log, dump and tables move to devices and back at restarts, with all data, also where a crash has come between
+the copy and the link; an import puts aside on a device what lies there, and is undone there; undo runs lie
+where they should and leave nothing behind; INFO counts what each device does, and always says what is
+emulated; an emulated disk is as slow as its profile; names that are not declared and
 places that are taken are refused.
 """
 
@@ -198,6 +199,29 @@ def wait_for_levels(server):
                 return again
 
 
+def interrupted(steps, server, config, places, base, count):
+    """A crash while files are carried: the copy is there, half of it or all, and no link leads to it yet."""
+    tree, copy = server.directory / "tree", places / "big/tree"
+    names = sorted(path.name for path in tree.iterdir())
+    for name, copied in (("half of a copy", names[: len(names) // 2]), ("a whole copy", names)):
+        (server.directory / "tree.moved").symlink_to(copy)
+        copy.mkdir(parents=True, exist_ok=True)
+        for file in copied:
+            shutil.copy(tree / file, copy / file)
+        server.options = base | {"include": config, "tree-device": "big"}
+        server.start()
+        steps.check(f"a crash after {name}: all data", holds(server, count))
+        at = tree.readlink() if tree.is_symlink() else None
+        steps.equal(f"a crash after {name}: the tables are where they should be", at, copy)
+        server.terminate()
+        left = [path.name for path in server.directory.iterdir() if path.suffix in (".moved", ".old")]
+        steps.equal(f"a crash after {name}: nothing stays beside them", left, [])
+        server.options = base | {"include": config}
+        server.start()
+        steps.check(f"a crash after {name}: all data is back", holds(server, count) and not tree.is_symlink())
+        server.terminate()
+
+
 def imports(steps, server, config, places, base, count):
     """--import on a store whose files lie on devices, undone by a kill or done."""
     dump = server.directory / "import-me.rdb"
@@ -293,6 +317,7 @@ def main():
         interrupted(steps, server, config, places, base, count)
         imports(steps, server, config, places, base, count)
 
+        interrupted(steps, server, config, places, base, count)
         dumps(steps, server, config, places, base)
         server.close()
         server = Server(args.server, base)

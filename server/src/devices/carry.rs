@@ -395,4 +395,18 @@ mod tests {
             }
         }
     }
+
+    /// The device of the copy is not the one that is wanted any more: the copy goes.
+    #[test]
+    fn a_copy_that_is_not_wanted_any_more_is_removed() {
+        let places = Places::new("carry-change-of-mind");
+        let (one, two) = (places.at("one/tree"), places.at("two/tree"));
+        link(&one, &places.at("data/tree.moved")).unwrap();
+        fs::create_dir_all(&one).unwrap();
+        fs::write(one.join("CURRENT"), "half").unwrap();
+        places.to("tree", Some(&two)).unwrap();
+        assert_eq!(places.content("tree"), "x");
+        assert_eq!(fs::read_link(places.at("data/tree")).unwrap(), two);
+        assert!(!exists(&one));
+    }
 }

@@ -79,6 +79,10 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
         }
         // While the server runs without a log, what goes with one waits under another name (N3).
         let aside = aside_name(name);
+        if content == Content::Directory {
+            carry::settle(&options.dir, &options.dir.join(&aside))
+                .map_err(|error| format!("{directive}: {error}"))?;
+        }
         let is_aside = content == Content::Directory && options.dir.join(&aside).exists();
         let name = if is_aside { &aside } else { name };
         carry::to(&options.dir, name, content, target.as_deref(), is_device)

@@ -29,7 +29,7 @@ pub struct Journal {
 }
 
 /// Where the files of `path` really are: on another device it is a link.
-fn real(path: &Path) -> PathBuf {
+pub(super) fn real(path: &Path) -> PathBuf {
     fs::read_link(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
@@ -62,7 +62,8 @@ fn sync_parents<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> 
 impl Journal {
     /// Renames those of `paths` that exist to `name/` in `dir`; those that are links to a directory on another
     /// device, to `name-...` beside that, where an empty one takes its place. `created` is what the
-    /// import will make; what stands there now must be among `paths`, or may be lost.
+    /// import will make; what stands there now must be among `paths`, or may be lost. The links stay what they
+    /// are: where files lie is not the import's to change.
     ///
     /// # Errors
     /// A directory cannot be written.
@@ -171,7 +172,7 @@ impl Journal {
         for (from, to) in self.moved.iter().filter(|(_, to)| to.exists()) {
             fs::rename(to, from)?;
         }
-        sync_parents(self.moved.iter().flat_map(|(from, to)| [from, to]).filter(|p| p.exists()))?;
+        sync_parents(self.moved.iter().map(|(from, _)| from).chain(&self.created))?;
         DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
         // Holds nothing any more, unless somebody put something there.
@@ -291,5 +292,48 @@ mod tests {
         symlink(device.join("log"), dir.0.join("log")).unwrap();
         assert_eq!(dir.begin().commit().unwrap(), [device.join("aside-log")]);
         assert_eq!(fs::read(device.join("aside-log/a")).unwrap(), b"original");
+    }
+    /// A data directory whose log and whose tree, which is empty, lie on a device.
+    fn on_device() -> (Dir, TempDir) {
+        let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
+        fs::rename(dir.0.join("log"), device.join("log")).unwrap();
+        fs::create_dir(device.join("tree")).unwrap();
+        for name in ["log", "tree"] {
+            symlink(device.join(name), dir.0.join(name)).unwrap();
+        }
+        (dir, device)
+    }
+
+    /// The process dies after each step.
+    #[test]
+    fn a_link_leads_to_a_directory_after_an_import_that_did_not_end() {
+        for step in 0..4 {
+            let (dir, device) = on_device();
+            let (log, aside) = (dir.0.join("log"), device.join("aside-log"));
+            let journal = dir.begin();
+            assert_eq!(fs::read_dir(&log).unwrap().count(), 0, "there is room for a new one");
+            assert_eq!(journal.aside_of(&log), Some(aside.as_path()));
+            match step {
+                // Before the rename, and before the new directory.
+                0 => {
+                    fs::remove_dir(device.join("log")).unwrap();
+                    fs::rename(&aside, device.join("log")).unwrap();
+                }
+                1 => fs::remove_dir(device.join("log")).unwrap(),
+                2 => {}
+                _ => {
+                    fs::write(dir.0.join("tree/1.tbl"), "half").unwrap();
+                    fs::write(log.join("a"), "half").unwrap();
+                }
+            }
+            Journal::undo_unfinished(&dir.0).unwrap();
+            assert_eq!(fs::read(log.join("a")).unwrap(), b"original", "step {step}");
+            assert_eq!(fs::read_dir(dir.0.join("tree")).unwrap().count(), 0, "step {step}");
+            assert_eq!(fs::read_dir(&*device).unwrap().count(), 2, "step {step}");
+            assert_eq!(dir.entries(), ["log", "tree"]);
+            for name in ["log", "tree"] {
+                assert_eq!(fs::read_link(dir.0.join(name)).unwrap(), device.join(name));
+            }
+        }
     }
 }

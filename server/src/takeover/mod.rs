@@ -68,7 +68,6 @@ impl Takeover {
         let dir = options.dir.clone();
         // Let go before the store is opened, which takes it again.
         let _lock = DiskStorage.lock_dir(&dir).map_err(|error| error.to_string())?;
-        Journal::undo_unfinished(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
         remove_temporary_files(options);
         settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
             .map_err(|error| error.to_string())?;

@@ -1,5 +1,6 @@
 //! The files of a Redis server: `dump.rdb`, the log in one file, the log in several.
 
+use super::journal::real;
 use super::{Journal, aof};
 use crate::devices;
 use crate::rdb::Loader;
@@ -83,11 +84,12 @@ impl Source {
         self.files.iter().any(|file| file.starts_with(dir))
     }
 
-    /// The files' directory is among `paths`, which were put aside.
+    /// The files' directory is among `paths`, which were put aside, or is what one of them leads to.
     pub(super) fn moved(&mut self, paths: &[PathBuf], journal: &Journal) {
         for file in &mut self.files {
             for path in paths {
-                if let Ok(rest) = file.strip_prefix(path)
+                let rest = file.strip_prefix(path).or_else(|_| file.strip_prefix(real(path)));
+                if let Ok(rest) = rest
                     && let Some(aside) = journal.aside_of(path)
                 {
                     *file = aside.join(rest);
