@@ -202,11 +202,11 @@ def wait_for_levels(server):
 def interrupted(steps, server, config, places, base, count):
     """A crash while files are carried: the copy is there, half of it or all, and no link leads to it yet."""
     tree, copy = server.directory / "tree", places / "big/tree"
-    names = sorted(path.name for path in tree.iterdir())
-    for name, copied in (("half of a copy", names[: len(names) // 2]), ("a whole copy", names)):
+    for name, parts in (("half of a copy", 2), ("a whole copy", 1)):
+        files = sorted(path.name for path in tree.iterdir())
         (server.directory / "tree.moved").symlink_to(copy)
         copy.mkdir(parents=True, exist_ok=True)
-        for file in copied:
+        for file in files[: len(files) // parts]:
             shutil.copy(tree / file, copy / file)
         server.options = base | {"include": config, "tree-device": "big"}
         server.start()
@@ -234,6 +234,7 @@ def imports(steps, server, config, places, base, count):
     save(server, "SAVE")
     shutil.copy(places / "big2/dump.rdb", dump)
     connection.cmd("SET", "k0", "of later")
+    connection.cmd("WAITAOF", 1, 0, 0)
     connection.close()
     server.kill()
     # A file with a type that cannot be stored: the import is undone.
