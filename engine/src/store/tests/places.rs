@@ -137,6 +137,10 @@ fn copies_checks_and_a_wiped_store_know_the_places() {
         log_dir_name: "appendonlydir".into(),
         log_file_name: "appendonly.aof".into(),
         truncate_log: false,
+        truncate_to_s: None,
+        log_sources: Vec::new(),
+        rebuild_manifest: false,
+        databases: 16,
     };
     let leftover = "data/tree/on-disk/000000009999.tbl";
     storage.create(Path::new(leftover)).expect("created");
