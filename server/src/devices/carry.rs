@@ -322,7 +322,6 @@ mod tests {
         }
     }
 
-    /// What is on the disk after each step of a change, each time with a start behind it.
     #[test]
     fn a_link_of_the_operators_own_is_left_alone() {
         let places = Places::new("carry-own");
