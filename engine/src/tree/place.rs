@@ -27,14 +27,25 @@ pub fn place_dir(tree: &Path, place: &Place) -> PathBuf {
     }
 }
 
+/// Endings of the entries that are there while the server carries a place to another device; no place's name
+/// has them.
+const CARRIED: [&str; 2] = [".moved", ".old"];
+
 /// The places that are there, the tree's own directory first.
 ///
 /// # Errors
 /// A failing medium.
 pub fn places_of(storage: &dyn Storage, tree: &Path) -> Result<Vec<Place>, StorageError> {
-    let names = storage.list(tree)?;
-    let named = names.iter().filter_map(|name| name.strip_prefix(PLACE_PREFIX));
-    Ok(std::iter::once(None).chain(named.map(|name| Some(Arc::from(name)))).collect())
+    let mut places = vec![None];
+    for entry in storage.list(tree)? {
+        let Some(name) = entry.strip_prefix(PLACE_PREFIX) else { continue };
+        // Such a copy may have been announced, and not be there yet.
+        let is_carried = CARRIED.iter().any(|ending| name.ends_with(ending));
+        if !is_carried || storage.exists(&tree.join(&entry))? {
+            places.push(Some(Arc::from(name)));
+        }
+    }
+    Ok(places)
 }
 
 /// Where the tables of each level are made; without a word about a level, in the tree's directory.

@@ -5,7 +5,7 @@
 //! ```text
 //! to a device:   NAME.moved -> new place      what lies there is ours from here on, and not whole yet
 //!                copy, sync
-//!                NAME -> NAME.old, NAME.moved -> NAME (where NAME was a link: in one step)
+//!                NAME -> NAME.old, NAME.moved -> NAME (in one step where NAME is no directory)
 //! back:          NAME.moved: the copy, synced
 //!                NAME (the link) goes, NAME.moved -> NAME
 //! then:          the old files go
@@ -66,9 +66,11 @@ pub(super) fn to(
                     )),
                 };
             }
+            if found != place {
+                check_leads(content, &place, &found)?;
+            }
             if content == Content::File && !exists(&found) {
                 // Nothing was saved yet.
-                check_leads(content, &place, &found)?;
                 DiskStorage.remove(&place).map_err(|error| error.to_string())?;
                 return to(dir, name, content, target, is_device);
             }
@@ -100,26 +102,27 @@ fn begin(dir: &Path, place: &Path, content: Content, target: &Path) -> Result<()
     must_be_free(content, target)?;
     let parent = target.parent().unwrap_or(Path::new("/"));
     let made = match content {
-        Content::Directory => {
-            DiskStorage.create_dir_all(target).and_then(|()| lead(dir, place, target))
-        }
+        Content::Directory => DiskStorage
+            .create_dir_all(target)
+            .and_then(|()| announce(dir, place, target))
+            .and_then(|()| take_place(dir, place)),
         Content::File => DiskStorage.create_dir_all(parent),
     };
     made.map_err(|error| error.to_string())
 }
 
-/// A file that is not there yet is made by the first save; one whose device is not there may exist.
+/// What is not there now may be on a device that is not. A file is made by the first save: of one, the
+/// directory counts.
 fn check_leads(content: Content, place: &Path, found: &Path) -> Result<(), String> {
-    let home = found.parent().unwrap_or(Path::new("/"));
-    if content == Content::File && !home.is_dir() {
-        return Err(format!(
-            "{} leads to {}, and there is no {}",
-            place.display(),
-            found.display(),
-            home.display()
-        ));
+    let home = match content {
+        Content::Directory => found,
+        Content::File => found.parent().unwrap_or(Path::new("/")),
+    };
+    if home.is_dir() {
+        return Ok(());
     }
-    Ok(())
+    let (place, found, home) = (place.display(), found.display(), home.display());
+    Err(format!("{place} leads to {found}, and there is no {home}: is its device mounted?"))
 }
 
 fn carry(
@@ -135,18 +138,21 @@ fn carry(
         must_be_free(content, target)?;
     }
     let moved = with_suffix(place, "moved");
+    let copied = match target {
+        Some(target) => announce(dir, place, target).and_then(|()| copy(found, target)),
+        None => copy(found, &moved),
+    };
+    if let Err(error) = copied {
+        // A device that is full should not stay so because of half a copy; if not now, the next start does it.
+        let _ = settle(dir, place);
+        return Err(error.to_string());
+    }
     let change = || -> StorageResult<()> {
-        if let Some(target) = target {
-            link(target, &moved)?;
-            DiskStorage.sync_dir(dir)?;
-            copy(found, target)?;
-            take_place(dir, place, &moved)
-        } else {
-            copy(found, &moved)?;
+        if target.is_none() {
+            // The link.
             remove_all(place)?;
-            DiskStorage.rename(&moved, place)?;
-            DiskStorage.sync_dir(dir)
         }
+        take_place(dir, place)
     };
     change().map_err(|error| error.to_string())?;
     // What is left of the old place does no harm but takes room.
@@ -157,23 +163,23 @@ fn carry(
     Ok(())
 }
 
-/// Makes `place` a link to `target`, durably, instead of the file or link that is there.
-pub(super) fn lead(dir: &Path, place: &Path, target: &Path) -> StorageResult<()> {
+/// Says durably that what lies at `target`, or will, is to take the place of `place`, and is not whole yet.
+pub(super) fn announce(dir: &Path, place: &Path, target: &Path) -> StorageResult<()> {
     let moved = with_suffix(place, "moved");
     if moved.is_symlink() {
         DiskStorage.remove(&moved)?;
     }
     link(target, &moved)?;
-    DiskStorage.sync_dir(dir)?;
-    take_place(dir, place, &moved)?;
-    remove_all(&with_suffix(place, "old"))
+    DiskStorage.sync_dir(dir)
 }
 
-fn take_place(dir: &Path, place: &Path, moved: &Path) -> StorageResult<()> {
-    if exists(place) && !place.is_symlink() {
+/// Makes `place` what was announced, or copied beside it, durably. A directory there becomes `place.old`; a file
+/// or a link is replaced in one step.
+pub(super) fn take_place(dir: &Path, place: &Path) -> StorageResult<()> {
+    if place.is_dir() && !place.is_symlink() {
         DiskStorage.rename(place, &with_suffix(place, "old"))?;
     }
-    DiskStorage.rename(moved, place)?;
+    DiskStorage.rename(&with_suffix(place, "moved"), place)?;
     DiskStorage.sync_dir(dir)
 }
 
@@ -239,7 +245,7 @@ fn remove_all(path: &Path) -> StorageResult<()> {
 }
 
 /// True for a link, too, whatever it leads to.
-fn exists(path: &Path) -> bool {
+pub(super) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
@@ -340,17 +346,52 @@ mod tests {
         let places = Places::new("carry-first");
         let (dir, place, target) =
             (places.at("data"), places.at("data/dump"), places.at("one/dump"));
+        let lead = || {
+            announce(&dir, &place, &target).unwrap();
+            take_place(&dir, &place).unwrap();
+        };
         remove_all(&place).unwrap();
         places.to("dump", Some(&target)).unwrap();
         assert!(!exists(&place) && places.at("one").is_dir());
-        lead(&dir, &place, &target).unwrap();
+        lead();
         places.to("dump", Some(&target)).unwrap();
         places.to("dump", Some(&places.at("two/dump"))).unwrap();
         assert!(!exists(&place), "nothing was saved that could be carried");
-        lead(&dir, &place, &target).unwrap();
+        lead();
         fs::remove_dir(places.at("one")).unwrap();
         let error = places.to("dump", Some(&target)).unwrap_err();
         assert!(error.contains("there is no"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_on_a_device_that_is_not_there_is_noticed() {
+        let places = Places::new("carry-away");
+        let (target, mount) = (places.at("one/tree"), places.at("one"));
+        places.to("tree", Some(&target)).unwrap();
+        fs::rename(&mount, places.at("unmounted")).unwrap();
+        for wanted in [Some(target.as_path()), Some(&places.at("two/tree")), None] {
+            let error = places.to("tree", wanted).unwrap_err();
+            assert!(error.contains("is its device mounted?"), "{error}");
+        }
+        fs::rename(places.at("unmounted"), &mount).unwrap();
+        places.to("tree", None).unwrap();
+        assert_eq!(places.content("tree"), "x");
+    }
+
+    #[test]
+    fn half_a_copy_does_not_stay() {
+        let places = Places::new("carry-half");
+        // Nobody can read this one as a file: the copy ends there.
+        let socket = std::os::unix::net::UnixListener::bind(places.at("data/tree/socket")).unwrap();
+        let target = places.at("one/tree");
+        places.to("tree", Some(&target)).unwrap_err();
+        assert_eq!(places.content("tree"), "x");
+        assert!(!exists(&target));
+        assert_eq!(fs::read_dir(places.at("data")).unwrap().count(), 2, "no link stays");
+        drop(socket);
+        fs::remove_file(places.at("data/tree/socket")).unwrap();
+        places.to("tree", Some(&target)).unwrap();
+        assert_eq!(places.content("tree"), "x");
     }
 
     /// What is on the disk after each step of a change, each time with a start behind it.

@@ -83,7 +83,8 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
             carry::settle(&options.dir, &options.dir.join(&aside))
                 .map_err(|error| format!("{directive}: {error}"))?;
         }
-        let is_aside = content == Content::Directory && options.dir.join(&aside).exists();
+        // A link that leads nowhere counts: what waits on a device that is away must not be forgotten.
+        let is_aside = content == Content::Directory && carry::exists(&options.dir.join(&aside));
         let name = if is_aside { &aside } else { name };
         carry::to(&options.dir, name, content, target.as_deref(), is_device)
             .map_err(|error| format!("{directive}: {error}"))?;
@@ -174,8 +175,16 @@ pub fn place_levels(options: &Options) -> Result<(), String> {
     for name in DiskStorage.list(&tree).map_err(text)? {
         let place = name.strip_prefix(PLACE_PREFIX);
         if place.is_some_and(|place| !wanted.contains(&place)) {
+            let link = tree.join(name);
+            if !link.exists() {
+                return Err(format!(
+                    "{} leads nowhere: is its device mounted? If it is gone for good, and had no tables, remove \
+                     this link",
+                    link.display()
+                ));
+            }
             // The store has carried its tables away at the last start, or will at this one.
-            let _ = DiskStorage.remove_dir(&tree.join(name));
+            let _ = DiskStorage.remove_dir(&link);
         }
     }
     Ok(())
@@ -211,6 +220,11 @@ fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
             }
         }
     }
+    forget_link(place)
+}
+
+/// Removes a link that leads nowhere.
+fn forget_link(place: &Path) -> Result<(), String> {
     if place.is_symlink() && !place.exists() {
         std::fs::remove_file(place).map_err(|error| format!("{}: {error}", place.display()))?;
     }
@@ -224,17 +238,25 @@ pub(crate) fn dump_dir(options: &Options) -> PathBuf {
     spec.map_or_else(|| options.dir.clone(), |spec| dir_of(options, spec))
 }
 
-/// Sees to it that the dump's name in the data directory leads to the one on its device.
+/// Gives a dump that is whole and durable its name: on its device, and in the data directory one that leads
+/// there. A crash in between leaves the dump of before, or none.
 ///
 /// # Errors
-/// The data directory cannot be written.
-pub(crate) fn lead_to_dump(options: &Options) -> StorageResult<()> {
-    let (place, target) =
-        (options.dir.join(&options.dbfilename), dump_dir(options).join(&options.dbfilename));
-    if place == target || std::fs::read_link(&place).is_ok_and(|link| link == target) {
-        return Ok(());
+/// A directory cannot be written.
+pub(crate) fn put_dump(
+    storage: &dyn Storage,
+    options: &Options,
+    temporary: &Path,
+) -> StorageResult<()> {
+    let (dir, name) = (dump_dir(options), &options.dbfilename);
+    let (place, target) = (options.dir.join(name), dir.join(name));
+    let is_led = place == target || std::fs::read_link(&place).is_ok_and(|link| link == target);
+    if !is_led {
+        carry::announce(&options.dir, &place, &target)?;
     }
-    carry::lead(&options.dir, &place, &target)
+    storage.rename(temporary, &target)?;
+    storage.sync_dir(&dir)?;
+    if is_led { Ok(()) } else { carry::take_place(&options.dir, &place) }
 }
 
 /// A file for reading, counted by the device that a link leads to.

@@ -1,7 +1,7 @@
 //! Where the memtables lie, with `persistence-mode wbl`.
 
 use super::carry::{self, Content};
-use super::{declared, dir_of, is_device};
+use super::{declared, dir_of, forget_link, is_device};
 use crate::log;
 use sexton_config::Options;
 use sexton_config::choice::PersistenceMode;
@@ -37,15 +37,18 @@ pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
     if options.persistence_mode == PersistenceMode::Log && !counts {
         return Ok(None);
     }
-    let target = dir_of(options, spec).join(POOL);
+    let (link, target) = (options.dir.join(POOL), dir_of(options, spec).join(POOL));
+    if link.is_symlink() && !link.exists() {
+        if counts {
+            // Refused by `pool_options`.
+            return Ok(Some(device));
+        }
+        // It may be older than what it leads to: memory forgets.
+        forget_link(&link)?;
+    }
     let is_device = |dir: &Path| is_device(options, dir);
     carry::to(&options.dir, Path::new(POOL), Content::Directory, Some(&target), is_device)
         .map_err(|error| format!("memtable-device: {error}"))?;
-    if !counts {
-        // A link may be older than what it leads to: memory forgets.
-        std::fs::create_dir_all(&target)
-            .map_err(|error| format!("memtable-device: {}: {error}", target.display()))?;
-    }
     Ok(Some(device))
 }
 

@@ -140,10 +140,7 @@ fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let temporary = dir.join(temporary_name());
     let write = |writer: &mut Writer<FileWriter>| write_all(server, options, &temporary, writer);
     let written = write_file(&*storage, options, &temporary, write).and_then(|seq| {
-        // First, so that a crash right behind does not leave a dump that nothing leads to.
-        devices::lead_to_dump(options)?;
-        storage.rename(&temporary, &dir.join(&options.dbfilename))?;
-        storage.sync_dir(&dir)?;
+        devices::put_dump(&*storage, options, &temporary)?;
         Ok(seq)
     });
     if written.is_err() {
@@ -159,12 +156,13 @@ fn temporary_name() -> String {
 
 /// Removes what saves of processes that were killed have left.
 pub(crate) fn remove_temporary_files(options: &Options) {
-    let dir = devices::dump_dir(options);
-    for name in DiskStorage.list(&dir).unwrap_or_default() {
-        let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
-        if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
-            // One that cannot be removed takes room and does no harm.
-            let _ = DiskStorage.remove(&dir.join(name));
+    for dir in [devices::dump_dir(options), options.dir.clone()] {
+        for name in DiskStorage.list(&dir).unwrap_or_default() {
+            let number = name.strip_prefix("temp-").and_then(|rest| rest.strip_suffix(".rdb"));
+            if number.is_some_and(|number| number.parse::<u32>().is_ok()) {
+                // One that cannot be removed takes room and does no harm.
+                let _ = DiskStorage.remove(&dir.join(name));
+            }
         }
     }
 }
