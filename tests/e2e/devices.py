@@ -183,7 +183,7 @@ def levels(steps, server, config, places, base):
         checker = Path(binary_of(server.kind)).with_name("sexton-check")
         if checker.exists():
             done = subprocess.run([checker, server.directory], capture_output=True, text=True, timeout=120)
-            steps.check(f"{name}: sexton-check finds nothing wrong", done.returncode == 0, done.stdout[-300:])
+            steps.check(f"{name}: sexton-check finds nothing wrong", done.returncode == 0, done.stdout[-300:] if done.returncode else "")
     config.write_text(devices)
     return count
 
