@@ -12,8 +12,8 @@ sexton-check: verifies a data directory
 
 usage: sexton-check [flags] DIR
 
-Reads every table, the manifest, the cemetery checkpoint and the log behind the recovery mark, and says what
-is wrong and where. Changes nothing unless told to. The server must not be running on the directory.
+Reads every table, the manifest, the cemetery checkpoint, and the log or the memtables in persistent memory
+behind the recovery mark, and says what is wrong and where. Changes nothing unless told to. The server must not be running on the directory.
 
   --truncate-log           cut the log where it can no longer be read, even if what follows was acknowledged
   --truncate-to-timestamp SECONDS
@@ -130,6 +130,22 @@ fn main() -> ExitCode {
         report.groups,
         report.logged_seq
     );
+    if let Some(pool) = &report.pool {
+        println!(
+            "persistent memory: {} files, {} bytes, {} chunks of {} bytes or more; {} memtables, {} versions and {} \
+             graves behind the mark, up to {}; complete through {}, none handed out above {}",
+            pool.files,
+            pool.file_bytes,
+            pool.chunks,
+            pool.slot_bytes,
+            pool.arenas,
+            pool.versions,
+            pool.graves,
+            pool.last_seq,
+            pool.complete_seq,
+            pool.reserved_seq
+        );
+    }
     if let Some((first_s, last_s)) = report.logged_s {
         println!("writes in the log are of the seconds {first_s} to {last_s}");
     }

@@ -3,10 +3,11 @@
 //! What can be proved wrong from the files alone: checksums and order of every table, what tables and
 //! manifest say of each other, overlap in a level, levels that are not newest first (the order that look-ups
 //! rely on), claims of `buried_through` (C3), graves that a put should have closed (P3), the checkpoint
-//! against the mark (N1, D2), the chain of the log (N8). A dead version whose grave was lost looks alive; it shows
+//! against the mark (N1, D2), the chain of the log (N8) or the pool of persistent memory. A dead version whose grave was lost looks alive; it shows
 //! in the number of keys, which the mark has, counted apart from the files.
 
 mod log;
+mod pool;
 mod rebuild;
 mod table;
 mod tree;
@@ -16,6 +17,7 @@ mod tests;
 
 use crate::store::EngineError;
 use sexton_persistence::device::Storage;
+use sexton_persistence::pmem::Inspection;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -77,6 +79,8 @@ pub struct CheckReport {
     pub live_keys: u64,
     /// The recovery mark.
     pub mark: u64,
+    /// What lies behind the mark in persistent memory, if anything does.
+    pub pool: Option<Inspection>,
     /// Groups of the log behind the mark.
     pub groups: u64,
     /// Last sequence in the log.
@@ -129,6 +133,7 @@ pub fn check(
     }
     note_undo_runs(options, &mut report)?;
     if tree::check(options, &tree_dir, &mut report, progress)? {
+        pool::check(options, &mut report)?;
         log::check(options, &mut report)?;
     } else {
         report.notes.push("the log was not read: its start is not known without the mark".into());

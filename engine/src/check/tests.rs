@@ -6,9 +6,9 @@ use crate::store::{Engine, EngineOptions, SyncPolicy};
 use sexton_persistence::device::sim::SimStorage;
 use std::path::Path;
 
-const DIR: &str = "data";
+pub(super) const DIR: &str = "data";
 
-fn engine_options(storage: &Arc<dyn Storage>) -> EngineOptions {
+pub(super) fn engine_options(storage: &Arc<dyn Storage>) -> EngineOptions {
     EngineOptions {
         sync_policy: SyncPolicy::Always,
         background: false,
@@ -16,7 +16,7 @@ fn engine_options(storage: &Arc<dyn Storage>) -> EngineOptions {
     }
 }
 
-fn options(storage: &Arc<dyn Storage>) -> CheckOptions {
+pub(super) fn options(storage: &Arc<dyn Storage>) -> CheckOptions {
     CheckOptions {
         storage: Arc::clone(storage),
         dir: DIR.into(),
@@ -30,7 +30,7 @@ fn options(storage: &Arc<dyn Storage>) -> CheckOptions {
     }
 }
 
-fn run(options: &CheckOptions) -> CheckReport {
+pub(super) fn run(options: &CheckOptions) -> CheckReport {
     check(options, &mut |_, _| {}).expect("it can be checked")
 }
 
@@ -66,7 +66,7 @@ fn files(storage: &dyn Storage, dir: &str, part: &str) -> Vec<PathBuf> {
     names.iter().filter(|name| name.contains(part)).map(|name| dir.join(name)).collect()
 }
 
-fn flip(storage: &dyn Storage, path: &Path, offset: u64) {
+pub(super) fn flip(storage: &dyn Storage, path: &Path, offset: u64) {
     let file = storage.open(path).expect("opened");
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset).expect("read");

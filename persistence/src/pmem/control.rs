@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::{PmemError, PmemResult};
-use super::medium::{Medium, POOL_LANE, Region};
+use super::medium::{Medium, POOL_LANE, Readable, Region};
 use crate::checksum::crc32c;
 
 /// File name.
@@ -149,28 +149,8 @@ impl Control {
     pub(super) fn open(medium: &dyn Medium, dir: &Path) -> PmemResult<Option<Self>> {
         let path = dir.join(CONTROL_FILE);
         let region = medium.open(&path)?;
-        if region.len() != 2 * COPY_BYTES as u64 {
-            let message = format!("{} bytes, expected {}", region.len(), 2 * COPY_BYTES);
-            return Err(PmemError::Refused { path, message });
-        }
-        let mut newest: Option<ControlState> = None;
-        for offset in [0, COPY_BYTES as u64] {
-            let mut bytes = [0; COPY_BYTES];
-            // A copy that cannot be read is as good as a torn one.
-            if region.read(offset, &mut bytes).is_err() {
-                continue;
-            }
-            if bytes[..7] == MAGIC[..7] && bytes[7] != MAGIC[7] {
-                let message = format!("version {} of the format, expected 1", bytes[7] as char);
-                return Err(PmemError::Refused { path, message });
-            }
-            if let Some(state) = ControlState::decode(&bytes)
-                && newest.as_ref().is_none_or(|held| held.version < state.version)
-            {
-                newest = Some(state);
-            }
-        }
-        Ok(newest.map(|state| Self { region, state }))
+        let state = ControlState::read(&*region)?;
+        Ok(state.map(|state| Self { region, state }))
     }
 
     /// Changes the state and makes it durable, as a new version over the older copy. On an error it stays as it
@@ -185,6 +165,35 @@ impl Control {
         self.region.fence(POOL_LANE, std::slice::from_ref(&copy))?;
         self.state = next;
         Ok(())
+    }
+}
+
+impl ControlState {
+    /// The newer valid copy in a control file; `None` when no copy is valid.
+    pub(super) fn read(region: &dyn Readable) -> PmemResult<Option<Self>> {
+        let path = || region.path().to_path_buf();
+        if region.len() != 2 * COPY_BYTES as u64 {
+            let message = format!("{} bytes, expected {}", region.len(), 2 * COPY_BYTES);
+            return Err(PmemError::Refused { path: path(), message });
+        }
+        let mut newest: Option<ControlState> = None;
+        for offset in [0, COPY_BYTES as u64] {
+            let mut bytes = [0; COPY_BYTES];
+            // A copy that cannot be read is as good as a torn one.
+            if region.read(offset, &mut bytes).is_err() {
+                continue;
+            }
+            if bytes[..7] == MAGIC[..7] && bytes[7] != MAGIC[7] {
+                let message = format!("version {} of the format, expected 1", bytes[7] as char);
+                return Err(PmemError::Refused { path: path(), message });
+            }
+            if let Some(state) = ControlState::decode(&bytes)
+                && newest.as_ref().is_none_or(|held| held.version < state.version)
+            {
+                newest = Some(state);
+            }
+        }
+        Ok(newest)
     }
 }
 

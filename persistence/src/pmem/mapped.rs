@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::error::PmemResult;
 use super::libpmem::{Libpmem, Mapping};
-use super::medium::{Lane, Medium, PmemKind, Region};
+use super::medium::{Lane, Medium, PmemKind, Readable, Region};
 use crate::device::{DiskStorage, Storage, StorageError, StorageResult};
 
 /// Name of the file by which a directory is tried out.
@@ -146,7 +146,7 @@ impl MappedRegion {
     }
 }
 
-impl Region for MappedRegion {
+impl Readable for MappedRegion {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -159,7 +159,9 @@ impl Region for MappedRegion {
         let read = self.file.read_exact_at(buf, offset);
         read.map_err(|error| StorageError::new("read", &self.path, error).at(offset))
     }
+}
 
+impl Region for MappedRegion {
     fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
         let zeros = vec![0; len as usize];
         let written = self.file.write_all_at(&zeros, offset).and_then(|()| self.file.sync_data());

@@ -88,21 +88,25 @@ pub trait Medium: Send + Sync + fmt::Debug {
     fn random_id(&self) -> u64;
 }
 
-/// A mapped file.
-///
-/// Who writes where is the pool's business: every byte belongs to one lane at a time.
-pub trait Region: Send + Sync + fmt::Debug {
+/// A file of a pool that can be read.
+pub trait Readable: Send + Sync + fmt::Debug {
     /// The file.
     fn path(&self) -> &Path;
-    /// Bytes mapped.
+    /// Its bytes.
     fn len(&self) -> u64;
-    /// True of no region: they are never made empty.
+    /// True of no file of a pool: they are never made empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Reads by way of the file system, which answers an error where the medium has one; through the mapping the
+    /// Reads by way of the file system, which answers an error where the medium has one; through a mapping the
     /// process would be killed.
     fn read(&self, offset: u64, buf: &mut [u8]) -> StorageResult<()>;
+}
+
+/// A mapped file.
+///
+/// Who writes where is the pool's business: every byte belongs to one lane at a time.
+pub trait Region: Readable {
     /// Writes zeros by way of the file system, which heals lines that the medium could not read, and syncs.
     fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()>;
     /// Where the `len` bytes at `offset` are in memory, for as long as this region lives. Whoever reads there sees to

@@ -38,6 +38,7 @@ mod control;
 mod erase;
 mod error;
 mod figures;
+mod inspect;
 mod libpmem;
 mod mapped;
 mod medium;
@@ -46,6 +47,7 @@ mod pool;
 mod record;
 mod recover;
 mod rules;
+mod run;
 mod scan;
 pub mod sim;
 mod slots;
@@ -55,9 +57,10 @@ mod writer;
 pub use arena::{PmemArena, PmemPosition};
 pub use error::{PmemError, PmemResult};
 pub use figures::PmemFigures;
+pub use inspect::{Inspection, inspect};
 pub use mapped::MappedMedium;
 pub use medium::{
-    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Region, WORD_BYTES,
+    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Readable, Region, WORD_BYTES,
 };
 pub use options::{OnDamage, PmemOptions};
 pub use pool::PmemPool;

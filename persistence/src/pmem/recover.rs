@@ -12,11 +12,12 @@ use super::chunk::{CHUNK_HEADER_BYTES, Chunk, ChunkHeader, Walk};
 use super::control::{CONTROL_FILE, Control, ControlState};
 use super::erase::Erase;
 use super::error::{PmemError, PmemResult};
-use super::medium::{MEDIA_LINE_BYTES, Medium, PmemKind, Region};
+use super::medium::{MEDIA_LINE_BYTES, Medium, PmemKind, Readable, Region};
 use super::options::{OnDamage, PmemOptions};
 use super::pool::{PmemPool, file_name};
 use super::record::{Header, Record};
 use super::rules::{Rule, kept};
+use super::run::Run;
 use super::scan::{Found, Scan};
 use super::slots::{Row, Slots};
 
@@ -102,13 +103,14 @@ impl PmemPool {
 
         let begun = Instant::now();
         let threads = options.scan_threads;
-        let scan = Scan { regions: &regions, control: &control.state, mark, threads };
+        let readable: Vec<&dyn Readable> = regions.iter().map(|region| &**region as _).collect();
+        let scan = Scan { regions: &readable, control: &control.state, mark, threads };
         let mut found = scan.run()?;
         let scan_time = begun.elapsed();
 
         let begun = Instant::now();
         let run = Run::find(&found, &control.state, mark);
-        let damage = run.damage(&found, &regions, &control.state);
+        let damage = run.damage(&found, &readable, &control.state).into_iter().next();
         if let Some(damage) = &damage
             && options.on_damage == OnDamage::Refuse
         {
@@ -246,89 +248,6 @@ fn wanted_slot_bytes(
     let sane = wanted.is_power_of_two() && (4096..=1 << 30).contains(&wanted);
     let fits = regions.iter().all(|region| region.len().is_multiple_of(wanted.max(1)));
     if sane && fits && records == 0 { wanted } else { control.slot_bytes }
-}
-
-/// The gap-free run.
-#[derive(Debug, PartialEq, Eq)]
-struct Run {
-    /// R.
-    last_seq: u64,
-    /// The first sequence that is not there.
-    missing: u64,
-    /// The highest that is there, 0 for none.
-    highest: u64,
-    /// One that is there more than once; the run ends before it.
-    twice: Option<u64>,
-}
-
-impl Run {
-    fn find(found: &[Found], control: &ControlState, mark: u64) -> Self {
-        let mut noted = Vec::with_capacity(found.iter().map(|found| found.noted.len()).sum());
-        found.iter().for_each(|found| noted.extend_from_slice(&found.noted));
-        // Ascending runs, one a chunk: the stable sort merges them.
-        noted.sort();
-        let highest = noted.last().map_or(0, |noted| noted.seq());
-        let mut pairs = noted.windows(2);
-        let twice = pairs.find(|pair| pair[0].seq() == pair[1].seq()).map(|pair| pair[0].seq());
-        let floor = mark.max(control.floor);
-        let last_seq = if twice.is_some_and(|seq| seq <= floor) { mark } else { floor };
-        let mut run = Self { last_seq, missing: control.skip_voids(floor + 1), highest, twice };
-        // Holes at or below the floor are not looked for.
-        for noted in noted.into_iter().filter(|noted| noted.seq() > floor) {
-            let seq = noted.seq();
-            if seq != run.missing || twice.is_some_and(|twice| twice <= seq) {
-                break;
-            }
-            run.missing = control.skip_voids(seq + 1);
-            if !noted.more() {
-                run.last_seq = seq;
-            }
-        }
-        run
-    }
-
-    /// What shows that durable data is missing (N8).
-    fn damage(
-        &self,
-        found: &[Found],
-        regions: &[Arc<dyn Region>],
-        control: &ControlState,
-    ) -> Option<PmemError> {
-        let shown = found.iter().find_map(|found| {
-            let (offset, seq) = found.evidence?;
-            let message = match seq {
-                Some(seq) if seq <= self.last_seq => return None,
-                Some(seq) => format!(
-                    "no valid record, but sequence {seq} was written behind it, and the run ends at {}",
-                    self.last_seq
-                ),
-                None => "data in a slot whose header is not valid".to_owned(),
-            };
-            Some((found.file, offset, message))
-        });
-        let shown = shown.or_else(|| {
-            let message = if let Some(twice) = self.twice {
-                format!("sequence {twice} is there more than once")
-            } else if self.missing <= control.complete {
-                format!(
-                    "sequence {} is missing, everything up to {} was durable",
-                    self.missing, control.complete
-                )
-            } else if self.highest > control.reserved {
-                format!(
-                    "sequence {} is there, none above {} was handed out",
-                    self.highest, control.reserved
-                )
-            } else {
-                return None;
-            };
-            Some((usize::MAX, 0, message))
-        });
-        shown.map(|(file, offset, message)| {
-            let path = regions.get(file).map_or(Path::new(CONTROL_FILE), |region| region.path());
-            PmemError::Damaged { path: path.to_path_buf(), offset, message }
-        })
-    }
 }
 
 /// Erases what is behind the records kept, and all of a slot where none was. Answers how many bytes.

@@ -1,7 +1,6 @@
 //! The scan: what is in the chunks, read by several threads.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -10,7 +9,7 @@ use parking_lot::Mutex;
 use super::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, Walk};
 use super::control::ControlState;
 use super::error::{PmemError, PmemResult};
-use super::medium::{LINE_BYTES, MEDIA_LINE_BYTES, Region};
+use super::medium::{LINE_BYTES, MEDIA_LINE_BYTES, Readable};
 use super::record::Header;
 use super::rules::{Rule, kept};
 
@@ -70,7 +69,7 @@ pub(super) struct Found {
 /// What the scan has to know of the pool.
 #[derive(Debug)]
 pub(super) struct Scan<'a> {
-    pub(super) regions: &'a [Arc<dyn Region>],
+    pub(super) regions: &'a [&'a dyn Readable],
     pub(super) control: &'a ControlState,
     pub(super) mark: u64,
     /// 0 for as many as there are processors.
@@ -90,7 +89,7 @@ impl Scan<'_> {
     pub(super) fn run(&self) -> PmemResult<Vec<Found>> {
         let mut jobs = Vec::new();
         for (file, region) in self.regions.iter().enumerate() {
-            self.find_jobs(file, &**region, &mut jobs)?;
+            self.find_jobs(file, *region, &mut jobs)?;
         }
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(jobs.len())));
         let work = || {
@@ -119,7 +118,7 @@ impl Scan<'_> {
     }
 
     /// Goes from chunk to chunk of a file by the headers.
-    fn find_jobs(&self, file: usize, region: &dyn Region, jobs: &mut Vec<Job>) -> PmemResult<()> {
+    fn find_jobs(&self, file: usize, region: &dyn Readable, jobs: &mut Vec<Job>) -> PmemResult<()> {
         let slot_bytes = self.control.slot_bytes;
         if region.is_empty() || !region.len().is_multiple_of(slot_bytes) {
             return Err(PmemError::Refused {
@@ -143,7 +142,7 @@ impl Scan<'_> {
 
     fn read_chunk(&self, job: &Job, end_seq: u64, buffer: &mut Vec<u8>) -> Found {
         let &Job { file, offset, len, header } = job;
-        let region = &*self.regions[file];
+        let region = self.regions[file];
         let bad_lines = read_around_errors(region, offset, len as usize, buffer);
         let mut found = Found {
             file,
@@ -227,7 +226,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 /// Reads `len` bytes at `offset` into `buffer`; media lines that cannot be read become zeros. Answers
 /// their offsets in the file.
 fn read_around_errors(
-    region: &dyn Region,
+    region: &dyn Readable,
     offset: u64,
     len: usize,
     buffer: &mut Vec<u8>,

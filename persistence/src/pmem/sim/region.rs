@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{Power, SimMode};
 use crate::device::sim::{CrashOptions, SimRandom};
 use crate::device::{StorageError, StorageResult};
-use crate::pmem::medium::{LINE_BYTES, Lane, MEDIA_LINE_BYTES, Region, WORD_BYTES};
+use crate::pmem::medium::{LINE_BYTES, Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES};
 
 /// What `msync` takes to the medium as a whole.
 const PAGE_BYTES: u64 = 4096;
@@ -173,7 +173,7 @@ fn split(stretch: Range<u64>, unit: u64) -> impl Iterator<Item = Range<u64>> {
     })
 }
 
-impl Region for SimRegion {
+impl Readable for SimRegion {
     fn path(&self) -> &Path {
         &self.path
     }
@@ -197,7 +197,9 @@ impl Region for SimRegion {
         unsafe { std::ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), buf.len()) };
         Ok(())
     }
+}
 
+impl Region for SimRegion {
     fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
         if !self.power.is_on() {
             return Err(self.error("write", offset));
