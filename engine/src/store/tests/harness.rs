@@ -187,6 +187,8 @@ pub(super) fn try_get(
 /// Runs one operation, once the store lets writers go on; answers whether it did anything.
 pub(super) fn run(engine: &Engine, op: &Op) -> bool {
     while engine.must_wait() {
+        // What is waited for may be the log, of whose commits nobody has told it.
+        engine.kick_log();
         std::thread::yield_now();
     }
     run_group(engine, std::slice::from_ref(op)).expect("a readable device").operations > 0
