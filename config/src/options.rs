@@ -201,6 +201,8 @@ pub struct Options {
     pub memtable: Memtable,
     /// `memtable-bytes`: Configured bytes of a memtable; see [`Options::effective_memtable_bytes`].
     pub memtable_bytes: u64,
+    /// `max-write-buffer-number`: Memtables with a log, the active one included.
+    pub max_write_buffer_number: usize,
     /// `block-cache-bytes`: Bytes of decompressed table blocks in DRAM.
     pub block_cache_bytes: u64,
     /// `filter-bits-per-key`: Bits of the Bloom filter per key; 0 means no filter.
@@ -387,6 +389,7 @@ impl Options {
             cold_read_threads: view.int("cold-read-threads"),
             memtable: Memtable::of(view.number("memtable")),
             memtable_bytes: view.int("memtable-bytes"),
+            max_write_buffer_number: view.int("max-write-buffer-number"),
             block_cache_bytes: view.int("block-cache-bytes"),
             filter_bits_per_key: view.int("filter-bits-per-key"),
             compression_upper: Compression::of(view.number("compression-upper")),
@@ -426,7 +429,7 @@ impl Options {
     }
 
     /// Bytes that memtables may take on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at
-    /// least so many memtables that the one that fills and the one that is flushed do not wait for room.
+    /// least so many memtables that a burst of writes does not wait for the tree's device.
     pub fn effective_memtable_pool_bytes(&self) -> u64 {
         let memtable = self.effective_memtable_bytes();
         match self.memtable_pool_bytes {

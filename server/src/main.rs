@@ -253,6 +253,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.memory_bound_bytes = options.maxmemory_bytes;
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
+    engine_options.max_write_buffer_number = options.max_write_buffer_number;
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     let compression = |setting| match setting {
         Compression::None => sexton_engine::Compression::None,

@@ -22,6 +22,10 @@ pub(super) const TABLE: &[Directive] = &[
     memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
         .immutable()
         .doc("Bytes of a memtable before it is frozen; at most a sixteenth of maxmemory."),
+    int("max-write-buffer-number", 2, 64, "2").immutable().doc(
+        "Memtables that there may be with persistence-mode log, the active one included: when all are \
+            full, writers wait for a flush. With wbl memtable-pool-bytes is the bound.",
+    ),
     choice("memtable", MEMTABLE, "hash").immutable().doc(
         "How memtables find and order their records: hash, sorted when needed; or skiplist, as they \
             are written, for comparison.",

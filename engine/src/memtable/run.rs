@@ -231,6 +231,12 @@ impl Run {
         self.max_seq
     }
 
+    /// Memory of the order, in bytes; the records are the memtable's.
+    #[must_use]
+    pub(crate) fn held_bytes(&self) -> u64 {
+        (self.slots.capacity() * size_of::<Slot>()) as u64
+    }
+
     /// Number of records.
     #[must_use]
     pub(crate) fn len(&self) -> usize {

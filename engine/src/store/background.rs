@@ -1,7 +1,7 @@
-//! The background threads: flush, compaction, cold reads.
+//! The background threads: freezing, flush, compaction, cold reads.
 
 use super::engine::{Engine, EngineError};
-use super::freeze::FlushJob;
+use super::frozen::FlushRight;
 use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
 use super::view::ReaderGraves;
 use crate::key::Seq;
@@ -10,7 +10,7 @@ use crate::tree::{self, CompactionContext, IndexDrops, Job, Version};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,6 +24,8 @@ const RETRY: Duration = Duration::from_millis(50);
 struct Signals {
     flush: bool,
     freeze: bool,
+    /// The memtable is to be frozen before it is full; until that was done.
+    freeze_early: bool,
     compact: bool,
 }
 
@@ -34,9 +36,8 @@ pub(super) struct Background {
     changed: Condvar,
     stop: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Flush attempts finished, for those who wait for one.
-    rounds: AtomicU64,
-    round_done: Condvar,
+    /// Told at the end, to those who wait before they try again.
+    ended: Condvar,
     last_error: Mutex<Option<String>>,
 }
 
@@ -46,11 +47,19 @@ impl Background {
         self.changed.notify_all();
     }
 
+    /// The memtable is full, or another one may be frozen.
+    pub(super) fn wake_freeze(&self) {
+        self.signals.lock().freeze = true;
+        self.changed.notify_all();
+    }
+
     /// The memtable pins more than the DRAM table can spare: freeze before it is full (N10).
     pub(super) fn freeze_early(&self) {
         let mut signals = self.signals.lock();
-        if !signals.freeze {
+        if !signals.freeze_early {
+            signals.freeze_early = true;
             signals.freeze = true;
+            // A log that has failed is the flush thread's.
             signals.flush = true;
             self.changed.notify_all();
         }
@@ -88,8 +97,9 @@ impl Engine {
         }
     }
 
-    /// Starts flush and compaction.
+    /// Starts freezing, flush and compaction.
     pub(super) fn start_background(&self) {
+        self.spawn("freeze", Self::run_freeze);
         self.spawn("flush", Self::run_flush);
         self.spawn("compaction", Self::run_compaction);
         if !self.inner().has_tombstones() {
@@ -114,19 +124,39 @@ impl Engine {
         }
     }
 
+    /// Freezes memtables while others are written to the device, so that a burst of writes waits for memory only when
+    /// as many as there may be are full.
+    fn run_freeze(&self) {
+        let inner = self.inner();
+        let background = &inner.background;
+        // What recovery has left.
+        self.sort_frozen();
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.freeze));
+            if inner.may_freeze() {
+                let early = std::mem::take(&mut background.signals.lock().freeze_early);
+                let used = inner.superversion.load().active.used_bytes();
+                let unmarked = inner.graves_unmarked.load(Ordering::Relaxed);
+                let full = used >= inner.options.memtable_bytes;
+                if full || (early && (used > 0 || unmarked > 0)) {
+                    self.freeze(&mut inner.freeze_right.lock());
+                    background.wake_flush();
+                }
+            }
+            self.tend_pool();
+        }
+    }
+
     fn run_flush(&self) {
         let inner = self.inner();
         let background = &inner.background;
         let mut compactions_seen = 0;
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.flush));
-            let early = std::mem::take(&mut background.signals.lock().freeze);
-            let used = inner.superversion.load().active.used_bytes();
-            let unmarked = inner.graves_unmarked.load(Ordering::Relaxed);
-            let full =
-                used >= inner.options.memtable_bytes || (early && (used > 0 || unmarked > 0));
-            if full || self.log_has_failed() || self.flush_is_pending() {
-                self.flush_now_or_report();
+            if self.log_has_failed() {
+                self.report(self.flush_now());
+            } else if inner.frozen.len() > 0 {
+                self.report(self.flush_oldest(&mut inner.flush_right.lock()));
             }
             let compactions = inner.compactions.load(Ordering::Relaxed);
             if compactions != compactions_seen {
@@ -143,21 +173,21 @@ impl Engine {
             }
             self.sweep_dead_namespaces();
             inner.pool.trim();
-            self.tend_pool();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.
             let _ = self.look_for_cold_due();
         }
     }
 
-    fn flush_now_or_report(&self) {
+    /// Keeps the error of a flush for INFO, and waits a little before it is tried again.
+    fn report(&self, flushed: Result<(), EngineError>) {
         let background = &self.inner().background;
-        match self.flush_now() {
+        match flushed {
             Ok(()) => *background.last_error.lock() = None,
             Err(error) => {
                 *background.last_error.lock() = Some(error.to_string());
                 let mut signals = background.signals.lock();
-                background.round_done.wait_for(&mut signals, RETRY);
+                background.ended.wait_for(&mut signals, RETRY);
             }
         }
     }
@@ -173,12 +203,12 @@ impl Engine {
 
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(super) fn flush_now(&self) -> Result<(), EngineError> {
-        self.flush_all(&mut self.inner().pending_flush.lock())
+        self.flush_all(&mut self.inner().flush_right.lock())
     }
 
-    /// The same for who holds the lock of what is pending, and so keeps later flushes off.
-    pub(super) fn flush_all(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
-        let flushed = self.freeze_and_flush(pending);
+    /// The same for who keeps later flushes off.
+    pub(super) fn flush_all(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+        let flushed = self.freeze_and_flush(right);
         if flushed.is_err() && self.log_has_failed() {
             let last_seq = self.last_seq();
             self.inner().given_up.fetch_max(last_seq, Ordering::AcqRel);
@@ -187,36 +217,44 @@ impl Engine {
         flushed
     }
 
-    fn freeze_and_flush(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+    fn freeze_and_flush(&self, right: &mut FlushRight) -> Result<(), EngineError> {
         let inner = self.inner();
-        self.flush_pending(pending)?;
+        // First what waits: where that cannot be flushed nothing more is frozen.
+        self.flush_frozen(right)?;
         let failed = self.log_has_failed();
-        self.freeze(pending)?;
-        self.flush_pending(pending)?;
+        self.freeze(&mut inner.freeze_right.lock());
+        self.flush_frozen(right)?;
         if failed {
             self.heal_log()?;
         }
-        inner.background.rounds.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
-    pub(super) fn flush_pending(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
+    /// Flushes what is frozen by now, oldest first.
+    pub(super) fn flush_frozen(&self, right: &mut FlushRight) -> Result<(), EngineError> {
         let inner = self.inner();
-        if let Some(job) = pending.as_mut() {
-            self.resolve(&mut inner.resolver.lock(), job)?;
-            self.flush_job(job)?;
-            *pending = None;
-            self.tend_pool();
-            self.sweep_graves();
-            inner.burial_wanted.store(true, Ordering::Release);
-            inner.background.wake_compaction();
+        let Some(last_m) = inner.frozen.last_m() else { return Ok(()) };
+        while inner.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
+            self.flush_oldest(right)?;
         }
         Ok(())
     }
 
-    /// True when a frozen memtable could not be flushed and must be tried again.
-    fn flush_is_pending(&self) -> bool {
-        self.inner().pending_flush.try_lock().is_some_and(|pending| pending.is_some())
+    /// Flushes the oldest frozen memtable, if there is one. On an error it stays, before all later ones (N1).
+    pub(super) fn flush_oldest(&self, _right: &mut FlushRight) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let Some(job) = inner.frozen.oldest() else { return Ok(()) };
+        // Sorted first: what was overwritten may lie in it.
+        self.sorted_run(&job);
+        self.resolve(&job)?;
+        self.flush_job(&job)?;
+        drop(job);
+        inner.background.wake_freeze();
+        self.tend_pool();
+        self.sweep_graves();
+        inner.burial_wanted.store(true, Ordering::Release);
+        inner.background.wake_compaction();
+        Ok(())
     }
 
     fn run_compaction(&self) {
@@ -235,7 +273,7 @@ impl Engine {
                     Err(error) => {
                         *background.last_error.lock() = Some(error.to_string());
                         let mut signals = background.signals.lock();
-                        background.round_done.wait_for(&mut signals, RETRY);
+                        background.ended.wait_for(&mut signals, RETRY);
                         break;
                     }
                 }
@@ -390,7 +428,7 @@ impl Engine {
         inner.cold.stop();
         inner.places.wake();
         background.wake_compaction();
-        background.round_done.notify_all();
+        background.ended.notify_all();
         for thread in std::mem::take(&mut *background.threads.lock()) {
             // A thread that panicked has poisoned the store already.
             let _ = thread.join();

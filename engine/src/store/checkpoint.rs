@@ -82,8 +82,8 @@ impl Engine {
             Ok(())
         };
         let export = {
-            let mut pending = inner.pending_flush.lock();
-            self.flush_all(&mut pending)?;
+            let mut right = inner.flush_right.lock();
+            self.flush_all(&mut right)?;
             let export = inner.versions.export();
             // The next flush removes this cemetery checkpoint: it is kept from beginning.
             let graves = export.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());

@@ -52,6 +52,11 @@ impl CommitState {
         full && !std::mem::replace(&mut self.full_told, full)
     }
 
+    /// Bytes of the active memtable.
+    pub(super) fn memtable_bytes(&self) -> u64 {
+        self.memtable.used_bytes()
+    }
+
     /// End of the active arena. Right for readers when all latches are held.
     pub(super) fn mark(&self) -> Mark {
         self.memtable.mark(&self.cursor)

@@ -200,7 +200,7 @@ impl Engine {
     fn scrub(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // No flush meanwhile: the mark must be the one of the checkpoint.
-        let _pending = inner.pending_flush.lock();
+        let _right = inner.flush_right.lock();
         let Some(mut mark) = inner.versions.recovered_mark() else { return Ok(true) };
         if inner.dead.lock().iter().any(|&(_, d)| d > mark.m) {
             return Ok(false);

@@ -5,7 +5,7 @@ use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::deadline::Deadline;
 use super::due::ColdDue;
-use super::freeze::{FlushJob, Resolver};
+use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
@@ -122,6 +122,10 @@ fn write_word(hash: u64) -> usize {
     const WORDS_A_SHARD: usize = WRITE_WORDS / SHARDS;
     shard_of(hash) * WORDS_A_SHARD + hash as usize % WORDS_A_SHARD
 }
+/// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
+/// that left the DRAM table looks into each.
+const FROZEN_IN_POOL_MAX: usize = 64;
+
 /// So many new graves make a memtable be frozen, so that their burial can begin.
 const GRAVES_UNMARKED_MAX: u64 = 256 << 10;
 
@@ -164,7 +168,7 @@ pub(super) struct Inner {
     /// Every operation up to this sequence was complete at some barrier.
     pub(super) complete_through: AtomicU64,
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
-    pub(super) resolver: Mutex<Resolver>,
+    pub(super) resolver: Mutex<()>,
     pub(super) unresolved: AtomicU64,
     pub(super) cold: ColdReads,
     pub(super) background: Background,
@@ -196,8 +200,10 @@ pub(super) struct Inner {
     pub(super) dead_runs: Arc<DeadRuns>,
     /// The last installed recovery mark (N1).
     pub(super) mark: AtomicU64,
-    /// What was frozen and could not be flushed yet.
-    pub(super) pending_flush: Mutex<Option<FlushJob>>,
+    pub(super) freeze_right: Mutex<FreezeRight>,
+    pub(super) flush_right: Mutex<FlushRight>,
+    /// What was frozen and is not flushed yet.
+    pub(super) frozen: FrozenQueue,
     pub(super) checkpoint_file: Mutex<Option<String>>,
     pub(super) flushes: AtomicU64,
     pub(super) compactions: AtomicU64,
@@ -277,7 +283,9 @@ impl Inner {
             places: Places::default(),
             dead_runs: Arc::default(),
             mark: AtomicU64::new(0),
-            pending_flush: Mutex::new(None),
+            freeze_right: Mutex::default(),
+            flush_right: Mutex::default(),
+            frozen: FrozenQueue::default(),
             checkpoint_file: Mutex::new(None),
             flushes: AtomicU64::new(0),
             compactions: AtomicU64::new(0),
@@ -556,8 +564,21 @@ impl Engine {
 impl Inner {
     /// Flushes are so far behind that writers must wait, or hear that flushes fail.
     fn memtable_is_overfull(&self) -> bool {
-        let used = self.superversion.load().active.used_bytes();
-        used >= self.active_memtable_max_bytes()
+        let superversion = self.superversion.load();
+        if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
+            return true;
+        }
+        let bytes = self.options.memtable_bytes;
+        self.wbl.get().is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
+    }
+
+    /// True when another memtable may be frozen although those before it are not flushed.
+    pub(super) fn may_freeze(&self) -> bool {
+        let waiting_max = match self.wbl.get() {
+            Some(_) => FROZEN_IN_POOL_MAX,
+            None => self.options.max_write_buffer_number.saturating_sub(1).max(1),
+        };
+        self.frozen.len() < waiting_max
     }
 
     /// True with `deletes = tombstones`.

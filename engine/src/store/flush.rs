@@ -1,7 +1,7 @@
 //! Flushing a frozen memtable: one table, one cemetery checkpoint, one manifest edit (N1).
 
 use super::engine::{Engine, EngineError};
-use super::freeze::FlushJob;
+use super::frozen::FlushJob;
 use super::namespace::KIND_EXPIRY;
 use super::options::SyncPolicy;
 use super::view::ReaderGraves;
@@ -12,15 +12,14 @@ use crate::tree::{Fate, KeepRule, MarkEdit, TableWriter, UndoRun, UndoWriter, Ve
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 impl Engine {
-    /// Writes and installs what was frozen. On an error nothing is installed and the memtable stays
-    /// readable; the caller tries again or stops writes.
+    /// Writes and installs the oldest frozen memtable, whose overwrites are settled. On an error nothing is
+    /// installed and the memtable stays readable; the caller tries again or stops writes.
     pub(super) fn flush_job(&self, job: &FlushJob) -> Result<(), EngineError> {
         let inner = self.inner();
-        let m = job.pin.seq();
-        let run = job.frozen.run.as_ref().expect("a flush job is sorted");
+        let m = job.m();
+        let run = self.sorted_run(job);
         let syncs_tables = inner.syncs_tables.read();
         let snapshots = self.snapshots_through(m);
         let separates = snapshots.len() > 1 && self.separates();
@@ -32,12 +31,11 @@ impl Engine {
         };
         self.wait_durable(m)?;
         let checkpoint = self.write_checkpoint(m)?;
-        let counts = job.counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64));
         let mark = MarkEdit {
             m,
             checkpoint: checkpoint.clone(),
             namespaces: job.namespaces.clone(),
-            counts: counts.collect(),
+            counts: job.counts(),
             dead: inner.dead.lock().iter().filter(|dead| dead.1 <= m).copied().collect(),
         };
         let mut edit = VersionEdit::mark(mark);
@@ -49,17 +47,19 @@ impl Engine {
         }
         inner.versions.apply(&edit)?;
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
+        // Before it leaves the queue: the last mark is that of the youngest there, or this one.
         inner.mark.store(m, Ordering::Release);
-        if let Some(pooled) = job.frozen.memtable.pooled() {
+        inner.frozen.pop(m);
+        let memtable = &job.frozen().memtable;
+        if let Some(pooled) = memtable.pooled() {
             self.retire(pooled, m);
         }
         self.note_undo(&edit);
         inner.flushes.fetch_add(1, Ordering::Relaxed);
-        let filled = job.frozen.memtable.used_bytes();
+        let filled = memtable.used_bytes();
         inner.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
         let written = table.as_ref().map_or(0, |table| table.file_bytes());
         inner.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
-        inner.pace.note_flush(filled, Instant::now());
         self.adjust_pace();
         self.remove_old_checkpoints(&checkpoint);
         if let Some(log) = inner.log.load().as_ref() {

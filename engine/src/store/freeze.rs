@@ -1,72 +1,70 @@
 //! Freezing the active memtable: the barrier at which a recovery mark is born (N1).
 
+use super::commit::CommitState;
 use super::engine::{Engine, EngineError};
-use super::pins::Pin;
-use super::shard::{Count, Unresolved, shard_of};
+use super::frozen::{FlushJob, FreezeRight};
+use super::shard::{Count, ShardState, Unresolved, shard_of};
 use super::superversion::{Frozen, SuperVersion};
 use crate::key::Seq;
-use crate::memtable::Memtable;
+use crate::memtable::{Memtable, Run};
 use parking_lot::MutexGuard;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// A frozen memtable on its way into the tree, with the state as of its mark.
-pub(super) struct FlushJob {
-    pub(super) frozen: Frozen,
-    /// m in S, until the flush is installed: graves that the checkpoint needs stay.
-    pub(super) pin: Pin,
-    /// Namespace id of each database at m.
-    pub(super) namespaces: Vec<u64>,
-    /// Counts of each database at m; right once its overwrites are settled.
-    pub(super) counts: Vec<Count>,
-}
-
-/// Overwrites of the frozen memtable that were counted as new keys. Whoever holds it sees all such
-/// overwrites either here or in their shards (N9).
-#[derive(Default)]
-pub(super) struct Resolver {
-    frozen: Vec<Unresolved>,
-    /// Namespace and expiring keys of those settled, until the counts of the mark are corrected.
-    overwrites: Vec<(u64, i64)>,
-}
+use std::time::Instant;
 
 impl Engine {
-    /// Freezes the active memtable into `pending`, if there is anything to freeze, sorts it, and
-    /// settles the overwrites of it that were counted as new keys.
-    ///
-    /// On an error the job stays in `pending`: its memtable must reach the tree before any later
-    /// one may (memtables install in order, N1).
-    pub(super) fn freeze(&self, pending: &mut Option<FlushJob>) -> Result<(), EngineError> {
-        let mut resolver = self.inner().resolver.lock();
+    /// Freezes the active memtable, if there is anything to freeze, and sorts it. It waits for its flush behind
+    /// those that were frozen before. Does no I/O.
+    pub(super) fn freeze(&self, _right: &mut FreezeRight) {
         // Before the mark is born: so it passes them all.
         self.inner().dead_runs.seal();
-        let Some((mut job, unresolved)) = self.rotate_memtable() else { return Ok(()) };
-        resolver.frozen = unresolved;
-        self.kick_log();
-        self.publish_sorted(&mut job.frozen);
-        let job = pending.insert(job);
-        self.resolve(&mut resolver, job)
+        if self.rotate_active() {
+            self.kick_log();
+        }
+        self.sort_frozen();
     }
 
-    /// The part under all latches: no I/O, no sorting.
-    fn rotate_memtable(&self) -> Option<(FlushJob, Vec<Unresolved>)> {
+    /// Sorts what is frozen, oldest first, since what is known of dead keys goes with each that is sorted.
+    pub(super) fn sort_frozen(&self) {
+        for job in self.inner().frozen.all() {
+            self.sorted_run(&job);
+        }
+    }
+
+    /// Freezes the active memtable, under all latches: no I/O, no sorting. False, and nothing was done, when it is
+    /// empty.
+    fn rotate_active(&self) -> bool {
         let inner = self.inner();
         let mut guards = inner.barrier();
         let mut commit = inner.commit.lock();
-        if commit.next_seq - 1 == inner.mark.load(Ordering::Acquire) {
+        let last_mark = inner.frozen.last_m().unwrap_or_else(|| inner.mark.load(Ordering::Acquire));
+        if commit.next_seq - 1 == last_mark {
             commit.begin_log_if_wanted();
-            return None;
+            return false;
         }
-        let old = inner.superversion.load_full();
-        let generation = old.active.generation % u8::MAX + 1;
+        let filled = commit.memtable_bytes();
+        inner.pace.note_filled(filled, Instant::now());
         let pool = Arc::clone(&inner.pool);
-        let active = match inner.wbl.get() {
+        self.rotate(&mut guards, &mut commit, |generation, first_seq| match inner.wbl.get() {
             Some(wbl) => {
                 let arenas = (Vec::new(), wbl.pool().new_arena());
-                Memtable::in_pool(pool, arenas, generation, commit.next_seq)
+                Memtable::in_pool(pool, arenas, generation, first_seq)
             }
-            None => Memtable::new(pool, inner.options.memtable, generation, commit.next_seq),
-        };
+            None => Memtable::new(pool, inner.options.memtable, generation, first_seq),
+        });
+        true
+    }
+
+    fn rotate(
+        &self,
+        guards: &mut [MutexGuard<'_, ShardState>],
+        commit: &mut CommitState,
+        next: impl FnOnce(u8, Seq) -> Arc<Memtable>,
+    ) {
+        let inner = self.inner();
+        let old = inner.superversion.load_full();
+        let generation = old.active.generation % u8::MAX + 1;
+        let active = next(generation, commit.next_seq);
         let mark = commit.mark();
         let (m, wake_log) = commit.rotate(Arc::clone(&active));
         if wake_log {
@@ -77,7 +75,7 @@ impl Engine {
         let databases = inner.namespaces.databases();
         let mut counts = vec![Count::default(); databases];
         let mut unresolved = Vec::new();
-        for guard in &mut guards {
+        for guard in guards {
             for (db, count) in counts.iter_mut().enumerate() {
                 let shard = guard.counts[usize::from(inner.namespaces.slot_of(db))];
                 count.keys += shard.keys;
@@ -92,70 +90,56 @@ impl Engine {
         });
         let pin = inner.pins.add(m, number);
         let namespaces = inner.namespaces.ids();
-        Some((FlushJob { frozen, pin, namespaces, counts }, unresolved))
+        inner.frozen.push(Arc::new(FlushJob::new(frozen, pin, namespaces, counts, unresolved)));
     }
 
-    /// Sorts a frozen memtable; from then on its keys may leave the DRAM table.
-    fn publish_sorted(&self, frozen: &mut Frozen) {
-        let run = Arc::new(frozen.memtable.sorted(frozen.mark));
-        frozen.run = Some(Arc::clone(&run));
-        self.change_superversion(|superversion| {
-            for held in &mut superversion.frozen {
-                if held.m == frozen.m {
-                    held.run = Some(Arc::clone(&run));
+    /// The records of a frozen memtable in order; from then on its keys may leave the DRAM table. Whoever asks
+    /// first sorts them, the others wait for that.
+    pub(super) fn sorted_run<'j>(&self, job: &'j FlushJob) -> &'j Arc<Run> {
+        job.run_or_sort(|frozen| {
+            let run = Arc::new(frozen.memtable.sorted(frozen.mark));
+            self.change_superversion(|superversion| {
+                for held in &mut superversion.frozen {
+                    if held.m == frozen.m {
+                        held.run = Some(Arc::clone(&run));
+                    }
+                }
+            });
+            self.inner().unpin_generation(frozen.memtable.generation);
+            if self.inner().has_tombstones() {
+                for shard in &self.inner().shards {
+                    shard.state.lock().tombstones.forget_through(frozen.m);
                 }
             }
-        });
-        self.inner().unpin_generation(frozen.memtable.generation);
-        if self.inner().has_tombstones() {
-            for shard in &self.inner().shards {
-                shard.state.lock().tombstones.forget_through(frozen.m);
-            }
-        }
+            run
+        })
     }
 
-    /// Settles what the frozen memtable counted as new without looking (N9), and corrects both the
-    /// live counts and those of the mark. What could not be read is tried again with the flush.
-    pub(super) fn resolve(
-        &self,
-        resolver: &mut Resolver,
-        job: &mut FlushJob,
-    ) -> Result<(), EngineError> {
-        self.settle_frozen(resolver)?;
-        for (namespace, expires) in resolver.overwrites.drain(..) {
-            if let Some(db) = job.namespaces.iter().position(|&id| id == namespace) {
-                job.counts[db].keys -= 1;
-                job.counts[db].expires -= expires;
-            }
-        }
-        Ok(())
+    /// Settles what a frozen memtable counted as new without looking (N9). What could not be read stays for the
+    /// next attempt.
+    pub(super) fn resolve(&self, job: &FlushJob) -> Result<(), EngineError> {
+        let _resolver = self.inner().resolver.lock();
+        self.settle(&mut job.unresolved())
     }
 
-    /// The same without the counts of the mark, which follow when its flush is under way.
-    pub(super) fn settle_frozen(&self, resolver: &mut Resolver) -> Result<(), EngineError> {
-        self.settle(&mut resolver.frozen, &mut resolver.overwrites)
-    }
-
-    /// Looks up each item, in key order so that neighbours share blocks, and corrects the live
-    /// counts. Adds namespace and expiring keys (0 or 1) of each put that turned out to be an
-    /// overwrite to `overwrites`. Items that were not settled before an error stay in `items`.
-    pub(super) fn settle(
-        &self,
-        items: &mut Vec<Unresolved>,
-        overwrites: &mut Vec<(u64, i64)>,
-    ) -> Result<(), EngineError> {
+    /// Looks up each item, in key order so that neighbours share blocks, and corrects the live counts and those of
+    /// the marks at or above it. Items that were not settled before an error stay in `items`. The resolver is
+    /// held.
+    pub(super) fn settle(&self, items: &mut Vec<Unresolved>) -> Result<(), EngineError> {
         let inner = self.inner();
         items.sort_unstable_by(|a, b| (b.namespace, &b.key).cmp(&(a.namespace, &a.key)));
         while let Some(item) = items.last() {
             if let Some(meta) = self.lived_before(item)? {
                 let expires = i64::from(meta.expire_at_ms != 0);
-                overwrites.push((item.namespace, expires));
                 let mut shard = inner.shards[shard_of(item.hash)].state.lock();
                 if inner.namespaces.id_of(item.slot) == item.namespace {
                     let count = shard.count_mut(item.slot);
                     count.keys -= 1;
                     count.expires -= expires;
                 }
+                // Under the latch, as the counts of a mark are taken under all of them: so each mark has this
+                // overwrite either in what it took or from here.
+                inner.frozen.correct(item, expires);
             }
             inner.unresolved.fetch_sub(1, Ordering::Relaxed);
             items.pop();

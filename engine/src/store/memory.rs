@@ -2,6 +2,7 @@
 
 use super::engine::{Engine, Inner};
 use super::shard::{SHARDS, ShardState};
+use crate::memtable::Pooled;
 use std::sync::atomic::Ordering;
 
 /// What a process is taken to hold beside the parts of the store (code, stacks, connection buffers,
@@ -33,10 +34,12 @@ impl Engine {
             inner.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
             return;
         }
-        let memtables = match inner.wbl.get() {
-            Some(_) => inner.pool.held_bytes() + self.positions_bytes(),
-            None => inner.pool.held_bytes().max(2 * inner.options.memtable_bytes),
+        // With a log, what they have taken before: the arenas are kept for reuse.
+        let expected = match inner.wbl.get() {
+            Some(_) => 0,
+            None => inner.options.max_write_buffer_number as u64 * inner.options.memtable_bytes,
         };
+        let memtables = self.memtables_held_bytes().max(expected);
         let other = inner.other_bytes.load(Ordering::Relaxed);
         let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
         let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
@@ -54,8 +57,7 @@ impl Engine {
         // What is mapped of persistent memory is no memory of the process.
         let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
         let known = inner.table_bytes.load(Ordering::Relaxed) as u64
-            + inner.pool.held_bytes()
-            + self.positions_bytes()
+            + self.memtables_held_bytes()
             + self.tree_memory_bytes()
             + self.graves_bytes();
         let measured = resident_bytes.saturating_sub(known);
@@ -83,6 +85,19 @@ impl Engine {
         self.inner().memory_bound_bytes.load(Ordering::Relaxed)
     }
 
+    /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
+    /// the order of the frozen ones.
+    pub(super) fn memtables_held_bytes(&self) -> u64 {
+        let superversion = self.inner().superversion.load();
+        let runs = superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref());
+        let memtables = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+        let pooled =
+            memtables.chain([&superversion.active]).filter_map(|memtable| memtable.pooled());
+        self.inner().pool.held_bytes()
+            + pooled.map(Pooled::held_bytes).sum::<u64>()
+            + runs.map(|run| run.held_bytes()).sum::<u64>()
+    }
+
     /// Filters, indexes and cached blocks.
     pub(super) fn tree_memory_bytes(&self) -> u64 {
         let inner = self.inner();
@@ -101,7 +116,7 @@ impl Engine {
 }
 
 impl Inner {
-    /// Bytes of the active memtable at which writers wait for the flush of the one before.
+    /// Bytes of the active memtable at which writers wait for the flush of one before.
     pub(super) fn active_memtable_max_bytes(&self) -> u64 {
         let memtable = self.options.memtable_bytes;
         // Full ones are frozen, so this much room comes back whatever else takes memory.

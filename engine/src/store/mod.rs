@@ -13,6 +13,7 @@ mod evict;
 mod expiry;
 mod flush;
 mod freeze;
+mod frozen;
 mod iter;
 mod load;
 mod log_base;

@@ -57,6 +57,9 @@ pub struct EngineOptions {
     pub memtable: MemtableKind,
     /// A memtable is frozen at this size.
     pub memtable_bytes: u64,
+    /// Memtables that there may be with a log, the active one included: at least 2. When so many are full, writers
+    /// wait for a flush. With `write_behind` the pool is the bound.
+    pub max_write_buffer_number: usize,
     /// Bound of the whole process (`maxmemory`); 0 for none.
     pub memory_bound_bytes: u64,
     /// Bound of the DRAM table alone, instead of what the bound of the process would leave it; 0 for none. A
@@ -133,6 +136,7 @@ impl EngineOptions {
             pool: None,
             memtable: MemtableKind::default(),
             memtable_bytes: 64 << 20,
+            max_write_buffer_number: 2,
             memory_bound_bytes: 0,
             dram_table_bytes: 0,
             evicts_keys: false,

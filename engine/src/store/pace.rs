@@ -36,6 +36,7 @@ pub(super) struct Pace {
     /// Start of the current wait in microseconds since `start`, plus one; 0 while nobody waits.
     waiting_since_us: AtomicU64,
     waited_us: AtomicU64,
+    waits: AtomicU64,
     start: Instant,
 }
 
@@ -49,6 +50,7 @@ impl Default for Pace {
             free_rate: Mutex::new(None),
             waiting_since_us: AtomicU64::new(0),
             waited_us: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
             start,
         }
     }
@@ -79,15 +81,15 @@ impl Pace {
         self.written.load(Ordering::Relaxed) > allowed
     }
 
-    /// A memtable of `bytes` was flushed at `now`: as long as writers run freely, that is their rate.
-    pub(super) fn note_flush(&self, bytes: u64, now: Instant) {
+    /// A memtable was filled with `bytes` at `now`: as long as writers run freely, that is their rate.
+    pub(super) fn note_filled(&self, bytes: u64, now: Instant) {
         let mut free_rate = self.free_rate.lock();
         let is_free = self.rate.load(Ordering::Relaxed) == FREE;
         *free_rate = match *free_rate {
             Some((before, rate)) if is_free => {
                 let seconds = now.saturating_duration_since(before).as_secs_f64().max(0.001);
                 let measured = (bytes as f64 / seconds) as u64;
-                // A pause makes a slow flush; the rate to come back to is that of the busy ones.
+                // A pause makes a slow one; the rate to come back to is that of the busy ones.
                 Some((now, measured.max(rate - rate / 4)))
             }
             Some((_, rate)) => Some((now, rate)),
@@ -128,9 +130,18 @@ impl Pace {
         let now_us = self.start.elapsed().as_micros() as u64 + 1;
         let next = if waits { now_us } else { 0 };
         let order = Ordering::Relaxed;
-        if self.waiting_since_us.compare_exchange(since, next, order, order).is_ok() && !waits {
-            self.waited_us.fetch_add(now_us.saturating_sub(since), order);
+        if self.waiting_since_us.compare_exchange(since, next, order, order).is_ok() {
+            if waits {
+                self.waits.fetch_add(1, order);
+            } else {
+                self.waited_us.fetch_add(now_us.saturating_sub(since), order);
+            }
         }
+    }
+
+    /// How often writers began to wait.
+    pub(super) fn waits(&self) -> u64 {
+        self.waits.load(Ordering::Relaxed)
     }
 
     /// Bytes per second that writers may write now: `None` while they run freely.
@@ -173,8 +184,8 @@ mod tests {
         let pace = Pace::default();
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        pace.note_flush(64 * MIB, at(0));
-        pace.note_flush(64 * MIB, at(640));
+        pace.note_filled(64 * MIB, at(0));
+        pace.note_filled(64 * MIB, at(640));
         let rate = |debt: u64| {
             pace.set(debt * MIB, 64 * MIB, at(700));
             pace.rate().map(|rate| rate / MIB)
@@ -185,8 +196,8 @@ mod tests {
         assert_eq!(rate(3071), Some(RATE_MIN_BYTES / MIB));
         assert_eq!(rate(3072), Some(0));
         assert!(pace.holds_up());
-        pace.note_flush(64 * MIB, at(100_000));
-        assert_eq!(rate(2048), Some(50), "a flush under pace is no measure of the free rate");
+        pace.note_filled(64 * MIB, at(100_000));
+        assert_eq!(rate(2048), Some(50), "one filled under pace is no measure of the free rate");
         assert_eq!(rate(0), None);
         assert!(!pace.holds_up());
     }
@@ -197,8 +208,8 @@ mod tests {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         pace.note_written(1 << 30);
-        pace.note_flush(64 * MIB, at(0));
-        pace.note_flush(64 * MIB, at(640));
+        pace.note_filled(64 * MIB, at(0));
+        pace.note_filled(64 * MIB, at(640));
         pace.set(2048 * MIB, 64 * MIB, at(1000));
         let rate = pace.rate().unwrap();
         assert!(!pace.is_ahead_at(rate, at(1000)), "what was written freely is not owed");
@@ -214,7 +225,7 @@ mod tests {
     #[test]
     fn waits_are_counted_from_the_first_refusal_to_the_next_permission() {
         let pace = Pace::default();
-        assert_eq!(pace.waited_ms(), 0);
+        assert_eq!((pace.waited_ms(), pace.waits()), (0, 0));
         pace.note_wait(true);
         pace.note_wait(true);
         let before = Instant::now();
@@ -227,5 +238,6 @@ mod tests {
         let after = pace.waited_ms();
         assert!(after >= during);
         assert_eq!(pace.waited_ms(), after, "the wait is over");
+        assert_eq!(pace.waits(), 1, "however often it was asked");
     }
 }

@@ -83,13 +83,14 @@ impl Engine {
         *inner.syncs_tables.write() = true;
         self.flush_now()?;
         inner.versions.sync_tables()?;
-        let mut pending = inner.pending_flush.lock();
-        self.flush_pending(&mut pending)?;
+        let mut flush_right = inner.flush_right.lock();
+        let mut freeze_right = inner.freeze_right.lock();
+        self.flush_frozen(&mut flush_right)?;
         inner.commit.lock().log_begins = true;
-        self.freeze(&mut pending)?;
-        // What is committed from here on gathers in the log's buffer; no memtable can be frozen while
-        // `pending` is held, so it gathers about as much as the active one may hold.
-        self.flush_pending(&mut pending)?;
+        self.freeze(&mut freeze_right);
+        // What is committed from here on gathers in the log's buffer; no memtable can be frozen meanwhile, so
+        // it gathers about as much as the active one may hold.
+        self.flush_frozen(&mut flush_right)?;
         let mark = inner.mark.load(Ordering::Acquire);
         let (storage, dir) = (&*inner.options.storage, &inner.options.dir);
         let log_dir = inner.options.log_dir_name.as_ref();
@@ -125,7 +126,7 @@ impl Engine {
         }
         inner.store_policy(SyncPolicy::Off);
         // A flush may be waiting for the log.
-        let _flushing = inner.pending_flush.lock();
+        let _flushing = inner.flush_right.lock();
         let _ = self.close_log();
         self.durable_moved();
     }

@@ -154,14 +154,20 @@ impl Engine {
     /// as in Redis). May block on I/O until unresolved overwrites are settled (N9).
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let inner = self.inner();
-        let mut resolver = inner.resolver.lock();
-        self.settle_frozen(&mut resolver)?;
+        // Nothing is frozen meanwhile, so what was not settled is where it was looked for.
+        let _freeze_right = inner.freeze_right.lock();
+        let _resolver = inner.resolver.lock();
+        for job in inner.frozen.all() {
+            // Those of a recovery may not be in order yet.
+            self.sorted_run(&job);
+            self.settle(&mut job.unresolved())?;
+        }
         loop {
             let mut pending = Vec::new();
             for shard in &inner.shards {
                 pending.append(&mut shard.state.lock().unresolved);
             }
-            let settled = self.settle(&mut pending, &mut Vec::new());
+            let settled = self.settle(&mut pending);
             for item in pending {
                 // The device failed: they wait for the next one who asks.
                 inner.shards[shard_of(item.hash)].state.lock().unresolved.push(item);

@@ -57,7 +57,7 @@ impl Tx<'_> {
         }
         inner.note_write(key.hash, seq);
         if full {
-            inner.background.wake_flush();
+            inner.background.wake_freeze();
         }
         Commit { last_seq: seq, operations: 1 }
     }

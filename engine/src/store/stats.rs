@@ -22,11 +22,13 @@ pub struct Stats {
     pub dram_bound_bytes: u64,
     /// Bytes written to the active memtable.
     pub memtable_bytes: u64,
-    /// Memory of all memtables, chunks kept for reuse included; with `persistence-mode wbl` of the lists of
-    /// their records, and of what persistent memory had no room for.
+    /// Memory of all memtables, chunks kept for reuse and the order of the frozen ones included; with
+    /// `persistence-mode wbl` of the lists of their records, and of what persistent memory had no room for.
     pub memtable_held_bytes: u64,
     /// Frozen memtables not flushed yet.
     pub memtables_frozen: u64,
+    /// Bytes written to them.
+    pub memtables_frozen_bytes: u64,
     /// Memtables flushed since the start.
     pub flushes: u64,
     /// Compactions since the start.
@@ -41,6 +43,8 @@ pub struct Stats {
     pub compaction_written_bytes: u64,
     /// Compactions that moved tables without reading them.
     pub compaction_moves: u64,
+    /// How often writers began to wait for flush, compaction or log.
+    pub stalls: u64,
     /// Time in which writers had to wait for flush, compaction or log, in milliseconds.
     pub stall_ms: u64,
     /// Bytes per second to which writers are slowed down; `None` while they run freely.
@@ -145,9 +149,10 @@ impl Engine {
             compaction_read_bytes: inner.work.compaction_read_bytes.load(Ordering::Relaxed),
             compaction_written_bytes: inner.work.compaction_written_bytes.load(Ordering::Relaxed),
             compaction_moves: inner.work.moves.load(Ordering::Relaxed),
+            stalls: inner.pace.waits(),
             stall_ms: inner.pace.waited_ms(),
             write_pace_bytes_per_s: inner.pace.rate(),
-            memtable_held_bytes: inner.pool.held_bytes() + self.positions_bytes(),
+            memtable_held_bytes: self.memtables_held_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),
             deadline_is_reachable: self.deadline_is_reachable(),
@@ -191,6 +196,8 @@ impl Engine {
         let superversion = inner.superversion.load();
         stats.memtable_bytes = superversion.active.used_bytes();
         stats.memtables_frozen = superversion.frozen.len() as u64;
+        let frozen = superversion.frozen.iter().map(|frozen| frozen.memtable.used_bytes());
+        stats.memtables_frozen_bytes = frozen.sum();
         stats.levels = superversion.version.level_sizes();
         stats.compaction_debt_bytes = self.compaction_debt_bytes();
         if let Some(log) = inner.log.load().as_ref() {

@@ -11,6 +11,8 @@ pub struct PmemFigures {
     pub kind: PmemKind,
     /// Bytes of all pool files.
     pub file_bytes: u64,
+    /// Bytes that they may have.
+    pub max_bytes: u64,
     /// Bytes of slots that belong to an arena, those of retired ones included.
     pub used_bytes: u64,
     /// Bytes of slots of retired arenas, which wait to be erased.

@@ -42,6 +42,8 @@ pub struct PmemPool {
     counters: Box<[WriterCounters]>,
     next_use: AtomicU64,
     next_arena: AtomicU64,
+    /// Bytes of the slots that are not zeros for certain.
+    used_bytes: AtomicU64,
     retired: Mutex<Vec<Arc<Chunk>>>,
     retired_bytes: AtomicU64,
     erased_bytes: AtomicU64,
@@ -72,6 +74,7 @@ impl PmemPool {
             slot_bytes: state.slot_bytes,
             reserved: AtomicU64::new(reserved),
             growing: Mutex::new(slots.files()),
+            used_bytes: AtomicU64::new(slots.file_bytes() - slots.free_bytes()),
             slots: Mutex::new(slots),
             watermark: Watermark::new(writers, reserved),
             free_writers: Mutex::new((0..writers as u16).rev().collect()),
@@ -240,7 +243,9 @@ impl PmemPool {
     }
 
     fn take_slots(&self, count: u64) -> Option<Row> {
-        self.slots.lock().take(count as usize)
+        let row = self.slots.lock().take(count as usize)?;
+        self.used_bytes.fetch_add(row.len, Ordering::Relaxed);
+        Some(row)
     }
 
     /// Takes slots of a new file, unless there are free ones meanwhile.
@@ -332,9 +337,23 @@ impl PmemPool {
             slots.give(chunk.file(), chunk.offset(), chunk.len());
         }
         drop(slots);
+        self.used_bytes.fetch_sub(freed, Ordering::Relaxed);
         self.retired_bytes.fetch_sub(freed, Ordering::Relaxed);
         self.erased_bytes.fetch_add(erase.bytes(), Ordering::Relaxed);
         Ok(freed)
+    }
+
+    /// Bytes that it can still take, in files that are there or may be made; a device without room for those knows
+    /// better.
+    #[must_use]
+    pub fn room_bytes(&self) -> u64 {
+        self.options.max_bytes.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
+    }
+
+    /// True while slots of retired arenas wait to be erased, which brings room.
+    #[must_use]
+    pub fn is_erasing(&self) -> bool {
+        self.retired_bytes.load(Ordering::Relaxed) > 0
     }
 
     /// What it has done.
@@ -348,6 +367,7 @@ impl PmemPool {
         let mut figures = PmemFigures {
             kind: self.kind(),
             file_bytes,
+            max_bytes: self.options.max_bytes,
             used_bytes: file_bytes - free_bytes,
             retired_bytes: self.retired_bytes.load(Ordering::Relaxed),
             records: 0,

@@ -88,6 +88,7 @@ fn options(flags: &Flags, storage: Arc<dyn Storage>) -> Result<EngineOptions, En
     options.pool = flags.write_behind.then(|| pool(flags)).transpose()?;
     options.memtable = flags.memtable;
     options.memtable_bytes = flags.write_buffer_size;
+    options.max_write_buffer_number = flags.max_write_buffer_number;
     options.block_cache_bytes = flags.cache_size;
     let twice = 2 * flags.write_buffer_size as usize;
     options.dram_table_bytes = flags.dram_size.unwrap_or(twice);

@@ -42,11 +42,13 @@ benchmarks:
   flush waitforcompaction stats reopen
   recover         opens the store as the last process left it, and says how long that took
 
-A memtable and its predecessor, which is being flushed, may each grow to twice --write_buffer_size before
-writers wait: 16 MB is room for RocksDB's three buffers of 16 MB.
+A memtable that cannot be frozen yet may grow to twice --write_buffer_size before writers wait.
 
 flags, with their defaults:
 ";
+
+/// Most memtables with a log.
+const WRITE_BUFFERS_MAX: usize = 64;
 
 /// What the tool was told to do. Sizes in bytes unless said otherwise.
 #[derive(Clone, Debug)]
@@ -81,6 +83,7 @@ pub(crate) struct Flags {
     /// `None`: as the engine's default.
     pub(crate) dram_size: Option<usize>,
     pub(crate) write_buffer_size: u64,
+    pub(crate) max_write_buffer_number: usize,
     pub(crate) direct_io: bool,
     pub(crate) bloom_bits: u8,
     pub(crate) compression: Compression,
@@ -134,6 +137,7 @@ impl Default for Flags {
             cache_size: 32 << 20,
             dram_size: None,
             write_buffer_size: 64 << 20,
+            max_write_buffer_number: 2,
             direct_io: false,
             bloom_bits: 10,
             compression: Compression::Lz4,
@@ -201,6 +205,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("cache_size", "33554432", "cache of table blocks"),
     ("dram_size", "-1", "bound of the DRAM table; -1: twice --write_buffer_size; 0: none"),
     ("write_buffer_size", "67108864", "size of a memtable"),
+    (
+        "max_write_buffer_number",
+        "2",
+        "memtables at most, the active one included; not with --mode=wbl",
+    ),
     (
         "use_direct_io_for_flush_and_compaction",
         "0",
@@ -344,6 +353,7 @@ impl Flags {
                 self.dram_size = if value == "-1" { None } else { Some(number(value)?) };
             }
             "write_buffer_size" => self.write_buffer_size = number(value)?,
+            "max_write_buffer_number" => self.max_write_buffer_number = number(value)?,
             "use_direct_io_for_flush_and_compaction" => self.direct_io = switch(value)?,
             "bloom_bits" => self.bloom_bits = number(value)?,
             "compression_type" => {
@@ -394,6 +404,7 @@ impl Flags {
             ("queue_length", usize::from(self.queue_length > 0), 1, 1),
             ("readwritepercent", self.read_random_percent as usize, 0, 100),
             ("write_buffer_size", self.write_buffer_size as usize, 1 << 16, 1 << 34),
+            ("max_write_buffer_number", self.max_write_buffer_number, 2, WRITE_BUFFERS_MAX),
         ];
         for (name, value, min, max) in limits {
             if value < min || value > max {

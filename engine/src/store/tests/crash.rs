@@ -31,6 +31,9 @@ const STEPS_MAX: u64 = 120;
 /// A scan in progress with what it must still answer.
 type OpenScan = (Scan, Vec<(Vec<u8>, Value)>);
 
+/// Memtables of a history without background threads that wait for their flush.
+const FROZEN_MAX: usize = 4;
+
 /// Writers of a history with persistent memory.
 const WRITERS: usize = 3;
 
@@ -288,13 +291,7 @@ impl History {
             match self.random.below(100) {
                 0..58 => self.commit(engine),
                 58..63 => drop(engine.flush_now()),
-                63..65 => {
-                    // The state goes on changing between a mark and its checkpoint (D2).
-                    let mut pending = engine.inner().pending_flush.lock();
-                    if pending.is_none() {
-                        drop(engine.freeze(&mut pending));
-                    }
-                }
+                63..65 => freeze(engine),
                 65..73 => drop(engine.compact_once()),
                 73..76 => engine.sweep_graves(),
                 76..79 => drop(engine.sweep_dead_namespaces()),
@@ -464,6 +461,14 @@ impl History {
                 assert!(found.as_ref() == expected, "{db} {number}: {found:?}, not {expected:?}");
             }
         }
+    }
+}
+
+/// The state goes on changing between a mark and its checkpoint (D2), and several may be born before the first
+/// is installed.
+fn freeze(engine: &Engine) {
+    if engine.inner().frozen.len() < FROZEN_MAX {
+        engine.freeze(&mut engine.inner().freeze_right.lock());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the store: against a plain map, through crashes and faults, on damaged files.
 
+mod bursts;
 mod bytes;
 mod checkpoint;
 mod crash;

@@ -86,7 +86,7 @@ impl Tx<'_> {
         drop(commit);
         inner.pace.note_written(record_bytes);
         if full {
-            inner.background.wake_flush();
+            inner.background.wake_freeze();
         }
         self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);

@@ -59,7 +59,7 @@ impl Tx<'_> {
         self.unclosed = !last;
         let fences = last && !self.buf.defers_fence;
         self.buf.writer = Some(batch.finish(self.engine, fences));
-        self.wake_flush_when_full(wbl, &superversion.active);
+        self.wake_freeze_when_full(wbl, &superversion.active);
     }
 
     /// Ends a commit that has nothing staged any more.
@@ -133,15 +133,15 @@ impl Tx<'_> {
         }
         inner.note_write(key.hash, seq);
         self.buf.writer = Some(batch.finish(self.engine, !self.buf.defers_fence));
-        self.wake_flush_when_full(wbl, &superversion.active);
+        self.wake_freeze_when_full(wbl, &superversion.active);
         Commit { last_seq: seq, operations: 1 }
     }
 
-    fn wake_flush_when_full(&self, wbl: &Wbl, active: &memtable::Memtable) {
+    fn wake_freeze_when_full(&self, wbl: &Wbl, active: &memtable::Memtable) {
         let inner = self.engine.inner();
         let is_full = active.used_bytes() >= inner.options.memtable_bytes;
         if is_full && wbl.tell_full(active.generation) {
-            inner.background.wake_flush();
+            inner.background.wake_freeze();
         }
     }
 }

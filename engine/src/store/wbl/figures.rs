@@ -1,6 +1,5 @@
 //! Figures of the pool for INFO.
 
-use crate::memtable::Pooled;
 use crate::store::engine::Engine;
 use sexton_persistence::pmem::PmemFigures;
 use std::sync::atomic::Ordering;
@@ -37,14 +36,6 @@ impl Engine {
     #[must_use]
     pub fn is_write_behind(&self) -> bool {
         self.inner().wbl.get().is_some()
-    }
-
-    /// Memory of the lists of where records lie in persistent memory.
-    pub(in crate::store) fn positions_bytes(&self) -> u64 {
-        let superversion = self.inner().superversion.load();
-        let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
-        let memtables = frozen.chain([&superversion.active]);
-        memtables.filter_map(|memtable| memtable.pooled()).map(Pooled::held_bytes).sum()
     }
 
     /// Bytes of persistent memory in the address space, all of them prefaulted.

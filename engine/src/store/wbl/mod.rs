@@ -35,6 +35,10 @@ pub(super) const KIND_SWAP_DATABASES: u8 = 7;
 /// The end of a commit whose last operation did not know that it was the last.
 pub(super) const KIND_END: u8 = 8;
 
+/// Writers wait when the pool has less room left than one of so many parts of a memtable: what those can take who
+/// were not told yet, each in chunks of its own.
+const ROOM_SHARE: u64 = 4;
+
 /// The pool behind a store, and who writes to it.
 pub(super) struct Wbl {
     pool: Arc<PmemPool>,
@@ -44,7 +48,7 @@ pub(super) struct Wbl {
     /// below them until a flush has them (N2).
     spill: Mutex<Writer>,
     spilled: AtomicU64,
-    /// Generation of the last memtable that the flush thread was told is full.
+    /// Generation of the last memtable of which the background was told that it is full.
     full_told: AtomicU8,
     /// Arenas of flushed memtables with their marks, until all writers have fenced what is in them.
     retiring: Mutex<Vec<(Seq, Arc<PmemArena>)>>,
@@ -85,7 +89,13 @@ impl Wbl {
             && self.full_told.swap(generation, Ordering::Relaxed) != generation
     }
 
-    /// What the flush thread does now and then: c_p, slots of memtables that are flushed, room for the next.
+    /// True when the pool has little room left, and waiting brings some: writers wait for it rather than spill.
+    pub(super) fn is_short_of_room(&self, memtable_bytes: u64, frozen: usize) -> bool {
+        self.pool.room_bytes() < memtable_bytes / ROOM_SHARE
+            && (frozen > 0 || self.pool.is_erasing() || !self.retiring.lock().is_empty())
+    }
+
+    /// What background threads do now and then: c_p, slots of memtables that are flushed, room for the next.
     pub(super) fn tend(&self, room_bytes: u64) -> PmemResult<()> {
         self.retire_fenced();
         self.pool.erase_retired()?;

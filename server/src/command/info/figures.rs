@@ -101,6 +101,7 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("memtable_bytes", stats.memtable_bytes),
         ("memtable_held_bytes", stats.memtable_held_bytes),
         ("memtables_frozen", stats.memtables_frozen),
+        ("memtables_frozen_bytes", stats.memtables_frozen_bytes),
         ("flushes", stats.flushes),
         ("compactions", stats.compactions),
         ("compaction_debt_bytes", stats.compaction_debt_bytes),
@@ -109,6 +110,7 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("compaction_written_bytes", stats.compaction_written_bytes),
         ("flushed_memtable_bytes", stats.flushed_memtable_bytes),
         ("flushed_bytes", stats.flushed_bytes),
+        ("stalls", stats.stalls),
         ("stall_ms", stats.stall_ms),
         ("write_pace_bytes_per_s", stats.write_pace_bytes_per_s.unwrap_or(0)),
         ("graves", stats.graves),
@@ -183,6 +185,7 @@ pub(super) fn wbl(text: &mut Text, ctx: &Ctx<'_, '_>) {
     for (name, figure) in [
         ("memtable_bytes", pool.used_bytes),
         ("retired_bytes", pool.retired_bytes),
+        ("pool_max_bytes", pool.max_bytes),
         ("file_bytes", pool.file_bytes),
         ("records", pool.records),
         ("record_bytes", pool.record_bytes),

@@ -1,0 +1,205 @@
+//! Several frozen memtables at once: what a burst of writes leaves behind a slow device.
+
+use super::crash::small_options;
+use super::harness::*;
+use crate::key::{Meta, Seq};
+use crate::store::*;
+use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
+use sexton_persistence::pmem::{PmemOptions, SimPmem};
+use std::sync::atomic::Ordering;
+
+fn start(storage: &SimStorage) -> Engine {
+    let options = small_options(storage, SyncPolicy::Always, false);
+    Engine::open(options, &mut replay).expect("a store that opens").0
+}
+
+fn write(engine: &Engine, model: &mut Model, op: Op) -> Seq {
+    let commit = run_group(engine, std::slice::from_ref(&op)).expect("memory");
+    model.apply(&op);
+    commit.last_seq
+}
+
+fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
+    write(engine, model, Op::Put(0, key.into(), Meta::default(), value.into()))
+}
+
+fn freeze(engine: &Engine) {
+    engine.freeze(&mut engine.inner().freeze_right.lock());
+}
+
+fn sync(engine: &Engine) {
+    let log = engine.inner().log.load_full().expect("a log");
+    log.sync_through(engine.last_seq()).expect("synced");
+}
+
+/// What a power failure leaves, compared with `model`.
+fn after_power_failure(storage: &SimStorage, model: &Model) {
+    let engine = start(&storage.crash(1, CrashOptions::LOSE_ALL));
+    check(&engine, model);
+    for (db, keys) in model.0.iter().enumerate() {
+        assert_eq!(engine.count(db).expect("counted"), keys.len() as u64, "database {db}");
+    }
+    engine.abandon();
+}
+
+#[test]
+fn all_frozen_memtables_are_read_and_the_oldest_is_flushed_first() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(&storage), Model::new(3));
+    let mut marks = Vec::new();
+    for round in 0..4_u8 {
+        put(&engine, &mut model, "all", &[round; 50]);
+        put(&engine, &mut model, &format!("own:{round}"), &[round; 50]);
+        if round > 0 {
+            write(&engine, &mut model, Op::Delete(0, format!("own:{}", round - 1).into_bytes()));
+        }
+        marks.push(engine.last_seq());
+        freeze(&engine);
+        freeze(&engine);
+    }
+    assert_eq!(engine.stats().memtables_frozen, 4, "an empty one is not frozen");
+    // Nothing stays in the DRAM table: the frozen ones answer.
+    engine.inner().shard_bound_bytes.store(0, Ordering::Relaxed);
+    for _ in 0..2 {
+        check(&engine, &model);
+        for name in ["all", "own:0", "own:3"] {
+            assert_eq!(get(&engine, 0, name.as_bytes()), model.0[0].get(name.as_bytes()).cloned());
+        }
+    }
+    sync(&engine);
+    storage.set_faults(SimFaults { fail_write: Some(1), ..SimFaults::default() });
+    engine.flush_now().expect_err("the fault");
+    storage.set_faults(SimFaults::default());
+    assert_eq!((engine.stats().memtables_frozen, engine.stats().flushes), (4, 0));
+    for (flushed, &mark) in marks.iter().enumerate() {
+        engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
+        let stats = engine.stats();
+        assert_eq!((stats.mark_seq, stats.memtables_frozen), (mark, 3 - flushed as u64));
+        check(&engine, &model);
+        after_power_failure(&storage, &model);
+    }
+    engine.abandon();
+}
+
+/// An overwrite that was counted as a new key stands in the counts of every mark behind it, until it is settled.
+#[test]
+fn an_overwrite_settled_late_corrects_every_mark_behind_it() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(&storage), Model::new(3));
+    put(&engine, &mut model, "old", &[1; 50]);
+    engine.close().expect("closed");
+    drop(engine);
+    let engine = start(&storage);
+    // Cold, so only the filters say that it may be there.
+    put(&engine, &mut model, "old", &[2; 50]);
+    freeze(&engine);
+    put(&engine, &mut model, "other", b"1");
+    freeze(&engine);
+    put(&engine, &mut model, "third", b"1");
+    freeze(&engine);
+    assert_eq!((engine.stats().unresolved, engine.stats().memtables_frozen), (1, 3));
+    sync(&engine);
+    for _ in 0..3 {
+        engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
+        let counts = engine.inner().versions.recovered_mark().expect("a mark").counts;
+        let flushed = engine.stats().flushes;
+        assert_eq!(counts[0].0, flushed, "of the mark after {flushed} flushes");
+        after_power_failure(&storage, &model);
+    }
+    assert_eq!(engine.count(0).expect("counted"), 3);
+    engine.abandon();
+}
+
+#[test]
+fn dbsize_settles_what_is_frozen() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(&storage), Model::new(3));
+    put(&engine, &mut model, "old", &[1; 50]);
+    engine.close().expect("closed");
+    drop(engine);
+    let engine = start(&storage);
+    put(&engine, &mut model, "old", &[2; 50]);
+    freeze(&engine);
+    put(&engine, &mut model, "other", b"1");
+    freeze(&engine);
+    assert_eq!(engine.count(0).expect("counted"), 2);
+    assert_eq!(engine.stats().unresolved, 0);
+    engine.flush_now().expect("flushed");
+    assert_eq!(engine.inner().versions.recovered_mark().expect("a mark").counts[0].0, 2);
+    engine.abandon();
+}
+
+#[test]
+fn with_a_log_so_many_memtables_are_frozen_as_may_be() {
+    let storage = SimStorage::new();
+    let options = small_options(&storage, SyncPolicy::Always, false);
+    let options = EngineOptions { max_write_buffer_number: 3, ..options };
+    let (engine, _) = Engine::open(options, &mut replay).expect("a new store");
+    let mut model = Model::new(3);
+    for number in 0..2 {
+        assert!(engine.inner().may_freeze());
+        put(&engine, &mut model, "key", &[number; 17 << 10]);
+        assert!(!engine.must_wait(), "the active one may be twice as large");
+        freeze(&engine);
+    }
+    assert!(!engine.inner().may_freeze());
+    put(&engine, &mut model, "key", &[9; 17 << 10]);
+    assert!(!engine.must_wait());
+    put(&engine, &mut model, "key", &[9; 17 << 10]);
+    assert!(engine.must_wait() && engine.must_wait());
+    assert_eq!(engine.stats().stalls, 1);
+    engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
+    assert!(engine.inner().may_freeze());
+    freeze(&engine);
+    assert!(!engine.must_wait());
+    check(&engine, &model);
+    engine.abandon();
+}
+
+#[test]
+fn with_persistent_memory_the_pool_is_the_bound() {
+    let (storage, pmem) = (SimStorage::new(), SimPmem::default());
+    let pool = PmemOptions {
+        slot_bytes: 4096,
+        file_bytes: 64 << 10,
+        initial_bytes: 0,
+        max_bytes: 160 << 10,
+        ..PmemOptions::new(pmem.medium(), "data/pmem".into())
+    };
+    let options = small_options(&storage, SyncPolicy::Always, false);
+    let options = EngineOptions { write_behind: true, pool: Some(pool), ..options };
+    let (engine, _) = Engine::open(options.clone(), &mut replay).expect("a new store");
+    let mut model = Model::new(3);
+    let mut frozen = 0;
+    while !engine.must_wait() {
+        assert!(engine.inner().may_freeze());
+        put(&engine, &mut model, &format!("key:{}", frozen % 3), &[frozen as u8; 12 << 10]);
+        freeze(&engine);
+        frozen += 1;
+        assert!(frozen < 20, "160 KB hold no 20 memtables of 12 KB");
+    }
+    assert!(frozen > 6, "{frozen} memtables were frozen");
+    let stats = engine.stats();
+    assert_eq!((stats.memtables_frozen, stats.stalls), (frozen, 1));
+    assert_eq!(engine.wbl_stats().expect("a pool").spilled, 0, "writers waited first");
+    assert_eq!(engine.durable(), engine.last_seq());
+    check(&engine, &model);
+    // Everything is there after a crash, none of it in a table.
+    let crashed = EngineOptions {
+        storage: std::sync::Arc::new(storage.crash(1, CrashOptions::LOSE_ALL)),
+        pool: options.pool.clone().map(|pool| PmemOptions {
+            medium: pmem.crash(1, CrashOptions::LOSE_ALL).medium(),
+            ..pool
+        }),
+        ..options
+    };
+    let (again, _) = Engine::open(crashed, &mut replay).expect("it opens");
+    check(&again, &model);
+    assert_eq!(again.stats().flushes, 0);
+    again.abandon();
+    engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
+    assert!(!engine.must_wait(), "a flush has made room");
+    engine.flush_now().expect("flushed");
+    check(&engine, &model);
+    engine.abandon();
+}
