@@ -55,6 +55,16 @@ impl Engine {
         true
     }
 
+    /// The active memtable ends with the sequence `m` and is frozen; `next` makes the one that follows, of a
+    /// generation and for sequences from one on. For recovery, which nobody writes beside.
+    pub(super) fn rotate_at(&self, m: Seq, next: impl FnOnce(u8, Seq) -> Arc<Memtable>) {
+        let inner = self.inner();
+        let mut guards = inner.barrier();
+        let mut commit = inner.commit.lock();
+        commit.next_seq = m + 1;
+        self.rotate(&mut guards, &mut commit, next);
+    }
+
     fn rotate(
         &self,
         guards: &mut [MutexGuard<'_, ShardState>],

@@ -62,7 +62,6 @@ pub struct Tx<'e> {
 
 impl<'e> Tx<'e> {
     pub(super) fn begin(engine: &'e Engine, latched: Latched<'_>, buf: &'e mut TxBuf) -> Self {
-        buf.reset();
         let shards = &engine.inner().shards;
         let (guards, all) = match latched {
             Latched::Hashes([]) => (Guards::None, false),
@@ -83,6 +82,22 @@ impl<'e> Tx<'e> {
                 (Guards::Many((0..SHARDS).map(lock).collect()), true)
             }
         };
+        Self::with_guards(engine, guards, all, buf)
+    }
+
+    /// With the latches of every `parts`th shard from number `part` on: the work of recovery, shared out.
+    pub(super) fn begin_part(
+        engine: &'e Engine,
+        (part, parts): (usize, usize),
+        buf: &'e mut TxBuf,
+    ) -> Self {
+        let lock = |shard: usize| (shard, engine.inner().shards[shard].state.lock());
+        let guards = Guards::Many((part..SHARDS).step_by(parts).map(lock).collect());
+        Self::with_guards(engine, guards, false, buf)
+    }
+
+    fn with_guards(engine: &'e Engine, guards: Guards<'e>, all: bool, buf: &'e mut TxBuf) -> Self {
+        buf.reset();
         let generation = engine.inner().active_generation();
         Self {
             engine,

@@ -2,6 +2,7 @@
 
 mod batch;
 mod figures;
+mod index;
 mod marker;
 mod recover;
 mod start;

@@ -1,6 +1,7 @@
 //! Taking up what a pool had when it was opened: records stay where they are, and what they say is applied to
 //! DRAM table, counts and graves as it was when it was new.
 
+use super::index::Indexer;
 use super::{
     KIND_DELETE_EXPIRING, KIND_END, KIND_FLUSH_DATABASE, KIND_SWAP_DATABASES, KIND_TOMBSTONE,
     KIND_TOMBSTONE_EXPIRING,
@@ -10,104 +11,104 @@ use crate::memtable::Memtable;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::shard::Unresolved;
-use crate::store::tx::{Latched, Tx, TxBuf};
+use crate::store::tx::Tx;
 use sexton_persistence::pmem::{KIND_DELETE, KIND_PUT, PmemPool, Record, Recovered};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Engine {
-    /// Makes a memtable on `pool` the active one, with what was recovered in it, and goes on behind its
-    /// sequences. Nothing may be in the active memtable. Answers the number of records.
+    /// Makes a memtable on `pool` the active one, with the youngest of the arenas that were recovered in it and
+    /// those before frozen, and goes on behind their sequences. Nothing may be in the active memtable. Answers the
+    /// number of records.
     pub(super) fn take_up(
         &self,
         pool: &Arc<PmemPool>,
         recovered: &Recovered,
     ) -> Result<u64, EngineError> {
         let inner = self.inner();
-        let active = {
+        {
             let _guards = inner.barrier();
             let mut commit = inner.commit.lock();
             let old = inner.superversion.load_full();
-            let arenas = recovered.arenas.iter().map(|found| Arc::clone(&found.arena)).collect();
-            let arenas = (arenas, pool.new_arena());
             let (generation, first_seq) = (old.active.generation, old.active.first_seq);
-            let chunks = Arc::clone(&inner.pool);
-            let active = Memtable::in_pool(chunks, arenas, generation, first_seq);
+            let active = self.recovered_memtable(pool, recovered, 0, (generation, first_seq));
             commit.replace_empty(Arc::clone(&active));
-            self.change_superversion(|superversion| superversion.active = Arc::clone(&active));
-            active
-        };
-        let mut buf = TxBuf::default();
-        let mut tx = self.begin(Latched::All, &mut buf);
-        let mut records = 0;
-        for found in &recovered.arenas {
-            for record in found.in_order() {
-                let is_version =
-                    matches!(record.kind, KIND_PUT | KIND_TOMBSTONE | KIND_TOMBSTONE_EXPIRING);
-                if let Some(pooled) = active.pooled().filter(|_| is_version) {
-                    pooled.add(&[record.position()]);
-                }
-                tx.take_up(&record)?;
-                records += 1;
-            }
+            self.change_superversion(|superversion| superversion.active = active);
         }
-        drop(tx);
+        let records = Indexer::new(self, pool, recovered).run()?;
         let mut commit = inner.commit.lock();
         commit.next_seq = commit.next_seq.max(recovered.next_seq);
         Ok(records)
     }
+
+    /// A memtable with the `nth` arena that was recovered, if there is one. What is written to it goes to an arena of
+    /// its own: nothing is added to the old one.
+    pub(super) fn recovered_memtable(
+        &self,
+        pool: &Arc<PmemPool>,
+        recovered: &Recovered,
+        nth: usize,
+        (generation, first_seq): (u8, Seq),
+    ) -> Arc<Memtable> {
+        let found = recovered.arenas.get(nth).map(|found| Arc::clone(&found.arena));
+        let arenas = (found.into_iter().collect(), pool.new_arena());
+        Memtable::in_pool(Arc::clone(&self.inner().pool), arenas, generation, first_seq)
+    }
 }
 
 impl Tx<'_> {
-    /// Applies one recovered operation. Under all latches; nothing is staged.
-    fn take_up(&mut self, record: &Record<'_>) -> Result<(), EngineError> {
+    /// Applies a recovered operation on a key of a latched shard; nothing is staged. True when the record is a
+    /// version, which belongs to the memtable.
+    pub(super) fn take_up(&mut self, record: &Record<'_>, hash: u64) -> Result<bool, EngineError> {
         let seq = record.seq;
+        let (key, is_live) = self.recovered_key(record, hash)?;
         match record.kind {
             KIND_PUT => {
-                let (key, is_live) = self.recovered_key(record)?;
                 if is_live {
                     let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
                     let access = self.engine.inner().access_now();
                     if let Some(item) = self.apply_put(key, meta, record.value, access) {
-                        self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
+                        self.shard(hash).unresolved.push(Unresolved { seq, ..item });
                         self.engine.inner().unresolved.fetch_add(1, Ordering::Relaxed);
                     }
                 }
                 self.close_graves(key, &record.key[..HEAD_BYTES], seq);
             }
             KIND_DELETE | KIND_DELETE_EXPIRING => {
-                let (key, is_live) = self.recovered_key(record)?;
                 if is_live {
                     self.take_up_delete(key, record.kind == KIND_DELETE_EXPIRING);
                 }
-                self.open_grave(key.hash, record.key, seq);
+                self.open_grave(hash, record.key, seq);
+                return Ok(false);
             }
             KIND_TOMBSTONE | KIND_TOMBSTONE_EXPIRING => {
-                let (key, is_live) = self.recovered_key(record)?;
                 if is_live {
                     self.take_up_delete(key, record.kind == KIND_TOMBSTONE_EXPIRING);
                 }
-                self.shard(key.hash).tombstones.insert(key.hash, record.key, seq);
+                self.shard(hash).tombstones.insert(hash, record.key, seq);
             }
-            KIND_FLUSH_DATABASE => {
-                let db = self.recovered_database(record, record.aux)?;
-                let namespaces = &self.engine.inner().namespaces;
-                if !namespaces.has_free_slot() {
-                    self.sweep_dead_slots();
-                }
-                let Some(dead) = namespaces.replace(db, seq) else {
-                    return Err(unusable(record, "too many databases were emptied"));
-                };
-                self.forget_namespace(db, dead, seq);
-            }
-            KIND_SWAP_DATABASES => {
-                let a = self.recovered_database(record, record.aux & u64::from(u32::MAX))?;
-                let b = self.recovered_database(record, record.aux >> 32)?;
-                self.engine.inner().namespaces.swap(a, b);
-            }
-            KIND_END => {}
-            kind => return Err(unusable(record, &format!("kind {kind} is not known"))),
+            kind => return Err(unusable(record, &format!("kind {kind} is not one of a key"))),
         }
+        Ok(true)
+    }
+
+    /// Applies a recovered operation on databases. Under all latches.
+    pub(super) fn take_up_databases(&mut self, record: &Record<'_>) -> Result<(), EngineError> {
+        if record.kind == KIND_SWAP_DATABASES {
+            let a = self.recovered_database(record, record.aux & u64::from(u32::MAX))?;
+            let b = self.recovered_database(record, record.aux >> 32)?;
+            self.engine.inner().namespaces.swap(a, b);
+            return Ok(());
+        }
+        let db = self.recovered_database(record, record.aux)?;
+        let namespaces = &self.engine.inner().namespaces;
+        if !namespaces.has_free_slot() {
+            self.sweep_dead_slots();
+        }
+        let Some(dead) = namespaces.replace(db, record.seq) else {
+            return Err(unusable(record, "too many databases were emptied"));
+        };
+        self.forget_namespace(db, dead, record.seq);
         Ok(())
     }
 
@@ -121,19 +122,41 @@ impl Tx<'_> {
 
     /// The key of a record, and whether its namespace still is a database's. Where it is not, the slot means
     /// nothing.
-    fn recovered_key<'r>(&self, record: &Record<'r>) -> Result<(Key<'r>, bool), EngineError> {
-        let Some((id, bytes)) = namespace::split(record.key) else {
-            return Err(unusable(record, "its key is not one of a command"));
-        };
+    fn recovered_key<'r>(
+        &self,
+        record: &Record<'r>,
+        hash: u64,
+    ) -> Result<(Key<'r>, bool), EngineError> {
+        let (id, bytes) = split_key(record)?;
         let found: Option<(usize, Slot)> = self.engine.inner().namespaces.find_id(id);
         let slot = found.map_or(0, |(_, slot)| slot);
-        Ok((Key { slot, bytes, hash: self.engine.hash(bytes) }, found.is_some()))
+        Ok((Key { slot, bytes, hash }, found.is_some()))
     }
 
     fn recovered_database(&self, record: &Record<'_>, db: u64) -> Result<usize, EngineError> {
         let db = usize::try_from(db).ok().filter(|db| *db < self.engine.databases());
         db.ok_or_else(|| unusable(record, "there are fewer databases now"))
     }
+}
+
+/// True for a record about whole databases.
+pub(super) fn is_of_databases(kind: u8) -> bool {
+    matches!(kind, KIND_FLUSH_DATABASE | KIND_SWAP_DATABASES)
+}
+
+/// The user's key of a record about a key; `None` when it is about nothing, but ends a commit.
+pub(super) fn user_key<'r>(record: &Record<'r>) -> Result<Option<&'r [u8]>, EngineError> {
+    match record.kind {
+        KIND_END => Ok(None),
+        KIND_PUT..=KIND_TOMBSTONE_EXPIRING => split_key(record).map(|(_, user)| Some(user)),
+        kind => Err(unusable(record, &format!("kind {kind} is not known"))),
+    }
+}
+
+/// Namespace and user's key of a record.
+fn split_key<'r>(record: &Record<'r>) -> Result<(u64, &'r [u8]), EngineError> {
+    let split = namespace::split(record.key);
+    split.ok_or_else(|| unusable(record, "its key is not one of a command"))
 }
 
 fn unusable(record: &Record<'_>, reason: &str) -> EngineError {
