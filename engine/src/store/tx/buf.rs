@@ -45,8 +45,8 @@ pub struct TxBuf {
     /// Database of the first logged command, and the one selected at the end of `log`.
     pub(super) log_dbs: Option<(u32, u32)>,
     pub(super) shards: Vec<usize>,
-    /// Way into the pool, with `persistence-mode wbl`; kept from commit to commit.
-    pub(in crate::store) writer: Option<TxWriter>,
+    /// Way into the pool, with `persistence-mode wbl`; kept from commit to commit, and in one place.
+    pub(in crate::store) writer: Option<Box<TxWriter>>,
     /// Commits leave the fence to [`crate::Engine::end_batch`].
     pub(super) defers_fence: bool,
 }

@@ -17,7 +17,7 @@ pub(in crate::store) struct BatchBytes {
 
 /// One commit, or a part of one. Its latches are held from the first step to the last.
 pub(in crate::store) struct PoolBatch<'m> {
-    writer: TxWriter,
+    writer: Box<TxWriter>,
     memtable: &'m Memtable,
     bytes: BatchBytes,
     /// The pool has no room: versions go to the memtable's own arena, and nothing is durable.
@@ -29,7 +29,7 @@ pub(in crate::store) struct PoolBatch<'m> {
 impl<'m> PoolBatch<'m> {
     /// Sees to room in the pool. `memtable` is the active one.
     pub(in crate::store) fn prepare(
-        held: Option<TxWriter>,
+        held: Option<Box<TxWriter>>,
         wbl: &Arc<Wbl>,
         memtable: &'m Memtable,
         bytes: BatchBytes,
@@ -128,7 +128,7 @@ impl<'m> PoolBatch<'m> {
     }
 
     /// The versions become part of the memtable, and with `fence` all of it durable. Answers the writer.
-    pub(in crate::store) fn finish(mut self, engine: &Engine, fence: bool) -> TxWriter {
+    pub(in crate::store) fn finish(mut self, engine: &Engine, fence: bool) -> Box<TxWriter> {
         if let Some(pooled) = self.memtable.pooled() {
             if !self.writer.placed.is_empty() {
                 pooled.add(&self.writer.placed);

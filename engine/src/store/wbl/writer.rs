@@ -16,7 +16,7 @@ pub(in crate::store) struct TxWriter {
 
 impl TxWriter {
     /// The one that a buffer has, or a new one where it has none of this pool.
-    pub(in crate::store) fn of(held: Option<Self>, wbl: &Arc<Wbl>) -> Self {
+    pub(in crate::store) fn of(held: Option<Box<Self>>, wbl: &Arc<Wbl>) -> Box<Self> {
         if let Some(held) = held
             && Arc::ptr_eq(&held.wbl, wbl)
         {
@@ -24,7 +24,7 @@ impl TxWriter {
         }
         let idle = wbl.idle.lock().pop();
         let writer = idle.or_else(|| wbl.pool.writer().ok());
-        Self { wbl: Arc::clone(wbl), writer, placed: Vec::new() }
+        Box::new(Self { wbl: Arc::clone(wbl), writer, placed: Vec::new() })
     }
 
     /// True when something waits for a fence.
