@@ -1,7 +1,7 @@
 """make bench-rocksdb: flsm-bench beside RocksDB's db_bench, interleaved, and the delete studies.
 
     .venv/bin/python scripts/bench_rocksdb.py [--num 2000000] [--rounds 9] [--threads 1,2,4]
-        [--parts speed,paper,trap,queue] [--quick] [--dir DIR]
+        [--parts speed,paper,trap,queue,space,overwrite,recovery] [--quick] [--dir DIR]
 
 One *pair* runs both tools once with the same flags, one right after the other, in an order that
 alternates; ratios are taken inside a pair and reported as the median with a bootstrap 95 % interval.
@@ -45,7 +45,8 @@ MIXED = ["fillrandom", "overwrite", "waitforcompaction", "readrandom", "readseq"
          "readwhilewriting", "readmissing"]
 ROWS = FILL + [name for name in MIXED if name != "waitforcompaction"]
 COLUMNS = ["part", "round", "threads", "tool", "setting", "benchmark", "operations", "wall_us_per_op",
-           "ops_per_s", "cpu_us_per_op", "found", "peak_rss_bytes", "written_bytes", "space_bytes", "seconds", "foreign_cpu"]
+           "ops_per_s", "cpu_us_per_op", "found", "peak_rss_bytes", "written_bytes", "space_bytes", "table_bytes",
+           "p50_us", "p99_us", "p999_us", "seconds", "foreign_cpu"]
 ROUND_SECONDS_MAX = 3600
 
 
@@ -64,14 +65,27 @@ class Tool:
             # Line by line, so that the end of a wait is seen when it is reached.
             self.command = ["stdbuf", "-oL", "db_bench"] + flags + ["--min_level_to_compress=1", "--max_background_jobs=2"]
 
-    def run(self, directory, benchmarks, flags=()):
+    def killed_after(self, directory, benchmark, flags):
+        """Runs one benchmark and kills the process as soon as its line is there."""
+        command = self.command + [f"--db={directory}", f"--benchmarks={benchmark}", *flags]
+        if self.name == "flsm":
+            command = ["stdbuf", "-oL", *command]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if not any(LINE.match(line) for line in process.stdout):
+            raise RuntimeError(f"{' '.join(command)} ended without its line")
+        process.kill()
+        process.wait()
+
+    def run(self, directory, benchmarks, flags=(), watch=None):
         """Runs the benchmarks in one process; one row of figures each, with percentiles given --histogram=1.
-        `seconds` is since the start of the process."""
+        `seconds` is since the start of the process. `watch` sees every line."""
         command = self.command + [f"--db={directory}", "--benchmarks=" + ",".join(benchmarks), *flags]
         foreign_before, begun = machine_busy_s(), time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         rows, cpu_before, errors = [], 0.0, []
         for line in process.stdout:
+            if watch:
+                watch(line)
             found = LINE.match(line)
             if rows and line.startswith("Percentiles:"):
                 for percent, us in PERCENTILES.findall(line):
@@ -87,7 +101,8 @@ class Tool:
                     "found": (re.findall(r"\((\d+ of \d+) found\)", found[6]) or [""])[0],
                     "peak_rss_bytes": peak_rss_bytes(process.pid),
                     "written_bytes": written_bytes(process.pid),
-                    "space_bytes": space_bytes(directory), "seconds": round(time.monotonic() - begun, 3),
+                    "space_bytes": space_bytes(directory), "table_bytes": space_bytes(directory, TABLES),
+                    "seconds": round(time.monotonic() - begun, 3),
                 })
             elif rows:
                 # What the writes left to do belongs to them.
@@ -132,11 +147,17 @@ def written_bytes(pid):
     return int(found[1]) if found else 0
 
 
-def space_bytes(directory):
-    """Bytes that the files below a directory take up."""
+#: Names of the files that hold the tree, of both.
+TABLES = (".tbl", ".sst")
+
+
+def space_bytes(directory, endings=("",)):
+    """Bytes that the files below a directory take up, those with one of the endings."""
     total = 0
     for root, _, names in os.walk(directory):
         for name in names:
+            if not name.endswith(endings):
+                continue
             try:
                 total += os.stat(os.path.join(root, name)).st_blocks * 512
             except OSError:
@@ -278,7 +299,7 @@ def trap(args, report, work):
         seek = [row["wall_us_per_op"] for row in theirs if row["benchmark"] == "seekrandom"]
         moments = [("deleted, at once", read[0], None), ("deleted, again", read[1], seek[0]),
                    ("reopened, at once", read[2], None), ("reopened, again", read[3], seek[1]),
-                   ("settled", None, None), ("undeleted", None, None)]
+                   ("settled, at once", None, None), ("settled, again", None, None), ("undeleted", None, None)]
         for moment, their_read, their_seek in moments:
             def show(value):
                 return "-" if value is None else f"{value:,.0f}"
@@ -301,7 +322,93 @@ def queue(args, _report, work):
         table(f"{result['name']}: {result['operations']} operations", ["figure", "value"], rows)
 
 
-PARTS = {"speed": speed, "paper": paper, "trap": trap, "queue": queue}
+def space(args, report, work):
+    """Half of all keys deleted at random, then no more writes: how far disk space follows, and what is written for it."""
+    deletes = int(args.num * math.log(2))
+    steps = ["fillseq", "waitforcompaction", "readseq", "deleterandom", "waitforcompaction", "readseq"]
+    rows = []
+    for name in ("flsm", "rocksdb"):
+        flags = [f"--num={args.num}", f"--deletes={deletes}"] + (["--settle=600"] if name == "flsm" else [])
+        full, deleted, settled = Tool(name, args).run(fresh(work / "space"), steps, flags)[1:]
+        for row in (full, deleted, settled):
+            report.add(dict(row, part="space", round=0, threads=1, tool=name))
+        freed = full["table_bytes"] - settled["table_bytes"]
+        written = settled["written_bytes"] - deleted["written_bytes"]
+        waited_s = settled["seconds"] - deleted["seconds"]
+        rows.append([name, settled["operations"]]
+                    + [f"{row['table_bytes'] / 1e6:,.0f}" for row in (full, deleted, settled)]
+                    + [f"{waited_s:.1f}", f"{written / 1e6:,.0f}", f"{written / max(1, freed):.2f}",
+                       f"{settled['wall_us_per_op'] / full['wall_us_per_op']:.2f}"])
+    table(f"Half of {args.num} keys deleted at random, nothing written afterwards (tables, MB)",
+          ["tool", "keys left", "before", "deleted", "settled", "seconds", "written meanwhile", "by freed",
+           "scan an entry, after / before"], rows)
+
+
+#: What db_bench and flsm-bench say of the time that writers stood still.
+STALLS = {"rocksdb": re.compile(r"Cumulative stall: (\d+):(\d+):([\d.]+)"), "flsm": re.compile(r"stall_ms: (\d+)")}
+
+
+def overwrite(args, report, work):
+    """Random overwrites for --overwrite-seconds: amplification of writes and of space, and stalls."""
+    rows = []
+    user_bytes = 16 + args.value_size
+    for name in ("flsm", "rocksdb"):
+        tool = Tool(name, args)
+        flags = [f"--num={args.num}", f"--duration={args.overwrite_seconds}", "--histogram=1"]
+        stalls_s = []
+
+        def stalled(line, pattern=STALLS[name], stalls_s=stalls_s):
+            found = pattern.search(line)
+            if found:
+                parts = [float(part) for part in found.groups()]
+                stalls_s.append(parts[0] / 1000 if len(parts) == 1 else parts[0] * 3600 + parts[1] * 60 + parts[2])
+
+        row = tool.run(fresh(work / "overwrite"), ["overwrite", "stats"], flags, watch=stalled)[0]
+        report.add(dict(row, part="overwrite", round=0, threads=1, tool=name))
+        # What lives, had it been written once: compressed as the flags say.
+        live_bytes = args.num * (1 - math.exp(-row["operations"] / args.num)) * (16 + args.value_size / 2)
+        rows.append([name, f"{row['operations']:,}", row["wall_us_per_op"], f"{row['cpu_us_per_op']:.2f}",
+                     row.get("p99_us", "-"), row.get("p999_us", "-"),
+                     f"{row['written_bytes'] / row['operations'] / user_bytes:.2f}",
+                     f"{row['table_bytes'] / live_bytes:.2f}", f"{stalls_s[0]:.1f}" if stalls_s else "-"])
+    table(f"Random overwrites of {args.num} keys for {args.overwrite_seconds} s, log included",
+          ["tool", "operations", "wall us", "CPU us", "p99 us", "p99.9 us", "bytes written a byte", "tables a live byte",
+           "stalled s"], rows)
+
+
+def recovery(args, report, work):
+    """kill -9 with a full memtable over --recovery-bytes of tables, then the time of a process that opens the store
+    and reads one key."""
+    value_size = 1000
+    num = max(1000, int(args.recovery_bytes / (16 + value_size / 2)))
+    unflushed = int(RECOVERY_BUFFER_BYTES * 0.8 / (16 + value_size))
+    rows, times = [], {}
+    for name in ("flsm", "rocksdb"):
+        tool = Tool(name, args)
+        store = fresh(work / f"recovery-{name}")
+        flags = [f"--num={num}", f"--value_size={value_size}", f"--write_buffer_size={RECOVERY_BUFFER_BYTES}"]
+        tool.run(store, ["fillseq", "waitforcompaction"], flags)
+        again = [*flags, "--use_existing_db=1"]
+        for number in range(min(args.rounds, 5)):
+            tool.run(store, ["flush"], again)
+            tool.killed_after(store, "overwrite", [*again, f"--num={unflushed}"])
+            row = tool.run(store, ["readrandom"], [*again, "--reads=1"])[0]
+            report.add(dict(row, part="recovery", round=number, threads=1, tool=name))
+            times.setdefault(name, []).append(row["seconds"])
+        # What the process takes without anything to recover.
+        clean = tool.run(store, ["readrandom"], [*again, "--reads=1"])[0]["seconds"]
+        rows.append([name, f"{space_bytes(store) / 1e9:.2f}", f"{statistics.median(times[name]):.3f}",
+                     f"{max(times[name]):.3f}", f"{clean:.3f}"])
+        shutil.rmtree(store)
+    table(f"kill -9 with {unflushed * (16 + value_size) / 1e6:.0f} MB in the memtable, then open and read one key (s)",
+          ["tool", "GB of files", "median", "longest", "after a clean end"], rows)
+
+
+#: One memtable of the recovery part, in bytes.
+RECOVERY_BUFFER_BYTES = 64 << 20
+
+PARTS = {"speed": speed, "paper": paper, "trap": trap, "queue": queue, "space": space, "overwrite": overwrite,
+         "recovery": recovery}
 
 
 def main():
@@ -315,11 +422,14 @@ def main():
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20,
                         help="bytes; small enough for five flushes (N16)")
     parser.add_argument("--paper-deletes", default="10000,100000", help="deletes a thread, one run each")
+    parser.add_argument("--overwrite-seconds", type=int, default=3600)
+    parser.add_argument("--recovery-bytes", type=int, default=10_000_000_000, help="of tables")
     parser.add_argument("--dir", type=Path, help="where the stores lie; the device under test")
     parser.add_argument("--quick", action="store_true", help="one small round, to see that it works")
     args = parser.parse_args()
     if args.quick:
         args.num, args.rounds, args.paper_deletes = 50_000, 1, "1000"
+        args.overwrite_seconds, args.recovery_bytes = 2, 50_000_000
     args.threads = [int(n) for n in args.threads.split(",")]
     args.paper_deletes = [int(n) for n in args.paper_deletes.split(",")]
     subprocess.run(["cargo", "build", "--release", "-p", "sexton-engine", "--bin", "flsm-bench"],

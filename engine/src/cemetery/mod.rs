@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) const OPEN: Seq = Seq::MAX;
 
 /// One of so many deletes of a shard names the place where it happened (N5).
-const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 128 };
+const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 32 };
 
 /// The table shrinks when it has room for this many times the graves in it.
 const SHRINK_AT: usize = 8;

@@ -14,11 +14,11 @@ use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Places that wait for a walk, at most; more are not noted.
+/// Places that wait for a walk, at most; then every other one goes.
 const PLACES_MAX: usize = 4096;
 
 /// So many places wake the thread.
-const PLACES_WAKE: usize = 64;
+const PLACES_WAKE: usize = 16;
 
 /// How long it rests without being woken.
 const IDLE: Duration = Duration::from_millis(50);
@@ -37,9 +37,15 @@ impl Places {
     /// A key was deleted here.
     pub(super) fn note(&self, key: &[u8]) {
         let mut keys = self.keys.lock();
-        if keys.len() < PLACES_MAX {
-            keys.push(key.into());
+        if keys.len() == PLACES_MAX {
+            // Deletes in order need only the last: a run grows from the end of the one before.
+            let mut nth = 0;
+            keys.retain(|_| {
+                nth += 1;
+                nth % 2 == 0
+            });
         }
+        keys.push(key.into());
         if keys.len() == PLACES_WAKE {
             self.changed.notify_all();
         }

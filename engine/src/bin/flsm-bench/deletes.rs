@@ -141,7 +141,8 @@ pub(crate) fn trap(runner: &mut Runner) -> Result<(), EngineError> {
     look(runner, "reopened, at once")?;
     look(runner, "reopened, again")?;
     runner.settle()?;
-    look(runner, "settled")?;
+    look(runner, "settled, at once")?;
+    look(runner, "settled, again")?;
     let mut outcome = Outcome::new("trap", &clock, &[]);
     outcome.done = deletes.done;
     outcome.thread_seconds = deletes.thread_seconds;
