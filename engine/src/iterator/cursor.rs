@@ -62,6 +62,15 @@ impl Source for Cursor {
         either!(self, inner => inner.next_key())
     }
 
+    #[inline]
+    fn is_marked_dead(&self, s: Seq) -> bool {
+        either!(self, inner => inner.is_marked_dead(s))
+    }
+
+    fn mark_dead(&self, s: Seq) {
+        either!(self, inner => inner.mark_dead(s));
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         either!(self, inner => inner.seek(key))
     }

@@ -250,7 +250,16 @@ impl LiveWalk {
                 self.merge.next()?;
                 continue;
             }
-            match self.judge(key, seq, self.merge.meta(), graves) {
+            let verdict = if self.merge.is_marked_dead(self.s) {
+                Verdict::Dead
+            } else {
+                let verdict = self.judge(key, seq, self.merge.meta(), graves);
+                if verdict == Verdict::Dead {
+                    self.merge.mark_dead(self.s);
+                }
+                verdict
+            };
+            match verdict {
                 Verdict::Alive => {
                     self.stretch.close_forward(key, self.s);
                     self.stands = Stands::On;

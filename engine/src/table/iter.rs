@@ -30,6 +30,9 @@ const SCAN_AHEAD_BYTES_MIN: usize = 32 << 10;
 /// Largest piece that a long scan reads ahead.
 const SCAN_AHEAD_BYTES_MAX: usize = 256 << 10;
 
+/// Entry number of a walk that did not enter its block from the front.
+const UNCOUNTED: u32 = u32::MAX;
+
 /// Where the bytes of the current block are.
 #[derive(Debug)]
 enum Current {
@@ -78,6 +81,8 @@ pub struct TableIter {
     scan_ahead_bytes_max: usize,
     head: EntryHead,
     valid: bool,
+    /// Number of the entry in its block, as far as the walk has counted from the block's front.
+    nth: u32,
     key: Vec<u8>,
     /// The last key of the block before.
     last_key: Vec<u8>,
@@ -106,6 +111,7 @@ impl TableIter {
             scan_ahead_bytes_max: SCAN_AHEAD_BYTES_MAX,
             head: EntryHead::default(),
             valid: false,
+            nth: UNCOUNTED,
             key: Vec::new(),
             last_key: Vec::new(),
             back: BackStack::default(),
@@ -267,6 +273,7 @@ impl TableIter {
         last.clone_from(&self.key);
         let mut step = self.enter_block(self.block + 1, Way::Forward);
         while step.is_ok() && self.valid && self.key == last {
+            self.nth = self.nth.saturating_add(1);
             step = self.advance(self.head.end);
         }
         self.last_key = last;
@@ -276,6 +283,7 @@ impl TableIter {
     /// Steps to the entry that ends at `end` of the current block, or to a block before.
     #[inline]
     fn retreat(&mut self, end: usize) -> TableResult<()> {
+        self.nth = UNCOUNTED;
         let mut key = std::mem::take(&mut self.key);
         let mut popped = self.back.pop(&mut key);
         if popped.is_none() && end > 0 {
@@ -322,7 +330,10 @@ impl TableIter {
         self.valid = true;
         self.key.clear();
         match way {
-            Way::Forward => self.advance(0),
+            Way::Forward => {
+                self.nth = 0;
+                self.advance(0)
+            }
             Way::Back => self.retreat(self.layout.entries_end()),
         }
     }
@@ -330,6 +341,7 @@ impl TableIter {
     /// Starts a new walk with the block that `key` belongs into; false when it lies behind all.
     fn start(&mut self, key: &[u8], way: Way) -> TableResult<bool> {
         self.valid = false;
+        self.nth = UNCOUNTED;
         self.walked_blocks = 0;
         self.scan_ahead_bytes = SCAN_AHEAD_BYTES_MIN;
         let i = self.table.index().find(key);
@@ -382,6 +394,7 @@ impl Source for TableIter {
             return Ok(());
         }
         self.back.clear();
+        self.nth = self.nth.saturating_add(1);
         self.advance(self.head.end)
     }
 
@@ -395,8 +408,12 @@ impl Source for TableIter {
         let mut at = self.head.end;
         loop {
             match entry_at(data, self.layout, at) {
-                Ok(Some(head)) if head.repeats(data, &self.key) => at = head.end,
+                Ok(Some(head)) if head.repeats(data, &self.key) => {
+                    self.nth = self.nth.saturating_add(1);
+                    at = head.end;
+                }
                 Ok(Some(head)) if extend_key(data, &head, &mut self.key).is_ok() => {
+                    self.nth = self.nth.saturating_add(1);
                     self.head = head;
                     return Ok(());
                 }
@@ -404,6 +421,15 @@ impl Source for TableIter {
                 _ => return self.spoiled(),
             }
         }
+    }
+
+    #[inline]
+    fn is_marked_dead(&self, s: Seq) -> bool {
+        self.table.dead_marks().is_dead(self.block, self.nth, s)
+    }
+
+    fn mark_dead(&self, s: Seq) {
+        self.table.dead_marks().mark(self.block, self.nth, s);
     }
 
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {

@@ -12,6 +12,7 @@ mod filter;
 mod format;
 mod index;
 mod iter;
+mod marks;
 mod properties;
 mod reader;
 

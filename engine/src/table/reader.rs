@@ -10,6 +10,7 @@ use super::format::{
 };
 use super::index::Index;
 use super::iter::{ReadMode, TableIter};
+use super::marks::DeadMarks;
 use super::properties::{Properties, TableMeta};
 use crate::key::{Meta, Seq};
 use crate::tree::Place;
@@ -47,6 +48,7 @@ pub struct Table {
     filter: Filter,
     cache: Option<Arc<BlockCache>>,
     place: Place,
+    dead_marks: DeadMarks,
     obsolete: AtomicBool,
     /// Where to remove the file from, once it is obsolete.
     storage: Mutex<Option<Arc<dyn Storage>>>,
@@ -110,6 +112,7 @@ impl Table {
         let properties = Properties::decode(encoded, version >= VERSION_WITH_TOMBSTONES)
             .ok_or_else(|| corrupt(&path, properties_at, "properties", 0, encoded.len() as u64))?;
         let meta = TableMeta { number, file_bytes: len, properties: Arc::new(properties) };
+        let dead_marks = DeadMarks::new(index.len(), meta.properties.entries);
         Ok(Self {
             file,
             meta,
@@ -117,6 +120,7 @@ impl Table {
             filter,
             cache,
             place: None,
+            dead_marks,
             obsolete: AtomicBool::new(false),
             storage: Mutex::new(None),
         })
@@ -164,10 +168,19 @@ impl Table {
         &self.meta.properties
     }
 
-    /// Bytes of index and filter held in memory.
+    /// Bytes of index, filter and dead marks held in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.index.bytes() + self.filter.bytes() + size_of::<Self>()
+        self.index.bytes()
+            + self.filter.bytes()
+            + self.dead_marks.memory_bytes()
+            + size_of::<Self>()
+    }
+
+    /// What walks found dead in it.
+    #[inline]
+    pub(super) fn dead_marks(&self) -> &DeadMarks {
+        &self.dead_marks
     }
 
     /// False only when the table has no version of a key with this [`super::key_hash`]. No I/O.

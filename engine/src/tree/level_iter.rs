@@ -117,6 +117,17 @@ impl Source for LevelIter {
         if iter.valid() { Ok(()) } else { self.next_table() }
     }
 
+    #[inline]
+    fn is_marked_dead(&self, s: Seq) -> bool {
+        self.iter.as_ref().is_some_and(|iter| iter.is_marked_dead(s))
+    }
+
+    fn mark_dead(&self, s: Seq) {
+        if let Some(iter) = &self.iter {
+            iter.mark_dead(s);
+        }
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         let at = self.first_reaching(key);
         self.open(at).map_or(Ok(()), |iter| iter.seek(key))

@@ -233,6 +233,15 @@ impl<S: Source> Source for MergeIter<S> {
         step
     }
 
+    #[inline]
+    fn is_marked_dead(&self, s: Seq) -> bool {
+        self.sources[self.winner()].is_marked_dead(s)
+    }
+
+    fn mark_dead(&self, s: Seq) {
+        self.sources[self.winner()].mark_dead(s);
+    }
+
     fn seek(&mut self, key: &[u8]) -> TableResult<()> {
         self.goes_back = false;
         let mut outcome = Ok(());

@@ -61,6 +61,16 @@ pub trait Source {
         let _ = (to, d);
         Ok(())
     }
+    /// True when the version is known, from a walk before, to be covered by a grave that a reader at `s`
+    /// sees (N5). False says nothing.
+    fn is_marked_dead(&self, s: Seq) -> bool {
+        let _ = s;
+        false
+    }
+    /// The version is covered by a grave at or below `s`: a hint to later walks.
+    fn mark_dead(&self, s: Seq) {
+        let _ = s;
+    }
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
