@@ -6,6 +6,7 @@
 
 mod arena;
 mod list_source;
+mod order;
 mod pooled;
 mod positions;
 mod prefix;
@@ -22,6 +23,7 @@ pub(crate) use run::Run;
 pub(crate) use run_source::RunSource;
 pub(crate) use skiplist::{LINK_BYTES, random_height};
 
+use self::order::Order;
 use self::skiplist::SkipList;
 use crate::key::Seq;
 use parking_lot::Mutex;
@@ -48,7 +50,7 @@ pub(crate) struct Memtable {
     pub(crate) generation: u8,
     /// Lowest sequence it can hold.
     pub(crate) first_seq: Seq,
-    /// What scans have sorted of it so far.
+    /// What scans have sorted of it so far: orders, not runs, which would keep the memtable for ever.
     ordered: Mutex<Ordered>,
 }
 
@@ -56,7 +58,7 @@ pub(crate) struct Memtable {
 struct Ordered {
     /// Oldest first, each with the mark at which it starts. Every one has more than `RUN_RATIO` times the
     /// records of the one behind it.
-    runs: Vec<(Mark, Arc<Run>)>,
+    runs: Vec<(Mark, Arc<Order>)>,
     upto: Mark,
 }
 
@@ -175,24 +177,25 @@ impl Memtable {
         let mut ordered = self.ordered.lock();
         if ordered.upto < upto {
             let mut from = ordered.upto;
-            let mut run = Run::sort(Arc::clone(self), from, upto);
-            let mut len = run.len();
+            let mut order = Order::sort(self, from, upto);
+            let mut len = order.slots.len();
             while let Some((start, last)) = ordered.runs.last()
-                && last.len() <= RUN_RATIO * len
+                && last.slots.len() <= RUN_RATIO * len
             {
-                len += last.len();
+                len += last.slots.len();
                 from = *start;
                 ordered.runs.pop();
             }
-            if len > run.len() {
-                run = Run::sort(Arc::clone(self), from, upto);
+            if len > order.slots.len() {
+                order = Order::sort(self, from, upto);
             }
             ordered.upto = upto;
-            if !run.is_empty() {
-                ordered.runs.push((from, Arc::new(run)));
+            if !order.slots.is_empty() {
+                ordered.runs.push((from, Arc::new(order)));
             }
         }
-        ordered.runs.iter().map(|(_, run)| Arc::clone(run)).collect()
+        let run = |order: &Arc<Order>| Run::new(Arc::clone(self), Arc::clone(order));
+        ordered.runs.iter().map(|(_, order)| Arc::new(run(order))).collect()
     }
 }
 

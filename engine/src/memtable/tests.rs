@@ -134,6 +134,19 @@ fn ordered_through_sorts_only_what_is_new_and_misses_nothing() {
 }
 
 #[test]
+fn a_memtable_that_was_scanned_goes_with_its_last_reader() {
+    let pool = ChunkPool::new(4 << 20, false);
+    let mut writer = Writer::new(&pool);
+    writer.put(b"key", b"value");
+    let runs = writer.memtable.ordered_through(writer.mark());
+    let memtable = Arc::downgrade(&writer.memtable);
+    drop(writer);
+    assert_eq!(runs[0].record(0).value, b"value", "a scan in progress keeps it");
+    drop(runs);
+    assert!(memtable.upgrade().is_none());
+}
+
+#[test]
 fn a_scan_after_every_write_does_not_sort_everything_every_time() {
     let pool = ChunkPool::new(4 << 20, false);
     let mut writer = Writer::new(&pool);
