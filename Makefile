@@ -10,7 +10,7 @@ CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash crash-matrix smoke tools \
-	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave \
+	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
 help: ## this list
@@ -100,6 +100,9 @@ bench-redis: setup build ## interleaved comparison with redis-server 7.0 and val
 bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARGS='--keys 500000')
 	cargo build --release -p sexton-tests --bin mixed_load
 	$(PY) scripts/bench_bgsave.py $(ARGS)
+
+bench-restart: setup build ## the start after kill -9 with an append-only file of 5,000,000 keys, beside redis-server's (ARGS='--keys 500000')
+	$(PY) scripts/bench_restart.py $(ARGS)
 
 bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the tombstone trap (hours; ARGS=--quick)
 	$(PY) scripts/bench_rocksdb.py $(ARGS)
