@@ -130,7 +130,7 @@ class Plan:
             yield self.cell(part="rewrite", device=device, server=server, mode="everysec", value_bytes=size)
 
     def route(self, sizes):
-        """Small values on a fast log device and large ones on a slow one, beside each device alone."""
+        """Small values on a fast log device and large ones on a slow one (aof-route), beside each device alone."""
         if "sexton" in self.args.servers:
             for size, device in itertools.product(sizes, ("hdd", "nvme", "hdd+nvme")):
                 yield self.cell(
@@ -157,6 +157,7 @@ class Plan:
                 self.grid(few, (64, 4096), ("none", "everysec")),
                 self.grid(disk, (64,), ("rdb", "always")),
                 self.rewrite(disk, (64,)),
+                self.route((64, 4096)) if disk else (),
             ], []
         others = [device for device in devices if device != "pmem"]
         default = [
@@ -237,7 +238,7 @@ def pool_directory(stack):
 def start(cell, stack, port):
     """A running server on an empty directory."""
     directory, options = server_options(cell, stack)
-    for old in (directory, stack.directory / "device", stack.directory / "log", pool_directory(stack)):
+    for old in (directory, *stack.places(), pool_directory(stack)):
         shutil.rmtree(old, ignore_errors=True)
     directory.mkdir(parents=True)
     if cell["part"] == "rewrite" and cell["server"] != "sexton":
@@ -338,12 +339,7 @@ def measure(args, cell, stack, port, memory_bytes):
         if watch:
             watch.stop()
         server.kill()
-        for path in (
-            directory,
-            stack.directory / "device",
-            stack.directory / "log",
-            pool_directory(stack),
-        ):
+        for path in (directory, *stack.places(), pool_directory(stack)):
             shutil.rmtree(path, ignore_errors=True)
     return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver)
 
@@ -501,8 +497,6 @@ def run_cells(args, plan, cells, scratch):
                     stack.__exit__()
                 stack, why = None, ""
                 try:
-                    if device not in DEVICES:
-                        raise NotHere("needs aof-route, which this build has not")
                     made, why = choose(device, scratch, directories, args.stack)
                     made.pmem = directories.get("pmem")
                     made.__enter__()

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use crate::device::DeviceSpec;
 use crate::level_device::LevelDevice;
+use crate::size_route::SizeRoute;
 use crate::syntax::number::{parse_integer, parse_lenient, parse_memory, parse_octal};
 use crate::value::{Events, OutputLimit, OutputLimits, SavePoint, Value};
 
@@ -74,6 +75,8 @@ pub enum Kind {
     Devices,
     /// Devices of levels of the tree, one a line.
     LevelDevices,
+    /// Devices of the log's records by size, in one line.
+    SizeRoutes,
     /// Any number of words up to this many.
     Words(usize),
 }
@@ -106,6 +109,7 @@ impl Kind {
                 | Kind::Percentiles
                 | Kind::Devices
                 | Kind::LevelDevices
+                | Kind::SizeRoutes
                 | Kind::Words(_)
         )
     }
@@ -174,6 +178,7 @@ impl Kind {
             Kind::Percentiles => parse_percentiles(words),
             Kind::Devices => parse_device(words, old, append),
             Kind::LevelDevices => parse_level_device(words, old, append),
+            Kind::SizeRoutes => SizeRoute::parse_all(words).map(Value::SizeRoutes),
             Kind::Words(max) if words.len() > *max => Err("wrong number of arguments".into()),
             Kind::Words(_) => Ok(Value::Words(match words {
                 [empty] if empty.is_empty() => Vec::new(),

@@ -31,6 +31,7 @@ mod options;
 pub mod profile;
 mod rewrite;
 mod set;
+pub mod size_route;
 pub mod syntax;
 pub mod table;
 pub mod value;

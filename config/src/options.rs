@@ -10,6 +10,7 @@ use crate::choice::{
 };
 use crate::device::DeviceSpec;
 use crate::level_device::LevelDevice;
+use crate::size_route::SizeRoute;
 use crate::table;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
 
@@ -180,6 +181,8 @@ pub struct Options {
     pub device_profiles: Option<PathBuf>,
     /// `aof-device`: Device of the append only file.
     pub aof_device: Option<String>,
+    /// `aof-route`: Devices of long records of the log, by rising size.
+    pub aof_routes: Vec<SizeRoute>,
     /// `rdb-device`: Device of the snapshot file.
     pub rdb_device: Option<String>,
     /// `tree-device`: Devices of the tables, by level.
@@ -376,6 +379,10 @@ impl Options {
             },
             device_profiles: view.text("device-profiles").map(path),
             aof_device: view.name("aof-device"),
+            aof_routes: match view.value("aof-route") {
+                Some(Value::SizeRoutes(routes)) => routes.clone(),
+                _ => Vec::new(),
+            },
             rdb_device: view.name("rdb-device"),
             tree_devices: match view.value("tree-device") {
                 Some(Value::LevelDevices(devices)) => devices.clone(),

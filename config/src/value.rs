@@ -3,6 +3,7 @@
 use crate::device::DeviceSpec;
 use crate::kind::Kind;
 use crate::level_device::LevelDevice;
+use crate::size_route::SizeRoute;
 use crate::syntax::number::{format_memory, format_percentile};
 use crate::syntax::quote;
 
@@ -122,6 +123,13 @@ pub enum Value {
     Devices(Vec<DeviceSpec>),
     /// Devices of levels of the tree.
     LevelDevices(Vec<LevelDevice>),
+    /// Devices of the log's records, by size.
+    SizeRoutes(Vec<SizeRoute>),
+}
+
+fn route_words(routes: &[SizeRoute]) -> Vec<Vec<u8>> {
+    let pair = |route: &SizeRoute| [route.least_bytes.to_string(), route.device.clone()];
+    routes.iter().flat_map(pair).map(String::into_bytes).collect()
 }
 
 fn enum_name(names: &[(&'static str, u8)], number: u8) -> &'static str {
@@ -172,6 +180,7 @@ impl Value {
                 .map(|device| device.words().join(&b' '))
                 .collect::<Vec<_>>()
                 .join(&b"; "[..]),
+            (Value::SizeRoutes(routes), _) => route_words(routes).join(&b' '),
             (Value::LevelDevices(devices), _) => devices
                 .iter()
                 .map(|device| device.words().join(&b' '))
@@ -219,6 +228,8 @@ impl Value {
             Value::Devices(devices) => {
                 devices.iter().map(|device| (file_words(&device.words()), true)).collect()
             }
+            Value::SizeRoutes(routes) if routes.is_empty() => Vec::new(),
+            Value::SizeRoutes(routes) => vec![(file_words(&route_words(routes)), true)],
             Value::LevelDevices(devices) => {
                 devices.iter().map(|device| (file_words(&device.words()), true)).collect()
             }

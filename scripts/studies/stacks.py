@@ -91,6 +91,10 @@ def missing_for_block(device):
     return f"missing packages: {' '.join(missing)} (scripts/setup.sh studies)" if missing else None
 
 
+#: Values from which on records go to the device of the long ones.
+ROUTE_BYTES = 512
+
+
 class Stack:
     """A place for one device. `with` brings it up and takes it down, also after a failure."""
 
@@ -124,13 +128,21 @@ class Stack:
     def __exit__(self, *_):
         self.down()
 
+    def places(self):
+        """Directories that a cell leaves files in, beside that of the data."""
+        return [self.directory / "device", self.directory / "log"]
+
+    def declaration(self, name):
+        """The line that declares it to our server, for the log."""
+        return f"device {name} kind {DEVICES[self.device][0]} path {self.directory / 'log'}\n"
+
     def sexton_options(self, placement):
         """Directives for our server; `placement` says whether the tables lie on the device, too (`same`) or elsewhere
         (`other`). Answers (directory of the data, directives)."""
         if placement == "same":
             return self.directory / "data", {}
         config = self.scratch / f"{self.device}.conf"
-        config.write_text(f"device log kind {DEVICES[self.device][0]} path {self.directory / 'log'}\n")
+        config.write_text(self.declaration("log"))
         return fast_directory() / f"sexton-study-{os.getpid()}", {"include": config, "aof-device": "log"}
 
 
@@ -277,18 +289,54 @@ class ProfileStack(Stack):
         if self.directory:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def sexton_options(self, placement):
+    def declaration(self, name):
         kind, profile, _ = DEVICES[self.device]
+        return f"device {name} kind {kind} path {self.directory / 'device'} emulate {profile}\n"
+
+    def sexton_options(self, placement):
         config = self.scratch / f"{self.device}.conf"
-        config.write_text(f"device model kind {kind} path {self.directory / 'device'} emulate {profile}\n")
+        config.write_text(self.declaration("model"))
         made = {"include": config, "aof-device": "model"}
         if placement == "same":
             made["tree-device"] = "model"
         return self.directory / "data", made
 
 
+class PairStack(Stack):
+    """The log on the second device, and its records with long values on the first (`aof-route`)."""
+
+    def __init__(self, long, short):
+        super().__init__(f"{long.device}+{short.device}", long.scratch)
+        self.long, self.short = long, short
+        self.name = long.name if long.name == short.name else f"{long.name}+{short.name}"
+        self.emulated = long.emulated or short.emulated
+        self.requested = long.requested
+
+    def up(self):
+        self.short.up()
+        self.long.up()
+        self.directory = self.long.directory
+
+    def down(self):
+        self.long.down()
+        self.short.down()
+
+    def places(self):
+        return self.long.places() + self.short.places()
+
+    def sexton_options(self, placement):
+        config = self.scratch / "pair.conf"
+        route = f"aof-route {ROUTE_BYTES} long\n"
+        config.write_text(self.long.declaration("long") + self.short.declaration("short") + route)
+        directory = fast_directory() / f"sexton-study-{os.getpid()}-pair"
+        return directory, {"include": config, "aof-device": "short"}
+
+
 def choose(device, scratch, directories, forced=None):
-    """(stack, why no better one) for a device. The second is empty for a real device."""
+    """(stack, why no better one) for a device, or for two as in `hdd+nvme`. The second is empty for a real device."""
+    if "+" in device:
+        chosen = [choose(part, scratch, directories, forced) for part in device.split("+")]
+        return PairStack(*(stack for stack, _ in chosen)), "; ".join(filter(None, (why for _, why in chosen)))
     if device in directories and forced in (None, "directory"):
         return DirectoryStack(device, scratch, directories[device]), ""
     problem = missing_for_block(device) if forced in (None, "block") else "not asked for"

@@ -133,14 +133,14 @@ fn run(config: Config) -> Result<(), String> {
     takeover::undo_unfinished(&options)?;
     let devices = devices::open(&options)?;
     let takeover = Takeover::prepare(&options)?;
-    let engine = match devices::place_levels(&options).and_then(|()| open_store(&options, &devices))
-    {
-        Ok(engine) => engine,
-        Err(error) => {
-            takeover.undo();
-            return Err(error);
-        }
-    };
+    let engine =
+        match devices::place_entries(&options).and_then(|()| open_store(&options, &devices)) {
+            Ok(engine) => engine,
+            Err(error) => {
+                takeover.undo();
+                return Err(error);
+            }
+        };
     let server = Arc::new(Server::new(engine, options.databases));
     // Set here and nowhere else.
     let _ = server.store_id.set(takeover.store_id().to_owned());
@@ -265,6 +265,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.compression_bottom = compression(options.compression_bottom);
     engine_options.log_segment_bytes = options.effective_aof_segment_bytes();
     engine_options.log_load_truncated = options.aof_load_truncated;
+    engine_options.log_routes = devices::log_routes(options);
     engine_options.log_archive_dir.clone_from(&options.aof_archive_dir);
     engine_options.filter_bits_per_key = options.filter_bits_per_key as u8;
     engine_options.deletes = match options.deletes {

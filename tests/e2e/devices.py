@@ -1,7 +1,7 @@
 """python3 -m devices [--server sexton]: files on named devices.
 
 Log, dump and tables move to devices and back at restarts, with all data, also where a crash has come between
-the copy and the link; an import puts aside on a device what lies there, and is undone there; undo runs lie
+the copy and the link; records of the log lie on devices by their size; an import puts aside on a device what lies there, and is undone there; undo runs lie
 where they should and leave nothing behind; INFO counts what each device does, and always says what is
 emulated; an emulated disk is as slow as its profile; names that are not declared and places that are taken are
 refused.
@@ -188,6 +188,121 @@ def levels(steps, server, config, places, base):
     return count
 
 
+def mixed(server, first, count):
+    """Short and long values in turn, some of both in one transaction, an increment that must not run twice."""
+    connection = server.connect(timeout_s=60)
+    commands = []
+    for i in range(first, first + count):
+        commands += [[b"SET", b"short:%d" % i, b"%d" % i], [b"SET", b"long:%d" % i, b"%d" % i * 300]]
+        commands += [[b"MULTI"], [b"INCR", b"count"], [b"SET", b"both:%d" % i, b"%d" % i * 200], [b"EXEC"]]
+    connection.pipeline(commands)
+    connection.cmd("WAITAOF", 1, 0, 0)
+    connection.close()
+
+
+def holds_mixed(server, count):
+    connection = server.connect(timeout_s=60)
+    keys = [(b"short:%d", 1), (b"long:%d", 300), (b"both:%d", 200)]
+    nodes = connection.pipeline([[b"GET", name % i] for i in range(1000, count) for name, _ in keys])
+    values = [b"%d" % i * times for i in range(1000, count) for _, times in keys]
+    counted = connection.cmd("GET", "count")
+    connection.close()
+    return int(counted or 0) == count - 1000 and [node.value for node in nodes] == values
+
+
+def log_parts(places):
+    return sorted(path.parent.parent.name for path in places.glob("*/records-*/*.on-*"))
+
+
+def refused(server, reason):
+    """None when the start is refused for this reason, what it says otherwise."""
+    try:
+        server.start(timeout_s=20)
+        return "it started"
+    except RuntimeError as error:
+        return None if reason in str(error) else str(error)[-300:]
+    finally:
+        server.kill()
+
+
+def routes(steps, server, config, places, base):
+    """Records of the log by size on several devices, in changing layouts, killed each time."""
+    devices = config.read_text()
+    count = 1000
+    for name, line, places_used in (
+        ("no routes", "", []),
+        ("long ones apart", "aof-route 600 big", ["big3"]),
+        ("three classes", "aof-route 600 fast 900 big\naof-device big", ["big3", "fast3"]),
+        ("the other way round", "aof-route 600 big 900 fast\naof-device fast", ["big3", "fast3"]),
+        ("one class only", "aof-route 0 big", ["big3"]),
+        ("no routes again", "", []),
+    ):
+        config.write_text(f"{devices}{line}\n")
+        server.options = base | {"include": config, "memtable-bytes": "64mb"}
+        server.start()
+        steps.check(f"routes, {name}: the data came along", holds_mixed(server, count))
+        before = {at: int(device(server, at)["written_bytes"]) for at in ("fast", "big")}
+        mixed(server, count, 200)
+        count += 200
+        written = {at: int(device(server, at)["written_bytes"]) - before[at] for at in ("fast", "big")}
+        if name == "long ones apart":
+            steps.check(f"routes, {name}: INFO counts them there", written["big"] > 200 * 2000 > written["fast"], f"{written}")
+        found = set(log_parts(places))
+        steps.check(f"routes, {name}: the places are used", found >= set(places_used), f"{found}")
+        server.kill()
+    server.start()
+    steps.check("routes: all data after all of it", holds_mixed(server, count))
+    server.kill()
+    # Flushes retire the segments, and their parts go with them; the next start removes the links.
+    server.options["memtable-bytes"] = "64kb"
+    server.start()
+    mixed(server, count, 2000)
+    count += 2000
+    deadline = time.monotonic() + 30
+    while log_parts(places) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    steps.equal("routes: parts go with their segments", log_parts(places), [])
+    server.kill()
+    server.start()
+    steps.equal("routes: links go with the parts", list((server.directory / "appendonlydir").glob("on-*")), [])
+    steps.check("routes: all data behind the flushes", holds_mixed(server, count))
+    server.kill()
+
+    server.options["memtable-bytes"] = "64mb"
+    config.write_text(f"{devices}aof-route 600 big\n")
+    server.start()
+    for _ in range(2):
+        # The second one's groups say that the first one's were synced.
+        mixed(server, count, 25)
+        count += 25
+    connection = server.connect(timeout_s=60)
+    error = connection.node("BGREWRITEAOF").python()
+    steps.check("routes: BGREWRITEAOF is refused", "aof-route" in str(error), str(error))
+    connection.close()
+    server.kill()
+    copy = Path(tempfile.mkdtemp(prefix="sexton-test-copy-"))
+    shutil.copytree(server.directory / "appendonlydir", copy / "appendonlydir")
+    peer = Server("redis", {"appendonly": "yes"}, directory=copy)
+    said = refused(peer, "run-BGREWRITEAOF-first.rdb")
+    steps.check("routes: redis-server refuses the directory", said is None, said or "")
+    shutil.rmtree(copy)
+    away = places / "big3-away"
+    (places / "big3").rename(away)
+    said = refused(server, "is its device mounted?")
+    steps.check("routes: a device that is away is refused", said is None, said or "")
+    away.rename(places / "big3")
+    # What was acknowledged is damaged.
+    part = max(places.glob("big3/records-*/*.on-*"), key=lambda path: path.stat().st_size)
+    bytes_of_part = part.read_bytes()
+    part.write_bytes(bytes_of_part[:100] + b"?" + bytes_of_part[101:])
+    said = refused(server, "sexton-check")
+    steps.check("routes: a damaged record is refused", said is None, said or "")
+    part.write_bytes(bytes_of_part)
+    server.start()
+    steps.check("routes: whole again, it starts", holds_mixed(server, count))
+    server.kill()
+
+
 def wait_for_levels(server):
     """INFO once no compaction is due."""
     while True:
@@ -323,6 +438,11 @@ def main():
         config.write_text(f"device fast kind nvme path {places}/fast2\ndevice big kind hdd path {places}/big2\n")
         count = levels(steps, server, config, places, base)
         imports(steps, server, config, places, base, count)
+        server.close()
+        server = Server(args.server, base)
+        config = server.directory / "devices.conf"
+        config.write_text(f"device fast kind nvme path {places}/fast3\ndevice big kind hdd path {places}/big3\n")
+        routes(steps, server, config, places, base)
         server.close()
         server = Server(args.server, base)
         config = server.directory / "devices.conf"

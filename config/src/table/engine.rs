@@ -114,10 +114,10 @@ pub(super) const TABLE: &[Directive] = &[
         "Bytes of the memtable device that memtables may take, those that wait for their flush \
             included; 0 means 1 GB, or eight times memtable-bytes where that is more.",
     ),
-    special("aof-route", Kind::Words(64), "\"\"")
-        .immutable()
-        .refused(NOT_BUILT)
-        .doc("Devices that share the append only file by key."),
+    special("aof-route", Kind::SizeRoutes, "\"\"").immutable().doc(
+        "BYTES NAME ...: log records with an argument of at least BYTES bytes go to the device NAME; empty \
+            means all go to aof-device.",
+    ),
     memory("undo-max-bytes", 0, LONG_MAX, "0")
         .doc("Bytes of versions that only open snapshots need, on the device; 0 means no limit."),
     choice("undo-full", UNDO_FULL, "refuse-snapshots").doc(

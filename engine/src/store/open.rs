@@ -180,7 +180,8 @@ impl Engine {
             frozen: Vec::new(),
             version: versions.current(),
         };
-        let log = LogBuffer::new(mark);
+        let mut log = LogBuffer::new(mark);
+        log.set_routes(options.log_routes.iter().map(|route| route.least_bytes).collect());
         let commit = CommitState::new(mark + 1, log, active, options.memtable_bytes);
         let shards = shards.collect();
         let namespaces = Namespaces::new(options.databases);
@@ -323,6 +324,7 @@ impl Engine {
         options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.archive_dir.clone_from(&inner.options.log_archive_dir);
+        options.routes.clone_from(&inner.options.log_routes);
         options.threads = inner.options.background;
         if inner.deadline.is_set() {
             // A retired segment kept for reuse would hold what was deleted (N17).

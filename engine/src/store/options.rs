@@ -4,6 +4,7 @@ use super::undo::UndoFull;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, LevelPlaces, TreeOptions};
+use sexton_persistence::aof::LogRoute;
 use sexton_persistence::device::Storage;
 use sexton_persistence::pmem::PmemOptions;
 use std::path::PathBuf;
@@ -106,6 +107,8 @@ pub struct EngineOptions {
     pub log_load_truncated: bool,
     /// Where retired segments of the log are kept (`aof-archive-dir`); they are given up when not said.
     pub log_archive_dir: Option<PathBuf>,
+    /// Places of long records of the log (`aof-route`), by rising size.
+    pub log_routes: Vec<LogRoute>,
     /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
     pub delete_persist_ms: u64,
     /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
@@ -159,6 +162,7 @@ impl EngineOptions {
             log_segment_bytes: 64 << 20,
             log_load_truncated: true,
             log_archive_dir: None,
+            log_routes: Vec::new(),
             delete_persist_ms: 0,
             deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),

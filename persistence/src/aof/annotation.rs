@@ -164,14 +164,14 @@ fn verify_line(bytes: &mut [u8]) -> bool {
     u64::from(crc32c(bytes)) == expected
 }
 
-fn write_hex(field: &mut [u8], mut value: u64) {
+pub(super) fn write_hex(field: &mut [u8], mut value: u64) {
     for digit in field.iter_mut().rev() {
         *digit = b"0123456789abcdef"[(value & 15) as usize];
         value >>= 4;
     }
 }
 
-fn read_hex(field: &[u8]) -> Option<u64> {
+pub(super) fn read_hex(field: &[u8]) -> Option<u64> {
     field.iter().try_fold(0_u64, |value, digit| {
         let digit = match digit {
             b'0'..=b'9' => digit - b'0',

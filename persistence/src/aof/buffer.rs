@@ -6,12 +6,15 @@ use std::sync::Arc;
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
 use super::cache_hint;
 use super::gauge::BufferGauge;
+use super::route::{
+    EXTENT_BYTES, Extent, RECORD_LINE_BYTES, ROUTES_MAX, largest_argument, write_record_line,
+};
 use super::stamp::{LogClock, STAMP_MAX_BYTES, write_stamp};
 
 /// A group is closed when another append would bring its commands above this size.
 pub const GROUP_TARGET_BYTES: usize = 256 << 10;
 /// Room in front of the commands, so that sealing copies nothing.
-const HEAD_BYTES: usize = ANNOTATION_MIN_BYTES + ALIGNMENT_BYTES;
+const HEAD_BYTES: usize = ANNOTATION_MIN_BYTES + ALIGNMENT_BYTES + ROUTES_MAX * EXTENT_BYTES;
 const CHUNK_BYTES: usize = HEAD_BYTES + GROUP_TARGET_BYTES;
 /// Chunks a new buffer starts with, touched so that the first writes meet no fresh page.
 pub(crate) const CHUNKS_AT_START: usize = 4;
@@ -30,6 +33,8 @@ pub struct Group {
     /// The second it is of, when the log has time annotations.
     time_s: Option<u64>,
     starts_segment_after: Option<u64>,
+    /// Records that go to other devices, by route; as long as the last route used.
+    routed: Vec<Vec<u8>>,
 }
 
 impl Group {
@@ -45,6 +50,7 @@ impl Group {
             selected_db: None,
             time_s: None,
             starts_segment_after: None,
+            routed: Vec::new(),
         }
     }
 
@@ -70,6 +76,10 @@ impl Group {
         self.selected_db = None;
         self.time_s = None;
         self.starts_segment_after = None;
+        for records in &mut self.routed {
+            records.clear();
+            records.shrink_to(GROUP_TARGET_BYTES);
+        }
     }
 
     /// The annotation of its second, in front of everything else.
@@ -83,10 +93,37 @@ impl Group {
         self.chunk.len() == CHUNK_BYTES
     }
 
-    /// Length of the commands, SELECT included.
+    /// Length of the commands, SELECT included, with those that go to other devices.
     #[must_use]
     pub fn command_bytes(&self) -> usize {
+        self.own_bytes() + self.routed_bytes()
+    }
+
+    /// Length of what stands in the group itself.
+    fn own_bytes(&self) -> usize {
         self.end - HEAD_BYTES
+    }
+
+    fn routed_bytes(&self) -> usize {
+        self.routed.iter().map(Vec::len).sum()
+    }
+
+    /// The records that go to other devices, each with its route.
+    pub(crate) fn routed(&self) -> impl Iterator<Item = (usize, &[u8])> {
+        let routes = self.routed.iter().map(Vec::as_slice).enumerate();
+        routes.filter(|(_, records)| !records.is_empty())
+    }
+
+    /// Puts `parts` with the records of `route`, and the line that stands for them into the group.
+    fn add_routed(&mut self, route: usize, parts: &[&[u8]]) {
+        if self.routed.len() <= route {
+            self.routed.resize_with(route + 1, Vec::new);
+        }
+        let records = &mut self.routed[route];
+        let before = records.len();
+        parts.iter().for_each(|part| records.extend_from_slice(part));
+        let bytes = records.len() - before;
+        self.end += write_record_line(&mut self.chunk[self.end..], route, bytes);
     }
 
     /// True when nothing was appended; such a group exists only to start a segment.
@@ -113,16 +150,20 @@ impl Group {
         self.starts_segment_after
     }
 
-    /// Length of the sealed group on the medium.
+    /// Length of the sealed group in its segment.
     #[must_use]
     pub fn sealed_bytes(&self) -> usize {
-        annotation_bytes(self.command_bytes()) + self.command_bytes()
+        let content = self.own_bytes() + self.routed().count() * EXTENT_BYTES;
+        annotation_bytes(content) + content
     }
 
-    /// Writes the annotation into the head room and answers the bytes to write: a multiple of 64.
-    pub(crate) fn seal(&mut self, epoch: u32, synced_seq: u64) -> &[u8] {
-        let command_bytes = self.command_bytes();
-        let start = HEAD_BYTES - annotation_bytes(command_bytes);
+    /// Writes annotation and extents into the head room and answers the bytes to write: a multiple of 64.
+    pub(super) fn seal(&mut self, epoch: u32, synced_seq: u64, extents: &[Extent]) -> &[u8] {
+        let content = HEAD_BYTES - extents.len() * EXTENT_BYTES;
+        let lines = self.chunk[content..HEAD_BYTES].chunks_mut(EXTENT_BYTES);
+        lines.zip(extents).for_each(|(line, extent)| extent.encode(line));
+        let command_bytes = self.end - content;
+        let start = content - annotation_bytes(command_bytes);
         let group = &mut self.chunk[start..self.end];
         let annotation = Annotation {
             epoch,
@@ -195,6 +236,8 @@ pub struct LogBuffer {
     /// The last append or cut has already asked for the log thread.
     woken: bool,
     gauge: Arc<BufferGauge>,
+    /// Bytes of an argument from which on its record goes to each of the routes, ascending.
+    routes: Vec<u64>,
 }
 
 impl LogBuffer {
@@ -210,13 +253,33 @@ impl LogBuffer {
             time_s: 0,
             woken: false,
             gauge: BufferGauge::shared(),
+            routes: Vec::new(),
         }
     }
 
     /// An empty buffer behind `after_seq` with the settings of this one.
     #[must_use]
     pub fn successor(&self, after_seq: u64) -> Self {
-        Self { clock: self.clock, time_s: self.time_s, ..Self::new(after_seq) }
+        let routes = self.routes.clone();
+        Self { clock: self.clock, time_s: self.time_s, routes, ..Self::new(after_seq) }
+    }
+
+    /// From now on records with an argument of at least so many bytes go to the route of that position
+    /// (`aof-route`), the others into the segments. To be called before the first append.
+    ///
+    /// # Panics
+    ///
+    /// When they do not ascend, or there are more than [`ROUTES_MAX`].
+    pub fn set_routes(&mut self, least_bytes: Vec<u64>) {
+        assert!(least_bytes.len() <= ROUTES_MAX && least_bytes.is_sorted(), "routes ascend");
+        self.routes = least_bytes;
+    }
+
+    /// The route of a record, if it has one. Only one that is long enough for the first is looked through.
+    fn route_of(&self, bytes: usize, parts: &[&[u8]]) -> Option<usize> {
+        self.routes.first().filter(|least| bytes as u64 >= **least)?;
+        let largest = largest_argument(parts);
+        self.routes.iter().rposition(|least| largest >= *least)
     }
 
     /// From now on groups carry the second that `clock` shows, or no time (`aof-timestamp-enabled`).
@@ -250,11 +313,15 @@ impl LogBuffer {
         assert!(count > 0, "an append holds at least one sequence");
         let bytes: usize = parts.iter().map(|part| part.len()).sum();
         let time_s = self.clock.map(|clock| self.tick(clock));
-        if self.current.end + bytes + LINES_MAX_BYTES > self.current.chunk.len() {
-            self.make_room(bytes + LINES_MAX_BYTES);
+        let route = self.route_of(bytes, parts);
+        let own_bytes = if route.is_some() { RECORD_LINE_BYTES } else { bytes };
+        if self.current.end + own_bytes + LINES_MAX_BYTES > self.current.chunk.len()
+            || self.current.routed_bytes() > GROUP_TARGET_BYTES
+        {
+            self.make_room(own_bytes + LINES_MAX_BYTES);
         }
         let group = &mut self.current;
-        let start = group.end;
+        let before = group.command_bytes();
         if let Some(time_s) = time_s.filter(|_| group.is_empty()) {
             group.begin(time_s);
         }
@@ -263,9 +330,14 @@ impl LogBuffer {
             group.end += write_select(&mut group.chunk[end..], db);
             group.selected_db = Some(db);
         }
-        for part in parts {
-            group.chunk[group.end..group.end + part.len()].copy_from_slice(part);
-            group.end += part.len();
+        match route {
+            Some(route) => group.add_routed(route, parts),
+            None => {
+                for part in parts {
+                    group.chunk[group.end..group.end + part.len()].copy_from_slice(part);
+                    group.end += part.len();
+                }
+            }
         }
         // Under the commit mutex: the next append should not wait for its cache lines.
         cache_hint::will_write(&group.chunk, group.end + 64);
@@ -274,7 +346,7 @@ impl LogBuffer {
         }
         group.last_seq = first_seq + u64::from(count) - 1;
         self.next_seq = group.last_seq + 1;
-        self.gauge.appended(group.end - start);
+        self.gauge.appended(group.command_bytes() - before);
         self.wake()
     }
 

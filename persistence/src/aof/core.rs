@@ -12,10 +12,11 @@ use super::buffer::{
     CHUNKS_AT_START, GROUP_TARGET_BYTES, Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers,
 };
 use super::gauge::BufferGauge;
+use super::route::Extent;
 use super::segments::{Segment, Segments};
 use super::unsynced::Unsynced;
 use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
-use crate::device::Storage;
+use crate::device::{File, Storage, StorageResult};
 
 type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -92,15 +93,7 @@ impl LogCore {
         gauge: Arc<BufferGauge>,
     ) -> Result<Self, LogError> {
         assert!(after_seq >= tail.last_seq, "new sequences lie above everything recovered (D6)");
-        let segments = Segments::open(
-            storage,
-            options.location.clone(),
-            options.segment_bytes,
-            options.recycled_segments_max,
-            options.policy,
-            tail,
-        )?;
-        let segments = segments.archived_in(options.archive_dir.clone())?;
+        let segments = Segments::open(storage, &options, tail)?;
         let mut segment = segments.next()?;
         // The number of a segment is never used again, so that of the first one names the
         // incarnation.
@@ -261,12 +254,19 @@ impl LogCore {
             }
             if !group.is_empty() {
                 let bytes = group.sealed_bytes() as u64;
-                let full = writer.segment.end + bytes > self.options.segment_bytes;
+                let is_full = |end: u64, more: u64| end + more > self.options.segment_bytes;
+                let parts = &writer.segment.parts;
+                let full = is_full(writer.segment.end, bytes)
+                    || group.routed().any(|(route, records)| {
+                        // One alone that is too long for any part goes to an empty one.
+                        parts[route].end > 0 && is_full(parts[route].end, records.len() as u64)
+                    });
                 if full && writer.segment.end > HEADER_BYTES as u64 {
                     self.switch(&mut writer.segment, writer.logged_seq, group.first_seq() - 1)?;
                 }
                 let segment = &mut writer.segment;
-                let sealed = group.seal(self.epoch, self.durable());
+                let extents = self.write_routed(segment, group)?;
+                let sealed = group.seal(self.epoch, self.durable(), &extents);
                 segment.file.write_all_at(sealed, segment.end)?;
                 self.wrote(segment, bytes, group.last_seq())?;
                 writer.logged_seq = group.last_seq();
@@ -283,16 +283,42 @@ impl LogCore {
         Ok(())
     }
 
+    /// Writes the records of a group that go to other devices, and answers where they lie.
+    fn write_routed(&self, segment: &mut Segment, group: &Group) -> Result<Vec<Extent>, LogError> {
+        let mut extents = Vec::new();
+        for (route, records) in group.routed() {
+            let (part, name) = (&mut segment.parts[route], &self.options.routes[route].name);
+            let (offset, bytes) = (part.end, records.len() as u64);
+            part.file.write_all_at(records, offset)?;
+            part.end += bytes;
+            self.book(&part.file, offset, bytes, 0)?;
+            extents.push(Extent::of(route, name, offset, records));
+        }
+        Ok(extents)
+    }
+
     /// Books a finished write. It counts only if the log has not failed meanwhile: the failed
     /// segment is never synced again.
     fn wrote(&self, segment: &mut Segment, bytes: u64, last_seq: u64) -> Result<(), LogError> {
         let offset = segment.end;
         segment.end += bytes;
+        let parts: u64 = segment.parts.iter().map(|part| part.end).sum();
+        self.active_bytes.store(segment.end + parts, Ordering::Relaxed);
+        self.book(&segment.file, offset, bytes, last_seq)
+    }
+
+    /// The part of [`wrote`](Self::wrote) that is the same for every file.
+    fn book(
+        &self,
+        file: &Arc<dyn File>,
+        offset: u64,
+        bytes: u64,
+        last_seq: u64,
+    ) -> Result<(), LogError> {
         self.counters.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.active_bytes.store(segment.end, Ordering::Relaxed);
         let mut state = self.state.lock();
         Self::check_failure(&state)?;
-        let wake = state.unsynced.wrote(&segment.file, offset, bytes);
+        let wake = state.unsynced.wrote(file, offset, bytes);
         // Under the lock: a sync must never see this sequence without the file being dirty.
         self.written.fetch_max(last_seq, Ordering::AcqRel);
         drop(state);
@@ -328,7 +354,7 @@ impl LogCore {
 
     /// Books the change from `old` to the segment of `header`.
     fn note_start(&self, old: &Segment, header: &SegmentHeader) {
-        self.segments.used(old.number, old.end);
+        self.segments.used(old);
         self.segments.started(header);
         self.counters.segments_started.fetch_add(1, Ordering::Relaxed);
         if let Some(helpers) = self.helpers.get() {
@@ -362,12 +388,10 @@ impl LogCore {
             (state.unsynced.begin_sync(), self.written())
         };
         let start = Instant::now();
-        for file in &files {
-            if let Err(error) = file.sync_data() {
-                let error = error.into();
-                self.fail(&error);
-                return Err(error);
-            }
+        if let Err(error) = self.sync_files(&files) {
+            let error = error.into();
+            self.fail(&error);
+            return Err(error);
         }
         let took_us = start.elapsed().as_micros() as u64;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
@@ -390,6 +414,24 @@ impl LogCore {
         // Cloned, so that a callback may register another one.
         let callbacks = self.durable_callbacks.read().clone();
         callbacks.iter().for_each(|callback| callback(durable));
+    }
+
+    /// Syncs files of several devices at the same time (R3).
+    fn sync_files(&self, files: &[Arc<dyn File>]) -> StorageResult<()> {
+        let [others @ .., last] = files else { return Ok(()) };
+        if self.options.routes.is_empty() || !self.options.threads {
+            return files.iter().try_for_each(|file| file.sync_data());
+        }
+        std::thread::scope(|scope| {
+            let syncs: Vec<_> =
+                others.iter().map(|file| scope.spawn(move || file.sync_data())).collect();
+            let mut outcome = last.sync_data();
+            for sync in syncs {
+                // A panic in a sync goes on in the thread that waits for it.
+                outcome = outcome.and(sync.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+            }
+            outcome
+        })
     }
 
     /// The first failure is final for the segment (N2): nothing more becomes durable until
@@ -488,7 +530,7 @@ impl LogCore {
             return Ok(());
         }
         let mut closing = Group::closing(writer.logged_seq + 1);
-        let sealed = closing.seal(self.epoch, durable);
+        let sealed = closing.seal(self.epoch, durable, &[]);
         let bytes = sealed.len() as u64;
         if let Err(error) = writer.segment.file.write_all_at(sealed, writer.segment.end) {
             let error = error.into();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::listing::Listing;
 use super::recover::Segment;
+use super::route::{file_name, parts};
 use super::{LogError, LogLocation};
 use crate::device::{Storage, copy_file};
 
@@ -80,12 +81,33 @@ fn copy_all(
     let mut listing = Listing { incomplete: true, ..Listing::default() };
     for (number, (path, _)) in found.range(first..) {
         let target = location.segment_path(*number);
+        if let Some(source) = path.parent() {
+            // Before the segment: a server that retires it removes that first.
+            gathered.bytes += copy_parts(storage, source, *number, location)?;
+        }
         gathered.bytes += copy_file(storage, path, &target)?;
         gathered.segments += 1;
         listing.segments.push(*number);
     }
     listing.store(storage, location)?;
     Ok(gathered)
+}
+
+/// Copies what a segment has on other devices into the log's own directory, where it is found as well.
+fn copy_parts(
+    storage: &dyn Storage,
+    source: &Path,
+    number: u64,
+    location: &LogLocation,
+) -> Result<u64, LogError> {
+    let source = LogLocation { dir: source.to_path_buf(), file_name: location.file_name.clone() };
+    let mut bytes = 0;
+    for (of, path) in parts(storage, &source)? {
+        if of == number {
+            bytes += copy_file(storage, &path, &location.dir.join(file_name(&path)))?;
+        }
+    }
+    Ok(bytes)
 }
 
 /// The last sequences logged before each of the listed segments, as their headers say.

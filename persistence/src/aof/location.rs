@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::route::PLACE_PREFIX;
+
 /// Where a log lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLocation {
@@ -56,6 +58,24 @@ impl LogLocation {
     pub(super) fn segment_number(&self, name: &str) -> Option<u64> {
         let rest = name.strip_prefix(&self.file_name)?.strip_prefix('.')?;
         rest.strip_suffix(".incr.aof")?.parse().ok()
+    }
+
+    /// The place NAME: the entry of the directory that leads to another device (`aof-route`).
+    pub(super) fn place(&self, name: &str) -> PathBuf {
+        self.dir.join(format!("{PLACE_PREFIX}{name}"))
+    }
+
+    /// File name of what a segment has in the place NAME.
+    pub(super) fn part_name(&self, number: u64, name: &str) -> String {
+        format!("{}.{number}.{PLACE_PREFIX}{name}", self.file_name)
+    }
+
+    /// The number of the segment in the name of a part.
+    pub(super) fn part_number(&self, name: &str) -> Option<u64> {
+        let rest = name.strip_prefix(&self.file_name)?.strip_prefix('.')?;
+        let (number, place) = rest.split_once('.')?;
+        place.strip_prefix(PLACE_PREFIX)?;
+        number.parse().ok()
     }
 
     /// True for names of segments and spares, of whatever number.

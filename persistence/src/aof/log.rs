@@ -8,7 +8,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::core::{Helpers, LogCore};
-use super::{BufferGauge, GROUP_TARGET_BYTES, LogError, LogLocation, LogSource, LogStats, LogTail};
+use super::{
+    BufferGauge, GROUP_TARGET_BYTES, LogError, LogLocation, LogRoute, LogSource, LogStats, LogTail,
+};
 use crate::device::Storage;
 
 /// Time between two syncs of `everysec`.
@@ -46,6 +48,9 @@ pub struct LogOptions {
     pub recycled_segments_max: usize,
     /// Where retired segments are kept instead (`aof-archive-dir`).
     pub archive_dir: Option<PathBuf>,
+    /// Places for long records (`aof-route`), by rising length; at most
+    /// [`ROUTES_MAX`](super::ROUTES_MAX). The buffer must know [the same](super::LogBuffer::set_routes).
+    pub routes: Vec<LogRoute>,
     /// Write and sync on threads of the log. Without, [`Log::sync_through`] and
     /// [`Log::write_gathered`] do it all, and dropping the log writes nothing: for tests that
     /// repeat a history step by step.
@@ -65,6 +70,7 @@ impl LogOptions {
             unsynced_age_max_ms: 2000,
             recycled_segments_max: 4,
             archive_dir: None,
+            routes: Vec::new(),
             threads: true,
         }
     }

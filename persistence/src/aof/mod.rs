@@ -18,6 +18,7 @@ mod listing;
 mod location;
 mod log;
 mod recover;
+mod route;
 mod segments;
 mod stamp;
 mod stats;
@@ -34,6 +35,7 @@ pub use gauge::BufferGauge;
 pub use location::LogLocation;
 pub use log::{Log, LogOptions, SyncPolicy};
 pub use recover::{LogTail, RecoveredGroup, Recovery, TailCut, recover, supersede};
+pub use route::{LogRoute, RECORD_TAG, ROUTES_MAX};
 pub use stamp::{LogClock, log_clock};
 pub use stats::LogStats;
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, annotation_bytes};
 use super::foreign::begin_of_foreign;
 use super::listing::{Base, Listing};
+use super::route::{read_extents, splice, split_extents, sync_parts};
 use super::stamp::split_stamp;
 use super::window::Window;
 use super::{FILLER, HEADER_BYTES, LogError, LogLocation, SegmentHeader};
@@ -100,6 +101,7 @@ pub(super) struct Segment {
 /// A log being read.
 #[derive(Debug)]
 pub struct Recovery {
+    storage: Arc<dyn Storage>,
     location: LogLocation,
     listing: Listing,
     segments: Vec<Segment>,
@@ -112,6 +114,8 @@ pub struct Recovery {
     expected_seq: u64,
     logged_seq: u64,
     window: Option<Window>,
+    /// The commands of the last group, where some of them lie elsewhere.
+    spliced: Vec<u8>,
     done_bytes: u64,
     lost_bytes: u64,
     ended: bool,
@@ -146,6 +150,7 @@ pub fn recover(
         segments.push(Segment::open(&**storage, location, *number)?);
     }
     let mut recovery = Recovery {
+        storage: Arc::clone(storage),
         location: location.clone(),
         listing,
         segments,
@@ -157,6 +162,7 @@ pub fn recover(
         expected_seq: mark + 1,
         logged_seq: mark,
         window: None,
+        spliced: Vec::new(),
         done_bytes: 0,
         lost_bytes: 0,
         ended: false,
@@ -281,7 +287,8 @@ impl Recovery {
             }
             let head = annotation_bytes(annotation.command_bytes as usize);
             let Some(window) = &mut self.window else { break };
-            let (time_s, _) = split_stamp(&window.get(offset, length)?[head..]);
+            let (extents, commands) = split_extents(&window.get(offset, length)?[head..]);
+            let (time_s, commands) = split_stamp(commands);
             if time_s.is_some_and(|time_s| self.until_s.is_some_and(|until_s| time_s > until_s)) {
                 self.stopped_at_s = time_s;
                 // Whether what follows was acknowledged or is whole does not matter any more.
@@ -289,6 +296,19 @@ impl Recovery {
                 self.check_evidence(self.at)?;
                 self.ended = true;
                 continue;
+            }
+            let is_routed = !extents.is_empty() && annotation.last_seq() > self.mark;
+            if is_routed {
+                let (storage, number) = (&*self.storage, self.segments[self.at].number);
+                let records = read_extents(storage, &self.location, number, &extents)?;
+                let Some(spliced) =
+                    records.and_then(|records| splice(commands, &extents, &records))
+                else {
+                    // As good as no group (R1).
+                    self.end_segment()?;
+                    continue;
+                };
+                self.spliced = spliced;
             }
             self.offset += length;
             self.done_bytes += length;
@@ -308,7 +328,10 @@ impl Recovery {
             }
             let file = self.segments[self.at].file.path();
             let Some(window) = &mut self.window else { break };
-            let (time_s, commands) = split_stamp(&window.get(offset, length)?[head..]);
+            let commands = match is_routed {
+                true => self.spliced.as_slice(),
+                false => split_stamp(&window.get(offset, length)?[head..]).1,
+            };
             return Ok(Some(RecoveredGroup {
                 time_s,
                 epoch,
@@ -493,8 +516,13 @@ impl Recovery {
             let (offset, lost_bytes) = (self.offset, self.lost_bytes);
             cut = (lost_bytes > 0).then_some(TailCut { file, offset, lost_bytes });
         }
-        for segment in &self.segments[self.first..kept.max(self.first)] {
+        let read = &self.segments[self.first..kept.max(self.first)];
+        for segment in read {
             segment.file.sync_data()?;
+        }
+        if !read.is_empty() {
+            let is_read = |number| read.iter().any(|segment| segment.number == number);
+            sync_parts(&*self.storage, &self.location, is_read)?;
         }
         let next_number = self.listing.next_number();
         if kept < self.segments.len() {

@@ -6,7 +6,10 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::listing::{Base, Listing};
-use super::{FILLER, LogError, LogLocation, LogTail, SegmentHeader, SyncPolicy};
+use super::route::{file_name, parts, remove_parts};
+use super::{
+    FILLER, LogError, LogLocation, LogOptions, LogRoute, LogTail, SegmentHeader, SyncPolicy,
+};
 use crate::device::{File, Storage, link_or_copy};
 
 /// Filler is written in pieces of this size, which stay in a processor's own cache.
@@ -19,6 +22,16 @@ pub(super) struct Segment {
     pub(super) file: Arc<dyn File>,
     /// Where the next group goes.
     pub(super) end: u64,
+    /// What it has on other devices, by route.
+    pub(super) parts: Vec<Part>,
+}
+
+/// The records of a segment that lie in one place.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) file: Arc<dyn File>,
+    /// Where the next records go.
+    pub(super) end: u64,
 }
 
 #[derive(Debug)]
@@ -27,6 +40,8 @@ struct Listed {
     /// The last sequence logged before it; `None` until its header was written.
     previous_seq: Option<u64>,
     used_bytes: u64,
+    /// Of its parts.
+    routed_bytes: u64,
 }
 
 /// A retired segment.
@@ -68,6 +83,7 @@ pub(super) struct Segments {
     segment_bytes: u64,
     spares_max: usize,
     archive_dir: Option<PathBuf>,
+    routes: Vec<LogRoute>,
     preparing: Mutex<()>,
     catalog: Mutex<Catalog>,
 }
@@ -76,12 +92,10 @@ impl Segments {
     /// Takes over what recovery left, and clears away what nothing lists.
     pub(super) fn open(
         storage: Arc<dyn Storage>,
-        location: LogLocation,
-        segment_bytes: u64,
-        spares_max: usize,
-        policy: SyncPolicy,
+        options: &LogOptions,
         tail: &LogTail,
     ) -> Result<Self, LogError> {
+        let location = options.location.clone();
         storage.create_dir_all(&location.dir)?;
         if let Some(parent) = location.dir.parent() {
             storage.sync_dir(parent)?;
@@ -100,8 +114,14 @@ impl Segments {
                 storage.remove(&location.dir.join(name))?;
             }
         }
-        // What the tables have and the log has not, no base covers.
-        let base = match tail.base.filter(|_| tail.logged_seq >= tail.last_seq) {
+        remove_parts(&*storage, &location, |number| !on_disk.segments.contains(&number))?;
+        for route in &options.routes {
+            storage.create_dir_all(&location.place(&route.name))?;
+        }
+        storage.sync_dir(&location.dir)?;
+        // What the tables have and the log has not, no base covers; nor what lies in places (R5).
+        let is_covered = tail.logged_seq >= tail.last_seq && options.routes.is_empty();
+        let base = match tail.base.filter(|_| is_covered) {
             Some(base) => {
                 let path = location.base_path(base.number);
                 // Without its file it is worth nothing; the log goes on as if there were none.
@@ -115,10 +135,11 @@ impl Segments {
             number: segment.number,
             previous_seq: segment.previous_seq,
             used_bytes: segment.bytes,
+            routed_bytes: 0,
         });
         let catalog = Catalog {
             listed: listed.collect(),
-            incomplete: tail.incomplete,
+            incomplete: tail.incomplete || !options.routes.is_empty(),
             base,
             next_number: tail.next_number,
             ..Catalog::default()
@@ -126,18 +147,25 @@ impl Segments {
         let segments = Self {
             storage,
             location,
-            segment_bytes,
-            spares_max,
-            archive_dir: None,
+            segment_bytes: options.segment_bytes,
+            // Archived is the file itself where it can be, so none is left for reuse.
+            spares_max: options.archive_dir.as_ref().map_or(options.recycled_segments_max, |_| 0),
+            archive_dir: options.archive_dir.clone(),
+            routes: options.routes.clone(),
             preparing: Mutex::new(()),
             catalog: Mutex::new(catalog),
         };
         // The listing now drops what recovery gave up; only then may those files go.
-        segments.prepare(policy)?;
+        if let Some(dir) = &segments.archive_dir {
+            segments.storage.create_dir_all(dir)?;
+        }
+        segments.prepare(options.policy)?;
         let kept: Vec<u64> = tail.segments.iter().map(|segment| segment.number).collect();
         for number in on_disk.segments.iter().filter(|number| !kept.contains(number)) {
             segments.storage.remove(&segments.location.segment_path(*number))?;
         }
+        let is_given_up = |number| on_disk.segments.contains(&number) && !kept.contains(&number);
+        remove_parts(&*segments.storage, &segments.location, is_given_up)?;
         if let Some(base) = on_disk.base.filter(|_| segments.catalog.lock().base.is_none()) {
             let path = segments.location.base_path(base.number);
             if segments.storage.exists(&path)? {
@@ -145,16 +173,6 @@ impl Segments {
             }
         }
         Ok(segments)
-    }
-
-    /// Keeps retired segments in `dir`, and none for reuse: archived is the file itself where it can be.
-    pub(super) fn archived_in(mut self, dir: Option<PathBuf>) -> Result<Self, LogError> {
-        if let Some(dir) = &dir {
-            self.storage.create_dir_all(dir)?;
-            self.spares_max = 0;
-        }
-        self.archive_dir = dir;
-        Ok(self)
     }
 
     /// Makes the next segment ready, so that a switch costs a header: the file exists, is listed,
@@ -197,14 +215,30 @@ impl Segments {
             file.allocate(0, self.segment_bytes)?;
         }
         file.sync_data()?;
+        let parts = self.make_parts(number)?;
         let mut catalog = self.catalog.lock();
-        catalog.listed.push(Listed { number, previous_seq: None, used_bytes: 0 });
+        let (used_bytes, routed_bytes) = (0, 0);
+        catalog.listed.push(Listed { number, previous_seq: None, used_bytes, routed_bytes });
         if let Err(error) = self.store_listing(&catalog) {
             catalog.listed.pop();
             return Err(error);
         }
-        catalog.prepared = Some(Segment { number, file, end: 0 });
+        catalog.prepared = Some(Segment { number, file, end: 0, parts });
         Ok(())
+    }
+
+    /// The parts of a segment that is not listed yet, with durable names (R4).
+    fn make_parts(&self, number: u64) -> Result<Vec<Part>, LogError> {
+        let make = |route: &LogRoute| -> Result<Part, LogError> {
+            let place = self.location.place(&route.name);
+            let file =
+                self.storage.create(&place.join(self.location.part_name(number, &route.name)))?;
+            file.allocate(0, self.segment_bytes)?;
+            file.sync_data()?;
+            self.storage.sync_dir(&place)?;
+            Ok(Part { file, end: 0 })
+        };
+        self.routes.iter().map(make).collect()
     }
 
     /// The next segment, for writing: the prepared one, or one made on the spot.
@@ -228,12 +262,13 @@ impl Segments {
         }
     }
 
-    /// The segment is used up to `end`.
-    pub(super) fn used(&self, number: u64, end: u64) {
+    /// The segment is used up to its end.
+    pub(super) fn used(&self, segment: &Segment) {
         let mut catalog = self.catalog.lock();
-        if let Some(listed) = catalog.listed.iter_mut().rev().find(|listed| listed.number == number)
-        {
-            listed.used_bytes = end;
+        let listed = catalog.listed.iter_mut().rev();
+        if let Some(listed) = listed.into_iter().find(|listed| listed.number == segment.number) {
+            listed.used_bytes = segment.end;
+            listed.routed_bytes = segment.parts.iter().map(|part| part.end).sum();
         }
     }
 
@@ -347,6 +382,7 @@ impl Segments {
             return Err(error);
         }
         catalog.retired += retired.len() as u64;
+        let numbers: Vec<_> = retired.iter().map(|listed| listed.number).collect();
         for Listed { number, used_bytes, .. } in retired {
             let path = self.location.segment_path(number);
             if catalog.spares.len() < self.spares_max {
@@ -356,19 +392,29 @@ impl Segments {
                 self.storage.remove(&path)?;
             }
         }
-        Ok(())
+        // Last: whoever copies a segment that is there finds its parts.
+        Ok(remove_parts(&*self.storage, &self.location, |number| numbers.contains(&number))?)
     }
 
     /// Gives a segment a name in the archive, which it has only once it is whole there. May be done again.
     fn archive(&self, dir: &Path, number: u64, used_bytes: u64) -> Result<(), LogError> {
-        let name = self.location.segment_name(number);
-        let (temporary, target) = (dir.join(format!("temp-{name}")), dir.join(name));
+        // The parts first: a segment in the archive is whole.
+        let parts = parts(&*self.storage, &self.location)?;
+        for (_, part) in parts.iter().filter(|(of, _)| *of == number) {
+            self.archive_file(dir, part, u64::MAX)?;
+        }
+        self.archive_file(dir, &self.location.segment_path(number), used_bytes)
+    }
+
+    fn archive_file(&self, dir: &Path, path: &Path, used_bytes: u64) -> Result<(), LogError> {
+        let name = file_name(path);
+        let (temporary, target) = (dir.join(format!("temp-{}", name.display())), dir.join(name));
         for left in [&temporary, &target] {
             if self.storage.exists(left)? {
                 self.storage.remove(left)?;
             }
         }
-        link_or_copy(&*self.storage, &self.location.segment_path(number), &temporary)?;
+        link_or_copy(&*self.storage, path, &temporary)?;
         let file = self.storage.open(&temporary)?;
         if used_bytes < file.len()? {
             // Filler, of which an archive needs none.
@@ -403,7 +449,8 @@ impl Segments {
     /// Bytes in all listed segments, and how many segments were retired.
     pub(super) fn figures(&self) -> (u64, u64) {
         let catalog = self.catalog.lock();
-        (catalog.listed.iter().map(|listed| listed.used_bytes).sum(), catalog.retired)
+        let bytes = |listed: &Listed| listed.used_bytes + listed.routed_bytes;
+        (catalog.listed.iter().map(bytes).sum(), catalog.retired)
     }
 
     fn store_listing(&self, catalog: &Catalog) -> Result<(), LogError> {

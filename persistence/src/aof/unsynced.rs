@@ -59,8 +59,8 @@ impl Unsynced {
     /// another piece is complete.
     pub(super) fn wrote(&mut self, file: &Arc<dyn File>, offset: u64, len: u64) -> bool {
         let was_clean = self.dirty.is_empty();
-        match self.dirty.last_mut().filter(|last| Arc::ptr_eq(&last.file, file)) {
-            Some(last) => last.end = offset + len,
+        match self.dirty.iter_mut().rfind(|dirty| Arc::ptr_eq(&dirty.file, file)) {
+            Some(dirty) => dirty.end = offset + len,
             None => {
                 let file = Arc::clone(file);
                 self.dirty.push(Dirty { file, started: offset, end: offset + len });

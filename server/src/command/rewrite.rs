@@ -18,6 +18,13 @@ fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             "ERR There is no append only file with appendonly no: BGSAVE saves the data",
         ));
     }
+    if !ctx.server.config.options().aof_routes.is_empty() {
+        // Rule R5 of the log's format.
+        return Err(CommandError::text(
+            "ERR With aof-route the append only file lies on several devices, which no other server can put \
+             together: BGSAVE saves the data",
+        ));
+    }
     if !ctx.server.rewriting.start() {
         return Err(CommandError::text(
             "ERR Background append only file rewriting already in progress",

@@ -1,4 +1,4 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `rdb-device`, `tree-device`,
+//! Named devices: which kind of file lies where (`device`, `aof-device`, `aof-route`, `rdb-device`, `tree-device`,
 //! `undo-device`, `memtable-device`).
 //!
 //! Tables, log, dump and undo runs have fixed names in the data directory. On another device such a name is a symbolic
@@ -19,7 +19,9 @@ use sexton_config::Options;
 use sexton_config::device::DeviceSpec;
 use sexton_config::level_device::LEVEL_MAX;
 use sexton_config::profile::DeviceProfile;
+use sexton_config::size_route::{ROUTES_MAX, SizeRoute};
 use sexton_engine::{LEVELS, LevelPlaces, PLACE_PREFIX, UNDO_DIR, aside_name};
+use sexton_persistence::aof::{self, LogRoute};
 use sexton_persistence::device::{
     Clock, Device, DiskStorage, FileReader, PlacedStorage, Storage, StorageError, StorageResult,
     SystemClock,
@@ -33,11 +35,12 @@ const TREE: &str = "tree";
 /// Of the names of undo runs.
 const UNDO_EXTENSION: &str = "undo";
 
-/// Hexadecimal digits that tell the tables of trees on one device apart.
-const TREE_ID_DIGITS: usize = 16;
+/// Hexadecimal digits that tell the tables of trees, or the records of logs, on one device apart.
+const ID_DIGITS: usize = 16;
 
-// The configuration knows how many levels there are, and may not ask the engine.
+// The configuration knows how many levels and routes there may be, and may not ask those who have them.
 const _: () = assert!(LEVEL_MAX + 1 == LEVELS);
+const _: () = assert!(ROUTES_MAX == aof::ROUTES_MAX);
 
 /// Carries the files to where the configuration wants them, and opens the devices. The working directory
 /// is the data directory.
@@ -62,6 +65,11 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     for device in level_devices(options) {
         declared(options, "tree-device", device)?;
         held.push((device, Path::new(".").join(TREE).join(place_name(device))));
+    }
+    for device in route_devices(options) {
+        declared(options, "aof-route", device)?;
+        let dir = Path::new(".").join(&options.appenddirname);
+        held.push((device, dir.join(place_name(device))));
     }
     for (directive, device, name, content) in places {
         let target = match device {
@@ -121,6 +129,11 @@ fn level_devices(options: &Options) -> Vec<&str> {
     devices
 }
 
+/// The devices of long records of the log.
+fn route_devices(options: &Options) -> Vec<&str> {
+    options.aof_routes.iter().map(|route| route.device.as_str()).collect()
+}
+
 fn place_name(device: &str) -> String {
     format!("{PLACE_PREFIX}{device}")
 }
@@ -143,51 +156,82 @@ pub fn level_places(options: &Options) -> LevelPlaces {
     })
 }
 
-/// Sees to it that the places of the tree that is going to be opened are on their devices, each in a
-/// directory of its own, so that a tree that is put aside keeps its places. To be called when the data
-/// directory is settled, before the store is opened, which carries the tables themselves.
+/// The log's side of `aof-route`.
+#[must_use]
+pub fn log_routes(options: &Options) -> Vec<LogRoute> {
+    let route =
+        |route: &SizeRoute| LogRoute { least_bytes: route.least_bytes, name: route.device.clone() };
+    options.aof_routes.iter().map(route).collect()
+}
+
+/// Sees to it that the places of the tree and the log that are going to be opened are on their devices, each
+/// in a directory of its own, so that a tree or log that is put aside keeps its places. To be called when the
+/// data directory is settled, before the store is opened, which carries the tables themselves.
 ///
 /// # Errors
 /// As for [`open`].
-pub fn place_levels(options: &Options) -> Result<(), String> {
-    let text = |error: StorageError| error.to_string();
-    let _lock = DiskStorage.lock_dir(&options.dir).map_err(text)?;
+pub fn place_entries(options: &Options) -> Result<(), String> {
+    let _lock = DiskStorage.lock_dir(&options.dir).map_err(|error| error.to_string())?;
     let tree = options.dir.join(TREE);
-    DiskStorage.create_dir_all(&tree).map_err(text)?;
-    for name in DiskStorage.list(&tree).map_err(text)? {
-        let Some(place) = name.strip_prefix(PLACE_PREFIX) else { continue };
-        let place = place.trim_end_matches(".moved").trim_end_matches(".old");
-        carry::settle(&tree, &tree.join(place_name(place))).map_err(text)?;
-    }
-    let wanted = level_devices(options);
-    for device in &wanted {
-        let spec = declared(options, "tree-device", device)?;
-        let (home, name) = (dir_of(options, spec), place_name(device));
-        let found = std::fs::read_link(tree.join(&name)).ok();
-        let target = found.filter(|link| link.parent() == Some(&home)).unwrap_or_else(|| {
-            // Two trees may have a place on one device.
-            home.join(format!("tables-{}", &random_id()[..TREE_ID_DIGITS]))
-        });
-        let is_device = |dir: &Path| is_device(options, dir);
-        carry::to(&tree, Path::new(&name), Content::Directory, Some(&target), is_device)
-            .map_err(|error| format!("tree-device: {error}"))?;
-    }
-    for name in DiskStorage.list(&tree).map_err(text)? {
-        let place = name.strip_prefix(PLACE_PREFIX);
-        if place.is_some_and(|place| !wanted.contains(&place)) {
-            let link = tree.join(name);
-            if !link.exists() {
-                return Err(format!(
-                    "{} leads nowhere: is its device mounted? If it is gone for good, and had no tables, remove \
-                     this link",
-                    link.display()
-                ));
-            }
-            // The store has carried its tables away at the last start, or will at this one.
-            let _ = DiskStorage.remove_dir(&link);
+    let entries = Entries { options, dir: &tree, directive: "tree-device", stem: "tables" };
+    entries.place(&level_devices(options))?;
+    let log = options.dir.join(&options.appenddirname);
+    let entries = Entries { options, dir: &log, directive: "aof-route", stem: "records" };
+    entries.place(&route_devices(options))
+}
+
+/// The places in one directory.
+struct Entries<'o> {
+    options: &'o Options,
+    dir: &'o Path,
+    directive: &'o str,
+    /// What the names of their directories on the devices begin with.
+    stem: &'o str,
+}
+
+impl Entries<'_> {
+    fn place(&self, wanted: &[&str]) -> Result<(), String> {
+        let text = |error: StorageError| error.to_string();
+        let Self { options, dir, directive, stem } = *self;
+        if wanted.is_empty() && !dir.exists() {
+            return Ok(());
         }
+        DiskStorage.create_dir_all(dir).map_err(text)?;
+        for name in DiskStorage.list(dir).map_err(text)? {
+            let Some(place) = name.strip_prefix(PLACE_PREFIX) else { continue };
+            let place = place.trim_end_matches(".moved").trim_end_matches(".old");
+            carry::settle(dir, &dir.join(place_name(place))).map_err(text)?;
+        }
+        for device in wanted {
+            let spec = declared(options, directive, device)?;
+            let (home, name) = (dir_of(options, spec), place_name(device));
+            let found = std::fs::read_link(dir.join(&name)).ok();
+            let target = found.filter(|link| link.parent() == Some(&home)).unwrap_or_else(|| {
+                // Two trees may have a place on one device.
+                home.join(format!("{stem}-{}", &random_id()[..ID_DIGITS]))
+            });
+            let is_device = |dir: &Path| is_device(options, dir);
+            carry::to(dir, Path::new(&name), Content::Directory, Some(&target), is_device)
+                .map_err(|error| format!("{directive}: {error}"))?;
+        }
+        for name in DiskStorage.list(dir).map_err(text)? {
+            let place = name.strip_prefix(PLACE_PREFIX);
+            if place.is_some_and(|place| !wanted.contains(&place)) {
+                let link = dir.join(name);
+                if !link.exists() {
+                    return Err(format!(
+                        "{} leads nowhere: is its device mounted? If it is gone for good, and had no files, \
+                         remove this link",
+                        link.display()
+                    ));
+                }
+                // The store has carried its tables away at the last start, or will at this one; what is left of
+                // the log's records goes with their segments.
+                let _ = DiskStorage.remove_dir(&link);
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 fn is_device(options: &Options, dir: &Path) -> bool {

@@ -6,6 +6,7 @@ use crate::command::dispatch::Executor;
 use crate::log;
 use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
+use sexton_persistence::aof::RECORD_TAG;
 use sexton_persistence::rdb::Input;
 use std::path::Path;
 use std::time::Duration;
@@ -103,6 +104,13 @@ impl<'s> Replay<'s> {
     fn request(&mut self, args: Args<'_>, bytes: &[u8]) -> Result<(), String> {
         match bytes.first() {
             Some(b'*') => {}
+            Some(b'#') if bytes.starts_with(RECORD_TAG) => {
+                return Err(
+                    "the record lies on another device (aof-route), which this server's own \
+                            start puts together"
+                        .into(),
+                );
+            }
             // A remark: #TS:... and the like.
             Some(b'#') => return Ok(()),
             _ => return Err("not a command".into()),
@@ -209,6 +217,7 @@ mod tests {
             (commands(&[&[b"NOSUCH", b"x"]]), "unknown command"),
             (b"SET b 1\r\n".to_vec(), "not a command"),
             (commands(&[&[b"EXEC"]]), "EXEC without MULTI"),
+            (b"#SXL 00 0000000000001000\r\n".to_vec(), "lies on another device"),
             (b"*1\r\n:1\r\n".to_vec(), "expected '$'"),
         ] {
             let error = run(&server(), &[first.clone(), bad].concat(), true).unwrap_err();

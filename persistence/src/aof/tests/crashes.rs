@@ -1,6 +1,7 @@
 //! Random histories, crashed anywhere: what is recovered is a prefix that holds everything durable.
 
 use super::*;
+use crate::aof::LogRoute;
 use crate::device::sim::{CrashOptions, SimFaults, SimRandom};
 
 /// What survives of the model besides the log: the engine's manifest.
@@ -27,7 +28,11 @@ fn run_history(seed: u64) {
 
         let after_seq = tail.last_seq + random.below(2) * random.below(1000);
         let policy = [SyncPolicy::No, SyncPolicy::EverySec, SyncPolicy::Always];
-        let options = options(policy[random.below(3) as usize]);
+        let mut options = options(policy[random.below(3) as usize]);
+        if random.percent(50) {
+            // Routes come, go and change from start to start.
+            options.routes = routes::two_routes().split_off(random.below(2) as usize);
+        }
         let rig = Rig::open(&storage, options, &tail, after_seq);
         durable = run_steps(&rig, &mut model, &mut random, after_seq);
         if random.percent(20) {
@@ -110,15 +115,28 @@ fn run_until_power_off(rig: &Rig, commits: &[Commit]) -> u64 {
 #[test]
 fn the_power_may_go_between_any_two_steps() {
     let commits: Vec<_> = (1..=12).map(|seq| Commit::new(seq, 1, 0, 100)).collect();
+    power_off_anywhere(&commits, &[]);
+}
+
+#[test]
+fn the_power_may_go_between_any_two_steps_on_several_devices() {
+    let sizes = [100, 250, 1100].into_iter().cycle();
+    let commits: Vec<_> =
+        (1..=12).zip(sizes).map(|(seq, bytes)| Commit::new(seq, 1, 0, bytes)).collect();
+    power_off_anywhere(&commits, &routes::two_routes());
+}
+
+fn power_off_anywhere(commits: &[Commit], routes: &[LogRoute]) {
     let mut finished = false;
     for operations in 0..2000 {
         let storage = storage();
         let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
         let options = options(SyncPolicy::Always);
-        let rig = Rig::open(&storage, LogOptions { segment_bytes: 1024, ..options }, &tail, 0);
+        let options = LogOptions { segment_bytes: 1024, routes: routes.to_vec(), ..options };
+        let rig = Rig::open(&storage, options, &tail, 0);
         let faults = SimFaults { power_off_after: Some(operations), ..SimFaults::default() };
         storage.set_faults(faults);
-        let mark = run_until_power_off(&rig, &commits);
+        let mark = run_until_power_off(&rig, commits);
         let durable = rig.core.durable();
         for seed in 0..8 {
             let options = CrashOptions { keep_percent: seed * 14, tear_percent: 50 };

@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod failures;
 mod foreign;
+mod routes;
 mod threads;
 mod times;
 
@@ -76,7 +77,9 @@ struct Rig {
 
 impl Rig {
     fn open(storage: &SimStorage, options: LogOptions, tail: &LogTail, after_seq: u64) -> Self {
-        let buffer = Arc::new(Mutex::new(LogBuffer::new(after_seq)));
+        let mut buffer = LogBuffer::new(after_seq);
+        buffer.set_routes(options.routes.iter().map(|route| route.least_bytes).collect());
+        let buffer = Arc::new(Mutex::new(buffer));
         let gauge = buffer.lock().gauge();
         let shared: Arc<dyn Storage> = Arc::new(storage.clone());
         let core = LogCore::open(shared, options, tail, after_seq, buffer.clone(), gauge)
