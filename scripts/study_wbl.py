@@ -55,6 +55,7 @@ VALUES = [
     "insert_p99_us",
     "insert_p999_us",
     "dram_hit_ratio",
+    "stalls",
     "stall_ms",
     "flushes",
     "debt_grew",
@@ -95,6 +96,7 @@ REPETITIONS_FULL = 9
 #: Figures of flsm-bench's report -> column.
 FIGURES = {
     "dram hit ratio": "dram_hit_ratio",
+    "stalls": "stalls",
     "stall ms": "stall_ms",
     "flushes": "flushes",
     "oldest unsynced ms": "unsynced_age_ms",

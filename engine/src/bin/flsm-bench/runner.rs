@@ -178,7 +178,10 @@ impl Runner {
         ];
         if let Some(wbl) = engine.wbl_stats() {
             outcome.figures.extend([
-                ("records kept".to_owned(), wbl.recovered_records as f64),
+                ("records kept".to_owned(), wbl.recovery.records as f64),
+                ("map ms".to_owned(), wbl.recovery.map_time.as_secs_f64() * 1e3),
+                ("scan ms".to_owned(), wbl.recovery.scan_time.as_secs_f64() * 1e3),
+                ("settle ms".to_owned(), wbl.recovery.settle_time.as_secs_f64() * 1e3),
                 ("scan and index ms".to_owned(), wbl.recovery_time.as_secs_f64() * 1e3),
             ]);
         }
@@ -218,7 +221,7 @@ impl Runner {
         let records = &self.records;
         let ycsb = ycsb::Run::of(name, flags, records);
         let ycsb = ycsb.as_ref();
-        let before = ycsb.map(|_| engine.stats());
+        let before = name.starts_with("ycsb").then(|| engine.stats());
         let threads = flags.threads + usize::from(plan.writer);
         let first_thread = self.threads_started;
         self.threads_started += threads as u64;

@@ -112,6 +112,7 @@ pub(crate) fn figures(before: &Stats, after: &Stats) -> Vec<(String, f64)> {
         - before.compaction_written_bytes;
     let parts = [
         ("cold reads", (after.cold_reads - before.cold_reads) as f64),
+        ("stalls", (after.stalls - before.stalls) as f64),
         ("stall ms", (after.stall_ms - before.stall_ms) as f64),
         ("waits for the log", (after.log_delayed - before.log_delayed) as f64),
         ("flushes", (after.flushes - before.flushes) as f64),
