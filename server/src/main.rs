@@ -315,7 +315,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
         )),
         Some(wbl) => log::notice(&format!(
             "DB loaded: {} operations found in persistent memory ({}), {:.3} seconds, {:.3} in all",
-            wbl.recovered_records,
+            wbl.recovery.records,
             wbl.pool.kind,
             wbl.recovery_time.as_secs_f64(),
             started.elapsed().as_secs_f64()

@@ -130,6 +130,7 @@ impl Engine {
         let inner = self.inner();
         let background = &inner.background;
         // What recovery has left.
+        self.tend_pool();
         self.sort_frozen();
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.freeze));

@@ -27,7 +27,7 @@ pub struct PmemOptions {
     pub slot_bytes: u64,
     /// Bytes of a pool file, rounded up to slots; one long record may take a larger file.
     pub file_bytes: u64,
-    /// Bytes that are made and prefaulted when the pool is opened, so that no write waits for it.
+    /// Bytes that are made and prefaulted when the pool is opened with nothing in it, so that no write waits for it.
     pub initial_bytes: u64,
     /// Bytes that all pool files may have.
     pub max_bytes: u64,

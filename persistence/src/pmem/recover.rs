@@ -155,7 +155,8 @@ impl PmemPool {
             slots.mark_used(found.file, found.offset, found.len);
         }
         let next_seq = control.state.reserved + 1;
-        let initial_bytes = options.initial_bytes;
+        // Room beside what was kept is made behind the start.
+        let initial_bytes = if kept.is_empty() { options.initial_bytes } else { 0 };
         let pool = Self::assemble(options, control, slots, mark, report.bad_lines);
         let arenas = adopt(&pool, &regions, kept, mark);
         pool.make_room(initial_bytes)?;

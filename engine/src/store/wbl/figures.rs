@@ -1,7 +1,7 @@
 //! Figures of the pool for INFO.
 
 use crate::store::engine::Engine;
-use sexton_persistence::pmem::PmemFigures;
+use sexton_persistence::pmem::{PmemFigures, RecoveryReport};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use std::time::Duration;
 pub struct WblStats {
     /// The pool's own figures.
     pub pool: PmemFigures,
-    /// Records that were kept when the store was opened.
-    pub recovered_records: u64,
-    /// Time in which they were found and the index was built.
+    /// What was found when the store was opened, and how long that took.
+    pub recovery: RecoveryReport,
+    /// Time of all of it, and of building the index.
     pub recovery_time: Duration,
     /// Operations for which the pool had no room since the start: their replies waited for a flush.
     pub spilled: u64,
@@ -26,7 +26,7 @@ impl Engine {
         let wbl = self.inner().wbl.get()?;
         Some(WblStats {
             pool: wbl.pool.figures(),
-            recovered_records: wbl.recovered_records,
+            recovery: wbl.recovery.clone(),
             recovery_time: wbl.recovery_time,
             spilled: wbl.spilled.load(Ordering::Relaxed),
         })

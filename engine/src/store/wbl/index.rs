@@ -48,26 +48,25 @@ impl<'a> Indexer<'a> {
         Self { engine, pool, recovered, parts, meeting, failure: Mutex::new(None) }
     }
 
-    /// Applies every record; answers how many there are. No latch may be held, and nobody else may write.
-    pub(super) fn run(&self) -> Result<u64, EngineError> {
+    /// Applies every record. No latch may be held, and nobody else may write.
+    pub(super) fn run(&self) -> Result<(), EngineError> {
         thread::scope(|scope| {
             let others: Vec<_> =
                 (1..self.parts).map(|part| scope.spawn(move || self.run_part(part))).collect();
-            let records = self.run_part(0);
+            let mut applied = self.run_part(0);
             for other in others {
                 match other.join() {
-                    Ok(result) => result.map(drop)?,
+                    Ok(result) => applied = applied.and(result),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            records
+            applied
         })
     }
 
     /// Every thread looks at every record before it leaves out those of others, so what is not usable ends all
     /// of them at the same one, and none is left waiting at a meeting.
-    fn run_part(&self, part: usize) -> Result<u64, EngineError> {
-        let mut records = 0;
+    fn run_part(&self, part: usize) -> Result<(), EngineError> {
         for (nth, found) in self.recovered.arenas.iter().enumerate() {
             if nth > 0 {
                 self.meet(|| {
@@ -76,14 +75,14 @@ impl<'a> Indexer<'a> {
                 })?;
             }
             let mut in_order = found.in_order();
-            while let Some(record) = self.run_stretch(part, &mut in_order, &mut records)? {
+            while let Some(record) = self.run_stretch(part, &mut in_order)? {
                 self.meet(|| {
                     let mut buf = TxBuf::default();
                     self.engine.begin(Latched::All, &mut buf).take_up_databases(&record)
                 })?;
             }
         }
-        Ok(records)
+        Ok(())
     }
 
     /// Applies a thread's share of the records up to one about databases, which is the answer.
@@ -91,12 +90,10 @@ impl<'a> Indexer<'a> {
         &self,
         part: usize,
         in_order: &mut InOrder<'r>,
-        records: &mut u64,
     ) -> Result<Option<Record<'r>>, EngineError> {
         let mut buf = TxBuf::default();
         let mut share = Share::new(self, Tx::begin_part(self.engine, (part, self.parts), &mut buf));
         for record in in_order {
-            *records += 1;
             if super::recover::is_of_databases(record.kind) {
                 share.apply_waiting(0)?;
                 return Ok(Some(record));

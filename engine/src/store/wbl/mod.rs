@@ -17,7 +17,7 @@ use super::engine::Engine;
 use crate::key::Seq;
 use crate::memtable::Pooled;
 use parking_lot::Mutex;
-use sexton_persistence::pmem::{PmemArena, PmemPool, PmemResult, Writer};
+use sexton_persistence::pmem::{PmemArena, PmemPool, PmemResult, RecoveryReport, Writer};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -56,11 +56,15 @@ pub(super) struct Wbl {
     /// Why the pool takes nothing any more.
     failure: OnceLock<String>,
     recovery_time: Duration,
-    recovered_records: u64,
+    recovery: RecoveryReport,
 }
 
 impl Wbl {
-    fn new(pool: Arc<PmemPool>, recovery_time: Duration, recovered: u64) -> PmemResult<Self> {
+    fn new(
+        pool: Arc<PmemPool>,
+        recovery_time: Duration,
+        recovery: RecoveryReport,
+    ) -> PmemResult<Self> {
         Ok(Self {
             spill: Mutex::new(pool.writer()?),
             pool,
@@ -70,7 +74,7 @@ impl Wbl {
             retiring: Mutex::default(),
             failure: OnceLock::new(),
             recovery_time,
-            recovered_records: recovered,
+            recovery,
         })
     }
 

@@ -18,13 +18,12 @@ use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Makes a memtable on `pool` the active one, with the youngest of the arenas that were recovered in it and
-    /// those before frozen, and goes on behind their sequences. Nothing may be in the active memtable. Answers the
-    /// number of records.
+    /// those before frozen, and goes on behind their sequences. Nothing may be in the active memtable.
     pub(super) fn take_up(
         &self,
         pool: &Arc<PmemPool>,
         recovered: &Recovered,
-    ) -> Result<u64, EngineError> {
+    ) -> Result<(), EngineError> {
         let inner = self.inner();
         {
             let _guards = inner.barrier();
@@ -35,10 +34,10 @@ impl Engine {
             commit.replace_empty(Arc::clone(&active));
             self.change_superversion(|superversion| superversion.active = active);
         }
-        let records = Indexer::new(self, pool, recovered).run()?;
+        Indexer::new(self, pool, recovered).run()?;
         let mut commit = inner.commit.lock();
         commit.next_seq = commit.next_seq.max(recovered.next_seq);
-        Ok(records)
+        Ok(())
     }
 
     /// A memtable with the `nth` arena that was recovered, if there is one. What is written to it goes to an arena of

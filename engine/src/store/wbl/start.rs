@@ -8,7 +8,9 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::open::{OpenReport, Replay};
 use crate::store::options::SyncPolicy;
 use sexton_persistence::aof;
-use sexton_persistence::pmem::{Medium, PmemError, PmemOptions, PmemPool, Recovered};
+use sexton_persistence::pmem::{
+    Medium, PmemError, PmemOptions, PmemPool, Recovered, RecoveryReport,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,8 +51,8 @@ impl Engine {
                 let (pool, recovered) = self.open_pool(mark)?;
                 let report =
                     OpenReport { mark, recovered_seq: recovered.last_seq, ..OpenReport::default() };
-                let records = self.take_up(&pool, &recovered)?;
-                self.begin_pool(pool, begun.elapsed(), records)?;
+                self.take_up(&pool, &recovered)?;
+                self.begin_pool(pool, begun.elapsed(), recovered.report)?;
                 Ok(report)
             }
         }
@@ -75,9 +77,9 @@ impl Engine {
         remove_pool(&*options.medium, &options.dir)?;
         let (pool, recovered) =
             PmemPool::open(options.clone(), inner.mark.load(Ordering::Acquire))?;
-        let records = self.take_up(&pool, &recovered)?;
+        self.take_up(&pool, &recovered)?;
         marker::set(&*inner.options.storage, &inner.options.dir)?;
-        self.begin_pool(pool, begun.elapsed(), records)?;
+        self.begin_pool(pool, begun.elapsed(), recovered.report)?;
         Ok(report)
     }
 
@@ -144,9 +146,9 @@ impl Engine {
         &self,
         pool: Arc<PmemPool>,
         recovery_time: Duration,
-        records: u64,
+        recovery: RecoveryReport,
     ) -> Result<(), EngineError> {
-        let wbl = Wbl::new(pool, recovery_time, records)?;
+        let wbl = Wbl::new(pool, recovery_time, recovery)?;
         // Set here and nowhere else.
         let _ = self.inner().wbl.set(Arc::new(wbl));
         Ok(())

@@ -196,7 +196,11 @@ pub(super) fn wbl(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("complete_sequence", pool.complete_seq),
         ("reserved_sequence", pool.reserved_seq),
         ("spilled_operations", stats.spilled),
-        ("recovered_records", stats.recovered_records),
+        ("recovered_records", stats.recovery.records),
+        ("recovery_threads", stats.recovery.threads as u64),
+        ("recovery_map_us", stats.recovery.map_time.as_micros() as u64),
+        ("recovery_scan_us", stats.recovery.scan_time.as_micros() as u64),
+        ("recovery_settle_us", stats.recovery.settle_time.as_micros() as u64),
         ("recovery_us", stats.recovery_time.as_micros() as u64),
     ] {
         text.field(&format!("wbl_{name}"), figure);
