@@ -10,7 +10,7 @@ CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash crash-matrix smoke tools \
-	larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
+	bench-cemetery larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
 help: ## this list
@@ -137,6 +137,12 @@ study-quick: study-tools ## all studies, small, in two minutes: to see that they
 
 study-report: setup ## the report of what the studies have measured, into docs/reports
 	$(PY) scripts/study_report.py $(ARGS)
+
+bench-cemetery: ## 50,000,000 keys deleted under cemetery-max-memory; Gets beside 0, 1 and 10 million graves
+	cargo build --release --bin flsm-bench
+	target/release/flsm-bench --benchmarks=massdelete --num=50000000 --key_size=16 --value_size=20 $(ARGS)
+	target/release/flsm-bench --benchmarks=getgraves --cemetery_max_memory=0 $(ARGS)
+	target/release/flsm-bench --benchmarks=getgraves $(ARGS)
 
 profile: setup build ## page faults and hottest symbols of a SET-only run
 	$(PY) scripts/profile_sets.py $(ARGS)

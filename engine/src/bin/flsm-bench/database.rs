@@ -100,6 +100,7 @@ fn options(flags: &Flags, storage: Arc<dyn Storage>) -> Result<EngineOptions, En
     options.direct_io = flags.direct_io;
     options.filter_bits_per_key = flags.bloom_bits;
     options.deletes = flags.delete_mode;
+    options.cemetery_max_bytes = flags.cemetery_max_memory;
     options.compaction.base_bytes = 4 * flags.write_buffer_size;
     Ok(options)
 }

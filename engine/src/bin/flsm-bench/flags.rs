@@ -39,6 +39,8 @@ benchmarks:
                   turn; A reads all again, as --rereads say
   heldsnapshot    --overwrites times as many overwrites as keys, under a snapshot with --held_snapshot=1;
                   then reads of the newest state, and the sizes of tree and undo runs
+  getgraves       CPU of a Get beside no graves, --graves, and ten times as many, which a snapshot keeps
+  massdelete      fillseq, then all keys are deleted in scattered order: the cemetery's memory meanwhile
   flush waitforcompaction stats reopen
   recover         opens the store as the last process left it, and says how long that took
 
@@ -101,6 +103,7 @@ pub(crate) struct Flags {
     pub(crate) rereads: Vec<Reread>,
     pub(crate) overwrites: u64,
     pub(crate) held_snapshot: bool,
+    pub(crate) cemetery_max_memory: u64,
     pub(crate) settle_s: u64,
     pub(crate) json: Option<PathBuf>,
     pub(crate) progress: bool,
@@ -155,6 +158,7 @@ impl Default for Flags {
             rereads: Reread::ALL.to_vec(),
             overwrites: 20,
             held_snapshot: false,
+            cemetery_max_memory: 64 << 20,
             settle_s: 60,
             json: None,
             progress: true,
@@ -226,7 +230,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("readwritepercent", "90", "reads of readrandomwriterandom, in percent"),
     ("benchmark_write_rate_limit", "0", "bytes/s of the writer of ...whilewriting; 0: none"),
     ("queue_length", "1000", "entries in the queue"),
-    ("graves", "1000000", "keys that `graves` deletes"),
+    ("graves", "1000000", "keys that `graves` deletes, and a tenth of what `getgraves` does"),
     (
         "undo_profile",
         "",
@@ -241,6 +245,11 @@ const TABLE: &[(&str, &str, &str)] = &[
     ),
     ("overwrites", "20", "writes of heldsnapshot, as a multiple of --num"),
     ("held_snapshot", "0", "heldsnapshot opens one before it overwrites"),
+    (
+        "cemetery_max_memory",
+        "67108864",
+        "bytes of graves before they spill to the device; 0: no bound",
+    ),
     ("settle", "60", "seconds that waitforcompaction and trap wait at most"),
     ("json", "", "file for the figures"),
     ("progress_reports", "1", "progress on standard error"),
@@ -387,6 +396,7 @@ impl Flags {
             }
             "overwrites" => self.overwrites = number(value)?,
             "held_snapshot" => self.held_snapshot = switch(value)?,
+            "cemetery_max_memory" => self.cemetery_max_memory = number(value)?,
             "settle" => self.settle_s = number(value)?,
             "json" => self.json = (!value.is_empty()).then(|| value.into()),
             "progress_reports" => self.progress = switch(value)?,

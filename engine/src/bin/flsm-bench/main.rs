@@ -7,6 +7,7 @@ mod cpu;
 mod database;
 mod deletes;
 mod flags;
+mod graves;
 mod histogram;
 mod json;
 mod past;

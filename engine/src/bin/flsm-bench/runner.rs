@@ -4,6 +4,7 @@ use crate::benchmarks::{self, Worker};
 use crate::database;
 use crate::deletes;
 use crate::flags::Flags;
+use crate::graves;
 use crate::past;
 use crate::random::{Random, Values};
 use crate::stats::{Clock, Outcome, Progress, Stats};
@@ -82,6 +83,8 @@ pub(crate) fn is_known(name: &str) -> bool {
         "graves",
         "mvccundo",
         "heldsnapshot",
+        "getgraves",
+        "massdelete",
         "flush",
         "waitforcompaction",
         "stats",
@@ -119,6 +122,8 @@ impl Runner {
             "graves" => deletes::graves(self),
             "mvccundo" => past::mvcc_undo(self),
             "heldsnapshot" => past::held_snapshot(self),
+            "getgraves" => graves::beside_graves(self),
+            "massdelete" => graves::mass_delete(self),
             "flush" => self.engine()?.flush(),
             "reopen" => self.reopen(),
             "recover" => self.recover(),
