@@ -208,6 +208,13 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             let full = if expires { UndoFull::ExpireOldest } else { UndoFull::RefuseSnapshots };
             server.engine.set_undo_bound(max.max(0) as u64, full);
         }
+        "delete-persist-seconds" => {
+            let limit_ms = 1000 * unsigned(0, INT_MAX)?;
+            // The store was opened with its limit, which a start may not refuse.
+            if limit_ms != server.engine.delete_deadline_ms() {
+                server.engine.set_delete_deadline(limit_ms).map_err(|error| error.to_string())?;
+            }
+        }
         "snapshot-max-age" => {
             settings.snapshot_max_age_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
         }

@@ -279,6 +279,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.direct_io = options.tree_direct_io;
     engine_options.compaction_threads = options.compaction_threads;
     engine_options.compaction_bytes_per_s = options.compaction_rate_limit_bytes;
+    engine_options.cemetery_max_bytes = options.cemetery_max_memory_bytes;
     engine_options.delete_persist_ms = 1000 * u64::from(options.delete_persist_seconds);
     engine_options.snapshots_max = options.snapshots_max;
     engine_options.cold_read_threads = options.cold_read_threads;

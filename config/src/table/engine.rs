@@ -65,9 +65,8 @@ pub(super) const TABLE: &[Directive] = &[
     ),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
         .immutable()
-        .refused(NOT_BUILT)
-        .doc("Bytes of graves kept in DRAM before they spill to grave runs."),
-    int("delete-persist-seconds", 0, INT_MAX, "0").immutable().doc(
+        .doc("Bytes of graves kept in DRAM before they spill to grave runs on the device."),
+    int("delete-persist-seconds", 0, INT_MAX, "0").doc(
         "Seconds after which a deleted key must be gone from every file of the store (rule N17); 0 \
             means no limit.",
     ),

@@ -7,10 +7,12 @@
 mod checkpoint;
 mod dead_runs;
 mod filter;
+mod runs;
 
 pub(crate) use checkpoint::{Checkpoint, CheckpointError};
 pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
 pub(crate) use filter::GraveFilter;
+pub(crate) use runs::{GraveRuns, RunList};
 
 use crate::key::Seq;
 use hashbrown::HashTable;
@@ -37,6 +39,14 @@ pub(crate) struct Grave {
     /// Number of the superversion in which every file was past it (F2); 0 while not buried. It
     /// stays readable until older superversions are gone (F3).
     pub(crate) buried_in: u64,
+}
+
+/// Bytes to which allocations are rounded up.
+const ALLOCATION_BYTES: usize = 16;
+
+/// Memory of one grave with a key of so many bytes, estimated for a table two thirds full.
+pub(crate) fn memory_of_grave(key_bytes: usize) -> usize {
+    (size_of::<(u64, Grave)>() + 1) * 3 / 2 + key_bytes.next_multiple_of(ALLOCATION_BYTES)
 }
 
 /// Graves of one shard.
@@ -92,7 +102,7 @@ impl Graves {
     /// one of so many, whose place is to be looked at for stretches of dead keys.
     pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
         self.opened += 1;
-        self.key_bytes += key.len();
+        self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
         self.filtered += 1;
@@ -132,7 +142,7 @@ impl Graves {
         self.table.retain(|(hash, grave)| {
             let stays = keep(*hash, grave);
             if !stays {
-                freed += grave.key.len();
+                freed += grave.key.len().next_multiple_of(ALLOCATION_BYTES);
             }
             stays
         });
@@ -159,9 +169,19 @@ impl Graves {
     pub(crate) fn through(&self, s: Seq) -> impl Iterator<Item = &Grave> {
         self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.d <= s)
     }
+
+    /// Graves that a spill with the mark `m` takes.
+    pub(crate) fn sealed_through(&self, m: Seq) -> impl Iterator<Item = &Grave> {
+        self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.is_sealed_through(m))
+    }
 }
 
 impl Grave {
+    /// True when the mark `m` has passed the grave, and it is no mere leftover for old readers (F3).
+    pub(crate) fn is_sealed_through(&self, m: Seq) -> bool {
+        self.d <= m && self.buried_in == 0
+    }
+
     fn is(&self, key: (&[u8], &[u8])) -> bool {
         self.key.len() == key.0.len() + key.1.len()
             && self.key.starts_with(key.0)

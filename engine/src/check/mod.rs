@@ -3,9 +3,11 @@
 //! What can be proved wrong from the files alone: checksums and order of every table, what tables and
 //! manifest say of each other, overlap in a level, levels that are not newest first (the order that look-ups
 //! rely on), claims of `buried_through` (C3), graves that a put should have closed (P3), the checkpoint
-//! against the mark (N1, D2), the chain of the log (N8) or the pool of persistent memory. A dead version whose grave was lost looks alive; it shows
+//! and the grave runs against the mark (N1, D2), the chain of the log (N8) or the pool of persistent memory. A dead
+//! version whose grave was lost looks alive; it shows
 //! in the number of keys, which the mark has, counted apart from the files.
 
+mod graves;
 mod log;
 mod pool;
 mod rebuild;
@@ -73,8 +75,10 @@ pub struct CheckReport {
     pub table_bytes: u64,
     /// Versions in the tables.
     pub versions: u64,
-    /// Open graves of the cemetery checkpoint.
+    /// Open graves of the cemetery checkpoint, and graves of grave runs.
     pub graves: u64,
+    /// Files of grave runs.
+    pub grave_files: u64,
     /// Keys alive as of the mark.
     pub live_keys: u64,
     /// The recovery mark.

@@ -38,8 +38,17 @@ fn open(storage: &Arc<dyn Storage>) -> Engine {
     Engine::open_bytes(engine_options(storage)).expect("it opens").0
 }
 
+fn open_spilling(storage: &Arc<dyn Storage>) -> Engine {
+    let options = EngineOptions { cemetery_max_bytes: 1, ..engine_options(storage) };
+    Engine::open_bytes(options).expect("it opens").0
+}
+
 /// Tables with 300 keys, 50 of them overwritten and 30 dead by graves only; 20 more in the log.
 fn store() -> Arc<dyn Storage> {
+    store_opened_by(open)
+}
+
+fn store_opened_by(open: fn(&Arc<dyn Storage>) -> Engine) -> Arc<dyn Storage> {
     let storage: Arc<dyn Storage> = Arc::new(SimStorage::new());
     let engine = open(&storage);
     let put = |from: u32, to: u32| {
@@ -95,27 +104,44 @@ fn a_store_that_was_never_flushed_is_clean() {
 }
 
 #[test]
+fn spilled_graves_are_counted_and_cover_their_dead() {
+    let storage = store_opened_by(open_spilling);
+    assert!(files(&*storage, "tree", ".graves").is_empty());
+    let report = run(&options(&storage));
+    assert_eq!(report.findings, []);
+    assert_eq!((report.live_keys, report.graves, report.grave_files), (270, 30, 1));
+}
+
+#[test]
 fn a_changed_byte_in_a_table_checkpoint_or_manifest_is_reported() {
-    let storage = store();
-    for part in [".tbl", ".graves", "MANIFEST", "CURRENT"] {
-        let found = files(&*storage, "tree", part);
+    changed_bytes_are_reported(&store(), &[".tbl", ".graves", "MANIFEST", "CURRENT"]);
+}
+
+#[test]
+fn a_changed_byte_in_a_grave_run_is_reported() {
+    changed_bytes_are_reported(&store_opened_by(open_spilling), &[".grun", "MANIFEST"]);
+}
+
+fn changed_bytes_are_reported(storage: &Arc<dyn Storage>, parts: &[&str]) {
+    for part in parts {
+        let found = files(&**storage, "tree", part);
         assert!(!found.is_empty(), "{part}");
         for path in found {
             let bytes = storage.open(&path).and_then(|file| file.len()).expect("its length");
             for offset in (0..bytes).step_by(41).chain([bytes - 1]) {
-                flip(&*storage, &path, offset);
-                let report = run(&options(&storage));
+                flip(&**storage, &path, offset);
+                let report = run(&options(storage));
                 let told = !report.findings.is_empty() || !report.notes.is_empty();
                 assert!(told, "byte {offset} of {}", path.display());
-                if part == ".tbl" {
+                if [".tbl", ".grun"].contains(part) {
                     let finding = report.findings.first().expect("tables have no torn end");
-                    assert!(finding.to_string().contains(".tbl"), "{finding}");
+                    assert!(finding.to_string().contains(part), "{finding}");
                 }
-                flip(&*storage, &path, offset);
+                flip(&**storage, &path, offset);
             }
         }
     }
-    assert_eq!(run(&options(&storage)).findings, []);
+    assert_eq!(run(&options(storage)).findings, []);
 }
 
 #[test]

@@ -67,6 +67,7 @@ pub(super) fn check(
     report.mark = mark.m;
     let is_whole = check_tables(options, dir, &recovered, report, progress)?;
     let checkpoint = check_checkpoint(options, dir, &mark, report);
+    let spilled = super::graves::check(options, dir, &recovered, report);
     let named = |name: &str| mark.checkpoint.as_deref() == Some(name);
     let is_named = |number: &u64, place: &Place| {
         recovered.files.get(number).is_some_and(|file| file.place == *place)
@@ -74,13 +75,17 @@ pub(super) fn check(
     let tables = tables_in_places(&**storage, dir)?;
     let tables = tables.iter().filter(|(number, place)| !is_named(number, place));
     let tables = tables.map(|(number, place)| table_path(dir, *number, place));
-    let graves = names.iter().filter(|name| name.ends_with(".graves") && !named(name));
+    let is_left = |name: &&String| match name.strip_suffix(".grun").map(str::parse) {
+        Some(Ok(number)) => !recovered.graves.contains_key(&number),
+        _ => name.ends_with(".graves") && !named(name),
+    };
+    let graves = names.iter().filter(is_left);
     for path in tables.chain(graves.map(|name| dir.join(name))) {
         let path = path.strip_prefix(dir).unwrap_or(&path).display().to_string();
         report.notes.push(format!("{path}: named by nothing, the next start removes it"));
     }
-    if let (Some(tables), Some(checkpoint)) = (is_whole, checkpoint) {
-        check_levels(dir, &tables, &mark, &checkpoint, report)?;
+    if let (Some(tables), Some(checkpoint), Some(spilled)) = (is_whole, checkpoint, spilled) {
+        check_levels(dir, &tables, &mark, (&checkpoint, &spilled), report)?;
     }
     Ok(true)
 }
@@ -115,8 +120,9 @@ fn check_tables(
                     report.found(&path, format!("the manifest describes {want:?}, it is {got:?}"));
                 }
                 let table = Arc::new(table);
-                if let Err(error) = super::table::check(&table, &path, report) {
-                    report.found(&path, error.to_string());
+                match super::table::check(&table, &path, report) {
+                    Ok(entries) => report.versions += entries,
+                    Err(error) => report.found(&path, error.to_string()),
                 }
                 tables.push((*level, table));
             }
@@ -168,7 +174,7 @@ fn check_levels(
     dir: &Path,
     tables: &[(usize, Arc<Table>)],
     mark: &MarkEdit,
-    checkpoint: &Checkpoint,
+    (checkpoint, spilled): (&Checkpoint, &[Arc<Table>]),
     report: &mut CheckReport,
 ) -> Result<(), EngineError> {
     let mut edit = VersionEdit::new();
@@ -236,7 +242,12 @@ fn check_levels(
                 ),
             );
         }
-        if grave.is_some() || meta.is_tombstone() || key.first() != Some(&KIND_ROOT) {
+        let spilled_d = super::graves::newest(spilled, &key)?;
+        if grave.is_some()
+            || spilled_d > Some(seq)
+            || meta.is_tombstone()
+            || key.first() != Some(&KIND_ROOT)
+        {
             continue;
         }
         let Some(id) = namespace_of(&key) else { continue };

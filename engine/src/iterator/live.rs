@@ -231,12 +231,12 @@ impl LiveWalk {
 
     /// What the version, the newest of its key that s can see, makes of the key.
     #[inline]
-    fn judge(&self, key: &[u8], seq: Seq, meta: Meta, graves: &dyn Graves) -> Verdict {
-        if !graves.is_empty() && graves.newest_at(key, self.s) > Some(seq) {
-            return Verdict::Dead;
+    fn judge(&self, key: &[u8], seq: Seq, meta: Meta, graves: &dyn Graves) -> TableResult<Verdict> {
+        if !graves.is_empty() && graves.newest_at(key, self.s)? > Some(seq) {
+            return Ok(Verdict::Dead);
         }
         let is_due = self.hide_due_ms != 0 && meta.is_expired(self.hide_due_ms);
-        if is_due || meta.is_tombstone() { Verdict::Hidden } else { Verdict::Alive }
+        Ok(if is_due || meta.is_tombstone() { Verdict::Hidden } else { Verdict::Alive })
     }
 
     /// From the merge's place on, the first live key.
@@ -253,7 +253,7 @@ impl LiveWalk {
             let verdict = if self.merge.is_marked_dead(self.s) {
                 Verdict::Dead
             } else {
-                let verdict = self.judge(key, seq, self.merge.meta(), graves);
+                let verdict = self.judge(key, seq, self.merge.meta(), graves)?;
                 if verdict == Verdict::Dead {
                     self.merge.mark_dead(self.s);
                 }
@@ -315,7 +315,7 @@ impl LiveWalk {
             if !seen {
                 continue;
             }
-            match self.judge(&self.key, self.seq, self.meta, graves) {
+            match self.judge(&self.key, self.seq, self.meta, graves)? {
                 Verdict::Dead => {
                     if !self.stretch.is_open() {
                         self.key.push(0);

@@ -2,11 +2,9 @@
 
 use super::engine::{Engine, EngineError};
 use super::frozen::FlushRight;
-use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
 use super::view::ReaderGraves;
-use crate::key::Seq;
 use crate::table::TableError;
-use crate::tree::{self, CompactionContext, IndexDrops, Job, Version};
+use crate::tree::{self, CompactionContext, IndexDrops, Job};
 use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -137,9 +135,8 @@ impl Engine {
             if inner.may_freeze() {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
                 let used = inner.superversion.load().active.used_bytes();
-                let unmarked = inner.graves_unmarked.load(Ordering::Relaxed);
-                let full = used >= inner.options.memtable_bytes;
-                if full || (early && (used > 0 || unmarked > 0)) {
+                let some = used > 0 || inner.spill.has_unmarked();
+                if used >= inner.options.memtable_bytes || (early && some) {
                     self.freeze(&mut inner.freeze_right.lock());
                     background.wake_flush();
                 }
@@ -282,27 +279,6 @@ impl Engine {
         }
     }
 
-    /// Runs the most urgent compaction; false when none is due.
-    pub(crate) fn compact_once(&self) -> Result<bool, EngineError> {
-        let inner = self.inner();
-        // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
-        // every grave that a merge may use is durable too.
-        let now = inner.mark.load(Ordering::Acquire);
-        match self.merge_undo_runs(RUNS_FAR_TOO_MANY) {
-            Ok(false) => {}
-            Ok(true) => return Ok(true),
-            // Readers of the past bear a failing undo device; the tree goes on.
-            Err(error) => *inner.background.last_error.lock() = Some(error.to_string()),
-        }
-        let version = inner.versions.current();
-        // What is dead as a whole goes first: that costs nothing, and spares what else would be merged.
-        let job =
-            self.pick_dead_tables(&version, now).or_else(|| self.pick_by_urgency(&version, now));
-        let Some(job) = job else { return self.merge_undo_runs(RUNS_MAX) };
-        self.run_compaction_job(&job)?;
-        Ok(true)
-    }
-
     /// Runs and installs one compaction.
     pub(super) fn run_compaction_job(&self, job: &Job) -> Result<(), EngineError> {
         let inner = self.inner();
@@ -358,27 +334,6 @@ impl Engine {
         self.forget_dead_ids();
         inner.burial_wanted.store(true, Ordering::Release);
         Ok(())
-    }
-
-    /// Level 0, then what the deadline wants gone, then levels that are too large, then what is dense
-    /// with dead.
-    fn pick_by_urgency(&self, version: &Version, now: Seq) -> Option<Job> {
-        let job = tree::pick_compaction(version, &self.inner().compaction_options());
-        let is_urgent = job.as_ref().is_some_and(|job| job.inputs[0].0 == 0);
-        if !is_urgent && self.has_overdue() {
-            return self.pick_for_deletes(version, now).or(job);
-        }
-        job.or_else(|| self.pick_for_deletes(version, now))
-    }
-
-    /// A merge for the sake of the dead alone.
-    fn pick_for_deletes(&self, version: &Version, now: Seq) -> Option<Job> {
-        let inner = self.inner();
-        if !inner.has_tombstones() {
-            return self.pick_burial(version);
-        }
-        let min_reader = self.snapshots_through(now)[0];
-        tree::pick_tombstones(version, min_reader, &inner.compaction_options())
     }
 
     /// Writes everything that is in memtables to tables; what is written meanwhile may be among it or not.

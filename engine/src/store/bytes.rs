@@ -160,15 +160,26 @@ impl Engine {
         if shard.complete || shard.is_dead(hash, (&head, key.bytes)) {
             return Ok(false);
         }
-        // Not in the DRAM table and without an open grave: its newest version, in a sorted memtable or a
-        // table of this moment, is the answer, if there is one.
-        let superversion = inner.superversion.load_full();
-        let last_write = self.last_write(hash);
-        drop(guard);
         BUF.with_borrow_mut(|buf| {
             buf.engine_key.clear();
             buf.engine_key.extend_from_slice(&head);
             buf.engine_key.extend_from_slice(key.bytes);
+            // Not in the DRAM table and without an open grave in memory: its newest version, in a sorted
+            // memtable or a table of this moment, is the answer, if there is one that no spilled grave is
+            // above. The runs come before the superversion, since no pin keeps them.
+            let is_spilled = inner.spill.runs.may_hold(&buf.engine_key);
+            let superversion = inner.superversion.load_full();
+            let last_write = self.last_write(hash);
+            drop(guard);
+            if is_spilled {
+                inner.cold.reads.fetch_add(1, Ordering::Relaxed);
+                let found = self.read_newest(&buf.engine_key, Seq::MAX)?;
+                inner.reads.note_miss(found.as_ref().map(|found| found.place));
+                let Some(found) = found else { return Ok(false) };
+                inner.cold.found.fetch_add(1, Ordering::Relaxed);
+                value.extend_from_slice(&found.value);
+                return Ok(true);
+            }
             for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
                 if let Some(record) = run.get(&buf.engine_key, Seq::MAX) {
                     inner.reads.note_miss(Some(Place::Memtable));
@@ -219,8 +230,8 @@ impl Engine {
     /// The same from skip lists and tables alone, as an ordinary LSM-tree reads: the DRAM table is neither
     /// asked nor filled.
     ///
-    /// Under the latch the key has an open grave or its newest version is alive, and the superversion has
-    /// that version; what comes later to its active memtable is newer and alive, too.
+    /// Under the latch the key has an open grave, in memory or in a run, or its newest version is alive, and
+    /// the superversion has that version; what comes later to its active memtable is newer and alive, too.
     fn get_beside_table(
         &self,
         db: usize,
@@ -233,11 +244,15 @@ impl Engine {
         if shard.graves.is_open(hash, (&head, key)) {
             return Ok(false);
         }
+        let engine_key = [&head, key].concat();
+        let runs = &self.inner().spill.runs;
+        let runs = if runs.is_empty() { None } else { Some(runs.load()) };
         let superversion = self.inner().superversion.load_full();
         drop(shard);
+        let d = runs.map_or(Ok(None), |runs| runs.newest_at(&engine_key, Seq::MAX))?;
         let view = View { s: Seq::MAX, superversion, active: Some(Mark::default()) };
-        let found = view.newest(&[&head, key].concat(), |_, meta, bytes| {
-            let lives = !meta.is_tombstone();
+        let found = view.newest(&engine_key, |seq, meta, bytes| {
+            let lives = !meta.is_tombstone() && Some(seq) > d;
             if lives {
                 value.extend_from_slice(bytes);
             }

@@ -91,7 +91,7 @@ impl Engine {
             export
         };
         // The version that the export holds keeps these.
-        for (path, name) in export.tables() {
+        for (path, name) in export.files() {
             add(path, &name)?;
         }
         report.seq = export.mark.as_ref().map_or(0, |mark| mark.m);

@@ -184,11 +184,16 @@ impl Engine {
             return Beyond::Absent;
         }
         let engine_key = [&head, key.bytes].concat();
+        let is_spilled = self.inner().spill.runs.may_hold(&engine_key);
         let superversion = self.inner().superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
                 if record.meta.is_tombstone() {
                     return Beyond::Absent;
+                }
+                if is_spilled {
+                    // Whether a spilled grave is above it, a device must tell.
+                    return Beyond::Cold;
                 }
                 self.fill(shard, key, record.meta, record.value);
                 shard.reads.from_memtable += 1;
@@ -211,11 +216,15 @@ impl Engine {
             return Existence::No;
         }
         let engine_key = [&head, key.bytes].concat();
+        let is_spilled = self.inner().spill.runs.may_hold(&engine_key);
         let superversion = self.inner().superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
                 if record.meta.is_tombstone() {
                     return Existence::No;
+                }
+                if is_spilled {
+                    return Existence::Maybe;
                 }
                 return Existence::Yes(record.meta);
             }
@@ -435,17 +444,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Newest version with a sequence of at most `bound` in sorted memtables and tables. Looks at no
-    /// grave: callers know that the key has none they would have to see.
+    /// Newest version with a sequence of at most `bound` in sorted memtables and tables, unless a
+    /// spilled grave at or below `bound` is above it. Looks at no grave in memory: callers know that
+    /// the key has none they would have to see.
     pub(super) fn read_newest(
         &self,
         engine_key: &[u8],
         bound: Seq,
     ) -> Result<Option<Newest>, EngineError> {
+        // Before the superversion, since no pin keeps the runs.
+        let d = self.inner().spill.runs.newest_at(engine_key, bound)?;
         let superversion = self.inner().superversion.load_full();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(engine_key, bound) {
-                if record.meta.is_tombstone() {
+                if record.meta.is_tombstone() || Some(record.seq) <= d {
                     return Ok(None);
                 }
                 let (meta, value) = (record.meta, record.value.to_vec());
@@ -453,7 +465,7 @@ impl Engine {
             }
         }
         let found = tree::get_with_level(&superversion.version, engine_key, bound)?;
-        let found = found.filter(|(_, version)| !version.meta.is_tombstone());
+        let found = found.filter(|(_, found)| !found.meta.is_tombstone() && Some(found.seq) > d);
         Ok(found.map(|(level, version)| {
             let (meta, value) = (version.meta, version.value.to_vec());
             Newest { meta, value, place: Place::Level(level) }

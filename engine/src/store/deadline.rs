@@ -11,6 +11,7 @@ use crate::cemetery::Checkpoint;
 use crate::key::Seq;
 use crate::tree::VersionEdit;
 use parking_lot::Mutex;
+use sexton_persistence::aof::LogOptions;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -65,10 +66,16 @@ impl Clock {
     }
 }
 
+/// Retired segments that the log may keep for reuse. With a deadline none: they would hold what was
+/// deleted.
+pub(super) fn recycled_segments_max(limit_ms: u64) -> usize {
+    if limit_ms > 0 { 0 } else { LogOptions::RECYCLED_SEGMENTS_MAX }
+}
+
 /// The state of the deadline.
 pub(super) struct Deadline {
     /// The limit in milliseconds; 0 for none.
-    pub(super) limit_ms: u64,
+    limit_ms: AtomicU64,
     started: Instant,
     clock: Mutex<Clock>,
     /// Deletes up to here are to be buried before other work.
@@ -86,7 +93,7 @@ pub(super) struct Deadline {
 impl Deadline {
     pub(super) fn new(limit_ms: u64) -> Self {
         Self {
-            limit_ms,
+            limit_ms: AtomicU64::new(limit_ms),
             started: Instant::now(),
             clock: Mutex::default(),
             overdue: AtomicU64::new(0),
@@ -98,9 +105,14 @@ impl Deadline {
         }
     }
 
+    /// The limit in milliseconds; 0 for none.
+    pub(super) fn limit_ms(&self) -> u64 {
+        self.limit_ms.load(Ordering::Acquire)
+    }
+
     /// True when there is one.
     pub(super) fn is_set(&self) -> bool {
-        self.limit_ms > 0
+        self.limit_ms() > 0
     }
 
     /// Deletes up to this sequence are to be buried before other work; 0 without a limit.
@@ -123,11 +135,49 @@ impl Deadline {
 }
 
 impl Engine {
-    /// False when the deadline cannot be met on what is stored: in the worst case every table is
-    /// read and written once a period, in what waiting leaves of the limit. Without a rate limit
-    /// compactions are taken to write 100 MB/s.
+    /// The limit after which a deleted key must be gone from every file (N17), in milliseconds; 0 for none.
+    #[must_use]
+    pub fn delete_deadline_ms(&self) -> u64 {
+        self.inner().deadline.limit_ms()
+    }
+
+    /// Changes the limit (`CONFIG SET delete-persist-seconds`); 0 for none. What was deleted before is due
+    /// at once. A key that was deleted and written anew before may have an old value in a table, whose grave
+    /// is forgotten: that goes with an ordinary merge.
+    ///
+    /// # Errors
+    /// The limit cannot be met on what is stored: see [`Engine::shortest_deadline_ms`].
+    pub fn set_delete_deadline(&self, limit_ms: u64) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let deadline = &inner.deadline;
+        let shortest_ms = self.shortest_deadline_ms();
+        if limit_ms != 0 && limit_ms < shortest_ms {
+            return Err(EngineError::Refused(format!(
+                "deletes cannot be persisted within {limit_ms} ms: rewriting the tables takes {shortest_ms} ms"
+            )));
+        }
+        deadline.limit_ms.store(limit_ms, Ordering::Release);
+        deadline.has_traces.store(true, Ordering::Release);
+        if let Some(log) = inner.log.load().as_ref() {
+            log.set_recycled_max(recycled_segments_max(limit_ms))?;
+        }
+        inner.burial_wanted.store(true, Ordering::Release);
+        inner.background.wake_compaction();
+        Ok(())
+    }
+
+    /// False when the deadline cannot be met on what is stored.
     #[must_use]
     pub fn deadline_is_reachable(&self) -> bool {
+        let limit_ms = self.inner().deadline.limit_ms();
+        limit_ms == 0 || limit_ms >= self.shortest_deadline_ms()
+    }
+
+    /// The shortest limit that can be met on what is stored, in milliseconds: in the worst case every table
+    /// is read and written once a period, in what waiting leaves of the limit. Without a rate limit
+    /// compactions are taken to write 100 MB/s.
+    #[must_use]
+    pub fn shortest_deadline_ms(&self) -> u64 {
         let inner = self.inner();
         let rate = match inner.options.compaction_bytes_per_s {
             0 => ASSUMED_BYTES_PER_S,
@@ -135,8 +185,8 @@ impl Engine {
         };
         let sizes = inner.versions.current().level_sizes();
         let bytes: u64 = sizes.iter().map(|(_, bytes)| bytes).sum();
-        let work_ms = inner.deadline.limit_ms - inner.deadline.limit_ms / WAIT_SHARE;
-        !inner.deadline.is_set() || PASSES * bytes / rate * 1000 <= work_ms
+        let work_ms = PASSES * bytes / rate * 1000;
+        work_ms + work_ms / (WAIT_SHARE - 1)
     }
 
     /// True when something deleted is to be buried before other work.
@@ -157,14 +207,15 @@ impl Engine {
     pub(super) fn keep_deadline_at(&self, now_ms: u64) -> Result<(), EngineError> {
         let inner = self.inner();
         let deadline = &inner.deadline;
+        let limit_ms = deadline.limit_ms();
         let overdue = {
             let mut clock = deadline.clock.lock();
             clock.note(now_ms, self.last_seq());
-            if !deadline.is_set() {
+            if limit_ms == 0 {
                 return Ok(());
             }
             // Whatever was there at the start is of unknown age: it is due at once.
-            let waited_ms = now_ms.saturating_sub(deadline.limit_ms / WAIT_SHARE);
+            let waited_ms = now_ms.saturating_sub(limit_ms / WAIT_SHARE);
             let first = clock.0.front().map_or(0, |&(_, seq)| seq);
             clock.through(waited_ms).max(first)
         };
@@ -176,9 +227,11 @@ impl Engine {
             self.flush_now()?;
         }
         let scrub_ms = deadline.scrubbed_ms.load(Ordering::Acquire);
-        if now_ms >= scrub_ms + deadline.limit_ms / SCRUB_SHARE
+        if now_ms >= scrub_ms + limit_ms / SCRUB_SHARE
             && deadline.has_traces.swap(false, Ordering::AcqRel)
         {
+            inner.spill.scrub_wanted.store(true, Ordering::Release);
+            inner.background.wake_compaction();
             deadline.scrubbed_ms.store(now_ms, Ordering::Release);
             let scrubbed = self.scrub();
             if !matches!(scrubbed, Ok(true)) {
@@ -205,7 +258,7 @@ impl Engine {
         if inner.dead.lock().iter().any(|&(_, d)| d > mark.m) {
             return Ok(false);
         }
-        let checkpoint = self.write_checkpoint(mark.m)?;
+        let checkpoint = self.write_checkpoint(mark.m, false)?;
         mark.checkpoint.clone_from(&checkpoint);
         inner.versions.apply(&VersionEdit::mark(mark))?;
         self.remove_old_checkpoints(&checkpoint);
@@ -216,10 +269,15 @@ impl Engine {
     /// Rule D2: the graves open as of m but for those in limbo, sorted, synced before the manifest names
     /// them; with the dead runs that m has passed, unless a deadline forbids to keep names of dead keys
     /// longer than their graves.
-    pub(super) fn write_checkpoint(&self, m: Seq) -> Result<Option<String>, EngineError> {
+    /// `spilled`: those graves go to a run with the same edit.
+    pub(super) fn write_checkpoint(
+        &self,
+        m: Seq,
+        spilled: bool,
+    ) -> Result<Option<String>, EngineError> {
         let inner = self.inner();
         let mut graves = Vec::new();
-        for shard in &inner.shards {
+        for shard in inner.shards.iter().filter(|_| !spilled) {
             let state = shard.state.lock();
             graves.extend(state.graves.needed_as_of(m).map(|g| (g.key.clone(), g.d)));
         }

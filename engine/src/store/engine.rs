@@ -14,6 +14,7 @@ use super::proofs::Places;
 use super::reads::Reads;
 use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
+use super::spill::Spill;
 use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use super::undo::Undo;
@@ -126,9 +127,6 @@ fn write_word(hash: u64) -> usize {
 /// that left the DRAM table looks into each.
 const FROZEN_IN_POOL_MAX: usize = 64;
 
-/// So many new graves make a memtable be frozen, so that their burial can begin.
-const GRAVES_UNMARKED_MAX: u64 = 256 << 10;
-
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeadSlot {
@@ -191,8 +189,8 @@ pub(super) struct Inner {
     pub(super) given_up: AtomicU64,
     /// When deletes must be gone from every file (N17).
     pub(super) deadline: Deadline,
-    /// Graves opened since a memtable was last frozen.
-    pub(super) graves_unmarked: AtomicU64,
+    /// The bound of the cemetery, and what lies beyond it.
+    pub(super) spill: Spill,
     /// Where keys were deleted of late.
     pub(super) places: Places,
     pub(super) reads: Reads,
@@ -279,7 +277,7 @@ impl Inner {
             dead: Mutex::new(Vec::new()),
             given_up: AtomicU64::new(0),
             deadline: Deadline::new(parts.options.delete_persist_ms),
-            graves_unmarked: AtomicU64::new(0),
+            spill: Spill::new(parts.options.cemetery_max_bytes),
             places: Places::default(),
             dead_runs: Arc::default(),
             mark: AtomicU64::new(0),
@@ -361,9 +359,8 @@ impl Inner {
 
     /// A grave was opened. Without puts no memtable ever fills, so graves are counted, too: their burial
     /// waits for the mark.
-    pub(super) fn note_grave(&self) {
-        let count = self.graves_unmarked.fetch_add(1, Ordering::Relaxed) + 1;
-        if count.is_multiple_of(GRAVES_UNMARKED_MAX) {
+    pub(super) fn note_grave(&self, key_bytes: usize) {
+        if self.spill.note_grave(key_bytes) {
             self.background.freeze_early();
         }
     }
@@ -531,7 +528,7 @@ impl Engine {
         if self.0.closed.load(Ordering::Acquire) {
             return Some("the store is closed".into());
         }
-        if self.0.memtable_is_overfull()
+        if (self.0.memtable_is_overfull() || self.0.spill.is_overfull())
             && let Some(error) = self.0.background.last_error()
         {
             return Some(format!("flushes fail: {error}"));
@@ -543,13 +540,14 @@ impl Engine {
     }
 
     /// True while writers must wait: log buffer full or unsynced for too long (N14), flushes
-    /// behind, compaction so far behind that writers are slowed down, or too many unresolved overwrites
-    /// (N9). Park the connection and ask again in a
+    /// behind, more new graves than the cemetery's bound allows, compaction so far behind that writers are
+    /// slowed down, or too many unresolved overwrites (N9). Park the connection and ask again in a
     /// millisecond.
     #[must_use]
     pub fn must_wait(&self) -> bool {
         let inner = &self.0;
         let waits = inner.memtable_is_overfull()
+            || (inner.options.background && inner.spill.is_overfull())
             || inner.pace.holds_up()
             || inner.unresolved.load(Ordering::Relaxed) > inner.options.unresolved_max
             || inner.log.load().as_ref().is_some_and(|log| log.must_wait());

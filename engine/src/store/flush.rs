@@ -30,7 +30,8 @@ impl Engine {
             written => written?,
         };
         self.wait_durable(m)?;
-        let checkpoint = self.write_checkpoint(m)?;
+        let spilled = self.write_spill(m, *syncs_tables)?;
+        let checkpoint = self.write_checkpoint(m, !spilled.is_empty())?;
         let mark = MarkEdit {
             m,
             checkpoint: checkpoint.clone(),
@@ -45,10 +46,12 @@ impl Engine {
         if let Some(run) = undo {
             edit.add_undo(run);
         }
+        spilled.iter().for_each(|file| edit.add_graves(file.clone()));
         inner.versions.apply(&edit)?;
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         // Before it leaves the queue: the last mark is that of the youngest there, or this one.
         inner.mark.store(m, Ordering::Release);
+        self.end_spill(&spilled, m);
         inner.frozen.pop(m);
         let memtable = &job.frozen().memtable;
         if let Some(pooled) = memtable.pooled() {
@@ -97,7 +100,7 @@ impl Engine {
             run.prefetch_behind(index);
             next = if newest_only { run.skip_older_versions(index) } else { index + 1 };
             let record = run.record(index);
-            match rule.fate(record.key, record.seq) {
+            match rule.fate(record.key, record.seq)? {
                 Fate::Tree => {}
                 Fate::Undo(through) => {
                     undo.add(record.key, record.seq, record.meta, record.value, through)?;

@@ -81,7 +81,7 @@ impl Engine {
             inner.log_wants_kick();
         }
         inner.set_generation(generation);
-        inner.graves_unmarked.store(0, Ordering::Relaxed);
+        inner.spill.note_freeze();
         let databases = inner.namespaces.databases();
         let mut counts = vec![Count::default(); databases];
         let mut unresolved = Vec::new();

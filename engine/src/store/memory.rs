@@ -104,14 +104,15 @@ impl Engine {
         inner.versions.current().memory_bytes() + inner.versions.cache_bytes()
     }
 
-    /// Memory of the cemetery and of the due times.
+    /// Memory of the cemetery (filters and indexes of grave runs included) and of the due times.
     pub(super) fn graves_bytes(&self) -> u64 {
         let bytes = |state: &ShardState| {
             state.graves.bytes() + state.tombstones.bytes() + state.expiry.bytes()
         };
         let shards = self.inner().shards.iter();
         let graves: u64 = shards.map(|shard| bytes(&shard.state.lock()) as u64).sum();
-        graves + self.inner().dead_runs.bytes() as u64
+        let runs = self.inner().spill.runs.load().figures();
+        graves + runs.memory_bytes + self.inner().dead_runs.bytes() as u64
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::aside;
 use super::commit::CommitState;
+use super::deadline::recycled_segments_max;
 use super::engine::{Engine, EngineError, Inner, Parts};
 use super::load::Loads;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
@@ -194,7 +195,9 @@ impl Engine {
     /// State of the recovery mark: namespaces, counts, dead ids, graves.
     fn restore(&self, state: Option<&MarkEdit>) -> Result<(), EngineError> {
         let inner = self.inner();
-        let mut any_grave = false;
+        let grave_files = inner.versions.grave_files();
+        let mut any_grave = !grave_files.is_empty();
+        inner.spill.runs.change(&grave_files, &[], 0);
         if let Some(state) = state {
             inner.namespaces.restore(&state.namespaces);
             for (db, &(keys, expires)) in
@@ -216,7 +219,7 @@ impl Engine {
                         state.m
                     )));
                 }
-                any_grave = !checkpoint.graves.is_empty();
+                any_grave |= !checkpoint.graves.is_empty();
                 for (key, d) in checkpoint.graves {
                     let user = namespace::split(&key).map_or(key.as_ref(), |(_, user)| user);
                     let hash = inner.hash(user);
@@ -326,10 +329,7 @@ impl Engine {
         options.archive_dir.clone_from(&inner.options.log_archive_dir);
         options.routes.clone_from(&inner.options.log_routes);
         options.threads = inner.options.background;
-        if inner.deadline.is_set() {
-            // A retired segment kept for reuse would hold what was deleted (N17).
-            options.recycled_segments_max = 0;
-        }
+        options.recycled_segments_max = recycled_segments_max(inner.deadline.limit_ms());
         if let Some(policy) = policy.of_log() {
             options.policy = policy;
         }

@@ -109,6 +109,8 @@ pub struct EngineOptions {
     pub log_archive_dir: Option<PathBuf>,
     /// Places of long records of the log (`aof-route`), by rising size.
     pub log_routes: Vec<LogRoute>,
+    /// Bound of the graves in memory (`cemetery-max-memory`), beyond which they spill to grave runs; 0 for none.
+    pub cemetery_max_bytes: u64,
     /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
     pub delete_persist_ms: u64,
     /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
@@ -163,6 +165,7 @@ impl EngineOptions {
             log_load_truncated: true,
             log_archive_dir: None,
             log_routes: Vec::new(),
+            cemetery_max_bytes: 64 << 20,
             delete_persist_ms: 0,
             deletes: DeleteMode::default(),
             compaction: CompactionOptions::default(),

@@ -110,7 +110,7 @@ impl Engine {
             if !drawn.starts_with(head) {
                 continue;
             }
-            let d = graves.newest_at(&drawn, view.s);
+            let d = graves.newest_at(&drawn, view.s)?;
             let lives = view.newest(&drawn, |seq, meta, _| {
                 Some(seq) > d && !meta.is_tombstone() && !meta.is_expired(now_ms)
             })?;

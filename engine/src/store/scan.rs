@@ -4,8 +4,11 @@ use super::engine::{Engine, EngineError};
 use super::iter::{Iter, IterOptions};
 use super::namespace::{self, HEAD_BYTES};
 use super::shard::shard_of;
+use crate::cemetery::RunList;
 use crate::key::{Meta, Seq};
+use crate::table::TableResult;
 use crate::tree::Graves;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A range of one database in key order.
@@ -72,11 +75,16 @@ impl Iterator for Scan {
 }
 
 /// D(k, s) for who holds all latches, asked by hash and engine key.
-pub(super) struct LatchedGraves<'a, F>(&'a Engine, F);
+pub(super) struct LatchedGraves<'a, F> {
+    engine: &'a Engine,
+    /// The spilled ones, taken before the superversion: latches are no pin.
+    runs: Arc<RunList>,
+    in_memory: F,
+}
 
 impl<'a, F: Fn(u64, &[u8], Seq) -> Option<Seq>> LatchedGraves<'a, F> {
-    pub(super) fn new(engine: &'a Engine, newest_at: F) -> Self {
-        Self(engine, newest_at)
+    pub(super) fn new(engine: &'a Engine, in_memory: F) -> Self {
+        Self { engine, runs: engine.inner().spill.runs.load(), in_memory }
     }
 }
 
@@ -85,9 +93,10 @@ impl<F: Fn(u64, &[u8], Seq) -> Option<Seq>> Graves for LatchedGraves<'_, F> {
         false
     }
 
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
-        let (_, user) = namespace::split(key)?;
-        (self.1)(self.0.hash(user), key, s)
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+        let Some((_, user)) = namespace::split(key) else { return Ok(None) };
+        let d = (self.in_memory)(self.engine.hash(user), key, s);
+        Ok(d.max(self.runs.newest_at(key, s)?))
     }
 }
 
@@ -140,14 +149,16 @@ impl Engine {
         Ok(())
     }
 
-    /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all, or none
-    /// with this hash.
-    pub(super) fn newest_grave(&self, hash: u64, key: &[u8], s: Seq) -> Option<Seq> {
+    /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all in memory, or none
+    /// with this hash. What left memory meanwhile was in a run before.
+    ///
+    /// # Errors
+    /// A grave run that cannot be read.
+    pub(super) fn newest_grave(&self, hash: u64, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
         let shard = &self.inner().shards[shard_of(hash)];
-        if shard.graves.load(Ordering::Acquire) == 0 || !shard.grave_filter.may_hold(hash) {
-            return None;
-        }
-        shard.state.lock().graves.newest_at(hash, key, s)
+        let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
+        let d = if any { shard.state.lock().graves.newest_at(hash, key, s) } else { None };
+        Ok(d.max(self.inner().spill.runs.newest_at(key, s)?))
     }
 
     /// Exact number of live keys of a database (expired ones that were not deleted yet included,

@@ -128,7 +128,7 @@ impl Held {
     }
 
     fn is_over(&self) -> bool {
-        let timeout_ms = self.options.timeout_ms;
+        let timeout_ms = self.timeout_ms();
         timeout_ms != 0 && self.age() >= Duration::from_millis(timeout_ms)
     }
 
@@ -146,13 +146,24 @@ impl Held {
         }
     }
 
+    /// Its own timeout, and that of the deadline, which may have come later: an old snapshot would keep what
+    /// must go (N17). 0 for none.
+    fn timeout_ms(&self) -> u64 {
+        let longest_ms = self.engine.inner().deadline.limit_ms() / 2;
+        match self.options.timeout_ms {
+            0 => longest_ms,
+            own_ms if longest_ms > 0 => own_ms.min(longest_ms),
+            own_ms => own_ms,
+        }
+    }
+
     fn info(&self) -> SnapshotInfo {
         SnapshotInfo {
             id: self.id,
             name: self.options.name.clone(),
             seq: self.seq,
             age_ms: self.age().as_millis() as u64,
-            timeout_ms: self.options.timeout_ms,
+            timeout_ms: self.timeout_ms(),
             held_bytes: self.held_bytes(),
         }
     }
@@ -188,7 +199,7 @@ impl Held {
         if max_bytes != 0 {
             return EngineError::SnapshotExpired { age_ms, max_bytes };
         }
-        EngineError::SnapshotEnded { age_ms, timeout_ms: self.options.timeout_ms }
+        EngineError::SnapshotEnded { age_ms, timeout_ms: self.timeout_ms() }
     }
 }
 
@@ -237,7 +248,7 @@ impl Snapshot {
         let (view, _pin) = self.view()?;
         let engine = &self.0.engine;
         let engine_key = [&self.head(db), key].concat();
-        let d = engine.newest_grave(engine.hash(key), &engine_key, view.s);
+        let d = engine.newest_grave(engine.hash(key), &engine_key, view.s)?;
         let found = view.newest(&engine_key, |seq, meta, value| {
             let lives = Some(seq) > d && !meta.is_tombstone();
             lives.then(|| SnapshotValue { seq, meta, value: value.to_vec() })
@@ -266,7 +277,7 @@ impl Snapshot {
         // G1: graves before versions.
         let graves: Vec<Option<Seq>> = std::iter::zip(&order, &engine_keys)
             .map(|(&place, key)| engine.newest_grave(engine.hash(keys[place]), key, view.s))
-            .collect();
+            .collect::<Result<_, _>>()?;
         let mut values = vec![None; keys.len()];
         view.newest_of_many(&engine_keys, |i, seq, meta, value| {
             let lives = Some(seq) > graves[i] && !meta.is_tombstone();
@@ -342,14 +353,9 @@ impl Engine {
     /// The same; with `cuts` a segment of the log starts behind it.
     pub(super) fn snapshot_cutting(
         &self,
-        mut options: SnapshotOptions,
+        options: SnapshotOptions,
         cuts: bool,
     ) -> Result<Snapshot, EngineError> {
-        // N17: an old one would keep what must go.
-        let longest_ms = self.inner().deadline.limit_ms / 2;
-        if longest_ms > 0 && (options.timeout_ms == 0 || options.timeout_ms > longest_ms) {
-            options.timeout_ms = longest_ms;
-        }
         let inner = self.inner();
         self.check_undo_room()?;
         let max = inner.options.snapshots_max;

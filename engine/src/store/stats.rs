@@ -53,10 +53,22 @@ pub struct Stats {
     pub compaction_debt_bytes: u64,
     /// Tables and bytes of each level.
     pub levels: Vec<(u64, u64)>,
-    /// Graves, closed ones included, and their memory.
+    /// Graves in memory, closed ones included, and in runs.
     pub graves: u64,
-    /// Estimated memory of the graves.
+    /// Estimated memory of the graves, of filters and indexes of grave runs, and of due times.
     pub graves_bytes: u64,
+    /// Graves in grave runs: counted in `graves`, too.
+    pub graves_spilled: u64,
+    /// Grave runs.
+    pub grave_runs: u64,
+    /// Bytes of their files.
+    pub grave_runs_bytes: u64,
+    /// Memory of their filters and indexes.
+    pub grave_runs_memory_bytes: u64,
+    /// Bytes of grave runs that flushes wrote since the start.
+    pub graves_spilled_bytes: u64,
+    /// Bytes of grave runs that merges of them wrote.
+    pub graves_merged_bytes: u64,
     /// Stretches of keys proved dead, which scans pass over (N5).
     pub dead_runs: u64,
     /// Tables that left the tree unread, because all of them was proved dead.
@@ -138,7 +150,15 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
+        let runs = inner.spill.runs.load().figures();
         let mut stats = Stats {
+            graves: runs.graves,
+            graves_spilled: runs.graves,
+            grave_runs: runs.runs,
+            grave_runs_bytes: runs.file_bytes,
+            grave_runs_memory_bytes: runs.memory_bytes,
+            graves_spilled_bytes: inner.spill.spilled_bytes.load(Ordering::Relaxed),
+            graves_merged_bytes: inner.spill.merged_bytes.load(Ordering::Relaxed),
             last_seq: self.last_seq(),
             durable_seq: self.durable(),
             mark_seq: inner.mark.load(Ordering::Acquire),

@@ -1,12 +1,13 @@
 //! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
 
-use super::engine::{DeadSlot, Engine};
+use super::engine::{DeadSlot, Engine, EngineError};
 use super::namespace::{self, KIND_ROOT};
 use super::shard::Count;
+use super::spill::SweepLook;
 use crate::cemetery::{Grave, OPEN};
 use crate::key::Seq;
 use crate::table::{Table, namespace_of};
-use crate::tree::{self, BurialTally, Job, Version};
+use crate::tree::{self, BurialTally, GraveFile, Job, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -20,17 +21,8 @@ impl Engine {
         let inner = self.inner();
         self.forget_undo_runs();
         let mark = inner.mark.load(Ordering::Acquire);
-        // The superversion first: a reader that is not among the pins yet gets this one or a later.
-        let superversion = inner.superversion.load_full();
-        let snapshots = inner.pins.sequences();
-        let oldest_reader = inner.pins.oldest_superversion();
-        let memtables_from = superversion
-            .frozen
-            .iter()
-            .map(|frozen| frozen.memtable.first_seq)
-            .fold(superversion.active.first_seq, Seq::min);
-        let all_buried_through = superversion.version.min_buried_through();
-        self.sweep_dead_runs(&superversion.version, memtables_from);
+        let look = SweepLook::new(self);
+        self.sweep_dead_runs(&look.superversion.version, look.memtables_from);
         let has_deadline = inner.deadline.is_set();
         let (mut oldest, mut forgotten) = (Seq::MAX, false);
         for shard in &inner.shards {
@@ -39,24 +31,18 @@ impl Engine {
             }
             let mut state = shard.state.lock();
             let stays = |grave: &mut Grave| {
-                let is_past = |grave: &Grave| {
-                    memtables_from > grave.d
-                        && (grave.d <= all_buried_through
-                            || is_buried(&superversion.version, &grave.key, grave.d))
-                        && (!has_deadline
-                            || superversion.version.expiry_index_before(grave.d).next().is_none())
-                };
+                let is_past = |grave: &Grave| look.is_buried(&grave.key, grave.d);
                 if grave.e != OPEN {
                     // With a deadline it stays until what it killed is gone, too (N17).
-                    return !grave.may_go_closed(mark, mark, &snapshots)
+                    return !grave.may_go_closed(mark, mark, &look.snapshots)
                         || (has_deadline && !is_past(grave));
                 }
                 if grave.buried_in != 0 {
-                    return oldest_reader < grave.buried_in;
+                    return look.oldest_reader < grave.buried_in;
                 }
                 if is_past(grave) {
-                    grave.buried_in = superversion.number;
-                    return oldest_reader < grave.buried_in;
+                    grave.buried_in = look.superversion.number;
+                    return look.oldest_reader < grave.buried_in;
                 }
                 true
             };
@@ -70,6 +56,9 @@ impl Engine {
             });
             shard.graves.store(state.graves.len(), Ordering::Release);
         }
+        let runs = inner.spill.runs.load();
+        let spilled = runs.in_use().map(|file| file.table.properties().min_seq).min();
+        oldest = oldest.min(spilled.unwrap_or(Seq::MAX));
         inner
             .deadline
             .oldest_grave
@@ -115,17 +104,30 @@ impl Engine {
 
     /// The rewrite that frees most graves (a table with many dead), if one pays. Asks every grave, so
     /// only after something has changed.
-    pub(super) fn pick_burial(&self, version: &Version) -> Option<Job> {
+    ///
+    /// # Errors
+    /// A grave run that cannot be read.
+    pub(super) fn pick_burial(&self, version: &Version) -> Result<Option<Job>, EngineError> {
         let inner = self.inner();
         if !inner.burial_wanted.swap(false, Ordering::AcqRel) {
-            return None;
+            return Ok(None);
         }
         let mark = inner.mark.load(Ordering::Acquire);
         // With two outputs a rewrite buries whatever is dead at the mark (N6).
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
-        let mut tally = BurialTally::new(version, min_reader);
-        let has_deadline = inner.deadline.is_set();
+        let mut tally = BurialTally::new(version, min_reader).pressed(self.cemetery_is_pressed());
+        let runs = inner.spill.runs.load();
         let mut oldest = Seq::MAX;
+        {
+            let countable = |file: &&GraveFile| file.table.properties().max_seq <= min_reader;
+            let files: Vec<GraveFile> = runs.in_use().filter(countable).cloned().collect();
+            let mut counts = inner.spill.counts.lock();
+            counts.refresh(version, &files, inner.background.stop_flag())?;
+            tally.add_counts(&counts);
+            let spilled = files.iter().map(|file| file.table.properties().min_seq);
+            oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
+        }
+        let has_deadline = inner.deadline.is_set();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
                 let state = shard.state.lock();
@@ -149,7 +151,7 @@ impl Engine {
         let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
         inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
         inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
-        tally.pick(inner.deadline.overdue(), &inner.compaction_options())
+        Ok(tally.pick(inner.deadline.overdue(), &inner.compaction_options()))
     }
 
     /// Drops the entries and graves of emptied databases from memory, step by step, and frees their
@@ -209,7 +211,7 @@ impl Engine {
         !inner.dead_slots.lock().is_empty()
     }
 
-    /// Ids that died at or below `now`: to a flush or merge their deaths are graves.
+    /// Ids that died at or below `now`: to a merge their deaths are graves.
     pub(super) fn dead_ids_through(&self, now: Seq) -> Vec<(u64, Seq)> {
         self.inner().dead.lock().iter().copied().filter(|(_, d)| *d <= now).collect()
     }
@@ -238,7 +240,7 @@ impl Engine {
 }
 
 /// Rule F2(b): every file that may hold the key has min_seq > d or buried_through >= d.
-fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
+pub(super) fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
     let is_past =
         |file: &Table| file.properties().min_seq > d || file.properties().buried_through >= d;
     // Undo runs are files, too (N6).

@@ -8,7 +8,7 @@ use super::superversion::SuperVersion;
 use crate::iterator::{Bounds, Cursor, LiveWalk};
 use crate::key::{Meta, Seq};
 use crate::memtable::{ListSource, Mark, Memtable, Record, Run, RunSource};
-use crate::table::ReadMode;
+use crate::table::{ReadMode, TableResult};
 use crate::tree::{self, Graves, LevelIter};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -47,8 +47,8 @@ impl Graves for ReaderGraves<'_> {
         !self.any
     }
 
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
-        let (_, user) = namespace::split(key)?;
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+        let Some((_, user)) = namespace::split(key) else { return Ok(None) };
         self.engine.newest_grave(self.engine.hash(user), key, s)
     }
 }
@@ -257,8 +257,10 @@ impl Engine {
         (View { s, superversion, active: Some(mark) }, namespace::head(id))
     }
 
-    /// True when some shard has a grave.
+    /// True when there is a grave, in a shard or (looked at after it) in a run.
     pub(super) fn has_graves(&self) -> bool {
-        self.inner().shards.iter().any(|shard| shard.graves.load(Ordering::Acquire) > 0)
+        let inner = self.inner();
+        inner.shards.iter().any(|shard| shard.graves.load(Ordering::Acquire) > 0)
+            || !inner.spill.runs.is_empty()
     }
 }

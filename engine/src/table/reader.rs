@@ -229,6 +229,12 @@ impl Table {
         Ok(None)
     }
 
+    /// The block that would hold `key`: the first whose separator is not below it.
+    #[must_use]
+    pub(crate) fn block_of(&self, key: &[u8]) -> usize {
+        self.index.find(key)
+    }
+
     /// Number of data blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {

@@ -1,26 +1,17 @@
 //! Burial: choosing a table to rewrite without its dead, so that their graves can go.
 
+use super::dead_counts::{Dead, DeadCounts};
 use super::get::files_that_may_hold;
 use super::pick::{CompactionOptions, Job, job_of_level_0};
 use super::version::Version;
 use crate::key::Seq;
-use crate::table::Table;
 use hashbrown::HashMap;
 
-/// Share of dead keys in a table from which its rewrite pays, in percent.
+/// Share of a table that is dead, by keys or by blocks, from which its rewrite pays, in percent.
 const DENSITY_PERCENT_MIN: u64 = 25;
 
-#[derive(Clone, Copy, Debug)]
-struct Dead {
-    keys: u64,
-    oldest: Seq,
-}
-
-impl Dead {
-    fn percent_of(&self, table: &Table) -> u64 {
-        self.keys * 100 / table.properties().distinct_keys.max(1)
-    }
-}
+/// The same while the cemetery is too large.
+const PRESSED_PERCENT_MIN: u64 = 10;
 
 /// Counts which tables keep graves from being forgotten (F2(b)).
 ///
@@ -31,6 +22,7 @@ pub struct BurialTally<'a> {
     version: &'a Version,
     min_reader: Seq,
     tables: HashMap<u64, Dead, foldhash::fast::FixedState>,
+    is_pressed: bool,
 }
 
 impl<'a> BurialTally<'a> {
@@ -38,7 +30,30 @@ impl<'a> BurialTally<'a> {
     /// buried yet and are not counted.
     #[must_use]
     pub fn new(version: &'a Version, min_reader: Seq) -> Self {
-        Self { version, min_reader, tables: HashMap::default() }
+        Self { version, min_reader, tables: HashMap::default(), is_pressed: false }
+    }
+
+    /// The cemetery is too large: what frees most graves for a byte rewritten goes first, and tables with
+    /// fewer dead are worth it.
+    #[must_use]
+    pub fn pressed(mut self, is_pressed: bool) -> Self {
+        self.is_pressed = is_pressed;
+        self
+    }
+
+    /// Adds what spilled graves do, all of which must be at or below `min_reader`.
+    pub fn add_counts(&mut self, counts: &DeadCounts) {
+        for (table, dead) in counts.by_table() {
+            self.tables.entry(table).or_insert(Dead::NONE).add(dead);
+        }
+    }
+
+    fn entry(&mut self, table: u64) -> &mut Dead {
+        self.tables.entry(table).or_insert(Dead::NONE)
+    }
+
+    fn percent_min(&self) -> u64 {
+        if self.is_pressed { PRESSED_PERCENT_MIN } else { DENSITY_PERCENT_MIN }
     }
 
     /// True when F2(b) holds for the grave (`key`, `d`): every table that may hold the key has
@@ -56,9 +71,7 @@ impl<'a> BurialTally<'a> {
             }
             buried = false;
             if d <= self.min_reader {
-                let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
-                dead.keys += 1;
-                dead.oldest = dead.oldest.min(d);
+                self.entry(table.number()).add(Dead { keys: 1, blocks: 0, oldest: d });
             }
         }
         buried
@@ -68,16 +81,14 @@ impl<'a> BurialTally<'a> {
     /// they may name its key (N17).
     pub fn note_expiry_index(&mut self, d: Seq) {
         for (_, table) in self.version.expiry_index_before(d) {
-            let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
-            dead.oldest = dead.oldest.min(d);
+            self.entry(table.number()).add(Dead { oldest: d, ..Dead::NONE });
         }
     }
 
     /// Notes the tables that may hold a namespace that died at `d` (N7). How much of it, is not known.
     pub fn note_namespace(&mut self, id: u64, d: Seq) {
         for (_, table) in self.version.holders_of_namespace(id, d) {
-            let dead = self.tables.entry(table.number()).or_insert(Dead { keys: 0, oldest: d });
-            dead.oldest = dead.oldest.min(d);
+            self.entry(table.number()).add(Dead { oldest: d, ..Dead::NONE });
         }
     }
 
@@ -89,7 +100,7 @@ impl<'a> BurialTally<'a> {
         for (_, table) in self.version.tables() {
             let Some(dead) = self.tables.get(&table.number()) else { continue };
             dead_bytes += dead.keys * (table.file_bytes() / table.properties().entries.max(1));
-            if dead.oldest <= overdue || dead.percent_of(table) >= DENSITY_PERCENT_MIN {
+            if dead.oldest <= overdue || dead.percent_of(table) >= self.percent_min() {
                 queue_bytes += table.file_bytes();
             }
         }
@@ -97,17 +108,22 @@ impl<'a> BurialTally<'a> {
     }
 
     /// The rewrite to do next: a table with a grave at or below `overdue` (a delete whose deadline
-    /// nears, or the oldest ones when the cemetery is too large), oldest first; else the table
-    /// with the largest share of dead keys, from a quarter on. In level 0 all its tables are
-    /// merged, since their order is that of the flushes.
+    /// nears), oldest first; else the table with the largest share of dead keys or blocks, from a quarter
+    /// on; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables
+    /// are merged, since their order is that of the flushes.
     #[must_use]
     pub fn pick(&self, overdue: Seq, options: &CompactionOptions) -> Option<Job> {
         let noted = self.version.tables().filter_map(|(level, table)| {
             let dead = self.tables.get(&table.number())?;
             let percent = dead.percent_of(table);
             let age = if dead.oldest <= overdue { Seq::MAX - dead.oldest } else { 0 };
-            let pays = age > 0 || percent >= DENSITY_PERCENT_MIN;
-            pays.then_some(((age, percent), level, table))
+            let pays = age > 0 || percent >= self.percent_min();
+            let yields = if self.is_pressed {
+                (dead.keys << 20) / table.file_bytes().max(1)
+            } else {
+                percent
+            };
+            pays.then_some(((age, yields), level, table))
         });
         let (_, level, table) = noted.max_by_key(|(urgency, _, _)| *urgency)?;
         if level == 0 {

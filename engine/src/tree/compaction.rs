@@ -241,7 +241,7 @@ impl<'a> Merge<'a> {
             if read.is_multiple_of(CHECK_ENTRIES) {
                 self.check()?;
             }
-            let fate = self.rule.fate(key, seq);
+            let fate = self.rule.fate(key, seq)?;
             if let Fate::Undo(through) = fate {
                 self.undo.add(key, seq, input.meta(), input.value(), through)?;
             } else if fate == Fate::Tree && !(input.meta().is_tombstone() && below.allows(key, seq))

@@ -1,7 +1,7 @@
 //! Rule C2: which versions a flush or compaction keeps.
 
 use crate::key::Seq;
-use crate::table::namespace_of;
+use crate::table::{TableResult, namespace_of};
 
 /// First byte of the keys of expiry index records.
 pub(super) const KIND_EXPIRY: u8 = b'T';
@@ -11,7 +11,10 @@ pub trait Graves {
     /// True when there is no grave at all; then nothing else is asked.
     fn is_empty(&self) -> bool;
     /// D(`key`, `s`): the largest sequence d <= `s` of a grave of `key`, open or closed.
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq>;
+    ///
+    /// # Errors
+    /// Graves that lie on a device (grave runs) cannot be read: nothing may be answered or dropped then.
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>>;
 }
 
 /// No graves.
@@ -22,8 +25,8 @@ impl Graves for NoGraves {
     fn is_empty(&self) -> bool {
         true
     }
-    fn newest_at(&self, _: &[u8], _: Seq) -> Option<Seq> {
-        None
+    fn newest_at(&self, _: &[u8], _: Seq) -> TableResult<Option<Seq>> {
+        Ok(None)
     }
 }
 
@@ -164,47 +167,50 @@ impl<'a> KeepRule<'a> {
     /// delete of its key is stale: that version is dead at `now` and stays so, and what the key carries
     /// since has a record of its own. No snapshot reads them, so `now` alone counts; the grave is
     /// at or below `now` and counts as used (D1).
-    fn is_of_deleted_root(&mut self, key: &[u8], seq: Seq) -> bool {
+    fn is_of_deleted_root(&mut self, key: &[u8], seq: Seq) -> TableResult<bool> {
         let (Some((&[KIND_EXPIRY, ..], root)), Some(&now)) =
             (key.split_first_chunk::<9>(), self.snapshots.last())
         else {
-            return false;
+            return Ok(false);
         };
-        let d = self.graves.newest_at(root, now).filter(|&d| d > seq && seq <= now);
+        let d = self.graves.newest_at(root, now)?.filter(|&d| d > seq && seq <= now);
         self.max_grave_used = self.max_grave_used.max(d.unwrap_or(0));
-        d.is_some()
+        Ok(d.is_some())
     }
 
     /// Where the version goes.
+    ///
+    /// # Errors
+    /// Graves that cannot be read.
     #[inline]
-    pub fn fate(&mut self, key: &[u8], seq: Seq) -> Fate {
+    pub fn fate(&mut self, key: &[u8], seq: Seq) -> TableResult<Fate> {
         // With no reader but those to come both rules are the same.
         if self.outputs == Outputs::One
             || (self.outputs == Outputs::Two && self.snapshots.len() == 1)
         {
-            return if self.keeps(key, seq) { Fate::Tree } else { Fate::Gone };
+            return Ok(if self.keeps(key, seq)? { Fate::Tree } else { Fate::Gone });
         }
         let newer = self.step(key, seq);
-        if self.is_dropped_at_once(key, seq) {
-            return Fate::Gone;
+        if self.is_dropped_at_once(key, seq)? {
+            return Ok(Fate::Gone);
         }
         let now = self.snapshots.last().copied().unwrap_or(0);
         let two = self.outputs == Outputs::Two;
         if two && seq > now {
-            return Fate::Tree;
+            return Ok(Fate::Tree);
         }
-        match self.last_reader(key, seq, newer) {
+        Ok(match self.last_reader(key, seq, newer)? {
             Some(s) if two && s == now => Fate::Tree,
             // Snapshots never read the expiry index.
             Some(_) if key.first() == Some(&KIND_EXPIRY) => Fate::Gone,
             Some(s) => Fate::Undo(s),
             None => Fate::Gone,
-        }
+        })
     }
 
     /// The youngest member of S that sees this version. D(k, s) grows with s: those that do come
     /// first among the members between it and the next newer version.
-    fn last_reader(&mut self, key: &[u8], seq: Seq, newer: Seq) -> Option<Seq> {
+    fn last_reader(&mut self, key: &[u8], seq: Seq, newer: Seq) -> TableResult<Option<Seq>> {
         let death = if self.dead_ids.is_empty() { Seq::MAX } else { self.death_of(key, seq) };
         if death < newer {
             self.max_grave_used = self.max_grave_used.max(death);
@@ -213,11 +219,11 @@ impl<'a> KeepRule<'a> {
         let to = self.snapshots.partition_point(|&s| s < newer.min(death));
         let members = self.snapshots.get(from..to).unwrap_or_default();
         if !self.has_graves {
-            return members.last().copied();
+            return Ok(members.last().copied());
         }
         let mut last = None;
         for &s in members {
-            if let Some(d) = self.graves.newest_at(key, s)
+            if let Some(d) = self.graves.newest_at(key, s)?
                 && d >= seq
             {
                 self.max_grave_used = self.max_grave_used.max(d);
@@ -225,7 +231,7 @@ impl<'a> KeepRule<'a> {
             }
             last = Some(s);
         }
-        last
+        Ok(last)
     }
 
     /// Notes the version and answers the next newer one of its key.
@@ -243,49 +249,52 @@ impl<'a> KeepRule<'a> {
     }
 
     #[inline]
-    fn is_dropped_at_once(&mut self, key: &[u8], seq: Seq) -> bool {
+    fn is_dropped_at_once(&mut self, key: &[u8], seq: Seq) -> TableResult<bool> {
         if !self.dead_ids.is_empty() && self.is_of_dead_id(key, seq) {
-            return true;
+            return Ok(true);
         }
-        if self.index_drops.of_deleted && self.has_graves && self.is_of_deleted_root(key, seq) {
-            return true;
+        if self.index_drops.of_deleted && self.has_graves && self.is_of_deleted_root(key, seq)? {
+            return Ok(true);
         }
-        self.index_drops.due_through_ms != 0
+        Ok(self.index_drops.due_through_ms != 0
             && matches!(
                 key.split_first_chunk::<9>(),
                 Some((&[KIND_EXPIRY, ref due_ms @ ..], _))
                     if u64::from_be_bytes(*due_ms) <= self.index_drops.due_through_ms
-            )
+            ))
     }
 
     /// True when the version must be written, with one output.
+    ///
+    /// # Errors
+    /// Graves that cannot be read.
     #[inline]
-    pub fn keeps(&mut self, key: &[u8], seq: Seq) -> bool {
+    pub fn keeps(&mut self, key: &[u8], seq: Seq) -> TableResult<bool> {
         let newer = self.step(key, seq);
-        if self.is_dropped_at_once(key, seq) {
-            return false;
+        if self.is_dropped_at_once(key, seq)? {
+            return Ok(false);
         }
         let s = match self.snapshots {
             // The common case: no reader but those to come.
             [now] if *now >= seq => *now,
-            [] | [_] => return true,
+            [] | [_] => return Ok(true),
             all => match all.get(all.partition_point(|&s| s < seq)) {
                 Some(&s) => s,
-                None => return true,
+                None => return Ok(true),
             },
         };
         if s >= newer {
-            return false;
+            return Ok(false);
         }
         if self.has_graves
-            && let Some(d) = self.graves.newest_at(key, s)
+            && let Some(d) = self.graves.newest_at(key, s)?
             && d >= seq
         {
             debug_assert!(d <= s);
             self.max_grave_used = self.max_grave_used.max(d);
-            return false;
+            return Ok(false);
         }
-        true
+        Ok(true)
     }
 
     /// When the namespace of a version died; `Seq::MAX` when it lives.
@@ -320,16 +329,16 @@ mod tests {
         fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
-        fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+        fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
             assert_eq!(key, b"k");
-            self.0.iter().copied().filter(|&d| d <= s).max()
+            Ok(self.0.iter().copied().filter(|&d| d <= s).max())
         }
     }
 
     fn kept(versions: &[Seq], snapshots: &[Seq], graves: &[Seq]) -> Vec<Seq> {
         let graves = OfK(graves.to_vec());
         let mut rule = KeepRule::new(snapshots, &graves);
-        versions.iter().copied().filter(|&q| rule.keeps(b"k", q)).collect()
+        versions.iter().copied().filter(|&q| rule.keeps(b"k", q).unwrap()).collect()
     }
 
     #[test]
@@ -351,7 +360,7 @@ mod tests {
         let graves = OfK(graves.to_vec());
         let rule = KeepRule::new(snapshots, &graves);
         let mut rule = if of_undo { rule.of_undo() } else { rule.separating(true) };
-        versions.iter().map(|&q| rule.fate(b"k", q)).collect()
+        versions.iter().map(|&q| rule.fate(b"k", q).unwrap()).collect()
     }
 
     #[test]
@@ -403,7 +412,8 @@ mod tests {
     #[test]
     fn keys_do_not_shadow_each_other() {
         let mut rule = KeepRule::new(&[10], &NoGraves);
-        let got = [(&b"a"[..], 5), (b"a", 4), (b"b", 3), (b"b", 2)].map(|(k, q)| rule.keeps(k, q));
+        let got = [(&b"a"[..], 5), (b"a", 4), (b"b", 3), (b"b", 2)]
+            .map(|(k, q)| rule.keeps(k, q).unwrap());
         assert_eq!(got, [true, false, true, false]);
     }
 
@@ -415,7 +425,7 @@ mod tests {
             [(&[7, 9][..], 3, true), (&[8, 9], 3, false), (&[9], 9, true), (&[9], 8, false)]
         {
             let mut rule = KeepRule::new(snapshots, &NoGraves).with_dead_ids(&dead);
-            assert_eq!(rule.keeps(&key, seq), want, "{snapshots:?} {seq}");
+            assert_eq!(rule.keeps(&key, seq).unwrap(), want, "{snapshots:?} {seq}");
             assert_eq!(rule.max_grave_used(), if want { 0 } else { 8 });
         }
     }
@@ -433,10 +443,10 @@ mod tests {
         ] {
             let rule = KeepRule::new(snapshots, &NoGraves).separating(true);
             let mut rule = rule.with_dead_ids(&dead);
-            assert_eq!(rule.fate(&key, seq), want, "{snapshots:?} {seq}");
+            assert_eq!(rule.fate(&key, seq).unwrap(), want, "{snapshots:?} {seq}");
             assert_eq!(rule.max_grave_used(), if seq < 8 { 8 } else { 0 }, "D1");
             let rule = KeepRule::new(snapshots, &NoGraves).separating(true);
-            assert_eq!(rule.with_dead_ids(&dead).fate(&other, 3), Fate::Tree);
+            assert_eq!(rule.with_dead_ids(&dead).fate(&other, 3).unwrap(), Fate::Tree);
         }
     }
 
@@ -447,8 +457,8 @@ mod tests {
             fn is_empty(&self) -> bool {
                 false
             }
-            fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
-                [6, 12].into_iter().filter(|&d| key == b"Rroot" && d <= s).max()
+            fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+                Ok([6, 12].into_iter().filter(|&d| key == b"Rroot" && d <= s).max())
             }
         }
         let record = [&b"T"[..], &900_u64.to_be_bytes(), b"Rroot"].concat();
@@ -463,11 +473,11 @@ mod tests {
         ] {
             let rule = |drops| KeepRule::new(snapshots, &OfRoot).with_index_drops(drops);
             let mut asked = rule(drops);
-            assert_eq!(asked.keeps(&record, seq), stays, "{snapshots:?} {seq}");
+            assert_eq!(asked.keeps(&record, seq).unwrap(), stays, "{snapshots:?} {seq}");
             assert_eq!(asked.max_grave_used(), if stays { 0 } else { 6 }, "D1");
-            assert!(rule(drops).keeps(&other, seq), "another key's");
-            assert!(rule(IndexDrops::default()).keeps(&record, seq), "exactly C2 without");
-            let fate = rule(drops).separating(true).fate(&record, seq);
+            assert!(rule(drops).keeps(&other, seq).unwrap(), "another key's");
+            assert!(rule(IndexDrops::default()).keeps(&record, seq).unwrap(), "exactly C2 without");
+            let fate = rule(drops).separating(true).fate(&record, seq).unwrap();
             assert_eq!(fate == Fate::Tree, stays, "two outputs: {snapshots:?} {seq}");
         }
     }
@@ -478,19 +488,19 @@ mod tests {
         let mut rule = KeepRule::new(&[9], &NoGraves)
             .with_index_drops(IndexDrops { due_through_ms: 500, of_deleted: false });
         let kept = [due(b'R', 3), due(b'T', 499), due(b'T', 500), due(b'T', 501), b"T".to_vec()]
-            .map(|key| rule.keeps(&key, 5));
+            .map(|key| rule.keeps(&key, 5).unwrap());
         assert_eq!(kept, [true, false, false, true, true]);
         let mut without = KeepRule::new(&[9], &NoGraves);
-        assert!(without.keeps(&due(b'T', 0), 5));
+        assert!(without.keeps(&due(b'T', 0), 5).unwrap());
     }
 
     #[test]
     fn the_largest_grave_used_is_reported() {
         let graves = OfK(vec![2, 6]);
         let mut rule = KeepRule::new(&[3, 9], &graves);
-        assert!(!rule.keeps(b"k", 5));
+        assert!(!rule.keeps(b"k", 5).unwrap());
         assert_eq!(rule.max_grave_used(), 6);
-        assert!(!rule.keeps(b"k", 1));
+        assert!(!rule.keeps(b"k", 1).unwrap());
         assert_eq!((rule.max_grave_used(), rule.buried_through()), (6, 3));
     }
 

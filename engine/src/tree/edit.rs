@@ -8,8 +8,8 @@ use crate::table::{Properties, Table, TableMeta};
 use std::sync::Arc;
 
 /// Version of the record format that this build writes.
-pub(super) const EDIT_VERSION: u16 = 2;
-/// Version 1 had no counts of tombstones, and no word on how deletes are kept.
+pub(super) const EDIT_VERSION: u16 = 3;
+/// Version 1 had no counts of tombstones, and no word on how deletes are kept; version 2 no grave runs.
 const EDIT_VERSION_MIN: u16 = 1;
 const TAG_FILE_ADDED: u8 = 1;
 const TAG_FILE_DELETED: u8 = 2;
@@ -18,6 +18,8 @@ const TAG_NEXT_FILE: u8 = 4;
 const TAG_RESERVED_SEQ: u8 = 5;
 const TAG_DELETES: u8 = 6;
 const TAG_PLACE: u8 = 7;
+const TAG_GRAVES_ADDED: u8 = 8;
+const TAG_GRAVES_DELETED: u8 = 9;
 
 /// The state that belongs to a recovery mark (N1): all of it changes in one edit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +67,15 @@ impl std::fmt::Display for DeleteMode {
     }
 }
 
+/// One file of a grave run: spilled graves as a table, in which the sequence of an entry is its d.
+#[derive(Clone, Debug)]
+pub struct GraveFile {
+    /// The run it belongs to: files of one run do not overlap. The number of the run's first file.
+    pub run: u64,
+    /// The graves.
+    pub table: Arc<Table>,
+}
+
 /// A change of the tree, applied in one step.
 #[derive(Clone, Debug, Default)]
 pub struct VersionEdit {
@@ -73,6 +84,8 @@ pub struct VersionEdit {
     pub(super) mark: Option<MarkEdit>,
     pub(super) reserved_seq: Option<Seq>,
     pub(super) deletes: Option<DeleteMode>,
+    pub(super) graves_added: Vec<GraveFile>,
+    pub(super) graves_deleted: Vec<u64>,
     /// Undo runs are no part of the record: none survives a crash.
     pub(super) undo_added: Vec<UndoRun>,
     pub(super) undo_deleted: Vec<u64>,
@@ -104,6 +117,16 @@ impl VersionEdit {
     /// Takes table `number` out of a level.
     pub fn delete(&mut self, level: usize, number: u64) {
         self.deleted.push((level, number));
+    }
+
+    /// Adds a file of a grave run.
+    pub fn add_graves(&mut self, file: GraveFile) {
+        self.graves_added.push(file);
+    }
+
+    /// Takes a file of a grave run out, by its number.
+    pub fn delete_graves(&mut self, number: u64) {
+        self.graves_deleted.push(number);
     }
 
     /// Adds an undo run (N6).
@@ -173,6 +196,12 @@ impl VersionEdit {
             reserved_seq: self.reserved_seq,
             next_file: Some(next_file),
             deletes: self.deletes,
+            graves_added: self
+                .graves_added
+                .iter()
+                .map(|file| (file.run, file.table.meta().clone()))
+                .collect(),
+            graves_deleted: self.graves_deleted.clone(),
         }
     }
 }
@@ -186,6 +215,9 @@ pub(super) struct Record {
     pub(super) reserved_seq: Option<Seq>,
     pub(super) next_file: Option<u64>,
     pub(super) deletes: Option<DeleteMode>,
+    /// Files of grave runs, each with its run.
+    pub(super) graves_added: Vec<(u64, TableMeta)>,
+    pub(super) graves_deleted: Vec<u64>,
 }
 
 /// Why a record cannot be used.
@@ -238,6 +270,17 @@ impl Record {
             body.push(deletes as u8);
             field(TAG_DELETES, &mut body);
         }
+        for number in &self.graves_deleted {
+            body.extend_from_slice(&number.to_le_bytes());
+            field(TAG_GRAVES_DELETED, &mut body);
+        }
+        for (run, meta) in &self.graves_added {
+            body.extend_from_slice(&run.to_le_bytes());
+            body.extend_from_slice(&meta.number.to_le_bytes());
+            body.extend_from_slice(&meta.file_bytes.to_le_bytes());
+            meta.properties.encode(&mut body);
+            field(TAG_GRAVES_ADDED, &mut body);
+        }
         out
     }
 
@@ -285,6 +328,13 @@ impl Record {
                 let (_, _, place) = self.added.last_mut()?;
                 *place = Some(Arc::from(Some(name).filter(|name| is_place_name(name))?));
             }
+            TAG_GRAVES_ADDED => {
+                let (run, number, file_bytes) = (body.u64()?, body.u64()?, body.u64()?);
+                let encoded = body.take(len.checked_sub(24)?)?;
+                let properties = Arc::new(Properties::decode(encoded, true)?);
+                self.graves_added.push((run, TableMeta { number, file_bytes, properties }));
+            }
+            TAG_GRAVES_DELETED => self.graves_deleted.push(body.u64()?),
             _ => return None,
         }
         (body.at == len).then_some(())
@@ -385,6 +435,7 @@ mod tests {
             ..Properties::default()
         };
         let meta = TableMeta { number: 12, file_bytes: 999, properties: Arc::new(properties) };
+        let graves = TableMeta { number: 13, ..meta.clone() };
         let mark = MarkEdit {
             m: 77,
             checkpoint: Some("000013.graves".into()),
@@ -399,6 +450,8 @@ mod tests {
             reserved_seq: Some(1 << 20),
             next_file: Some(14),
             deletes: Some(DeleteMode::Tombstones),
+            graves_added: vec![(13, graves)],
+            graves_deleted: vec![8, 9],
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod burial;
 mod compaction;
+mod dead_counts;
 mod drop_rule;
 mod edit;
 mod get;
@@ -18,8 +19,9 @@ mod version_set;
 
 pub use burial::BurialTally;
 pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_drops};
+pub use dead_counts::{Dead, DeadCounts};
 pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
-pub use edit::{DeleteMode, MarkEdit, VersionEdit};
+pub use edit::{DeleteMode, GraveFile, MarkEdit, VersionEdit};
 pub use get::{
     files_that_may_hold, get, get_at, get_many_at, get_with_level, leveled_files, may_exist,
     newest_in, undo_that_may_hold,

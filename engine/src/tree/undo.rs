@@ -95,7 +95,7 @@ pub fn merge_undo(runs: &[UndoRun], context: &CompactionContext<'_>) -> TableRes
             return Err(TableError::Cancelled);
         }
         let (key, seq) = (input.key(), input.seq());
-        if let Fate::Undo(through) = rule.fate(key, seq) {
+        if let Fate::Undo(through) = rule.fate(key, seq)? {
             output.add(key, seq, input.meta(), input.value(), through)?;
         }
         input.next()?;

@@ -1,6 +1,8 @@
 //! The current version of the tree, and the steps from one version to the next.
 
-use super::edit::{DeleteMode, EDIT_VERSION, MarkEdit, Record, RecordError, VersionEdit};
+use super::edit::{
+    DeleteMode, EDIT_VERSION, GraveFile, MarkEdit, Record, RecordError, VersionEdit,
+};
 use super::pick::Job;
 use super::place::{
     LevelPlaces, Place, copy_table, place_dir, remove_unnamed_tables, tables_in_places,
@@ -30,6 +32,7 @@ const SPARE_BUFFERS: usize = 2;
 const BOTTOM: usize = LEVELS - 1;
 pub(super) const TABLE_SUFFIX: &str = ".tbl";
 const UNDO_SUFFIX: &str = ".undo";
+const GRAVE_RUN_SUFFIX: &str = ".grun";
 const CHECKPOINT_SUFFIX: &str = ".graves";
 
 /// How a tree stores its tables.
@@ -85,6 +88,30 @@ impl Shared {
         place_dir(&self.dir, place).join(table_name(number))
     }
 
+    fn graves_path(&self, number: u64) -> PathBuf {
+        self.dir.join(graves_name(number))
+    }
+
+    /// Opens the table of an edit and compares it with what the edit says.
+    fn open_described(
+        &self,
+        path: &Path,
+        place: &Place,
+        meta: &TableMeta,
+    ) -> TableResult<Arc<Table>> {
+        let table = self.open_table_on(&*self.storage, path, meta.number)?.at(place.clone());
+        if table.meta() != meta {
+            return Err(TableError::Corrupt {
+                file: path.to_path_buf(),
+                offset: 0,
+                what: "not the table that the manifest describes (lengths)",
+                expected: meta.file_bytes,
+                got: table.file_bytes(),
+            });
+        }
+        Ok(Arc::new(table))
+    }
+
     fn open_table_on(&self, storage: &dyn Storage, path: &Path, number: u64) -> TableResult<Table> {
         let file = if self.options.direct_io {
             storage.open_unbuffered(path)?
@@ -101,6 +128,8 @@ struct State {
     mark: Option<MarkEdit>,
     reserved_seq: Option<Seq>,
     deletes: Option<DeleteMode>,
+    /// Spilled graves; no part of a version, because every reader needs all of them.
+    graves: Vec<GraveFile>,
     /// Length of the manifest after its last rewrite.
     compact_bytes: u64,
 }
@@ -160,18 +189,12 @@ impl VersionSet {
         let mut edit = VersionEdit::new();
         for (&number, file) in &recovered.files {
             let path = shared.table_path(number, &file.place);
-            let table =
-                shared.open_table_on(&*shared.storage, &path, number)?.at(file.place.clone());
-            if *table.meta() != file.meta {
-                return Err(TableError::Corrupt {
-                    file: path,
-                    offset: 0,
-                    what: "not the table that the manifest describes (lengths)",
-                    expected: file.meta.file_bytes,
-                    got: table.file_bytes(),
-                });
-            }
-            edit.add(file.level, Arc::new(table));
+            edit.add(file.level, shared.open_described(&path, &file.place, &file.meta)?);
+        }
+        let mut graves = Vec::new();
+        for (&number, (run, meta)) in &recovered.graves {
+            let table = shared.open_described(&shared.graves_path(number), &None, meta)?;
+            graves.push(GraveFile { run: *run, table });
         }
         let version =
             Version::default().after(&edit).map_err(|reason| TableError::Edit { reason })?;
@@ -183,6 +206,7 @@ impl VersionSet {
             mark: recovered.mark,
             reserved_seq: recovered.reserved_seq,
             deletes: recovered.deletes,
+            graves,
         };
         let current = ArcSwap::from_pointee(version);
         Ok(Self { shared, current, state: Mutex::new(state), carried })
@@ -239,6 +263,9 @@ impl VersionSet {
         for (_, table) in version.tables() {
             self.shared.storage.open(table.path())?.sync_data()?;
         }
+        for file in self.grave_files() {
+            self.shared.storage.open(file.table.path())?.sync_data()?;
+        }
         self.sync_places(version.tables().map(|(_, table)| table.place()))
     }
 
@@ -274,6 +301,23 @@ impl VersionSet {
         let storage = Arc::clone(&self.shared.storage);
         let place = self.shared.places.of(level).clone();
         self.start_table(storage, self.shared.table_path(number, &place), place, number, options)
+    }
+
+    /// The files of the grave runs, as of the last edit.
+    #[must_use]
+    pub fn grave_files(&self) -> Vec<GraveFile> {
+        self.state.lock().graves.clone()
+    }
+
+    /// Starts a file of a grave run, with so many bits of filter a grave.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn new_graves(&self, filter_bits_per_key: u8) -> TableResult<TableWriter> {
+        let number = self.new_file_number();
+        let options = TableOptions { filter_bits_per_key, ..self.shared.options.table };
+        let storage = Arc::clone(&self.shared.storage);
+        self.start_table(storage, self.shared.graves_path(number), None, number, options)
     }
 
     /// From now on undo runs may be made, in `dir` of `storage`, which is emptied of them: none of another
@@ -351,7 +395,8 @@ impl VersionSet {
         let mut state = self.state.lock();
         let old = self.current.load_full();
         let next = old.after(edit).map_err(|reason| TableError::Edit { reason })?;
-        if !edit.added.is_empty() {
+        let graves = graves_after(&state.graves, edit)?;
+        if !edit.added.is_empty() || !edit.graves_added.is_empty() {
             self.sync_places(edit.added.iter().map(|(_, table)| table.place()))?;
         }
         let next_file = self.shared.next_file.load(Ordering::Acquire);
@@ -362,11 +407,12 @@ impl VersionSet {
         let is_long = size > REWRITE_BYTES_MIN && size > state.compact_bytes * REWRITE_GROWTH;
         // After a failed append the end of the manifest is unknown: a whole new one decides.
         if is_long || state.manifest.append(&edit.encode(next_file)).is_err() {
-            let whole = whole_edit(&next, mark.clone(), reserved_seq, deletes);
+            let whole = whole_edit(&next, mark.clone(), reserved_seq, deletes, &graves);
             if let Err(error) = state.manifest.rewrite(&[&whole.encode(next_file)]) {
                 // The next start may find the edit or not: its tables must be there then. If it
                 // does not name them, it removes them.
                 edit.added.iter().for_each(|(_, table)| table.keep());
+                edit.graves_added.iter().for_each(|file| file.table.keep());
                 return Err(error.into());
             }
             state.compact_bytes = state.manifest.size_bytes();
@@ -378,6 +424,13 @@ impl VersionSet {
         for (_, table) in &edit.added {
             table.keep();
         }
+        edit.graves_added.iter().for_each(|file| file.table.keep());
+        for file in &state.graves {
+            if edit.graves_deleted.contains(&file.table.number()) {
+                file.table.remove_when_unused(Arc::clone(&self.shared.storage));
+            }
+        }
+        state.graves = graves;
         for (level, number) in &edit.deleted {
             let stays = edit.added.iter().any(|(_, table)| table.number() == *number);
             let table = old.level(*level).iter().find(|table| table.number() == *number);
@@ -398,8 +451,9 @@ impl VersionSet {
         let version = self.current.load_full();
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         let mark = state.mark.clone();
-        let whole = whole_edit(&version, mark.clone(), state.reserved_seq, state.deletes);
-        Export { record: whole.encode_in_one_place(next_file), version, mark }
+        let graves = state.graves.clone();
+        let whole = whole_edit(&version, mark.clone(), state.reserved_seq, state.deletes, &graves);
+        Export { record: whole.encode_in_one_place(next_file), version, mark, graves }
     }
 
     /// Writes the manifest anew without its history, which names keys of tables that are gone (N17).
@@ -409,7 +463,8 @@ impl VersionSet {
     pub fn rewrite_manifest(&self) -> TableResult<()> {
         let mut state = self.state.lock();
         let now = self.current.load_full();
-        let whole = whole_edit(&now, state.mark.clone(), state.reserved_seq, state.deletes);
+        let (mark, reserved) = (state.mark.clone(), state.reserved_seq);
+        let whole = whole_edit(&now, mark, reserved, state.deletes, &state.graves);
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         state.manifest.rewrite(&[&whole.encode(next_file)])?;
         state.compact_bytes = state.manifest.size_bytes();
@@ -442,13 +497,16 @@ pub struct Export {
     pub version: Arc<Version>,
     /// The recovery mark they belong to.
     pub mark: Option<MarkEdit>,
+    graves: Vec<GraveFile>,
     record: Vec<u8>,
 }
 
 impl Export {
-    /// Paths of the tables' files, each with the name that the copy has for it.
-    pub fn tables(&self) -> impl Iterator<Item = (&Path, String)> {
-        self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())))
+    /// Paths of the files of tables and grave runs, each with the name that the copy has for it.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, String)> {
+        let tables = self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())));
+        let graves = self.graves.iter().map(|file| &file.table);
+        tables.chain(graves.map(|table| (table.path(), graves_name(table.number()))))
     }
 
     /// Makes a manifest for them in `dir`, where they all lie; durable when it returns.
@@ -466,9 +524,26 @@ fn whole_edit(
     mark: Option<MarkEdit>,
     reserved_seq: Option<Seq>,
     deletes: Option<DeleteMode>,
+    graves: &[GraveFile],
 ) -> VersionEdit {
     let added = version.tables().map(|(level, table)| (level, Arc::clone(table))).collect();
-    VersionEdit { added, mark, reserved_seq, deletes, ..VersionEdit::default() }
+    let graves_added = graves.to_vec();
+    VersionEdit { added, mark, reserved_seq, deletes, graves_added, ..VersionEdit::default() }
+}
+
+/// The files of the grave runs after an edit.
+fn graves_after(before: &[GraveFile], edit: &VersionEdit) -> TableResult<Vec<GraveFile>> {
+    let is_gone = |file: &&GraveFile| edit.graves_deleted.contains(&file.table.number());
+    if before.iter().filter(is_gone).count() != edit.graves_deleted.len() {
+        return Err(TableError::Edit { reason: "an edit deletes a grave run that is not there" });
+    }
+    let stays = before.iter().filter(|file| !is_gone(file));
+    Ok(stays.chain(&edit.graves_added).cloned().collect())
+}
+
+/// File name of a part of a grave run.
+fn graves_name(number: u64) -> String {
+    format!("{number:012}{GRAVE_RUN_SUFFIX}")
 }
 
 pub(super) fn table_name(number: u64) -> String {
@@ -553,6 +628,8 @@ pub(crate) struct Recovered {
     pub(crate) mark: Option<MarkEdit>,
     pub(crate) reserved_seq: Option<Seq>,
     pub(crate) deletes: Option<DeleteMode>,
+    /// Files of grave runs by number, each with its run.
+    pub(crate) graves: BTreeMap<u64, (u64, TableMeta)>,
     pub(crate) next_file: u64,
     /// Tables that were taken out; filled by [`of_salvaged`](Self::of_salvaged) only.
     pub(crate) gone: BTreeSet<u64>,
@@ -588,6 +665,16 @@ impl Recovered {
                 let file = RecoveredFile { level, place, meta };
                 if recovered.files.insert(file.meta.number, file).is_some() {
                     return Err(bad("edit adds a table twice", level));
+                }
+            }
+            for number in record.graves_deleted {
+                if recovered.graves.remove(&number).is_none() {
+                    return Err(bad("edit deletes a grave run that is not there", index));
+                }
+            }
+            for (run, meta) in record.graves_added {
+                if recovered.graves.insert(meta.number, (run, meta)).is_some() {
+                    return Err(bad("edit adds a grave run twice", index));
                 }
             }
             recovered.mark = record.mark.or(recovered.mark);
@@ -668,10 +755,16 @@ fn remove_leftovers(shared: &Shared, recovered: &Recovered) -> TableResult<u64> 
     let checkpoint = recovered.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
     let mut highest = remove_unnamed_tables(&*shared.storage, &shared.dir, recovered)?;
     for name in shared.storage.list(&shared.dir)? {
-        let stem = name.strip_suffix(CHECKPOINT_SUFFIX);
-        let Some(number) = stem.and_then(|stem| stem.parse::<u64>().ok()) else { continue };
+        let stem = |suffix| name.strip_suffix(suffix).and_then(|stem| stem.parse::<u64>().ok());
+        let (number, is_named) = if let Some(number) = stem(GRAVE_RUN_SUFFIX) {
+            (number, recovered.graves.contains_key(&number))
+        } else if let Some(number) = stem(CHECKPOINT_SUFFIX) {
+            (number, Some(name.as_str()) == checkpoint)
+        } else {
+            continue;
+        };
         highest = highest.max(number + 1);
-        if Some(name.as_str()) != checkpoint {
+        if !is_named {
             shared.storage.remove(&shared.dir.join(&name))?;
         }
     }

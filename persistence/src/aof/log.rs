@@ -58,6 +58,9 @@ pub struct LogOptions {
 }
 
 impl LogOptions {
+    /// The default of `recycled_segments_max`.
+    pub const RECYCLED_SEGMENTS_MAX: usize = 4;
+
     /// The defaults for a log at `location`.
     #[must_use]
     pub fn new(location: LogLocation) -> Self {
@@ -68,7 +71,7 @@ impl LogOptions {
             buffer_limit_bytes: 64 << 20,
             gather_ms: 3,
             unsynced_age_max_ms: 2000,
-            recycled_segments_max: 4,
+            recycled_segments_max: Self::RECYCLED_SEGMENTS_MAX,
             archive_dir: None,
             routes: Vec::new(),
             threads: true,
@@ -281,6 +284,14 @@ impl Log {
     /// start has none until then.
     pub fn set_pinned_max(&self, bytes: u64) {
         self.core.segments.set_pinned_max(bytes);
+    }
+
+    /// Changes how many retired segments are kept for reuse; those above go.
+    ///
+    /// # Errors
+    /// A failing medium; nothing refers to a spare, so the next start removes what stays.
+    pub fn set_recycled_max(&self, max: usize) -> Result<(), LogError> {
+        self.core.segments.set_spares_max(max)
     }
 
     /// Bytes of the base and of all segments behind it; `None` while there is no base.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -81,7 +82,7 @@ pub(super) struct Segments {
     storage: Arc<dyn Storage>,
     location: LogLocation,
     segment_bytes: u64,
-    spares_max: usize,
+    spares_max: AtomicUsize,
     archive_dir: Option<PathBuf>,
     routes: Vec<LogRoute>,
     preparing: Mutex<()>,
@@ -149,7 +150,10 @@ impl Segments {
             location,
             segment_bytes: options.segment_bytes,
             // Archived is the file itself where it can be, so none is left for reuse.
-            spares_max: options.archive_dir.as_ref().map_or(options.recycled_segments_max, |_| 0),
+            spares_max: AtomicUsize::new(match options.archive_dir {
+                Some(_) => 0,
+                None => options.recycled_segments_max,
+            }),
             archive_dir: options.archive_dir.clone(),
             routes: options.routes.clone(),
             preparing: Mutex::new(()),
@@ -385,7 +389,7 @@ impl Segments {
         let numbers: Vec<_> = retired.iter().map(|listed| listed.number).collect();
         for Listed { number, used_bytes, .. } in retired {
             let path = self.location.segment_path(number);
-            if catalog.spares.len() < self.spares_max {
+            if catalog.spares.len() < self.spares_max.load(Ordering::Acquire) {
                 self.storage.rename(&path, &self.location.spare_path(number))?;
                 catalog.spares.push(Spare { number, dirty_bytes: used_bytes });
             } else {
@@ -423,6 +427,20 @@ impl Segments {
         // With `appendfsync no` it may never have been synced.
         file.sync_data()?;
         self.storage.rename(&temporary, &target)?;
+        Ok(())
+    }
+
+    /// Keeps at most so many retired segments from now on.
+    pub(super) fn set_spares_max(&self, max: usize) -> Result<(), LogError> {
+        self.spares_max.store(max, Ordering::Release);
+        // Nobody takes or overwrites a spare meanwhile.
+        let _turn = self.preparing.lock();
+        let mut catalog = self.catalog.lock();
+        while catalog.spares.len() > max {
+            if let Some(spare) = catalog.spares.pop() {
+                self.storage.remove(&self.location.spare_path(spare.number))?;
+            }
+        }
         Ok(())
     }
 

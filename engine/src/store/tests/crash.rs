@@ -82,6 +82,8 @@ pub(super) struct History {
     memtable: MemtableKind,
     /// Limit of N17; 0 for none.
     delete_persist_ms: u64,
+    /// Bound of the cemetery; 0 for none.
+    cemetery_max_bytes: u64,
     /// The deadline's clock.
     ticks_ms: u64,
     /// The state that the running store was opened with, and its last sequence.
@@ -106,6 +108,11 @@ fn memtable_of(seed: u64) -> MemtableKind {
 /// A quarter of the histories run with a delete deadline.
 fn deadline_of(seed: u64) -> u64 {
     if seed % 4 == 1 { 800 } else { 0 }
+}
+
+/// Half of the histories spill their graves at nearly every flush.
+fn cemetery_of(seed: u64) -> u64 {
+    if seed % 7 < 4 { 1500 } else { 0 }
 }
 
 pub(super) fn small_options(
@@ -138,6 +145,7 @@ impl History {
             deletes: deletes_of(seed),
             memtable: memtable_of(seed),
             delete_persist_ms: deadline_of(seed),
+            cemetery_max_bytes: cemetery_of(seed),
             ticks_ms: 0,
             storage: SimStorage::new(),
             pool: None,
@@ -165,6 +173,7 @@ impl History {
             delete_persist_ms: self.delete_persist_ms,
             write_behind: self.pool.as_ref().is_some_and(|pool| pool.is_used),
             pool: self.pool.as_ref().map(Pool::options),
+            cemetery_max_bytes: self.cemetery_max_bytes,
             ..options
         }
     }

@@ -6,6 +6,7 @@ use crate::iterator::Bounds;
 use crate::key::{Meta, Seq};
 use crate::store::view::ReaderGraves;
 use crate::store::*;
+use crate::table::TableResult;
 use crate::tree::Graves;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::SimStorage;
@@ -173,7 +174,7 @@ impl Graves for Counted<'_> {
         false
     }
 
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
         self.1.set(self.1.get() + 1);
         self.0.newest_at(key, s)
     }

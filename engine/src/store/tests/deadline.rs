@@ -11,11 +11,16 @@ use std::sync::atomic::Ordering;
 const LIMIT_MS: u64 = 8_000;
 
 fn stepwise(dir: &Path, limit_ms: u64) -> Engine {
+    spilling(dir, limit_ms, 0)
+}
+
+fn spilling(dir: &Path, limit_ms: u64, cemetery_max_bytes: u64) -> Engine {
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
     let options = EngineOptions {
         background: false,
         memtable_bytes: 1 << 20,
         delete_persist_ms: limit_ms,
+        cemetery_max_bytes,
         compression_bottom: crate::table::Compression::None,
         compression: crate::table::Compression::None,
         ..options(dir, storage, SyncPolicy::Always)
@@ -69,9 +74,9 @@ fn wait(engine: &Engine, from_ms: u64, to_ms: u64, busy: bool) {
     }
 }
 
-fn gone_after_the_limit(busy: bool) {
+fn gone_after_the_limit(busy: bool, cemetery_max_bytes: u64) {
     let dir = TempDir::new("deadline");
-    let engine = stepwise(&dir, LIMIT_MS);
+    let engine = spilling(&dir, LIMIT_MS, cemetery_max_bytes);
     fill(&engine, "kept", 0);
     fill(&engine, "plain", 0);
     fill(&engine, "timed", u64::MAX / 2);
@@ -104,12 +109,18 @@ fn gone_after_the_limit(busy: bool) {
 
 #[test]
 fn on_an_idle_store_nothing_deleted_is_left_in_any_file() {
-    gone_after_the_limit(false);
+    gone_after_the_limit(false, 0);
 }
 
 #[test]
 fn nor_on_a_busy_one() {
-    gone_after_the_limit(true);
+    gone_after_the_limit(true, 0);
+}
+
+#[test]
+fn nor_when_graves_are_spilled() {
+    gone_after_the_limit(false, 1);
+    gone_after_the_limit(true, 1);
 }
 
 #[test]

@@ -17,4 +17,5 @@ mod places;
 mod policy;
 mod reads;
 mod snapshots;
+mod spill;
 mod threads;

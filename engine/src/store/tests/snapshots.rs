@@ -278,7 +278,12 @@ fn snapshots_and_iterators_see_their_instant_whatever_goes_on() {
         let storage = SimStorage::new();
         // The baseline of the ordinary LSM-tree hides its dead in another way.
         let deletes = if seed % 4 == 3 { DeleteMode::Tombstones } else { DeleteMode::default() };
-        let options = EngineOptions { deletes, ..small_options(&storage, SyncPolicy::No, false) };
+        let options = EngineOptions {
+            deletes,
+            // Half of them spill their graves.
+            cemetery_max_bytes: if seed % 2 == 0 { 1500 } else { 0 },
+            ..small_options(&storage, SyncPolicy::No, false)
+        };
         let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
         let mut history = History::new(seed);
         history.work(&engine);

@@ -2,6 +2,7 @@
 
 use super::{context, open, shape};
 use crate::key::{Meta, Seq};
+use crate::table::TableResult;
 use crate::table::test_storage::MemStorage;
 use crate::tree::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,8 +36,8 @@ impl Graves for Cemetery {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    fn newest_at(&self, key: &[u8], s: Seq) -> Option<Seq> {
-        self.0.iter().filter(|g| g.0 == key && g.1 <= s).map(|g| g.1).max()
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+        Ok(self.0.iter().filter(|g| g.0 == key && g.1 <= s).map(|g| g.1).max())
     }
 }
 
@@ -84,7 +85,9 @@ impl History {
             let found = get(&version, key, s).unwrap()?;
             Some((found.seq, found.value.to_vec()))
         });
-        newest.filter(|(q, _)| Some(*q) > self.graves.newest_at(key, s)).map(|(_, value)| value)
+        newest
+            .filter(|(q, _)| Some(*q) > self.graves.newest_at(key, s).unwrap())
+            .map(|(_, value)| value)
     }
 
     fn put(&mut self, key: Vec<u8>, random: &mut Random) {
@@ -122,7 +125,7 @@ impl History {
         let mut rule = KeepRule::new(&readers, &self.graves);
         let mut writer = None;
         for ((key, q), value) in &self.memtable {
-            if rule.keeps(key, q.0) {
+            if rule.keeps(key, q.0).unwrap() {
                 let writer = writer.get_or_insert_with(|| self.set.new_table(0).unwrap());
                 writer.add(key, q.0, Meta::default(), value).unwrap();
             }

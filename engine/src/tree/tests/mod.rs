@@ -290,6 +290,83 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
 }
 
 #[test]
+fn graves_of_runs_are_counted_by_table_and_block_and_once() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let options = CompactionOptions::default();
+    let mut edit = VersionEdit::new();
+    for (part, claim) in [(0u64, 0), (1, 0), (2, 9_000)] {
+        let mut writer = set.new_table(5).unwrap();
+        for key in part * 1000..part * 1000 + 1000 {
+            writer.add(&key.to_be_bytes(), 1 + key, Meta::default(), &[7; 60]).unwrap();
+        }
+        edit.add(5, writer.finish(claim, true).unwrap());
+    }
+    let mut run = set.new_graves(10).unwrap();
+    let graves = (0..500).chain((1000..2000).step_by(5)).chain(2000..3000);
+    for (i, key) in graves.enumerate() {
+        run.add(&(key as u64).to_be_bytes(), 5_000 + i as u64, Meta::tombstone(), b"").unwrap();
+    }
+    let table = run.finish(0, true).unwrap();
+    let file = GraveFile { run: table.number(), table };
+    edit.add_graves(file.clone());
+    let version = set.apply(&edit).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut counts = DeadCounts::default();
+    counts.refresh(&version, std::slice::from_ref(&file), &stop).unwrap();
+    let mut found: Vec<(u64, Dead)> = counts.by_table().collect();
+    found.sort_by_key(|(table, _)| *table);
+    let [(1, first), (2, second)] = found[..] else { panic!("the third claims all: {found:?}") };
+    let blocks = version.level(5)[0].blocks() as u64;
+    assert_eq!((first.keys, first.oldest), (500, 5_000));
+    assert!((blocks / 2 - 1..=blocks / 2 + 1).contains(&first.blocks), "{first:?} of {blocks}");
+    assert_eq!(second, Dead { keys: 200, blocks: 0, oldest: 5_500 });
+
+    let picked = |is_pressed: bool, overdue: Seq| {
+        let mut tally = BurialTally::new(&version, 9_000).pressed(is_pressed);
+        tally.add_counts(&counts);
+        let job = tally.pick(overdue, &options)?;
+        Some(job.tables().map(|(_, table)| table.number()).collect::<Vec<_>>())
+    };
+    assert_eq!(picked(false, 0), Some(vec![1]), "half dead, the other a fifth");
+    counts.refresh(&version, &[], &stop).unwrap();
+    assert_eq!(counts.by_table().count(), 0, "no run, no dead");
+
+    // What is known is not read again: a walk would see the stop flag.
+    counts.refresh(&version, std::slice::from_ref(&file), &stop).unwrap();
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    counts.refresh(&version, std::slice::from_ref(&file), &stop).unwrap();
+    assert_eq!(counts.by_table().count(), 2);
+}
+
+#[test]
+fn a_large_cemetery_makes_few_dead_worth_a_rewrite() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let options = CompactionOptions::default();
+    let mut edit = VersionEdit::new();
+    // The same number of dead in a table of large values and in one of small ones.
+    for (part, value) in [(0u64, 600), (1, 10)] {
+        let mut writer = set.new_table(5).unwrap();
+        for key in part * 1000..part * 1000 + 1000 {
+            writer.add(&key.to_be_bytes(), 1 + key, Meta::default(), &vec![7; value]).unwrap();
+        }
+        edit.add(5, writer.finish(0, true).unwrap());
+    }
+    let version = set.apply(&edit).unwrap();
+    let picked = |is_pressed: bool| {
+        let mut tally = BurialTally::new(&version, 9_000).pressed(is_pressed);
+        for key in (0..2000u64).step_by(7) {
+            tally.note(&key.to_be_bytes(), 5_000);
+        }
+        let job = tally.pick(0, &options)?;
+        Some(job.tables().map(|(_, table)| table.number()).collect::<Vec<_>>())
+    };
+    assert_eq!(picked(false), None, "a seventh is dead");
+    assert_eq!(picked(true), Some(vec![2]), "as many graves for fewer bytes");
+}
+
+#[test]
 fn compactions_work_off_the_debt() {
     let storage = Arc::new(MemStorage::default());
     let set = open(&storage).unwrap();
