@@ -10,7 +10,7 @@ CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash crash-matrix smoke tools \
-	bench-cemetery larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
+	bench-cemetery loom larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
 help: ## this list
@@ -152,6 +152,9 @@ fuzz: ## request scanner, configuration parser, RDB and log readers, PMEM scan, 
 
 sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)
 	scripts/sanitize.sh $(KIND)
+
+loom: ## cemetery, publication and pins in every interleaving of their threads
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release -p sexton-engine --lib loom_
 
 model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME', '--snapshots long')
 	cargo build --release -p sexton-tests --bin model

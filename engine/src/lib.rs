@@ -11,6 +11,7 @@ mod iterator;
 pub mod key;
 mod memtable;
 mod store;
+mod sync;
 pub mod table;
 pub mod tree;
 

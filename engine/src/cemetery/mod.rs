@@ -7,11 +7,14 @@
 mod checkpoint;
 mod dead_runs;
 mod filter;
+mod published;
 mod runs;
 
 pub(crate) use checkpoint::{Checkpoint, CheckpointError};
 pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
 pub(crate) use filter::GraveFilter;
+#[cfg(all(loom, test))]
+pub(crate) use published::{IsEmpty, Published};
 pub(crate) use runs::{GraveRuns, RunList};
 
 use crate::key::Seq;

@@ -10,15 +10,13 @@
 //! new needs it, until the superversions from before are gone (F3). Who reads without a pin takes
 //! the list before the superversion.
 
+use super::published::{IsEmpty, Published};
 use crate::key::Seq;
 use crate::table::{Scratch, TableResult, key_hash};
 use crate::tree::GraveFile;
-use arc_swap::ArcSwap;
-use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
@@ -59,11 +57,6 @@ pub(crate) struct RunFigures {
 }
 
 impl RunList {
-    /// True when there is no run.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// False only when no run has a grave of `key`. No I/O.
     pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
         if self.0.is_empty() {
@@ -147,31 +140,32 @@ fn runs_to_merge(sizes: &[u64]) -> usize {
     if taken >= MERGE_WIDTH { taken } else { 0 }
 }
 
+impl IsEmpty for RunList {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// The list of runs, changed while readers look at it.
 #[derive(Default)]
-pub(crate) struct GraveRuns {
-    list: ArcSwap<RunList>,
-    /// True when the list has a run: asked before anything else.
-    any: AtomicBool,
-    change: Mutex<()>,
-}
+pub(crate) struct GraveRuns(Published<RunList>);
 
 impl GraveRuns {
     /// True when there is no run: nothing else is asked then.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        !self.any.load(Ordering::Acquire)
+        self.0.is_empty()
     }
 
     /// The runs at this moment.
     pub(crate) fn load(&self) -> Arc<RunList> {
-        self.list.load_full()
+        self.0.load()
     }
 
     /// False only when no run has a grave of `key`. No I/O.
     #[inline]
     pub(crate) fn may_hold(&self, key: &[u8]) -> bool {
-        !self.is_empty() && self.list.load().may_hold(key)
+        !self.is_empty() && self.0.with(|list| list.may_hold(key))
     }
 
     /// D(k, s) among the graves of the runs; for readers that hold a pin.
@@ -183,13 +177,13 @@ impl GraveRuns {
         if self.is_empty() {
             return Ok(None);
         }
-        self.list.load().newest_at(key, s)
+        self.0.with(|list| list.newest_at(key, s))
     }
 
     /// Adds files, and takes files out of use: those stay readable until the superversions below
     /// `retired_in` are gone.
     pub(crate) fn change(&self, added: &[GraveFile], retired: &[u64], retired_in: u64) {
-        self.update(|list| {
+        self.0.update(|list| {
             for listed in &mut list.0 {
                 if listed.retired_in == 0 && retired.contains(&listed.file.table.number()) {
                     listed.retired_in = retired_in;
@@ -204,23 +198,8 @@ impl GraveRuns {
     pub(crate) fn end_limbo(&self, oldest_reader: u64) {
         let is_over =
             |listed: &Listed| listed.retired_in != 0 && oldest_reader >= listed.retired_in;
-        if self.list.load().0.iter().any(is_over) {
-            self.update(|list| list.0.retain(|listed| !is_over(listed)));
-        }
-    }
-
-    fn update(&self, change: impl FnOnce(&mut RunList)) {
-        let _change = self.change.lock();
-        let mut next = RunList::clone(&self.list.load());
-        change(&mut next);
-        let any = !next.is_empty();
-        if any {
-            // Before the list: who sees no run in the list has the graves in memory still.
-            self.any.store(true, Ordering::Release);
-        }
-        self.list.store(Arc::new(next));
-        if !any {
-            self.any.store(false, Ordering::Release);
+        if self.0.with(|list| list.0.iter().any(is_over)) {
+            self.0.update(|list| list.0.retain(|listed| !is_over(listed)));
         }
     }
 }

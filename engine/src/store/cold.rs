@@ -101,9 +101,9 @@ impl Drop for LoadPin {
 
 /// Newest version of a key beyond the DRAM table.
 pub(super) struct Newest {
-    meta: Meta,
-    value: Vec<u8>,
-    place: Place,
+    pub(super) meta: Meta,
+    pub(super) value: Vec<u8>,
+    pub(super) place: Place,
 }
 
 struct Job {

@@ -11,6 +11,7 @@ use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
 use super::pins::Pins;
 use super::proofs::Places;
+use super::publication::Publication;
 use super::reads::Reads;
 use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
@@ -138,7 +139,7 @@ pub(super) struct DeadSlot {
 pub(super) struct Inner {
     pub(super) options: EngineOptions,
     pub(super) shards: Box<[Shard]>,
-    pub(super) commit: Mutex<CommitState>,
+    pub(super) commit: crate::sync::Mutex<CommitState>,
     pub(super) namespaces: Namespaces,
     pub(super) superversion: ArcSwap<SuperVersion>,
     /// Serialises changes of `superversion`.
@@ -163,8 +164,7 @@ pub(super) struct Inner {
     pub(super) undo: Undo,
     /// Held while a checkpoint is made.
     pub(super) checkpoints: Mutex<()>,
-    /// Every operation up to this sequence was complete at some barrier.
-    pub(super) complete_through: AtomicU64,
+    pub(super) publication: Publication,
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
     pub(super) resolver: Mutex<()>,
     pub(super) unresolved: AtomicU64,
@@ -243,7 +243,7 @@ impl Inner {
         let cold = ColdReads::new(parts.options.cold_read_threads);
         let inner = Self {
             shards: parts.shards,
-            commit: Mutex::new(parts.commit),
+            commit: crate::sync::Mutex::new(parts.commit),
             namespaces: parts.namespaces,
             superversion: ArcSwap::from_pointee(parts.superversion),
             superversion_change: Mutex::new(()),
@@ -261,7 +261,7 @@ impl Inner {
             snapshots: Snapshots::default(),
             undo: Undo::new(parts.options.undo_max_bytes, parts.options.undo_full),
             checkpoints: Mutex::new(()),
-            complete_through: AtomicU64::new(0),
+            publication: Publication::default(),
             resolver: Mutex::default(),
             unresolved: AtomicU64::new(0),
             cold,

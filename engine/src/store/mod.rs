@@ -26,6 +26,7 @@ mod pins;
 mod policy;
 mod priority;
 mod proofs;
+mod publication;
 mod random_key;
 mod reads;
 mod scan;
@@ -64,5 +65,7 @@ pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
 pub use undo::{UNDO_DIR, UndoFull};
 pub use wbl::{POOL_MARKER, WblStats, has_pool};
 
+#[cfg(all(loom, test))]
+mod loom_tests;
 #[cfg(test)]
 mod tests;

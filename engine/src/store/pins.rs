@@ -1,7 +1,7 @@
 //! The set S: sequences that a running read, an open snapshot or a pending flush still needs.
 
 use crate::key::Seq;
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -211,17 +211,8 @@ impl Inner {
     /// The barrier is left out when none was handed out since the last one: then nothing can be half
     /// applied, and databases are what they were, since changing one takes a sequence under this mutex.
     pub(super) fn at_barrier<T>(&self, f: impl FnOnce(Seq, &mut CommitState) -> T) -> T {
-        {
-            let mut commit = self.commit.lock();
-            if commit.next_seq - 1 == self.complete_through.load(Ordering::Acquire) {
-                return f(commit.next_seq - 1, &mut commit);
-            }
-        }
-        let _guards = self.barrier();
-        let mut commit = self.commit.lock();
-        let last = commit.next_seq - 1;
-        self.complete_through.store(last, Ordering::Release);
-        f(last, &mut commit)
+        let last = |commit: &CommitState| commit.next_seq - 1;
+        self.publication.at_barrier(&self.commit, last, || self.barrier(), f)
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
