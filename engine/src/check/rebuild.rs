@@ -13,12 +13,13 @@ use super::{CheckOptions, CheckReport};
 use crate::cemetery::Checkpoint;
 use crate::key::{Meta, Seq};
 use crate::store::EngineError;
-use crate::table::{ReadMode, Table, namespace_of};
+use crate::table::{ReadMode, Table, TableResult, namespace_of};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,
     VersionEdit, VersionSet, place_dir, tables_in_places,
 };
 use sexton_persistence::aof::{LogLocation, segment_starts};
+use sexton_persistence::device::Storage;
 use sexton_persistence::manifest::salvage;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -87,17 +88,27 @@ fn collect(
     // Of a table that was being carried, each copy that is whole will do.
     for (number, place) in tables_in_places(&**storage, dir)? {
         let path = place_dir(dir, &place).join(format!("{number:012}.tbl"));
-        let opened = storage.open_unbuffered(&path).map_err(Into::into);
-        let table = opened.and_then(|file| Table::open(file, number, None));
-        match table.and_then(|table| table.verify().map(|()| table)) {
-            Ok(table) => drop(tables.insert(number, Arc::new(table))),
+        match open_whole(&**storage, &path, number) {
+            Ok(table) => drop(tables.insert(number, table)),
             Err(error) => report.notes.push(format!("left out, and its keys lost: {error}")),
         }
     }
-    for name in storage.list(dir)?.iter().filter(|name| name.ends_with(".graves")) {
-        match Checkpoint::read(&**storage, &dir.join(name)) {
-            Ok(checkpoint) => drop(checkpoints.insert(checkpoint.c, checkpoint)),
-            Err(error) => report.notes.push(format!("left out: {error}")),
+    let (mut runs, mut lost_runs) = (BTreeMap::new(), Vec::new());
+    for name in storage.list(dir)? {
+        let path = dir.join(&name);
+        if let Some(number) = name.strip_suffix(".grun").and_then(|stem| stem.parse().ok()) {
+            match open_whole(&**storage, &path, number) {
+                Ok(run) => drop(runs.insert(number, run)),
+                Err(error) => {
+                    report.notes.push(format!("left out: {error}"));
+                    lost_runs.push(number);
+                }
+            }
+        } else if name.ends_with(".graves") {
+            match Checkpoint::read(&**storage, &path) {
+                Ok(checkpoint) => drop(checkpoints.insert(checkpoint.c, checkpoint)),
+                Err(error) => report.notes.push(format!("left out: {error}")),
+            }
         }
     }
     // The last records may be missing: a checkpoint or a log that begins above the mark would know it.
@@ -110,16 +121,29 @@ fn collect(
             report.notes.push(text);
         }
         tables.retain(|number, _| known.files.contains_key(number));
+        lost_runs =
+            known.graves.keys().filter(|number| !runs.contains_key(*number)).copied().collect();
+        runs.retain(|number, _| known.graves.contains_key(number));
     } else {
         tables.retain(|number, _| !known.gone.contains(number));
+        runs.retain(|number, _| !known.gone.contains(number));
+        lost_runs.retain(|number| !known.gone.contains(number));
+        let missing = known.graves.keys().filter(|number| !runs.contains_key(*number));
+        lost_runs.extend(missing);
         report.notes.push(
             "records of the manifest are lost: keys that were deleted before the mark may be back, if \
              their tables had not been removed yet"
                 .into(),
         );
     }
-    let highest = tables.values().map(|table| table.properties().max_seq).max().unwrap_or(0);
-    let (m, graves) = match (known.mark.as_ref(), checkpoints.pop_last()) {
+    if let Some(number) = lost_runs.first() {
+        let text = format!("the grave run {number:012} cannot be read: its dead would rise");
+        report.found(dir, text);
+        return Ok(None);
+    }
+    let all = tables.values().chain(runs.values());
+    let highest = all.map(|table| table.properties().max_seq).max().unwrap_or(0);
+    let (m, mut graves) = match (known.mark.as_ref(), checkpoints.pop_last()) {
         (Some(mark), checkpoint) if checkpoint.as_ref().is_none_or(|(c, _)| *c <= mark.m) => {
             let own = checkpoint.filter(|(c, _)| *c == mark.m);
             if mark.checkpoint.is_some() && own.is_none() {
@@ -139,6 +163,8 @@ fn collect(
     };
     // What a flush had written that was never installed, the log still has.
     tables.retain(|_, table| table.properties().max_seq <= m);
+    runs.retain(|_, run| run.properties().max_seq <= m);
+    graves.extend(graves_of(runs.into_values())?);
     let tables: Vec<_> = tables.into_values().collect();
     let mark = known.mark.unwrap_or_default();
     let namespaces = match mark.namespaces.is_empty() {
@@ -166,7 +192,7 @@ fn collect(
     };
     let parts = Parts {
         tables,
-        graves: graves.into_iter().collect(),
+        graves: newest_of_each(graves),
         m,
         namespaces,
         dead: mark.dead,
@@ -185,6 +211,37 @@ fn collect(
         return Ok(None);
     }
     Ok(Some(parts))
+}
+
+/// A table, or a file of a grave run, that was read to its end.
+fn open_whole(storage: &dyn Storage, path: &Path, number: u64) -> TableResult<Arc<Table>> {
+    let table = Table::open(storage.open_unbuffered(path)?, number, None)?;
+    table.verify()?;
+    Ok(Arc::new(table))
+}
+
+/// The graves of some files of grave runs.
+fn graves_of(runs: impl Iterator<Item = Arc<Table>>) -> TableResult<Vec<(Box<[u8]>, Seq)>> {
+    let mut graves = Vec::new();
+    for run in runs {
+        let mut iter = run.iter(ReadMode::Sequential);
+        iter.seek(b"")?;
+        while iter.valid() {
+            graves.push((iter.key().into(), iter.seq()));
+            iter.next()?;
+        }
+    }
+    Ok(graves)
+}
+
+/// A key may have graves in memory and in several runs; the newest one tells whether its newest version lives.
+fn newest_of_each(graves: Vec<(Box<[u8]>, Seq)>) -> BTreeMap<Box<[u8]>, Seq> {
+    let mut newest = BTreeMap::new();
+    for (key, d) in graves {
+        let last = newest.entry(key).or_insert(d);
+        *last = d.max(*last);
+    }
+    newest
 }
 
 /// The log is cut at every mark, and what lies before the last one is given up: the first segment that begins at

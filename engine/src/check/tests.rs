@@ -232,8 +232,9 @@ fn remove_all(storage: &dyn Storage, part: &str) {
 
 #[test]
 fn a_tree_is_made_anew_without_its_manifest() {
-    for (lost, tells) in
-        [("CURRENT", "made anew"), ("MANIFEST", "records of the manifest are lost")]
+    let ways = [("CURRENT", "made anew"), ("MANIFEST", "records of the manifest are lost")];
+    let stores = [store, || store_opened_by(open_spilling)];
+    for ((lost, tells), store) in ways.into_iter().flat_map(|way| stores.map(|store| (way, store)))
     {
         let storage = store();
         remove_all(&*storage, lost);
@@ -279,6 +280,16 @@ fn a_healthy_tree_is_left_alone_and_a_lost_grave_refused() {
     remove_all(&*storage, ".graves");
     let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
     assert!(told.findings[0].what.contains("its dead would rise"), "{:?}", told.findings);
+}
+
+#[test]
+fn a_lost_grave_run_is_no_reason_to_let_its_dead_rise() {
+    let storage = store_opened_by(open_spilling);
+    remove_all(&*storage, "CURRENT");
+    remove_all(&*storage, ".grun");
+    let told = run(&CheckOptions { rebuild_manifest: true, ..options(&storage) });
+    assert!(told.findings[0].what.contains("its dead would rise"), "{:?}", told.findings);
+    assert!(!storage.exists(&Path::new(DIR).join("tree.damaged")).expect("looked"));
 }
 
 #[test]

@@ -28,12 +28,18 @@ const ORDER: [Cause; 4] = [Cause::LevelZero, Cause::Deadline, Cause::Size, Cause
 
 impl Engine {
     /// Does the most urgent work that is not a flush; false when there is none.
-    pub(super) fn compact_once(&self) -> Result<bool, EngineError> {
+    pub(crate) fn compact_once(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
         let now = inner.mark.load(Ordering::Acquire);
-        if self.merge_undo_runs(RUNS_FAR_TOO_MANY)? || self.tend_grave_runs()? {
+        match self.merge_undo_runs(RUNS_FAR_TOO_MANY) {
+            Ok(false) => {}
+            Ok(true) => return Ok(true),
+            // Readers of the past bear a failing undo device; the tree goes on.
+            Err(error) => *inner.background.last_error.lock() = Some(error.to_string()),
+        }
+        if self.tend_grave_runs()? {
             return Ok(true);
         }
         let version = inner.versions.current();

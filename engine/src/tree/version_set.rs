@@ -631,7 +631,7 @@ pub(crate) struct Recovered {
     /// Files of grave runs by number, each with its run.
     pub(crate) graves: BTreeMap<u64, (u64, TableMeta)>,
     pub(crate) next_file: u64,
-    /// Tables that were taken out; filled by [`of_salvaged`](Self::of_salvaged) only.
+    /// Tables and files of grave runs that were taken out; filled by [`of_salvaged`](Self::of_salvaged) only.
     pub(crate) gone: BTreeSet<u64>,
 }
 
@@ -697,6 +697,13 @@ impl Recovered {
                 // A table that changes its level is taken out and added in one edit.
                 recovered.gone.remove(&meta.number);
                 recovered.files.insert(meta.number, RecoveredFile { level, place, meta });
+            }
+            for number in record.graves_deleted {
+                recovered.graves.remove(&number);
+                recovered.gone.insert(number);
+            }
+            for (run, meta) in record.graves_added {
+                recovered.graves.insert(meta.number, (run, meta));
             }
             recovered.mark = record.mark.or(recovered.mark);
             recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);

@@ -430,8 +430,9 @@ impl Segments {
         Ok(())
     }
 
-    /// Keeps at most so many retired segments from now on.
+    /// Keeps at most so many retired segments from now on. With an archive it stays at none.
     pub(super) fn set_spares_max(&self, max: usize) -> Result<(), LogError> {
+        let max = if self.archive_dir.is_some() { 0 } else { max };
         self.spares_max.store(max, Ordering::Release);
         // Nobody takes or overwrites a spare meanwhile.
         let _turn = self.preparing.lock();
