@@ -78,6 +78,11 @@ impl Background {
         self.last_error.lock().clone()
     }
 
+    /// Notes an error of a part of the work, without which the rest goes on.
+    pub(super) fn note_error(&self, error: &EngineError) {
+        *self.last_error.lock() = Some(error.to_string());
+    }
+
     fn wait(&self, ready: impl Fn(&mut Signals) -> bool) {
         let mut signals = self.signals.lock();
         if !ready(&mut signals) && !self.stop.load(Ordering::Acquire) {

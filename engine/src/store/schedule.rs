@@ -37,7 +37,7 @@ impl Engine {
             Ok(false) => {}
             Ok(true) => return Ok(true),
             // Readers of the past bear a failing undo device; the tree goes on.
-            Err(error) => *inner.background.last_error.lock() = Some(error.to_string()),
+            Err(error) => inner.background.note_error(&error),
         }
         if self.tend_grave_runs()? {
             return Ok(true);
