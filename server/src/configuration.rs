@@ -208,6 +208,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             let full = if expires { UndoFull::ExpireOldest } else { UndoFull::RefuseSnapshots };
             server.engine.set_undo_bound(max.max(0) as u64, full);
         }
+        "cemetery-max-memory" => server.engine.set_cemetery_bound(unsigned(0, i64::MAX)?),
         "delete-persist-seconds" => {
             let limit_ms = 1000 * unsigned(0, INT_MAX)?;
             // The store was opened with its limit, which a start may not refuse.

@@ -81,6 +81,9 @@ FILES = {
     "CURRENT, damaged": (lambda d: d / "tree/CURRENT", flip, True),
     "the graves' checkpoint, damaged": (lambda d: newest(d, "tree/*.graves"), flip, True),
     "the graves' checkpoint, missing": (lambda d: newest(d, "tree/*.graves"), os.remove, True),
+    "a grave run, damaged": (lambda d: newest(d, "tree/*.grun"), flip, None),
+    "a grave run, cut": (lambda d: newest(d, "tree/*.grun"), cut, True),
+    "a grave run, missing": (lambda d: newest(d, "tree/*.grun"), os.remove, True),
     "the log, damaged before synced groups": (log_with_groups, damage_first_group, True),
     "the log, with a torn last group": (log_with_groups, tear_last_group, False),
     "the log, missing": (log_with_groups, os.remove, True),
@@ -169,7 +172,13 @@ def run_files(steps, args):
         server.start()
         connection = server.connect()
         connection.pipeline([[b"SET", b"k%d" % i, b"%d" % i * 40] for i in range(KEYS)])
+        # What a snapshot from before the deletes needs is not buried: the runs and the checkpoint of graves stay.
+        reader = server.connect()
+        reader.cmd("SEXTON.SNAPSHOT", "OPEN")
+        connection.cmd("CONFIG", "SET", "cemetery-max-memory", "64kb")
         connection.pipeline([[b"DEL", b"k%d" % i] for i in range(0, KEYS, 7)])
+        connection.cmd("CONFIG", "SET", "cemetery-max-memory", "64mb")
+        connection.pipeline([[b"DEL", b"k%d" % i] for i in range(1, KEYS, 7)])
         # The next flush writes the graves' checkpoint.
         connection.pipeline([[b"SET", b"m%d" % i, b"%d" % i * 40] for i in range(KEYS)])
         for _ in range(50):

@@ -64,7 +64,6 @@ pub(super) const TABLE: &[Directive] = &[
         "Bytes that compactions may write per second; 0 means no bound. Flushes have none.",
     ),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
-        .immutable()
         .doc("Bytes of graves kept in DRAM before they spill to grave runs on the device."),
     int("delete-persist-seconds", 0, INT_MAX, "0").doc(
         "Seconds after which a deleted key must be gone from every file of the store (rule N17); 0 \

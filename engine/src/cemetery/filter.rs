@@ -10,6 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Graves for each word: with three bits of 64 for each, about one question in sixty is answered wrongly.
 const GRAVES_PER_WORD: usize = 4;
 
+/// Memory of one grave in a filter that was just made anew, with room for twice as many.
+pub(super) const BYTES_OF_GRAVE: usize = 2 * size_of::<AtomicU64>() / GRAVES_PER_WORD;
+
 /// Words that a filter starts with.
 const WORDS_MIN: usize = 16;
 

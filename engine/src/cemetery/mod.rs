@@ -49,7 +49,8 @@ const ALLOCATION_BYTES: usize = 16;
 
 /// Memory of one grave with a key of so many bytes, estimated for a table two thirds full.
 pub(crate) fn memory_of_grave(key_bytes: usize) -> usize {
-    (size_of::<(u64, Grave)>() + 1) * 3 / 2 + key_bytes.next_multiple_of(ALLOCATION_BYTES)
+    let entry = (size_of::<(u64, Grave)>() + 1) * 3 / 2;
+    entry + key_bytes.next_multiple_of(ALLOCATION_BYTES) + filter::BYTES_OF_GRAVE
 }
 
 /// Graves of one shard.

@@ -52,6 +52,7 @@ impl Engine {
         // Before it leaves the queue: the last mark is that of the youngest there, or this one.
         inner.mark.store(m, Ordering::Release);
         self.end_spill(&spilled, m);
+        inner.spill.note_flush(job.graves_bytes);
         inner.frozen.pop(m);
         let memtable = &job.frozen().memtable;
         if let Some(pooled) = memtable.pooled() {

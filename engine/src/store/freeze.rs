@@ -81,7 +81,7 @@ impl Engine {
             inner.log_wants_kick();
         }
         inner.set_generation(generation);
-        inner.spill.note_freeze();
+        let graves_bytes = inner.spill.note_freeze();
         let databases = inner.namespaces.databases();
         let mut counts = vec![Count::default(); databases];
         let mut unresolved = Vec::new();
@@ -100,7 +100,8 @@ impl Engine {
         });
         let pin = inner.pins.add(m, number);
         let namespaces = inner.namespaces.ids();
-        inner.frozen.push(Arc::new(FlushJob::new(frozen, pin, namespaces, counts, unresolved)));
+        let job = FlushJob::new(frozen, pin, namespaces, counts, unresolved, graves_bytes);
+        inner.frozen.push(Arc::new(job));
     }
 
     /// The records of a frozen memtable in order; from then on its keys may leave the DRAM table. Whoever asks

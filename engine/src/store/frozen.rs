@@ -30,6 +30,8 @@ pub(super) struct FlushJob {
     /// Overwrites in it that were counted as new keys. Who holds the resolver and the right to freeze
     /// sees all such overwrites either here or in their shards (N9).
     unresolved: Mutex<Vec<Unresolved>>,
+    /// Memory of the graves that it seals, estimated.
+    pub(super) graves_bytes: u64,
 }
 
 impl FlushJob {
@@ -39,9 +41,10 @@ impl FlushJob {
         namespaces: Vec<u64>,
         counts: Vec<Count>,
         unresolved: Vec<Unresolved>,
+        graves_bytes: u64,
     ) -> Self {
         let (counts, unresolved) = (Mutex::new(counts), Mutex::new(unresolved));
-        Self { frozen, run: OnceLock::new(), pin, namespaces, counts, unresolved }
+        Self { frozen, run: OnceLock::new(), pin, namespaces, counts, unresolved, graves_bytes }
     }
 
     /// The memtable; without its run, which [`Self::run_or_sort`] answers.

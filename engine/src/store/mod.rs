@@ -38,6 +38,7 @@ mod spill;
 mod stats;
 mod superversion;
 mod sweep;
+mod sweep_look;
 mod tombstones;
 mod tx;
 mod undo;

@@ -292,7 +292,7 @@ impl Engine {
             }
             groups += 1;
             let used = inner.superversion.load().active.used_bytes();
-            if used >= inner.options.memtable_bytes {
+            if used >= inner.options.memtable_bytes || inner.spill.is_overfull() {
                 self.flush_now()?;
             }
         }

@@ -3,7 +3,7 @@
 use super::engine::{DeadSlot, Engine, EngineError};
 use super::namespace::{self, KIND_ROOT};
 use super::shard::Count;
-use super::spill::SweepLook;
+use super::sweep_look::SweepLook;
 use crate::cemetery::{Grave, OPEN};
 use crate::key::Seq;
 use crate::table::{Table, namespace_of};
@@ -122,7 +122,10 @@ impl Engine {
             let countable = |file: &&GraveFile| file.table.properties().max_seq <= min_reader;
             let files: Vec<GraveFile> = runs.in_use().filter(countable).cloned().collect();
             let mut counts = inner.spill.counts.lock();
-            counts.refresh(version, &files, inner.background.stop_flag())?;
+            let counted = counts.refresh(version, &files, inner.background.stop_flag());
+            // What could not be counted is wanted still.
+            inner.burial_wanted.fetch_or(counted.is_err(), Ordering::AcqRel);
+            counted?;
             tally.add_counts(&counts);
             let spilled = files.iter().map(|file| file.table.properties().min_seq);
             oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
@@ -211,7 +214,7 @@ impl Engine {
         !inner.dead_slots.lock().is_empty()
     }
 
-    /// Ids that died at or below `now`: to a merge their deaths are graves.
+    /// Ids that died at or below `now`: to a flush or merge their deaths are graves.
     pub(super) fn dead_ids_through(&self, now: Seq) -> Vec<(u64, Seq)> {
         self.inner().dead.lock().iter().copied().filter(|(_, d)| *d <= now).collect()
     }

@@ -107,8 +107,9 @@ impl Lane {
 /// True when a table may hold versions that graves of the file kill, and was not written under all of them.
 fn may_be_hit(table: &Table, graves: &Table) -> bool {
     let (of, by) = (table.properties(), graves.properties());
-    let apart = *of.max_key < *by.min_key || *by.max_key < *of.min_key;
-    !apart && of.min_seq <= by.max_seq && of.buried_through < by.max_seq
+    of.overlaps(&by.min_key, &by.max_key)
+        && of.min_seq <= by.max_seq
+        && of.buried_through < by.max_seq
 }
 
 impl DeadCounts {
@@ -167,10 +168,12 @@ fn join(
     done: &mut impl FnMut(u64, Dead),
 ) -> TableResult<()> {
     let mut lanes: Vec<Lane> = lanes.into_iter().map(Lane::new).collect();
+    let firsts = lanes.iter().filter_map(|lane| lane.tables.first());
+    let from = firsts.map(|table| &*table.properties().min_key).min();
     let mut walk = graves.iter(ReadMode::Sequential);
-    walk.seek(b"")?;
+    walk.seek(from.unwrap_or_default())?;
     let mut seen = 0u64;
-    while walk.valid() {
+    while walk.valid() && lanes.iter().any(|lane| lane.at < lane.tables.len()) {
         seen += 1;
         if seen % CHECK_GRAVES == 1 && stop.load(Ordering::Relaxed) {
             return Err(TableError::Cancelled);

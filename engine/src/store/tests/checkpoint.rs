@@ -32,7 +32,12 @@ fn history(engine: &Engine, model: &mut Model, random: &mut SimRandom, steps: u6
 }
 
 fn open_at(storage: &SimStorage, dir: &str, policy: SyncPolicy) -> Engine {
-    let options = EngineOptions { dir: dir.into(), ..small_options(storage, policy, false) };
+    // Graves are spilled at nearly every flush.
+    let options = EngineOptions {
+        dir: dir.into(),
+        cemetery_max_bytes: 1500,
+        ..small_options(storage, policy, false)
+    };
     Engine::open(options, &mut replay).expect("a store that opens").0
 }
 

@@ -165,6 +165,11 @@ impl History {
         history
     }
 
+    /// True when its graves are spilled at nearly every flush.
+    pub(super) fn spills(&self) -> bool {
+        self.cemetery_max_bytes > 0
+    }
+
     pub(super) fn options(&self) -> EngineOptions {
         let options = small_options(&self.storage, self.policy, self.background);
         EngineOptions {

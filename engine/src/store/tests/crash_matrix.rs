@@ -263,7 +263,8 @@ impl Crash {
                 self.until_off(|crash| log_some(crash, 2));
             }
             Moment::Flush => {
-                let part = if self.history.random.percent(70) { ".tbl" } else { ".graves" };
+                let graves = if self.history.spills() { ".grun" } else { ".graves" };
+                let part = if self.history.random.percent(70) { ".tbl" } else { graves };
                 self.arm(part, 5);
                 self.until_off(|crash| {
                     crash.commits(engine, 8);

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 const FLIPS: u64 = 60;
 const LOG_FLIPS: u64 = 400;
 
-/// A store with tables on two levels, graves, and a log of several groups, as a killed process
-/// leaves it; and the states its log may be cut back to.
-fn store() -> (SimStorage, Vec<Model>) {
+/// A store with tables on two levels, graves (spilled ones, if the bound is small), and a log of several groups,
+/// as a killed process leaves it; and the states its log may be cut back to.
+fn store(cemetery_max_bytes: u64) -> (SimStorage, Vec<Model>) {
     let storage = SimStorage::new();
-    let options = small_options(&storage, SyncPolicy::Always, false);
+    let options =
+        EngineOptions { cemetery_max_bytes, ..small_options(&storage, SyncPolicy::Always, false) };
     let (engine, _) = Engine::open(options, &mut replay).expect("an empty store");
     let mut model = Model::new(3);
     let mut random = SimRandom::new(7);
@@ -101,11 +102,18 @@ fn read_all(storage: &SimStorage, states: &[Model]) -> Result<usize, EngineError
 
 #[test]
 fn flipped_bits_are_found_and_never_read_as_data() {
-    let (storage, states) = store();
+    for (cemetery_max_bytes, kind) in [(0, ".graves"), (1500, ".grun")] {
+        let (storage, states) = store(cemetery_max_bytes);
+        assert!(files(&storage).iter().any(|file| file.to_string_lossy().ends_with(kind)));
+        flips_are_found(&storage, &states);
+    }
+}
+
+fn flips_are_found(storage: &SimStorage, states: &[Model]) {
     let last = states.len() - 1;
-    assert_eq!(read_all(&storage.crash(0, CrashOptions::KEEP_ALL), &states).expect("whole"), last);
+    assert_eq!(read_all(&storage.crash(0, CrashOptions::KEEP_ALL), states).expect("whole"), last);
     let mut random = SimRandom::new(11);
-    for file in files(&storage) {
+    for file in files(storage) {
         let bits = 8 * storage.read(&file).expect("read").len() as u64;
         let name = file.file_name().expect("a name").to_string_lossy().into_owned();
         let mut found = 0;
@@ -115,7 +123,7 @@ fn flipped_bits_are_found_and_never_read_as_data() {
             let damaged = storage.crash(0, CrashOptions::KEEP_ALL);
             let bit = random.below(bits);
             damaged.flip_bit(&file, bit).expect("flip");
-            match read_all(&damaged, &states) {
+            match read_all(&damaged, states) {
                 Err(error) => {
                     found += 1;
                     let text = error.to_string();
@@ -130,7 +138,7 @@ fn flipped_bits_are_found_and_never_read_as_data() {
                 }
             }
         }
-        let checked = [".tbl", ".graves", "CURRENT"];
+        let checked = [".tbl", ".graves", ".grun", "CURRENT"];
         if checked.iter().any(|end| name.ends_with(end)) || name.starts_with("MANIFEST") {
             // Alignment between the parts of a table is not covered by any checksum.
             assert!(found * 10 >= flips * 9, "{name}: {found} of {flips} found");

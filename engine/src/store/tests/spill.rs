@@ -4,7 +4,7 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
-use sexton_persistence::device::sim::{CrashOptions, SimStorage};
+use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use sexton_persistence::device::{File, Storage};
 use std::path::Path;
 use std::sync::Arc;
@@ -200,6 +200,57 @@ fn the_bound_holds_while_deletes_run() {
     assert_eq!(engine.count(0).expect("count"), 0);
     assert!((0..KEYS).step_by(97).all(|number| value_of(&engine, number).is_none()));
     engine.close().expect("closed");
+}
+
+/// Whatever fails while a run is written and installed: the graves stay in memory until it is.
+#[test]
+fn a_spill_that_fails_loses_nothing() {
+    let fail_write = |nth| SimFaults { fail_write: Some(nth), ..SimFaults::default() };
+    let fail_sync = |nth| SimFaults { fail_sync: Some(nth), ..SimFaults::default() };
+    let full = |nth| SimFaults { space_left_bytes: Some(200 * nth), ..SimFaults::default() };
+    let mut failures = [0; 3];
+    for (kind, nth) in (0..3).flat_map(|kind| (0..12).map(move |nth| (kind, nth))) {
+        let storage = SimStorage::new();
+        let engine = spilling(&storage, 1500);
+        (0..300).for_each(|number| put(&engine, number, 1));
+        engine.flush_now().expect("flush");
+        (0..100).for_each(|number| delete(&engine, number));
+        let log = engine.inner().log.load_full().expect("a log");
+        log.sync_through(engine.last_seq()).expect("synced");
+        drop(log);
+        storage.set_faults([fail_write(1 + nth), fail_sync(1 + nth), full(nth)][kind]);
+        failures[kind] += u64::from(engine.flush_now().is_err());
+        storage.set_faults(SimFaults::default());
+        let is_whole = |engine: &Engine| {
+            assert_eq!((value_of(engine, 0), value_of(engine, 99)), (None, None));
+            let items = engine.scan(&ScanRange::default()).expect("scan");
+            assert_eq!((items.count(), engine.count(0).expect("count")), (200, 200));
+        };
+        is_whole(&engine);
+        let left = storage.crash(nth, CrashOptions::default());
+        let after = spilling(&left, 1500);
+        is_whole(&after);
+        after.abandon();
+        engine.flush_now().expect("the next attempt");
+        assert_eq!(engine.stats().graves_spilled, 100);
+        is_whole(&engine);
+        engine.abandon();
+    }
+    assert!(failures.iter().all(|&times| times > 0), "{failures:?}");
+}
+
+#[test]
+fn the_bound_holds_while_the_log_is_replayed() {
+    let storage = SimStorage::new();
+    let engine = spilling(&storage, 1500);
+    (0..300).for_each(|number| put(&engine, number, 1));
+    engine.flush_now().expect("flush");
+    (0..200).for_each(|number| delete(&engine, number));
+    assert!(engine.cemetery_bytes() > 10_000, "nothing flushes by itself here");
+    let engine = reopened(engine, &storage);
+    assert!(engine.cemetery_bytes() < 10_000, "{}", engine.cemetery_bytes());
+    assert_eq!((engine.stats().graves, engine.count(0).expect("count")), (200, 100));
+    engine.abandon();
 }
 
 #[test]

@@ -1,0 +1,73 @@
+//! When graves may be forgotten: rule F2, for one and for a whole run.
+
+use super::engine::Engine;
+use super::superversion::SuperVersion;
+use super::sweep;
+use crate::key::Seq;
+use crate::table::Table;
+use std::sync::Arc;
+
+/// The store as a sweep sees it. The superversion comes first: a reader that is not among the pins yet
+/// gets this one or a later (F3).
+pub(super) struct SweepLook {
+    pub(super) superversion: Arc<SuperVersion>,
+    pub(super) snapshots: Vec<Seq>,
+    pub(super) oldest_reader: u64,
+    /// No memtable has a version below.
+    pub(super) memtables_from: Seq,
+    /// Graves at or below pass F2(b).
+    all_buried_through: Seq,
+    has_deadline: bool,
+}
+
+impl SweepLook {
+    pub(super) fn new(engine: &Engine) -> Self {
+        let inner = engine.inner();
+        let superversion = inner.superversion.load_full();
+        let snapshots = inner.pins.sequences();
+        let oldest_reader = inner.pins.oldest_superversion();
+        let memtables_from = superversion
+            .frozen
+            .iter()
+            .map(|frozen| frozen.memtable.first_seq)
+            .fold(superversion.active.first_seq, Seq::min);
+        Self {
+            snapshots,
+            oldest_reader,
+            memtables_from,
+            all_buried_through: superversion.version.min_buried_through(),
+            has_deadline: inner.deadline.is_set(),
+            superversion,
+        }
+    }
+
+    /// F2 but for its part (b), which is `files`. With a deadline expiry index records, which name
+    /// keys, count like versions (N17).
+    fn is_past(&self, d: Seq, files: impl FnOnce() -> bool) -> bool {
+        let version = &self.superversion.version;
+        self.memtables_from > d
+            && files()
+            && (!self.has_deadline || version.expiry_index_before(d).next().is_none())
+    }
+
+    /// Rule F2 for one grave.
+    pub(super) fn is_buried(&self, key: &[u8], d: Seq) -> bool {
+        let version = &self.superversion.version;
+        self.is_past(d, || d <= self.all_buried_through || sweep::is_buried(version, key, d))
+    }
+
+    /// Rule F2 for all graves of a file at once.
+    pub(super) fn is_past_all_of(&self, graves: &Table) -> bool {
+        let (p, version) = (graves.properties(), &self.superversion.version);
+        let undo = version.undo_runs().iter().map(|run| &run.table);
+        let mut files = version.tables().map(|(_, table)| table).chain(undo);
+        self.is_past(p.max_seq, || {
+            files.all(|table| {
+                let of = table.properties();
+                !of.overlaps(&p.min_key, &p.max_key)
+                    || of.min_seq > p.max_seq
+                    || of.buried_through >= p.max_seq
+            })
+        })
+    }
+}
