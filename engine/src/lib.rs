@@ -17,7 +17,7 @@ pub mod tree;
 
 pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
 pub use store::{
-    Candidate, CheckpointReport, Commit, Compression, DeleteMode, Engine, EngineError,
+    Candidate, CheckpointReport, Commit, Compression, DeleteMode, DueKey, Engine, EngineError,
     EngineOptions, Entry, Found, Iter, IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase,
     MemtableKind, OpenReport, OwnedKey, PLACE_PREFIX, POOL_MARKER, Replay, ReplayGroup, Scan,
     ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch,

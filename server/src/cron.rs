@@ -7,7 +7,7 @@ use crate::rdb::look_at_save_points;
 use crate::resp::command_bytes;
 use crate::rewrite::look_at_growth;
 use crate::server::Server;
-use sexton_engine::{Found, Key, Latched, OwnedKey, TxBuf};
+use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,8 +18,14 @@ const TICK: Duration = Duration::from_millis(100);
 /// Keys asked for at once.
 const DUE_BATCH: usize = 64;
 
+/// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
+const LATCH_BATCH: usize = 32;
+
 /// Longest stretch of expiring before others get the processor.
 const SLICE: Duration = Duration::from_millis(1);
+
+/// Rest between two stretches while there is more to do.
+const REST: Duration = Duration::from_micros(250);
 
 /// Runs the cycles until `stop` is set; made for a thread of its own, since it may wait for cold
 /// keys.
@@ -32,7 +38,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         eviction::make_room(server, &mut buf);
         let more = !server.loading.is_active() && expire_slice(server, &mut buf)
             || server.engine.over_bound();
-        std::thread::sleep(if more { SLICE } else { TICK });
+        std::thread::sleep(if more { REST } else { TICK });
         if measured.elapsed() >= TICK {
             measured = Instant::now();
             server.engine.note_resident(crate::observe::rss_bytes().unwrap_or(0));
@@ -60,53 +66,61 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
     }
     let started = Instant::now();
     loop {
-        let due = server.engine.due(now_ms(), DUE_BATCH);
-        let full = due.len() == DUE_BATCH;
-        for (db, key) in &due {
-            if server.engine.must_wait() || server.engine.write_refusal().is_some() {
-                return false;
-            }
-            expire(server, buf, *db, key);
+        if server.engine.must_wait() {
+            return server.engine.write_refusal().is_none();
         }
+        let now_ms = now_ms();
+        let mut due = server.engine.due(now_ms, DUE_BATCH);
+        let full = due.len() >= DUE_BATCH;
+        // What lies on a device is read together, then looked at again.
+        let cold = expire(server, buf, now_ms, &mut due);
+        let _pin = match cold.is_empty() {
+            true => None,
+            // Keys that cannot be read stay; the next reader hears of it.
+            false => load_blocking(server, cold).ok(),
+        };
+        expire(server, buf, now_ms, &mut due);
         if !full || started.elapsed() > SLICE {
             return full;
         }
     }
 }
 
-/// Deletes one key if it is still due (rule X3), logged as DEL.
-fn expire(server: &Server, buf: &mut TxBuf, db: usize, bytes: &[u8]) {
+/// Deletes the keys that are still due (rule X3), logged as DEL, and takes them out of `due`, as those that
+/// are not. Answers those that are not in memory.
+fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Vec<OwnedKey> {
     let engine = &server.engine;
-    let hash = engine.hash(bytes);
-    let mut _pin = None;
-    loop {
-        let mut tx = engine.begin(Latched::Hashes(&[hash]), buf);
-        let key = Key { slot: engine.slot_of(db), bytes, hash };
-        match tx.find(key) {
-            Found::Live(entry) if entry.meta().is_expired(now_ms()) => {
-                tx.delete(key);
-                tx.log(db, &command_bytes(&[b"DEL", bytes]));
-                if server.watches.is_used() {
-                    server.watches.touch(db, bytes);
+    let mut cold = Vec::new();
+    let shares = |one: &DueKey, other: &DueKey| engine.share_latch(one.hash, other.hash);
+    for keys in due.chunk_by(shares).flat_map(|keys| keys.chunks(LATCH_BATCH)) {
+        let mut tx = engine.begin(Latched::Hashes(&[keys[0].hash]), buf);
+        let mut expired = 0;
+        for DueKey { db, key: bytes, hash } in keys {
+            let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
+            match tx.find(key) {
+                Found::Live(entry) if entry.meta().is_expired(now_ms) => {
+                    tx.delete(key);
+                    tx.log(*db, &command_bytes(&[b"DEL", bytes]));
+                    if server.watches.is_used() {
+                        server.watches.touch(*db, bytes);
+                    }
+                    notify(server, NotifyClass::Expired, "expired", bytes, *db);
+                    expired += 1;
                 }
-                let commit = tx.commit();
-                server.stats.count_expired(1);
-                notify(server, NotifyClass::Expired, "expired", bytes, db);
-                crate::notify::release(server, commit.last_seq);
-                return;
-            }
-            Found::Live(_) | Found::Absent => return,
-            Found::Cold => {
-                let cold = OwnedKey { slot: key.slot, bytes: bytes.to_vec(), hash };
-                drop(tx);
-                // A key that cannot be read stays; the next reader hears of it.
-                match load_blocking(server, vec![cold]) {
-                    Ok(pin) => _pin = Some(pin),
-                    Err(_) => return,
+                Found::Live(_) | Found::Absent => {}
+                Found::Cold => {
+                    cold.push(OwnedKey { slot: key.slot, bytes: bytes.clone(), hash: *hash });
                 }
             }
         }
+        let commit = tx.commit();
+        if expired > 0 {
+            server.stats.count_expired(expired);
+            crate::notify::release(server, commit.last_seq);
+        }
     }
+    due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
+    cold
 }
 
 /// Closes connections that do not read their replies; a soft limit runs out without any event.
@@ -132,5 +146,57 @@ fn close_idle(server: &Server) {
         {
             session.kill();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sexton_engine::{Engine, Meta};
+
+    fn server_with(keys: u32, expire_at_ms: impl Fn(u32) -> u64) -> (Server, TxBuf) {
+        let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
+        let mut buf = TxBuf::default();
+        for number in 0..keys {
+            let bytes = number.to_string().into_bytes();
+            let hash = server.engine.hash(&bytes);
+            let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+            let slot = server.engine.slot_of(number as usize % 3);
+            let meta = Meta { flags: 0, expire_at_ms: expire_at_ms(number) };
+            tx.put(Key { slot, bytes: &bytes, hash }, meta, b"value");
+            tx.commit();
+        }
+        (server, buf)
+    }
+
+    #[test]
+    fn due_keys_of_all_databases_go_and_others_stay() {
+        // Every fourth stays: without an expiry, or with a later one.
+        let (server, mut buf) = server_with(3000, |number| match number % 8 {
+            3 => 0,
+            7 => now_ms() + 1_000_000,
+            _ => 1,
+        });
+        while expire_slice(&server, &mut buf) {}
+        let left: Vec<u64> = (0..3).map(|db| server.engine.count(db).expect("counted")).collect();
+        assert_eq!(left, [250; 3]);
+        assert_eq!(server.stats.expired_keys(), 2250);
+        assert!(!expire_slice(&server, &mut buf), "nothing is left to do");
+        assert_eq!(server.stats.expired_keys(), 2250);
+    }
+
+    #[test]
+    fn a_key_that_was_given_more_time_stays() {
+        let (server, mut buf) = server_with(64, |_| 1);
+        let mut due = server.engine.due(now_ms(), DUE_BATCH);
+        assert_eq!(due.len(), 64);
+        for item in &due {
+            let mut tx = server.engine.begin(Latched::Hashes(&[item.hash]), &mut buf);
+            let slot = server.engine.slot_of(item.db);
+            tx.put(Key { slot, bytes: &item.key, hash: item.hash }, Meta::default(), b"new");
+            tx.commit();
+        }
+        assert!(expire(&server, &mut buf, now_ms(), &mut due).is_empty());
+        assert_eq!((server.stats.expired_keys(), due.len()), (0, 0));
     }
 }

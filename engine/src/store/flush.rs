@@ -51,6 +51,7 @@ impl Engine {
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         // Before it leaves the queue: the last mark is that of the youngest there, or this one.
         inner.mark.store(m, Ordering::Release);
+        inner.cold_due.lock().note_installed();
         self.end_spill(&spilled, m);
         inner.spill.note_flush(job.graves_bytes);
         inner.frozen.pop(m);
@@ -133,7 +134,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         expiring.sort_unstable();
         if let Some((first_ms, _)) = expiring.first() {
-            self.inner().cold_due.lock().reopen(*first_ms);
+            self.inner().cold_due.lock().note_written(*first_ms);
         }
         let mut key = Vec::new();
         for (at_ms, index) in expiring {

@@ -52,6 +52,7 @@ pub use aside::{aside_name, settle_data_dir};
 pub use bytes::{WriteBatch, replay_bytes};
 pub use checkpoint::CheckpointReport;
 pub use cold::LoadPin;
+pub use due::DueKey;
 pub use engine::{Engine, EngineError};
 pub use evict::Candidate;
 pub use iter::{Iter, IterOptions};

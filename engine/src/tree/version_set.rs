@@ -504,7 +504,8 @@ pub struct Export {
 impl Export {
     /// Paths of the files of tables and grave runs, each with the name that the copy has for it.
     pub fn files(&self) -> impl Iterator<Item = (&Path, String)> {
-        let tables = self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())));
+        let tables =
+            self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())));
         let graves = self.graves.iter().map(|file| &file.table);
         tables.chain(graves.map(|table| (table.path(), graves_name(table.number()))))
     }

@@ -435,7 +435,7 @@ impl History {
             if due.is_empty() {
                 break;
             }
-            for (db, key) in due {
+            for DueKey { db, key, .. } in due {
                 let entry = try_get(engine, db, &key).expect("a readable device");
                 if entry.is_some_and(|(meta, _)| meta.is_expired(self.now_ms)) {
                     self.commit_group(engine, vec![Op::Delete(db, key)]);

@@ -8,6 +8,7 @@ mod crash_matrix;
 mod damage;
 mod dead_runs;
 mod deadline;
+mod due;
 mod emptied;
 mod faults;
 mod harness;

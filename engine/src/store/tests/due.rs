@@ -1,0 +1,58 @@
+//! Keys whose time has come while they lie on a device (N11).
+
+use super::crash::small_options;
+use super::harness::*;
+use crate::key::Meta;
+use crate::store::*;
+use sexton_persistence::device::sim::SimStorage;
+use std::collections::BTreeSet;
+
+const DUE_MS: u64 = 10_000;
+
+fn start(storage: &SimStorage) -> Engine {
+    let options = EngineOptions {
+        memtable_bytes: 1 << 20,
+        ..small_options(storage, SyncPolicy::Always, false)
+    };
+    Engine::open(options, &mut replay).expect("a store that opens").0
+}
+
+fn put(engine: &Engine, number: u64, expire_at_ms: u64) {
+    let name = format!("key:{number:05}").into_bytes();
+    run(engine, &Op::Put(0, name, Meta { flags: 0, expire_at_ms }, vec![1; 40]));
+}
+
+/// What looks find and hand out until there is no more, at one moment.
+fn drained(engine: &Engine, now_ms: u64) -> Vec<Vec<u8>> {
+    let mut keys = Vec::new();
+    let mut due = engine.due(now_ms, 5);
+    loop {
+        assert!(due.is_sorted_by_key(|due| due.hash), "latch by latch");
+        keys.extend(due.into_iter().map(|due| due.key));
+        engine.look_for_cold_due().expect("readable");
+        due = engine.due(now_ms, 5);
+        if due.is_empty() {
+            return keys;
+        }
+    }
+}
+
+/// More keys are due at one instant than one look collects: nobody waits for the next look, and none is read
+/// again from the beginning.
+#[test]
+fn keys_of_one_instant_come_up_once_each() {
+    let storage = SimStorage::new();
+    let engine = start(&storage);
+    (0..100).for_each(|number| put(&engine, number, DUE_MS));
+    (100..120).for_each(|number| put(&engine, number, DUE_MS + 1));
+    (120..140).for_each(|number| put(&engine, number, u64::MAX / 2));
+    engine.flush_now().expect("flush");
+    engine.close().expect("closed");
+    // After a restart nothing is in memory.
+    let engine = start(&storage);
+    assert!(drained(&engine, DUE_MS - 1).is_empty());
+    let keys = drained(&engine, DUE_MS + 500);
+    assert_eq!(keys.len(), 120);
+    assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 120, "each once");
+    engine.abandon();
+}
