@@ -232,8 +232,9 @@ impl Recovery {
             self.enter(first);
             return Ok(());
         }
-        let oldest = self.segments.iter().find_map(|segment| Some((segment, segment.header?)));
-        if let Some((segment, header)) = oldest {
+        if let Some((segment, header)) =
+            self.segments.first().and_then(|segment| Some((segment, segment.header?)))
+        {
             let file = segment.file.path().to_path_buf();
             return Err(LogError::StartsAboveMark {
                 file,
@@ -241,7 +242,8 @@ impl Recovery {
                 mark,
             });
         }
-        // No header at all: a crash while the very first segment was made, or nothing ever.
+        // The oldest has no header: a crash while the very first segment was made, or one that lost it, and whatever
+        // else had not been synced, with some segment behind it whole; or nothing ever.
         self.check_evidence(0)?;
         self.ended = true;
         Ok(())

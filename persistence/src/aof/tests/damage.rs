@@ -147,6 +147,37 @@ fn missing_and_foreign_files_are_fatal() {
     assert!(matches!(read_all(&storage, 0, 7), Err(LogError::MissingSegment { .. })));
 }
 
+/// A power failure may take the header of the oldest segment that is left and spare a later one: nothing behind the
+/// mark is whole then, and nothing of it had been promised.
+#[test]
+fn a_lost_header_in_front_of_a_whole_segment_is_a_torn_tail_if_nothing_was_synced() {
+    for is_synced in [false, true] {
+        let storage = storage();
+        let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+        let rig = Rig::open(&storage, options(SyncPolicy::No), &tail, 0);
+        for seq in [1, 3, 5, 7] {
+            rig.append(&Commit::new(seq, 2, 0, 50));
+            rig.core.write_batch().expect("writes");
+            if seq == 5 && is_synced {
+                rig.core.sync().expect("syncs");
+            }
+            rig.cut();
+            rig.core.write_batch().expect("writes");
+        }
+        rig.core.segments.retire_through(2).expect("retires");
+        let oldest = segment_paths(&storage).into_iter().min().expect("segments");
+        let file = storage.open(&oldest).expect("opens");
+        file.write_all_at(&[0; crate::aof::HEADER_BYTES], 0).expect("writes");
+        let read = read_all(&storage, 2, 0);
+        if is_synced {
+            assert!(matches!(read, Err(LogError::Damaged { expected_seq: 3, .. })), "{read:?}");
+        } else {
+            let (commands, tail) = read.expect("nothing had been promised");
+            assert_eq!((commands.len(), tail.last_seq), (0, 2));
+        }
+    }
+}
+
 #[test]
 fn a_log_that_starts_above_the_mark_is_refused() {
     let (storage, commits) = closed_log();
