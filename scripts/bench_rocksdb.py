@@ -325,7 +325,8 @@ def queue(args, _report, work):
 def space(args, report, work):
     """Half of all keys deleted at random, then no more writes: how far disk space follows, and what is written for it."""
     deletes = int(args.num * math.log(2))
-    steps = ["fillseq", "waitforcompaction", "readseq", "deleterandom", "waitforcompaction", "readseq"]
+    steps = ["fillseq", "waitforcompaction", "readseq", "deleterandom", "flush", "waitforcompaction",
+             "readseq"]
     rows = []
     for name in ("flsm", "rocksdb"):
         flags = [f"--num={args.num}", f"--deletes={deletes}"] + (["--settle=600"] if name == "flsm" else [])

@@ -169,6 +169,9 @@ impl Engine {
             if let Err(error) = self.keep_deadline() {
                 *background.last_error.lock() = Some(error.to_string());
             }
+            if inner.spill.is_at_rest(inner.deadline.now_ms()) {
+                background.freeze_early();
+            }
             self.end_old_snapshots();
             if self.forget_undo_runs() {
                 // Graves that only they needed may go (F2).

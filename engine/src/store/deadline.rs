@@ -120,7 +120,7 @@ impl Deadline {
         self.overdue.load(Ordering::Acquire)
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         self.started.elapsed().as_millis() as u64
     }
 

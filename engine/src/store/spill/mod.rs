@@ -26,6 +26,13 @@ const FREEZE_SHARE: u64 = 5;
 /// The same without a bound, in bytes.
 const FREEZE_BYTES_MAX: u64 = 24 << 20;
 
+/// New graves of so many bytes freeze the memtable, too, once no other has come for [`REST_MS`]: what they cover would
+/// stay on the disk, and in the way of scans, until somebody writes again.
+const REST_BYTES_MIN: u64 = 256 << 10;
+
+/// How long deletes must have been over for that.
+const REST_MS: u64 = 2000;
+
 /// Parts of the bound, in percent, from which on new graves wait for the flush; together with those that wait for it
 /// already, twice as much. What is sealed then, its copy while it is sorted, and what is opened meanwhile
 /// stay below the bound.
@@ -38,6 +45,8 @@ pub(super) struct Spill {
     pub(super) runs: GraveRuns,
     /// Memory of the graves opened since a memtable was last frozen, estimated.
     unmarked_bytes: AtomicU64,
+    /// `unmarked_bytes` when it was last seen to change, and that time in ms.
+    seen: Mutex<(u64, u64)>,
     /// The same for those that wait for the flush of a frozen memtable.
     sealed_bytes: AtomicU64,
     /// Bytes of grave runs written since the start: spilled, and merged.
@@ -57,6 +66,7 @@ impl Spill {
             max_bytes: AtomicU64::new(max_bytes),
             runs: GraveRuns::default(),
             unmarked_bytes: AtomicU64::new(0),
+            seen: Mutex::new((0, 0)),
             sealed_bytes: AtomicU64::new(0),
             spilled_bytes: AtomicU64::new(0),
             merged_bytes: AtomicU64::new(0),
@@ -91,6 +101,16 @@ impl Spill {
     /// A flush has installed a memtable, at whose freeze there were so many bytes of new graves.
     pub(super) fn note_flush(&self, bytes: u64) {
         self.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// True when many graves wait for a mark, and deletes have been over for a while.
+    pub(super) fn is_at_rest(&self, now_ms: u64) -> bool {
+        let unmarked = self.unmarked_bytes.load(Ordering::Relaxed);
+        let mut seen = self.seen.lock();
+        if seen.0 != unmarked {
+            *seen = (unmarked, now_ms);
+        }
+        unmarked >= REST_BYTES_MIN && now_ms >= seen.1 + REST_MS
     }
 
     /// True when graves were opened since the last freeze.

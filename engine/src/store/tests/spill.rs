@@ -276,3 +276,21 @@ fn file_of_run(storage: &SimStorage) -> Arc<dyn File> {
     let name = names.iter().find(|name| name.ends_with(".grun")).expect("a run");
     storage.open(&dir.join(name)).expect("opened")
 }
+
+#[test]
+fn deletes_that_are_over_are_sealed_although_nothing_is_written() {
+    let engine = spilling(&SimStorage::default(), 0);
+    (0..6000).for_each(|number| put(&engine, number, 1));
+    engine.flush_now().unwrap();
+    let at_rest = |now_ms| engine.inner().spill.is_at_rest(now_ms);
+    (0..100).for_each(|number| delete(&engine, number));
+    assert!(!at_rest(1000) && !at_rest(9000), "a few are not worth a flush");
+    (100..5999).for_each(|number| delete(&engine, number));
+    assert!(!at_rest(10_000) && !at_rest(11_999));
+    assert!(at_rest(12_000));
+    delete(&engine, 5999);
+    assert!(!at_rest(12_001), "deletes go on");
+    assert!(at_rest(14_001));
+    engine.flush_now().unwrap();
+    assert!(!at_rest(14_002) && !at_rest(99_000), "the mark has passed them");
+}
