@@ -144,19 +144,18 @@ impl Writer {
         let at = if first { batch_start(open.at, len) } else { open.at };
         let end = at + len;
         assert!(end <= open.chunk.len(), "a record of {len} bytes was not prepared for");
-        let header = record.header(open.chunk.seed(), first);
+        let seed = open.chunk.seed();
         let region = open.chunk.region();
         let target = open.chunk.offset() + at;
         let gathered = &mut self.gathered;
-        gathered.clear();
-        for part in [&header[..], record.key.0, record.key.1] {
-            gathered.extend_from_slice(part);
-        }
         if record.value.len() <= GATHER_BYTES {
-            gathered.extend_from_slice(record.value);
-            gathered.resize(len as usize, 0);
+            record.encode(seed, first, gathered);
             region.copy(lane, target, gathered);
         } else {
+            gathered.clear();
+            for part in [&record.header(seed, first)[..], record.key.0, record.key.1] {
+                gathered.extend_from_slice(part);
+            }
             // Up to a line, so that the rest is copied by whole lines; the padding is zero already (M4).
             let begun = target + gathered.len() as u64;
             let (head, rest) =
