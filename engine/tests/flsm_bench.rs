@@ -119,8 +119,8 @@ fn queue_trap_and_graves_have_their_figures() {
     let figures = |i: usize| results[i]["figures"].as_object().expect("figures");
     // Ten parts and their ratio.
     assert_eq!(figures(0).len(), 11);
-    // Two figures at seven moments.
-    assert_eq!(figures(1).len(), 14);
+    // Two figures at eight moments.
+    assert_eq!(figures(1).len(), 16);
     assert!(figures(1).values().all(|us| us.as_f64().is_some_and(|us| us > 0.0)));
     assert_eq!(figures(2)["graves at the start"], 200.0);
 }
