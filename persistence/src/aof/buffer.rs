@@ -7,7 +7,8 @@ use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annot
 use super::cache_hint;
 use super::gauge::BufferGauge;
 use super::route::{
-    EXTENT_BYTES, Extent, RECORD_LINE_BYTES, ROUTES_MAX, largest_argument, write_record_line,
+    EXTENT_BYTES, Extent, RECORD_LINE_BYTES, ROUTES_MAX, largest_argument, link_record_line,
+    write_record_line,
 };
 use super::stamp::{LogClock, STAMP_MAX_BYTES, write_stamp};
 
@@ -35,6 +36,8 @@ pub struct Group {
     starts_segment_after: Option<u64>,
     /// Records that go to other devices, by route; as long as the last route used.
     routed: Vec<Vec<u8>>,
+    /// Where the first and the last line that stand for them are, behind [`HEAD_BYTES`].
+    record_lines: Option<(u32, u32)>,
 }
 
 impl Group {
@@ -51,6 +54,7 @@ impl Group {
             time_s: None,
             starts_segment_after: None,
             routed: Vec::new(),
+            record_lines: None,
         }
     }
 
@@ -76,6 +80,7 @@ impl Group {
         self.selected_db = None;
         self.time_s = None;
         self.starts_segment_after = None;
+        self.record_lines = None;
         for records in &mut self.routed {
             records.clear();
             records.shrink_to(GROUP_TARGET_BYTES);
@@ -114,6 +119,11 @@ impl Group {
         routes.filter(|(_, records)| !records.is_empty())
     }
 
+    /// Where the line that stands for the first of them is.
+    pub(super) fn first_record_line(&self) -> u32 {
+        self.record_lines.map_or(0, |(first, _)| first)
+    }
+
     /// Puts `parts` with the records of `route`, and the line that stands for them into the group.
     fn add_routed(&mut self, route: usize, parts: &[&[u8]]) {
         if self.routed.len() <= route {
@@ -123,6 +133,14 @@ impl Group {
         let before = records.len();
         parts.iter().for_each(|part| records.extend_from_slice(part));
         let bytes = records.len() - before;
+        let at = u32::try_from(self.end - HEAD_BYTES).unwrap_or(u32::MAX);
+        self.record_lines = match self.record_lines {
+            None => Some((at, at)),
+            Some((first, last)) => {
+                link_record_line(&mut self.chunk[HEAD_BYTES + last as usize..], at);
+                Some((first, at))
+            }
+        };
         self.end += write_record_line(&mut self.chunk[self.end..], route, bytes);
     }
 

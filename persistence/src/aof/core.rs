@@ -292,7 +292,7 @@ impl LogCore {
             part.file.write_all_at(records, offset)?;
             part.end += bytes;
             self.book(&part.file, offset, bytes, 0)?;
-            extents.push(Extent::of(route, name, offset, records));
+            extents.push(Extent::of(route, name, offset, records, group.first_record_line()));
         }
         Ok(extents)
     }

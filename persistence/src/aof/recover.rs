@@ -289,8 +289,8 @@ impl Recovery {
             }
             let head = annotation_bytes(annotation.command_bytes as usize);
             let Some(window) = &mut self.window else { break };
-            let (extents, commands) = split_extents(&window.get(offset, length)?[head..]);
-            let (time_s, commands) = split_stamp(commands);
+            let (extents, content) = split_extents(&window.get(offset, length)?[head..]);
+            let (time_s, _) = split_stamp(content);
             if time_s.is_some_and(|time_s| self.until_s.is_some_and(|until_s| time_s > until_s)) {
                 self.stopped_at_s = time_s;
                 // Whether what follows was acknowledged or is whole does not matter any more.
@@ -303,8 +303,7 @@ impl Recovery {
             if is_routed {
                 let (storage, number) = (&*self.storage, self.segments[self.at].number);
                 let records = read_extents(storage, &self.location, number, &extents)?;
-                let Some(spliced) =
-                    records.and_then(|records| splice(commands, &extents, &records))
+                let Some(spliced) = records.and_then(|records| splice(content, &extents, &records))
                 else {
                     // As good as no group (R1).
                     self.end_segment()?;
@@ -330,10 +329,11 @@ impl Recovery {
             }
             let file = self.segments[self.at].file.path();
             let Some(window) = &mut self.window else { break };
-            let commands = match is_routed {
+            let content = match is_routed {
                 true => self.spliced.as_slice(),
-                false => split_stamp(&window.get(offset, length)?[head..]).1,
+                false => &window.get(offset, length)?[head..],
             };
+            let (_, commands) = split_stamp(content);
             return Ok(Some(RecoveredGroup {
                 time_s,
                 epoch,

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use super::LogLocation;
 use super::annotation::{read_hex, write_hex};
-use super::{Commands, LogLocation};
 use crate::checksum::crc32c;
 use crate::device::{Storage, StorageResult};
 
@@ -16,7 +16,7 @@ pub(super) const PLACE_PREFIX: &str = "on-";
 /// redis-server stops.
 pub(super) const EXTENT_BYTES: usize = 128;
 /// Length of a record line.
-pub(super) const RECORD_LINE_BYTES: usize = 26;
+pub(super) const RECORD_LINE_BYTES: usize = 35;
 
 const EXTENT_TAG: &[u8; 5] = b"#SXE ";
 /// What the line begins with that stands for a record in a group: whoever finds one in a file alone has a part of the
@@ -41,12 +41,20 @@ pub(super) struct Extent {
     pub(super) bytes: u64,
     pub(super) crc: u32,
     pub(super) name: String,
+    /// Where the group's first record line is, behind its extent lines.
+    pub(super) first_line: u32,
 }
 
 impl Extent {
-    pub(super) fn of(route: usize, name: &str, offset: u64, records: &[u8]) -> Self {
+    pub(super) fn of(
+        route: usize,
+        name: &str,
+        offset: u64,
+        records: &[u8],
+        first_line: u32,
+    ) -> Self {
         let (bytes, crc) = (records.len() as u64, crc32c(records));
-        Self { route: route as u8, offset, bytes, crc, name: name.to_owned() }
+        Self { route: route as u8, offset, bytes, crc, name: name.to_owned(), first_line }
     }
 
     /// Writes the line into `line`, of [`EXTENT_BYTES`].
@@ -58,6 +66,7 @@ impl Extent {
         write_hex(&mut line[25..41], self.bytes);
         write_hex(&mut line[42..50], u64::from(self.crc));
         line[51..51 + self.name.len()].copy_from_slice(self.name.as_bytes());
+        write_hex(&mut line[116..124], u64::from(self.first_line));
         line[EXTENT_BYTES - 2..].copy_from_slice(b"\r\n");
     }
 
@@ -71,6 +80,7 @@ impl Extent {
             bytes: read_hex(&rest[25..41])?,
             crc: u32::try_from(read_hex(&rest[42..50])?).ok()?,
             name: name.to_owned(),
+            first_line: u32::try_from(read_hex(&rest[116..124])?).ok()?,
         })
     }
 }
@@ -80,21 +90,29 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(['/', '\0'])
 }
 
-/// Writes the line that stands for a record of `bytes` bytes; answers its length.
+/// Writes the line that stands for a record of `bytes` bytes, as the last of its group; answers its length.
 pub(super) fn write_record_line(out: &mut [u8], route: usize, bytes: usize) -> usize {
     let line = &mut out[..RECORD_LINE_BYTES];
     line.fill(b' ');
     line[..5].copy_from_slice(RECORD_TAG);
     write_hex(&mut line[5..7], route as u64);
     write_hex(&mut line[8..24], bytes as u64);
-    line[24..].copy_from_slice(b"\r\n");
+    write_hex(&mut line[25..33], 0);
+    line[33..].copy_from_slice(b"\r\n");
     RECORD_LINE_BYTES
 }
 
-fn read_record_line(line: &[u8]) -> Option<(u8, usize)> {
+/// Says in a record line where the next one is.
+pub(super) fn link_record_line(line: &mut [u8], next: u32) {
+    write_hex(&mut line[25..33], u64::from(next));
+}
+
+/// Route, length of the record, and where the next line is, 0 for nowhere.
+fn read_record_line(line: &[u8]) -> Option<(u8, usize, usize)> {
     let rest = line.strip_prefix(RECORD_TAG).filter(|_| line.len() == RECORD_LINE_BYTES)?;
-    let route = u8::try_from(read_hex(&rest[..2])?).ok()?;
-    Some((route, usize::try_from(read_hex(&rest[3..19])?).ok()?))
+    let number = |digits| usize::try_from(read_hex(digits)?).ok();
+    let route = u8::try_from(number(&rest[..2])?).ok()?;
+    Some((route, number(&rest[3..19])?, number(&rest[20..28])?))
 }
 
 /// The extents at the start of a group's content, and the rest of it.
@@ -107,8 +125,11 @@ pub(super) fn split_extents(content: &[u8]) -> (Vec<Extent>, &[u8]) {
     (extents, rest)
 }
 
-/// Length of the largest argument of the commands that `parts` are together.
+/// Length of the largest argument of the commands that `parts` are together; of a record that is none, its own.
 pub(super) fn largest_argument(parts: &[&[u8]]) -> u64 {
+    if parts.iter().find_map(|part| part.first()) != Some(&b'*') {
+        return parts.iter().map(|part| part.len() as u64).sum();
+    }
     let (mut largest, mut number, mut passed_over) = (0_usize, 0_usize, 0_usize);
     let mut is_length = false;
     for part in parts {
@@ -168,22 +189,29 @@ pub(super) fn read_extents(
     Ok(Some(all))
 }
 
-/// The commands of a group with its records in their places; `None` when lines and extents do not fit.
-pub(super) fn splice(commands: &[u8], extents: &[Extent], records: &[Vec<u8>]) -> Option<Vec<u8>> {
+/// The content of a group behind its extent lines, with its records in their places; `None` when lines and extents do
+/// not fit. Lines are found by their links alone: what records hold does not matter.
+pub(super) fn splice(content: &[u8], extents: &[Extent], records: &[Vec<u8>]) -> Option<Vec<u8>> {
     let mut rests: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-    let all = commands.len() + records.iter().map(Vec::len).sum::<usize>();
-    let (mut spliced, mut walk) = (Vec::with_capacity(all), Commands::new(commands));
-    for command in walk.by_ref() {
-        let Some((route, bytes)) = read_record_line(command) else {
-            spliced.extend_from_slice(command);
-            continue;
-        };
+    let all = content.len() + records.iter().map(Vec::len).sum::<usize>();
+    let mut spliced = Vec::with_capacity(all);
+    let (mut at, mut line_at) = (0, extents.first()?.first_line as usize);
+    loop {
+        let end = line_at.checked_add(RECORD_LINE_BYTES)?;
+        let (route, bytes, next) = read_record_line(content.get(line_at..end)?)?;
+        spliced.extend_from_slice(content.get(at..line_at)?);
         let nth = extents.iter().position(|extent| extent.route == route)?;
         let (record, rest) = rests[nth].split_at_checked(bytes)?;
         spliced.extend_from_slice(record);
         rests[nth] = rest;
+        at = end;
+        if next == 0 {
+            break;
+        }
+        line_at = next;
     }
-    (walk.offset() == commands.len() && rests.iter().all(|rest| rest.is_empty())).then_some(spliced)
+    spliced.extend_from_slice(&content[at..]);
+    rests.iter().all(|rest| rest.is_empty()).then_some(spliced)
 }
 
 /// All parts that are there, each with the number of its segment: in the places, and in `location` itself, where
@@ -246,7 +274,7 @@ mod tests {
         let written: Vec<_> = names
             .iter()
             .enumerate()
-            .map(|(route, name)| Extent::of(route, name, u64::MAX - 7, b"records"))
+            .map(|(route, name)| Extent::of(route, name, u64::MAX - 7, b"records", 77))
             .collect();
         for (extent, line) in written.iter().zip(lines.chunks_mut(EXTENT_BYTES)) {
             extent.encode(line);
@@ -255,7 +283,7 @@ mod tests {
         lines.extend_from_slice(b"*1\r\n");
         let (extents, rest) = split_extents(&lines);
         assert_eq!((extents, rest), (written, &b"*1\r\n"[..]));
-        let outside = Extent::of(0, "../x", 0, b"");
+        let outside = Extent::of(0, "../x", 0, b"", 0);
         outside.encode(&mut lines[..EXTENT_BYTES]);
         assert!(split_extents(&lines).0.is_empty(), "outside the log's directory");
     }
@@ -276,15 +304,23 @@ mod tests {
         let (ping, get) = (&b"*1\r\n$4\r\nPING\r\n"[..], &b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n"[..]);
         let mut line = [0; RECORD_LINE_BYTES];
         write_record_line(&mut line, 3, get.len());
-        // A value that looks like a line is a value.
-        let value = [&b"*2\r\n$3\r\nSET\r\n$26\r\n"[..], &line, b"\r\n"].concat();
-        let commands = [ping, &line, &value, &line].concat();
+        // A value that looks like a line is a value, and what is no command does not matter.
+        let value = [&b"*2\r\n$3\r\nSET\r\n$35\r\n"[..], &line, b"\r\n*x"].concat();
+        let second = (ping.len() + RECORD_LINE_BYTES + value.len()) as u32;
+        let mut content = [ping, &line, &value, &line, b"end"].concat();
+        link_record_line(&mut content[ping.len()..], second);
         let records = get.repeat(2);
-        let extents = [Extent::of(3, "a", 0, &records)];
-        let spliced = splice(&commands, &extents, std::slice::from_ref(&records));
-        assert_eq!(spliced, Some([ping, get, &value, get].concat()));
-        assert_eq!(splice(&commands, &extents, &[get.to_vec()]), None, "too few");
-        assert_eq!(splice(ping, &extents, std::slice::from_ref(&records)), None, "too many");
-        assert_eq!(splice(&commands, &[Extent::of(2, "a", 0, &records)], &[records]), None);
+        let extent = |route, first_line| [Extent::of(route, "a", 0, &records, first_line)];
+        let first = ping.len() as u32;
+        let splice = |content: &[u8], extents: &[Extent], records: &Vec<u8>| {
+            splice(content, extents, std::slice::from_ref(records))
+        };
+        let spliced = splice(&content, &extent(3, first), &records);
+        assert_eq!(spliced, Some([ping, get, &value, get, b"end"].concat()));
+        assert_eq!(splice(&content, &extent(3, first), &get.to_vec()), None, "too few");
+        assert_eq!(splice(&content, &extent(3, second), &records), None, "too many");
+        assert_eq!(splice(&content, &extent(2, first), &records), None, "another route");
+        assert_eq!(splice(&content, &extent(3, first + 1), &records), None, "no line there");
+        assert_eq!(splice(&content, &extent(3, u32::MAX), &records), None, "nor anything");
     }
 }

@@ -3,7 +3,7 @@
 //! commits, n at or above everything acknowledged as durable, transactions whole.
 //!
 //! In some histories the memtables lie in simulated persistent memory, in some the store goes to and fro between
-//! that and a log.
+//! that and a log; in some the log has routes to other devices.
 //!
 //! Without background threads a history is the same each time its seed is run; a few with threads
 //! add the interleavings. `SEXTON_CRASH_HISTORIES` sets how many, `SEXTON_CRASH_SEED` the first.
@@ -13,6 +13,7 @@ use crate::key::{Meta, Seq};
 use crate::store::namespace::FIRST_SEQ;
 use crate::store::*;
 use crate::tree::CompactionOptions;
+use sexton_persistence::aof::LogRoute;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
 use sexton_persistence::pmem::PmemOptions;
@@ -84,6 +85,7 @@ pub(super) struct History {
     delete_persist_ms: u64,
     /// Bound of the cemetery; 0 for none.
     cemetery_max_bytes: u64,
+    log_routes: Vec<LogRoute>,
     /// The deadline's clock.
     ticks_ms: u64,
     /// The state that the running store was opened with, and its last sequence.
@@ -113,6 +115,14 @@ fn deadline_of(seed: u64) -> u64 {
 /// Half of the histories spill their graves at nearly every flush.
 fn cemetery_of(seed: u64) -> u64 {
     if seed % 7 < 4 { 1500 } else { 0 }
+}
+
+/// A sixth of the histories have records of the log on other devices, which lose what was not synced by
+/// themselves.
+fn routes_of(seed: u64) -> Vec<LogRoute> {
+    let routes: &[_] = if seed % 6 == 3 { &[(24, "far"), (60, "farther")] } else { &[] };
+    let route = |&(least_bytes, name): &(u64, &str)| LogRoute { least_bytes, name: name.into() };
+    routes.iter().map(route).collect()
 }
 
 pub(super) fn small_options(
@@ -146,6 +156,7 @@ impl History {
             memtable: memtable_of(seed),
             delete_persist_ms: deadline_of(seed),
             cemetery_max_bytes: cemetery_of(seed),
+            log_routes: routes_of(seed),
             ticks_ms: 0,
             storage: SimStorage::new(),
             pool: None,
@@ -176,6 +187,7 @@ impl History {
             deletes: self.deletes,
             memtable: self.memtable,
             delete_persist_ms: self.delete_persist_ms,
+            log_routes: self.log_routes.clone(),
             write_behind: self.pool.as_ref().is_some_and(|pool| pool.is_used),
             pool: self.pool.as_ref().map(Pool::options),
             cemetery_max_bytes: self.cemetery_max_bytes,
