@@ -152,12 +152,13 @@ class Plan:
         devices = self.args.devices
         disk = [device for device in devices if device == "hdd"]
         if self.args.quick:
-            few = [device for device in devices if device in ("hdd", "nvram")]
+            fast = [device for device in devices if device == "nvram"]
             return [
-                self.grid(few, (64, 4096), ("none", "everysec")),
+                self.grid(disk, (64, 4096), ("none", "everysec")),
+                self.grid(fast, (4096,), ("none", "everysec")),
                 self.grid(disk, (64,), ("rdb", "always")),
                 self.rewrite(disk, (64,)),
-                self.route((64, 4096)) if disk else (),
+                self.route((4096,)) if disk else (),
             ], []
         others = [device for device in devices if device != "pmem"]
         default = [
