@@ -36,8 +36,8 @@ MOMENTS = {
     "flush": ([(GRAVES, WRITES, 4), (GRAVES, SYNCS, 3), (TABLES, WRITES, 3)], None),
     "compaction": ([(TABLES, "unlink,unlinkat", 4), (TABLES, WRITES, 25), (TABLES, SYNCS, 12)], None),
     "manifest": ([(MANIFESTS, WRITES, 10), (MANIFESTS, SYNCS, 10)], None),
-    "BGSAVE": ([(NEW_DUMP, "write", 6), (NEW_DUMP, "fsync", 1), (DUMP, "rename", 1)], "BGSAVE"),
-    "BGREWRITEAOF": ([(NEW_BASE, "write", 6), (NEW_BASE, "fsync", 1), (BASES, "rename", 1), (LIST, "rename", 6)], "BGREWRITEAOF"),
+    "BGSAVE": ([(NEW_DUMP, WRITES, 2), (NEW_DUMP, SYNCS, 1), (DUMP, "rename", 1)], "BGSAVE"),
+    "BGREWRITEAOF": ([(NEW_BASE, WRITES, 2), (NEW_BASE, SYNCS, 1), (BASES, "rename", 1), (LIST, "rename", 6)], "BGREWRITEAOF"),
     "segment switch": ([(LIST, WRITES, 6), (LIST, SYNCS, 6), (LIST, "rename", 6), (SEGMENTS, "openat", 6)], None),
 }
 #: How far the numbers of files may rise during one load.
