@@ -42,6 +42,10 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         if measured.elapsed() >= TICK {
             measured = Instant::now();
             server.engine.note_resident(crate::observe::rss_bytes().unwrap_or(0));
+            // A second would be long: the base is given up at twice the growth.
+            if !server.loading.is_active() {
+                look_at_growth(server);
+            }
         }
         server.engine.kick_log();
         server.engine.set_access_now(server.eviction.access.fresh(now_ms()));
@@ -52,7 +56,6 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             close_over_output_limit(server);
             if !server.loading.is_active() {
                 look_at_save_points(server);
-                look_at_growth(server);
             }
             server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
         }
