@@ -143,11 +143,11 @@ fn the_past_is_read_from_its_own_device() {
     assert_eq!(results[0]["operations"], 4 * 3000);
     let figure = |name: &str| results[0]["figures"][name].as_f64().expect(name);
     let (undo_bytes, tree_bytes) = (figure("undo_bytes"), figure("tree_bytes"));
-    // Keys of 16 and values of 100 bytes, once: the living here, A's version there. Tables of level 0 that wait for
-    // their number hold overwritten versions too.
+    // Keys of 16 and values of 100 bytes, once: the living here, A's version there. What waits in level 0 and in the
+    // level below it, four buffers each, holds overwritten versions too.
     let once = 3000.0 * 116.0..3000.0 * 150.0;
     assert!(once.contains(&undo_bytes), "{undo_bytes}");
-    assert!((once.start..once.end + 4.0 * 65536.0).contains(&tree_bytes), "{tree_bytes}");
+    assert!((once.start..once.end + 8.0 * 65536.0).contains(&tree_bytes), "{tree_bytes}");
     for (name, keys) in [("ahead", 3000.0), ("block", 3000.0), ("single", 500.0), ("batch", 500.0)]
     {
         assert_eq!(figure(&format!("reread_{name}_keys")), keys, "{name}");
@@ -162,8 +162,14 @@ fn the_past_is_read_from_its_own_device() {
 #[test]
 fn a_held_snapshot_costs_undo_bytes_and_no_tree() {
     let run = |held: &str| {
-        let flags =
-            ["--benchmarks=heldsnapshot", "--num=3000", "--write_buffer_size=65536", "--settle=60"];
+        // Many times the four buffers that may wait in level 0, where overwritten versions are.
+        let flags = [
+            "--benchmarks=heldsnapshot",
+            "--num=20000",
+            "--overwrites=3",
+            "--write_buffer_size=65536",
+            "--settle=60",
+        ];
         let results = results(&format!("held-{held}"), &[&flags[..], &[held]].concat());
         let figures = results[0]["figures"].as_object().expect("figures").clone();
         move |name: &str| figures[name].as_f64().expect("a number")
@@ -173,7 +179,8 @@ fn a_held_snapshot_costs_undo_bytes_and_no_tree() {
     let ratio = with("undo_bytes") / with("undo_bytes_computed");
     assert!((0.7..1.5).contains(&ratio), "undo bytes are {ratio} of those computed");
     let ratio = with("tree_bytes") / without("tree_bytes");
-    assert!((0.5..1.6).contains(&ratio), "the tree is {ratio} of that without a snapshot");
+    // With the snapshot's versions in it, it would be twice as large.
+    assert!((0.7..1.4).contains(&ratio), "the tree is {ratio} of that without a snapshot");
 }
 
 #[test]
