@@ -175,8 +175,8 @@ pub(super) fn read_extents(
             return Ok(None);
         }
         let file = storage.open(&path)?;
-        let end = extent.offset.checked_add(extent.bytes);
-        if end.is_none_or(|end| end > file.len().unwrap_or(0)) {
+        let (end, len) = (extent.offset.checked_add(extent.bytes), file.len()?);
+        if end.is_none_or(|end| end > len) {
             return Ok(None);
         }
         let mut records = vec![0; extent.bytes as usize];
