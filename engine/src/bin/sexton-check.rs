@@ -4,6 +4,7 @@
 use sexton_engine::check::{CheckOptions, check};
 use sexton_persistence::device::DiskStorage;
 use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -32,17 +33,7 @@ exit code: 0 nothing is wrong, 1 something is, 2 it could not be checked
 ";
 
 fn parse() -> Result<Option<(CheckOptions, bool)>, String> {
-    let mut options = CheckOptions {
-        storage: Arc::new(DiskStorage),
-        dir: Default::default(),
-        log_dir_name: "appendonlydir".into(),
-        log_file_name: "appendonly.aof".into(),
-        truncate_log: false,
-        truncate_to_s: None,
-        log_sources: Vec::new(),
-        rebuild_manifest: false,
-        databases: 16,
-    };
+    let mut options = CheckOptions::new(Arc::new(DiskStorage), PathBuf::new());
     let mut quiet = false;
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {

@@ -15,7 +15,7 @@ pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, S
 pub(crate) use filter::GraveFilter;
 #[cfg(all(loom, test))]
 pub(crate) use published::{IsEmpty, Published};
-pub(crate) use runs::{GraveRuns, RunList};
+pub(crate) use runs::{GraveRuns, RunList, newest_in_runs};
 
 use crate::key::Seq;
 use hashbrown::HashTable;

@@ -12,7 +12,7 @@
 
 use super::published::{IsEmpty, Published};
 use crate::key::Seq;
-use crate::table::{Scratch, TableResult, key_hash};
+use crate::table::{Scratch, Table, TableResult, key_hash};
 use crate::tree::GraveFile;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -77,18 +77,7 @@ impl RunList {
         if self.0.is_empty() {
             return Ok(None);
         }
-        let hash = key_hash(key);
-        let mut newest = None;
-        for listed in &self.0 {
-            let table = &listed.file.table;
-            let p = table.properties();
-            let is_candidate = p.min_seq <= s && Some(p.max_seq) > newest && p.covers(key);
-            if is_candidate && table.may_contain(hash) {
-                let found = SCRATCH.with_borrow_mut(|scratch| table.get(key, s, scratch))?;
-                newest = newest.max(found.map(|grave| grave.seq));
-            }
-        }
-        Ok(newest)
+        newest_in_runs(self.0.iter().map(|listed| &*listed.file.table), key, s)
     }
 
     /// The files that are needed.
@@ -122,6 +111,28 @@ impl RunList {
             memory_bytes: memory.sum(),
         }
     }
+}
+
+/// D(k, s) among the graves of these files of runs.
+///
+/// # Errors
+/// As for [`RunList::newest_at`].
+pub(crate) fn newest_in_runs<'t>(
+    files: impl Iterator<Item = &'t Table>,
+    key: &[u8],
+    s: Seq,
+) -> TableResult<Option<Seq>> {
+    let hash = key_hash(key);
+    let mut newest = None;
+    for table in files {
+        let p = table.properties();
+        let is_candidate = p.min_seq <= s && Some(p.max_seq) > newest && p.covers(key);
+        if is_candidate && table.may_contain(hash) {
+            let found = SCRATCH.with_borrow_mut(|scratch| table.get(key, s, scratch))?;
+            newest = newest.max(found.map(|grave| grave.seq));
+        }
+    }
+    Ok(newest)
 }
 
 /// How many of the smallest runs are to be merged; `sizes` in ascending order. Each taken one is at most

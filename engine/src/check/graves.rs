@@ -1,9 +1,8 @@
 //! The grave runs: as tables, and as what they are.
 
 use super::{CheckOptions, CheckReport};
-use crate::key::Seq;
-use crate::table::{Scratch, Table, TableResult, key_hash};
-use crate::tree::Recovered;
+use crate::table::Table;
+use crate::tree::{Recovered, graves_name};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +17,7 @@ pub(super) fn check(
     let before = report.findings.len();
     let mut files: BTreeMap<u64, Vec<Arc<Table>>> = BTreeMap::new();
     for (&number, (run, meta)) in &recovered.graves {
-        let path = dir.join(format!("{number:012}.grun"));
+        let path = dir.join(graves_name(number));
         let opened = options.storage.open_unbuffered(&path).map_err(Into::into);
         let table = match opened.and_then(|file| Table::open(file, number, None)) {
             Ok(table) => Arc::new(table),
@@ -55,15 +54,4 @@ pub(super) fn check(
         }
     }
     (report.findings.len() == before).then(|| files.into_values().flatten().collect())
-}
-
-/// The newest spilled grave of a key.
-pub(super) fn newest(files: &[Arc<Table>], key: &[u8]) -> TableResult<Option<Seq>> {
-    let hash = key_hash(key);
-    let mut scratch = Scratch::default();
-    let mut newest = None;
-    for table in files.iter().filter(|t| t.properties().covers(key) && t.may_contain(hash)) {
-        newest = newest.max(table.get(key, Seq::MAX, &mut scratch)?.map(|grave| grave.seq));
-    }
-    Ok(newest)
 }

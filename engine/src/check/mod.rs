@@ -47,6 +47,24 @@ pub struct CheckOptions {
     pub databases: usize,
 }
 
+impl CheckOptions {
+    /// Checks `dir` with the names of the default configuration, and changes nothing.
+    #[must_use]
+    pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
+        Self {
+            storage,
+            dir,
+            log_dir_name: "appendonlydir".into(),
+            log_file_name: "appendonly.aof".into(),
+            truncate_log: false,
+            truncate_to_s: None,
+            log_sources: Vec::new(),
+            rebuild_manifest: false,
+            databases: 16,
+        }
+    }
+}
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {

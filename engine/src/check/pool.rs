@@ -1,14 +1,9 @@
 //! The pool of persistent memory, when the newest writes lie there (`persistence-mode wbl`).
 
 use super::{CheckOptions, CheckReport};
-use crate::store::{EngineError, POOL_MARKER, has_pool};
-use sexton_persistence::pmem::{Inspection, PmemError, inspect};
+use crate::store::{EngineError, POOL_DIR, POOL_MARKER, has_pool};
+use sexton_persistence::pmem::{CONTROL_FILE, Inspection, PmemError, inspect};
 use std::path::Path;
-
-/// Directory of the pool in the data directory, or a link to it.
-const POOL_DIR: &str = "pmem";
-/// A pool has this file from its first moment on.
-const CONTROL_FILE: &str = "control.pmem";
 
 /// Checks the pool behind the mark as a start would read it; nothing where there is none.
 pub(super) fn check(options: &CheckOptions, report: &mut CheckReport) -> Result<(), EngineError> {

@@ -16,7 +16,7 @@ use crate::store::EngineError;
 use crate::table::{ReadMode, Table, TableResult, namespace_of};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,
-    VersionEdit, VersionSet, place_dir, tables_in_places,
+    VersionEdit, VersionSet, place_dir, table_name, tables_in_places,
 };
 use sexton_persistence::aof::{LogLocation, segment_starts};
 use sexton_persistence::device::Storage;
@@ -87,7 +87,7 @@ fn collect(
     let (mut tables, mut checkpoints) = (BTreeMap::new(), BTreeMap::new());
     // Of a table that was being carried, each copy that is whole will do.
     for (number, place) in tables_in_places(&**storage, dir)? {
-        let path = place_dir(dir, &place).join(format!("{number:012}.tbl"));
+        let path = place_dir(dir, &place).join(table_name(number));
         match open_whole(&**storage, &path, number) {
             Ok(table) => drop(tables.insert(number, table)),
             Err(error) => report.notes.push(format!("left out, and its keys lost: {error}")),

@@ -17,17 +17,7 @@ pub(super) fn engine_options(storage: &Arc<dyn Storage>) -> EngineOptions {
 }
 
 pub(super) fn options(storage: &Arc<dyn Storage>) -> CheckOptions {
-    CheckOptions {
-        storage: Arc::clone(storage),
-        dir: DIR.into(),
-        log_dir_name: "appendonlydir".into(),
-        log_file_name: "appendonly.aof".into(),
-        truncate_log: false,
-        truncate_to_s: None,
-        log_sources: Vec::new(),
-        rebuild_manifest: false,
-        databases: 16,
-    }
+    CheckOptions::new(Arc::clone(storage), DIR.into())
 }
 
 pub(super) fn run(options: &CheckOptions) -> CheckReport {

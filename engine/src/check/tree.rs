@@ -1,7 +1,7 @@
 //! Manifest, levels and cemetery.
 
 use super::{CheckOptions, CheckReport};
-use crate::cemetery::{Checkpoint, CheckpointError};
+use crate::cemetery::{Checkpoint, CheckpointError, newest_in_runs};
 use crate::key::Seq;
 use crate::store::{EngineError, FIRST_SEQ};
 use crate::table::{ReadMode, Table, namespace_of};
@@ -242,7 +242,7 @@ fn check_levels(
                 ),
             );
         }
-        let spilled_d = super::graves::newest(spilled, &key)?;
+        let spilled_d = newest_in_runs(spilled.iter().map(|table| &**table), &key, Seq::MAX)?;
         if grave.is_some()
             || spilled_d > Some(seq)
             || meta.is_tombstone()

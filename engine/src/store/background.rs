@@ -83,6 +83,12 @@ impl Background {
         *self.last_error.lock() = Some(error.to_string());
     }
 
+    /// Waits a little before something is tried again; less at the end.
+    fn rest(&self) {
+        let mut signals = self.signals.lock();
+        self.ended.wait_for(&mut signals, RETRY);
+    }
+
     fn wait(&self, ready: impl Fn(&mut Signals) -> bool) {
         let mut signals = self.signals.lock();
         if !ready(&mut signals) && !self.stop.load(Ordering::Acquire) {
@@ -167,7 +173,7 @@ impl Engine {
                 self.sweep_graves();
             }
             if let Err(error) = self.keep_deadline() {
-                *background.last_error.lock() = Some(error.to_string());
+                background.note_error(&error);
             }
             if inner.spill.is_at_rest(inner.deadline.now_ms()) {
                 background.freeze_early();
@@ -191,9 +197,8 @@ impl Engine {
         match flushed {
             Ok(()) => *background.last_error.lock() = None,
             Err(error) => {
-                *background.last_error.lock() = Some(error.to_string());
-                let mut signals = background.signals.lock();
-                background.ended.wait_for(&mut signals, RETRY);
+                background.note_error(&error);
+                background.rest();
             }
         }
     }
@@ -277,9 +282,8 @@ impl Engine {
                     Ok(true) => inner.background.wake_flush(),
                     Ok(false) => break,
                     Err(error) => {
-                        *background.last_error.lock() = Some(error.to_string());
-                        let mut signals = background.signals.lock();
-                        background.ended.wait_for(&mut signals, RETRY);
+                        background.note_error(&error);
+                        background.rest();
                         break;
                     }
                 }

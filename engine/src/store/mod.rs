@@ -65,7 +65,7 @@ pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, Snaps
 pub use stats::Stats;
 pub use tx::{Commit, Entry, Found, Latched, OwnedKey, Tx, TxBuf};
 pub use undo::{UNDO_DIR, UndoFull};
-pub use wbl::{POOL_MARKER, WblStats, has_pool};
+pub use wbl::{POOL_DIR, POOL_MARKER, WblStats, has_pool};
 
 #[cfg(all(loom, test))]
 mod loom_tests;

@@ -27,3 +27,11 @@ pub(super) struct SuperVersion {
     pub(super) frozen: Vec<Frozen>,
     pub(super) version: Arc<Version>,
 }
+
+impl SuperVersion {
+    /// No memtable has a version below.
+    pub(super) fn memtables_from(&self) -> Seq {
+        let frozen = self.frozen.iter().map(|frozen| frozen.memtable.first_seq);
+        frozen.fold(self.active.first_seq, Seq::min)
+    }
+}

@@ -7,7 +7,7 @@ use super::sweep_look::SweepLook;
 use crate::cemetery::{Grave, OPEN};
 use crate::key::Seq;
 use crate::table::{Table, namespace_of};
-use crate::tree::{self, BurialTally, GraveFile, Job, Version};
+use crate::tree::{BurialTally, GraveFile, Job, Version};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -231,24 +231,11 @@ impl Engine {
     pub(super) fn forget_dead_ids(&self) {
         let inner = self.inner();
         let superversion = inner.superversion.load_full();
-        let memtables_from = superversion
-            .frozen
-            .iter()
-            .map(|frozen| frozen.memtable.first_seq)
-            .fold(superversion.active.first_seq, Seq::min);
+        let memtables_from = superversion.memtables_from();
         inner.dead.lock().retain(|&(id, d)| {
             memtables_from <= d || superversion.version.may_hold_namespace(id, d)
         });
     }
-}
-
-/// Rule F2(b): every file that may hold the key has min_seq > d or buried_through >= d.
-pub(super) fn is_buried(version: &Version, key: &[u8], d: Seq) -> bool {
-    let is_past =
-        |file: &Table| file.properties().min_seq > d || file.properties().buried_through >= d;
-    // Undo runs are files, too (N6).
-    tree::files_that_may_hold(version, key).all(|file| is_past(file))
-        && tree::undo_that_may_hold(version, key).all(|run| is_past(&run.table))
 }
 
 /// The death of the namespace that every key of the table belongs to, if there is one.

@@ -2,9 +2,9 @@
 
 use super::engine::Engine;
 use super::superversion::SuperVersion;
-use super::sweep;
 use crate::key::Seq;
 use crate::table::Table;
+use crate::tree::{self, Version};
 use std::sync::Arc;
 
 /// The store as a sweep sees it. The superversion comes first: a reader that is not among the pins yet
@@ -26,15 +26,10 @@ impl SweepLook {
         let superversion = inner.superversion.load_full();
         let snapshots = inner.pins.sequences();
         let oldest_reader = inner.pins.oldest_superversion();
-        let memtables_from = superversion
-            .frozen
-            .iter()
-            .map(|frozen| frozen.memtable.first_seq)
-            .fold(superversion.active.first_seq, Seq::min);
         Self {
             snapshots,
             oldest_reader,
-            memtables_from,
+            memtables_from: superversion.memtables_from(),
             all_buried_through: superversion.version.min_buried_through(),
             has_deadline: inner.deadline.is_set(),
             superversion,
@@ -53,7 +48,7 @@ impl SweepLook {
     /// Rule F2 for one grave.
     pub(super) fn is_buried(&self, key: &[u8], d: Seq) -> bool {
         let version = &self.superversion.version;
-        self.is_past(d, || d <= self.all_buried_through || sweep::is_buried(version, key, d))
+        self.is_past(d, || d <= self.all_buried_through || is_past_all(version, key, d))
     }
 
     /// Rule F2 for all graves of a file at once.
@@ -64,10 +59,14 @@ impl SweepLook {
         self.is_past(p.max_seq, || {
             files.all(|table| {
                 let of = table.properties();
-                !of.overlaps(&p.min_key, &p.max_key)
-                    || of.min_seq > p.max_seq
-                    || of.buried_through >= p.max_seq
+                !of.overlaps(&p.min_key, &p.max_key) || of.is_past(p.max_seq)
             })
         })
     }
+}
+
+/// Rule F2(b): every file that may hold the key is past `d`. Undo runs are files, too (N6).
+fn is_past_all(version: &Version, key: &[u8], d: Seq) -> bool {
+    tree::files_that_may_hold(version, key).all(|file| file.properties().is_past(d))
+        && tree::undo_that_may_hold(version, key).all(|run| run.table.properties().is_past(d))
 }

@@ -108,6 +108,13 @@ impl Properties {
         *self.min_key <= *key && *key <= *self.max_key
     }
 
+    /// True when no grave of `d` has anything to kill here: all is younger, or was written under it (C3, F2(b)).
+    #[must_use]
+    #[inline]
+    pub fn is_past(&self, d: Seq) -> bool {
+        self.min_seq > d || self.buried_through >= d
+    }
+
     /// True when some key could lie in both this table and the closed range.
     #[must_use]
     pub fn overlaps(&self, min_key: &[u8], max_key: &[u8]) -> bool {

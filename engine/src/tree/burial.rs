@@ -60,13 +60,10 @@ impl<'a> BurialTally<'a> {
     /// min_seq > d or buried_through >= d. Otherwise the tables that stand against it are noted.
     pub fn note(&mut self, key: &[u8], d: Seq) -> bool {
         // An undo run is no table to rewrite: it goes with its readers, or is merged (N6).
-        let mut buried = super::get::undo_that_may_hold(self.version, key).all(|run| {
-            let p = run.table.properties();
-            p.min_seq > d || p.buried_through >= d
-        });
+        let mut buried = super::get::undo_that_may_hold(self.version, key)
+            .all(|run| run.table.properties().is_past(d));
         for table in files_that_may_hold(self.version, key) {
-            let p = table.properties();
-            if p.min_seq > d || p.buried_through >= d {
+            if table.properties().is_past(d) {
                 continue;
             }
             buried = false;

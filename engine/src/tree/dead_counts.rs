@@ -107,9 +107,7 @@ impl Lane {
 /// True when a table may hold versions that graves of the file kill, and was not written under all of them.
 fn may_be_hit(table: &Table, graves: &Table) -> bool {
     let (of, by) = (table.properties(), graves.properties());
-    of.overlaps(&by.min_key, &by.max_key)
-        && of.min_seq <= by.max_seq
-        && of.buried_through < by.max_seq
+    of.overlaps(&by.min_key, &by.max_key) && !of.is_past(by.max_seq)
 }
 
 impl DeadCounts {
@@ -117,7 +115,7 @@ impl DeadCounts {
     /// more.
     ///
     /// # Errors
-    /// A run that cannot be read, or the stop flag; what was counted stays.
+    /// A run that cannot be read, or the stop flag; the counts are those of before.
     pub fn refresh(
         &mut self,
         version: &Version,
@@ -182,9 +180,7 @@ fn join(
         let mut hash = None;
         for lane in &mut lanes {
             let Some(table) = lane.table_for(key, done) else { continue };
-            let p = table.properties();
-            if p.min_seq <= d
-                && p.buried_through < d
+            if !table.properties().is_past(d)
                 && table.may_contain(*hash.get_or_insert_with(|| key_hash(key)))
             {
                 lane.note(&table, key, d);

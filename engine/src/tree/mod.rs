@@ -5,12 +5,15 @@ mod compaction;
 mod dead_counts;
 mod drop_rule;
 mod edit;
+mod export;
+mod file_names;
 mod get;
 mod level_iter;
 mod merge;
 mod pick;
 mod place;
 mod rate_limit;
+mod recovered;
 mod source;
 mod tombstone;
 mod undo;
@@ -22,6 +25,8 @@ pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_dro
 pub use dead_counts::{Dead, DeadCounts};
 pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
 pub use edit::{DeleteMode, GraveFile, MarkEdit, VersionEdit};
+pub use export::Export;
+pub(crate) use file_names::{graves_name, table_name};
 pub use get::{
     files_that_may_hold, get, get_at, get_many_at, get_with_level, leveled_files, may_exist,
     newest_in, undo_that_may_hold,
@@ -32,12 +37,12 @@ pub use pick::{CompactionOptions, Job, debt, pick_compaction};
 pub(crate) use place::tables_in_places;
 pub use place::{LevelPlaces, PLACE_PREFIX, Place, place_dir, places_of};
 pub use rate_limit::RateLimiter;
+pub(crate) use recovered::{Recovered, RecoveredFile};
 pub use source::{BackSource, Source};
 pub use tombstone::pick_tombstones;
 pub use undo::{UndoRun, UndoWriter, merge_undo};
 pub use version::{LEVELS, Version};
-pub use version_set::{Export, TableWriter, TreeOptions, VersionSet};
-pub(crate) use version_set::{Recovered, RecoveredFile};
+pub use version_set::{TableWriter, TreeOptions, VersionSet};
 
 /// The version that an edit makes of nothing; the text says which rule its tables break.
 pub(crate) fn version_of(edit: &VersionEdit) -> Result<Version, &'static str> {

@@ -4,8 +4,9 @@
 //! device. The manifest says of each table in which place it lies; where the place is, only the entry
 //! says, so a device may be mounted elsewhere without the manifest knowing.
 
+use super::file_names::{TABLE_SUFFIX, table_name};
+use super::recovered::Recovered;
 use super::version::LEVELS;
-use super::version_set::{Recovered, TABLE_SUFFIX, table_name};
 use crate::table::TableResult;
 use sexton_persistence::device::{Storage, StorageError, copy_file};
 use std::ops::RangeInclusive;

@@ -185,7 +185,7 @@ impl Version {
     pub fn may_hold_namespace(&self, id: u64, d: Seq) -> bool {
         self.files().any(|table| {
             let p = table.properties();
-            p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
+            p.min_namespace <= id && id <= p.max_namespace && !p.is_past(d)
         })
     }
 
@@ -197,7 +197,7 @@ impl Version {
     ) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.tables().filter(move |(_, table)| {
             let p = table.properties();
-            p.min_namespace <= id && id <= p.max_namespace && p.min_seq <= d && p.buried_through < d
+            p.min_namespace <= id && id <= p.max_namespace && !p.is_past(d)
         })
     }
 
@@ -206,7 +206,7 @@ impl Version {
     pub fn expiry_index_before(&self, d: Seq) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.tables().filter(move |(_, table)| {
             let p = table.properties();
-            p.max_key.first() == Some(&KIND_EXPIRY) && p.min_seq <= d && p.buried_through < d
+            p.max_key.first() == Some(&KIND_EXPIRY) && !p.is_past(d)
         })
     }
 

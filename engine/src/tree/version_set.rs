@@ -1,12 +1,15 @@
 //! The current version of the tree, and the steps from one version to the next.
 
-use super::edit::{
-    DeleteMode, EDIT_VERSION, GraveFile, MarkEdit, Record, RecordError, VersionEdit,
+use super::edit::{DeleteMode, GraveFile, MarkEdit, Record, VersionEdit};
+use super::export::Export;
+use super::file_names::{
+    CHECKPOINT_SUFFIX, GRAVE_RUN_SUFFIX, UNDO_SUFFIX, graves_name, table_name, undo_name,
 };
 use super::pick::Job;
 use super::place::{
     LevelPlaces, Place, copy_table, place_dir, remove_unnamed_tables, tables_in_places,
 };
+use super::recovered::Recovered;
 use super::version::{LEVELS, Version};
 use crate::key::{Meta, Seq};
 use crate::table::{
@@ -17,7 +20,6 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sexton_persistence::device::Storage;
 use sexton_persistence::manifest::Manifest;
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -30,10 +32,6 @@ const REWRITE_GROWTH: u64 = 8;
 const SPARE_BUFFERS: usize = 2;
 /// The last level: level sizes are counted from it up, so it always holds most of the data.
 const BOTTOM: usize = LEVELS - 1;
-pub(super) const TABLE_SUFFIX: &str = ".tbl";
-const UNDO_SUFFIX: &str = ".undo";
-const GRAVE_RUN_SUFFIX: &str = ".grun";
-const CHECKPOINT_SUFFIX: &str = ".graves";
 
 /// How a tree stores its tables.
 #[derive(Clone, Copy, Debug)]
@@ -348,7 +346,7 @@ impl VersionSet {
             return Err(TableError::Edit { reason: "there is no place for undo runs" });
         };
         let number = self.new_file_number();
-        let path = undo.dir.join(format!("{number:012}{UNDO_SUFFIX}"));
+        let path = undo.dir.join(undo_name(number));
         self.start_table(Arc::clone(&undo.storage), path, None, number, self.shared.options.table)
     }
 
@@ -490,35 +488,6 @@ impl VersionSet {
     }
 }
 
-/// See [`VersionSet::export`].
-#[derive(Debug)]
-pub struct Export {
-    /// The tables.
-    pub version: Arc<Version>,
-    /// The recovery mark they belong to.
-    pub mark: Option<MarkEdit>,
-    graves: Vec<GraveFile>,
-    record: Vec<u8>,
-}
-
-impl Export {
-    /// Paths of the files of tables and grave runs, each with the name that the copy has for it.
-    pub fn files(&self) -> impl Iterator<Item = (&Path, String)> {
-        let tables =
-            self.version.tables().map(|(_, table)| (table.path(), table_name(table.number())));
-        let graves = self.graves.iter().map(|file| &file.table);
-        tables.chain(graves.map(|table| (table.path(), graves_name(table.number()))))
-    }
-
-    /// Makes a manifest for them in `dir`, where they all lie; durable when it returns.
-    ///
-    /// # Errors
-    /// A failing medium.
-    pub fn write_manifest(&self, storage: Arc<dyn Storage>, dir: &Path) -> TableResult<()> {
-        Ok(Manifest::create(storage, dir)?.append(&self.record)?)
-    }
-}
-
 /// The edit that says everything.
 fn whole_edit(
     version: &Version,
@@ -540,15 +509,6 @@ fn graves_after(before: &[GraveFile], edit: &VersionEdit) -> TableResult<Vec<Gra
     }
     let stays = before.iter().filter(|file| !is_gone(file));
     Ok(stays.chain(&edit.graves_added).cloned().collect())
-}
-
-/// File name of a part of a grave run.
-fn graves_name(number: u64) -> String {
-    format!("{number:012}{GRAVE_RUN_SUFFIX}")
-}
-
-pub(super) fn table_name(number: u64) -> String {
-    format!("{number:012}{TABLE_SUFFIX}")
 }
 
 /// A table being written for the tree. Dropped unfinished, it removes its file.
@@ -611,106 +571,6 @@ impl Drop for TableWriter {
             // Nothing names it; the next start would remove it too.
             let _ = self.storage.remove(&self.path);
         }
-    }
-}
-
-/// A table as the manifest describes it.
-#[derive(Clone)]
-pub(crate) struct RecoveredFile {
-    pub(crate) level: usize,
-    pub(crate) place: Place,
-    pub(crate) meta: TableMeta,
-}
-
-/// What the manifest says.
-#[derive(Default)]
-pub(crate) struct Recovered {
-    pub(crate) files: BTreeMap<u64, RecoveredFile>,
-    pub(crate) mark: Option<MarkEdit>,
-    pub(crate) reserved_seq: Option<Seq>,
-    pub(crate) deletes: Option<DeleteMode>,
-    /// Files of grave runs by number, each with its run.
-    pub(crate) graves: BTreeMap<u64, (u64, TableMeta)>,
-    pub(crate) next_file: u64,
-    /// Tables and files of grave runs that were taken out; filled by [`of_salvaged`](Self::of_salvaged) only.
-    pub(crate) gone: BTreeSet<u64>,
-}
-
-impl Recovered {
-    pub(crate) fn replay(manifest: &Manifest, dir: &Path) -> TableResult<Self> {
-        let mut recovered = Self { next_file: 1, ..Self::default() };
-        for (index, bytes) in manifest.replay()?.iter().enumerate() {
-            let bad = |what, got: usize| TableError::Corrupt {
-                file: dir.join("MANIFEST"),
-                offset: got as u64,
-                what,
-                expected: 0,
-                got: index as u64,
-            };
-            let record = Record::decode(bytes).map_err(|error| match error {
-                RecordError::Version(got) => TableError::Version {
-                    file: dir.join("MANIFEST"),
-                    got: got.into(),
-                    supported: EDIT_VERSION.into(),
-                },
-                RecordError::Malformed(at) => bad("fields of a version edit (record number)", at),
-            })?;
-            for (level, number) in record.deleted {
-                match recovered.files.remove(&number) {
-                    Some(found) if found.level == level => {}
-                    _ => return Err(bad("edit deletes a table that is not there", level)),
-                }
-            }
-            for (level, meta, place) in record.added {
-                debug_assert!(level < LEVELS);
-                let file = RecoveredFile { level, place, meta };
-                if recovered.files.insert(file.meta.number, file).is_some() {
-                    return Err(bad("edit adds a table twice", level));
-                }
-            }
-            for number in record.graves_deleted {
-                if recovered.graves.remove(&number).is_none() {
-                    return Err(bad("edit deletes a grave run that is not there", index));
-                }
-            }
-            for (run, meta) in record.graves_added {
-                if recovered.graves.insert(meta.number, (run, meta)).is_some() {
-                    return Err(bad("edit adds a grave run twice", index));
-                }
-            }
-            recovered.mark = record.mark.or(recovered.mark);
-            recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
-            recovered.deletes = record.deletes.or(recovered.deletes);
-            recovered.next_file = recovered.next_file.max(record.next_file.unwrap_or(0));
-        }
-        Ok(recovered)
-    }
-
-    /// What can be known from some of the records of a manifest, for a rebuild.
-    pub(crate) fn of_salvaged(records: &[Vec<u8>]) -> Self {
-        let mut recovered = Self { next_file: 1, ..Self::default() };
-        for record in records.iter().filter_map(|bytes| Record::decode(bytes).ok()) {
-            for (_, number) in record.deleted {
-                recovered.files.remove(&number);
-                recovered.gone.insert(number);
-            }
-            for (level, meta, place) in record.added {
-                // A table that changes its level is taken out and added in one edit.
-                recovered.gone.remove(&meta.number);
-                recovered.files.insert(meta.number, RecoveredFile { level, place, meta });
-            }
-            for number in record.graves_deleted {
-                recovered.graves.remove(&number);
-                recovered.gone.insert(number);
-            }
-            for (run, meta) in record.graves_added {
-                recovered.graves.insert(meta.number, (run, meta));
-            }
-            recovered.mark = record.mark.or(recovered.mark);
-            recovered.reserved_seq = record.reserved_seq.max(recovered.reserved_seq);
-            recovered.deletes = record.deletes.or(recovered.deletes);
-        }
-        recovered
     }
 }
 

@@ -7,8 +7,8 @@ use super::error::{PmemError, PmemResult};
 use super::medium::{Medium, POOL_LANE, Readable, Region};
 use crate::checksum::crc32c;
 
-/// File name.
-pub(super) const CONTROL_FILE: &str = "control.pmem";
+/// Name of the file, which a pool has from its first moment on.
+pub const CONTROL_FILE: &str = "control.pmem";
 /// Stretches that recovery gave up which are remembered; beyond that, holes below the oldest are no longer
 /// looked for.
 pub(super) const VOIDS_MAX: usize = 128;

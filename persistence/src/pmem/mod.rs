@@ -55,6 +55,7 @@ mod watermark;
 mod writer;
 
 pub use arena::{PmemArena, PmemPosition};
+pub use control::CONTROL_FILE;
 pub use error::{PmemError, PmemResult};
 pub use figures::PmemFigures;
 pub use inspect::{Inspection, inspect};

@@ -20,7 +20,7 @@ use sexton_config::device::DeviceSpec;
 use sexton_config::level_device::LEVEL_MAX;
 use sexton_config::profile::DeviceProfile;
 use sexton_config::size_route::{ROUTES_MAX, SizeRoute};
-use sexton_engine::{LEVELS, LevelPlaces, PLACE_PREFIX, UNDO_DIR, aside_name};
+use sexton_engine::{LEVELS, LevelPlaces, PLACE_PREFIX, POOL_DIR, UNDO_DIR, aside_name};
 use sexton_persistence::aof::{self, LogRoute};
 use sexton_persistence::device::{
     Clock, Device, DiskStorage, FileReader, PlacedStorage, Storage, StorageError, StorageResult,
@@ -98,7 +98,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
             .map_err(|error| format!("{directive}: {error}"))?;
     }
     if let Some(device) = pool::place(options)? {
-        held.push((device, Path::new(".").join(pool::POOL)));
+        held.push((device, Path::new(".").join(POOL_DIR)));
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
     let mut devices = Vec::new();

@@ -6,14 +6,11 @@ use crate::log;
 use sexton_config::Options;
 use sexton_config::choice::PersistenceMode;
 use sexton_config::device::DeviceKind;
-use sexton_engine::has_pool;
+use sexton_engine::{POOL_DIR, has_pool};
 use sexton_persistence::device::{DiskStorage, PlacedStorage};
 use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Name of the pool's directory in the data directory: a link to the device.
-pub(super) const POOL: &str = "pmem";
 
 /// Carries the pool to `memtable-device`, whose name is the answer.
 ///
@@ -37,7 +34,7 @@ pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
     if options.persistence_mode == PersistenceMode::Log && !counts {
         return Ok(None);
     }
-    let (link, target) = (options.dir.join(POOL), dir_of(options, spec).join(POOL));
+    let (link, target) = (options.dir.join(POOL_DIR), dir_of(options, spec).join(POOL_DIR));
     if link.is_symlink() && !link.exists() {
         if counts {
             // Refused by `pool_options`.
@@ -47,7 +44,7 @@ pub(super) fn place(options: &Options) -> Result<Option<&str>, String> {
         forget_link(&link)?;
     }
     let is_device = |dir: &Path| is_device(options, dir);
-    carry::to(&options.dir, Path::new(POOL), Content::Directory, Some(&target), is_device)
+    carry::to(&options.dir, Path::new(POOL_DIR), Content::Directory, Some(&target), is_device)
         .map_err(|error| format!("memtable-device: {error}"))?;
     Ok(Some(device))
 }
@@ -66,7 +63,7 @@ pub fn pool_options(
     if !wanted && !counts {
         return Ok(None);
     }
-    let dir = Path::new(".").join(POOL);
+    let dir = Path::new(".").join(POOL_DIR);
     if counts && !dir.exists() {
         return Err(format!(
             "The newest writes of this store lie in persistent memory, in {}, which is not there: mount it, \

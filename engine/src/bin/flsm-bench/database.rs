@@ -3,7 +3,7 @@
 use crate::flags::Flags;
 use sexton_config::profile::DeviceProfile;
 use sexton_engine::{
-    Compression, Engine, EngineError, EngineOptions, OpenReport, POOL_MARKER, UNDO_DIR,
+    Compression, Engine, EngineError, EngineOptions, OpenReport, POOL_DIR, POOL_MARKER, UNDO_DIR,
 };
 use sexton_persistence::device::{Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
@@ -17,8 +17,6 @@ pub(crate) const DB: usize = 0;
 /// The log's directory in that of the store.
 const LOG_DIR: &str = "appendonlydir";
 
-/// The memtables' directory there, without --pmem_dir.
-const POOL_DIR: &str = "pmem";
 /// What memtables in persistent memory may take without --pmem_size: the server's default.
 const POOL_BYTES: u64 = 1 << 30;
 

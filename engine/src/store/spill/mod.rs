@@ -45,10 +45,10 @@ pub(super) struct Spill {
     pub(super) runs: GraveRuns,
     /// Memory of the graves opened since a memtable was last frozen, estimated.
     unmarked_bytes: AtomicU64,
-    /// `unmarked_bytes` when it was last seen to change, and that time in ms.
-    seen: Mutex<(u64, u64)>,
     /// The same for those that wait for the flush of a frozen memtable.
     sealed_bytes: AtomicU64,
+    /// `unmarked_bytes` when it was last seen to change, and that time in ms.
+    seen: Mutex<(u64, u64)>,
     /// Bytes of grave runs written since the start: spilled, and merged.
     pub(super) spilled_bytes: AtomicU64,
     pub(super) merged_bytes: AtomicU64,
@@ -66,8 +66,8 @@ impl Spill {
             max_bytes: AtomicU64::new(max_bytes),
             runs: GraveRuns::default(),
             unmarked_bytes: AtomicU64::new(0),
-            seen: Mutex::new((0, 0)),
             sealed_bytes: AtomicU64::new(0),
+            seen: Mutex::default(),
             spilled_bytes: AtomicU64::new(0),
             merged_bytes: AtomicU64::new(0),
             scrub_wanted: AtomicBool::new(false),

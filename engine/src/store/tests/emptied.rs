@@ -1,21 +1,13 @@
 //! Emptied databases and buried graves: what a file claims to have applied, and what is left to forget.
 
-use super::crash::small_options;
 use super::harness::*;
+use super::spill::{name, spilling};
 use crate::key::Meta;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimStorage};
 
 fn stepwise(storage: &SimStorage) -> Engine {
-    let options = EngineOptions {
-        memtable_bytes: 1 << 20,
-        ..small_options(storage, SyncPolicy::Always, false)
-    };
-    Engine::open(options, &mut replay).expect("a store that opens").0
-}
-
-fn name(number: u64) -> Vec<u8> {
-    format!("key:{number:05}").into_bytes()
+    spilling(storage, 64 << 20)
 }
 
 fn put(engine: &Engine, number: u64, value: u8) {

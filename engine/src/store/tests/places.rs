@@ -131,17 +131,7 @@ fn copies_checks_and_a_wiped_store_know_the_places() {
     engine.checkpoint(Path::new("copy")).expect("a checkpoint");
     engine.close().expect("close");
 
-    let options = |dir: &str| CheckOptions {
-        storage: Arc::new(storage.clone()),
-        dir: dir.into(),
-        log_dir_name: "appendonlydir".into(),
-        log_file_name: "appendonly.aof".into(),
-        truncate_log: false,
-        truncate_to_s: None,
-        log_sources: Vec::new(),
-        rebuild_manifest: false,
-        databases: 16,
-    };
+    let options = |dir: &str| CheckOptions::new(Arc::new(storage.clone()), dir.into());
     let leftover = "data/tree/on-disk/000000009999.tbl";
     storage.create(Path::new(leftover)).expect("created");
     let report = check_files(&options("data"), &mut |_, _| {}).expect("checked");

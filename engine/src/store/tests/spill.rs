@@ -9,7 +9,7 @@ use sexton_persistence::device::{File, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-fn spilling(storage: &SimStorage, max_bytes: u64) -> Engine {
+pub(super) fn spilling(storage: &SimStorage, max_bytes: u64) -> Engine {
     let options = EngineOptions {
         cemetery_max_bytes: max_bytes,
         memtable_bytes: 1 << 20,
@@ -18,7 +18,7 @@ fn spilling(storage: &SimStorage, max_bytes: u64) -> Engine {
     Engine::open(options, &mut replay).expect("a store that opens").0
 }
 
-fn name(number: u64) -> Vec<u8> {
+pub(super) fn name(number: u64) -> Vec<u8> {
     format!("key:{number:05}").into_bytes()
 }
 

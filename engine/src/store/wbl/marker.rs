@@ -8,6 +8,9 @@ use std::path::Path;
 /// Name of the file in the data directory.
 pub const POOL_MARKER: &str = "WBL";
 
+/// Directory of the pool in the data directory, or a link to it.
+pub const POOL_DIR: &str = "pmem";
+
 /// True when the newest writes of the store in `dir` lie in a pool.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ mod writer;
 
 pub(super) use batch::{BatchBytes, PoolBatch};
 pub use figures::WblStats;
-pub use marker::{POOL_MARKER, is_set as has_pool};
+pub use marker::{POOL_DIR, POOL_MARKER, is_set as has_pool};
 pub(super) use writer::TxWriter;
 
 use super::engine::Engine;

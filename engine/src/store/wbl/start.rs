@@ -9,15 +9,12 @@ use crate::store::open::{OpenReport, Replay};
 use crate::store::options::SyncPolicy;
 use sexton_persistence::aof;
 use sexton_persistence::pmem::{
-    Medium, PmemError, PmemOptions, PmemPool, Recovered, RecoveryReport,
+    CONTROL_FILE, Medium, PmemError, PmemOptions, PmemPool, Recovered, RecoveryReport,
 };
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// A pool has this file from its first moment on.
-const CONTROL_FILE: &str = "control.pmem";
 
 impl From<PmemError> for EngineError {
     fn from(error: PmemError) -> Self {

@@ -189,7 +189,7 @@ fn a_missing_or_exchanged_table_refuses_to_open() {
     edit.add(0, table_of(&set, 0, &[("b", 2)]));
     set.apply(&edit).unwrap();
     drop(set);
-    let path = |number: u64| Path::new(DIR).join(format!("{number:012}.tbl"));
+    let path = |number: u64| Path::new(DIR).join(table_name(number));
     storage.hard_link(&path(2), &path(1)).unwrap();
     let error = open(&storage).unwrap_err();
     assert!(error.to_string().contains("000000000002.tbl"), "{error}");
