@@ -4,8 +4,9 @@
 
 undo: the paper's script, in flsm-bench (--benchmarks=mvccundo). Transaction A inserts 100 MB, opens a snapshot
 and reads everything; B, C and D overwrite everything in turn; A reads everything again at its snapshot. Tables,
-and with them the newest data, lie on the emulated disk of the paper in every run; undo runs lie on that disk's
-model (one more of it), on the emulated flash, and on this machine's own device. A reads again in four ways:
+and with them the newest data, lie on the emulated disk of the paper; undo runs lie on that disk's model (one more
+of it) and on the emulated flash, in two processes side by side, which mostly wait for their emulated devices. Then
+both lie on this machine's own device. A reads again in four ways:
 
     ahead    a scan that reads ahead, as the server does
     block    a scan that reads one block at a time, as the database of the paper did
@@ -28,6 +29,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from bench_common import ROOT, median_interval
@@ -83,14 +86,16 @@ class Table:
 
 def undo_rows(args, run, device, ways):
     """One run of the script; a row for each way of reading again."""
+    tree_device, placed = (OWN, []) if device == OWN else (HDD, [f"--db_profile={HDD}"])
     figures = bench(args, "mvccundo", [
-        f"--value_size={VALUE_BYTES}", f"--db_profile={HDD}", f"--undo_profile={device}",
+        f"--value_size={VALUE_BYTES}", *placed, f"--undo_profile={device}",
         # The log is not what is studied.
         "--wal_profile=nvram", f"--reads={args.gets}", "--write_buffer_size=16777216", "--cache_size=8388608",
         "--use_direct_io_for_flush_and_compaction=1", "--rereads=" + ",".join(ways)])
     for way in ways:
-        row = dict(figures, run=run, undo_device=device, undo_emulated="no" if device == OWN else "yes", tree_device=HDD,
-                   reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys, value_bytes=VALUE_BYTES, note=args.note)
+        row = dict(figures, run=run, undo_device=device, undo_emulated="no" if device == OWN else "yes",
+                   tree_device=tree_device, reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys,
+                   value_bytes=VALUE_BYTES, note=args.note)
         prefix = f"reread_{way}_"
         for name, value in figures.items():
             if name.startswith(prefix):
@@ -103,10 +108,11 @@ def undo(args):
     """The paper's script on the three devices, in turn."""
     table = Table(args.out / "undo.csv", UNDO_COLUMNS)
     for run in range(1, args.runs + 1):
-        for device in (HDD, FLASH):
-            for row in undo_rows(args, run, device, list(WAYS)):
-                table.add(row)
-                show(row)
+        with ThreadPoolExecutor() as side_by_side:
+            emulated = list(side_by_side.map(lambda device: list(undo_rows(args, run, device, list(WAYS))), (HDD, FLASH)))
+        for row in chain.from_iterable(emulated):
+            table.add(row)
+            show(row)
         # What one way has read, the page cache would give the next one.
         for way in WAYS:
             for row in undo_rows(args, run, OWN, [way]):

@@ -14,7 +14,7 @@ def mvcc(source, target):
         "",
         f"A inserts {whole(undo.rows[0]['keys'])} records of {whole(undo.rows[0]['value_bytes'])} bytes and holds a "
         "snapshot, B, C and D overwrite all of them, A reads its own data again; medians, in seconds. The newest data "
-        "lie on the disk in every run. The paper's ratio is more than 3.5."
+        "lie on the emulated disk, in the rows of the machine's own device on that. The paper's ratio is more than 3.5."
         if undo.rows
         else "No rows.",
     )
