@@ -50,7 +50,10 @@ WANTED = {
     ("set-P64", "rps", "valkey"): (">=", 1.4),
     ("set-P64", "kept", "none"): (">=", 0.85),
     ("set-P16", "kept", "none"): (">=", 0.85),
+    ("always-c500", "rps", "redis"): (">=", 2.0),
+    ("always-c50", "rps", "redis"): (">=", 1.8),
     ("always-c50", "rps", "better"): (">=", 1.5),
+    ("always-c1", "rps", "redis"): (">=", 0.95),
     ("always-c1", "rps", "better"): (">=", 0.95),
 }
 
@@ -73,6 +76,7 @@ def rows(quick):
         Row("get-P16", "get", 16, 50, some, ("none",)),
         Row("set-P1", "set", 1, 50, few, ("none", "everysec")),
         Row("get-P1", "get", 1, 50, few, ("none",)),
+        Row("always-c500", "set", 1, 500, 50_000 if quick else 400_000, ("always",)),
         Row("always-c50", "set", 1, 50, 50_000 if quick else 300_000, ("always",)),
         Row("always-c1", "set", 1, 1, 8_000 if quick else 40_000, ("always",)),
     ]
