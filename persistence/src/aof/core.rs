@@ -14,9 +14,15 @@ use super::buffer::{
 use super::gauge::BufferGauge;
 use super::route::Extent;
 use super::segments::{Segment, Segments};
-use super::unsynced::Unsynced;
+use super::unsynced::{SYNC_BYTES, Unsynced};
 use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
-use crate::device::{File, Storage, StorageResult};
+use crate::device::{File, IoStyle, Storage, StorageResult};
+
+/// With so many bytes waiting for their sync, the log wants its device for itself.
+const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
+
+/// A device that makes less durable per second has no time to write filler.
+const RECYCLED_RATE_MIN: u64 = 256 << 20;
 
 type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -65,6 +71,8 @@ pub(super) struct LogCore {
     source: Arc<dyn LogSource>,
     gauge: Arc<BufferGauge>,
     pub(super) segments: Segments,
+    /// The log lies on a disk with heads.
+    is_on_disk: bool,
     writer: Mutex<Writer>,
     sync_turn: Mutex<()>,
     state: Mutex<State>,
@@ -110,7 +118,9 @@ impl LogCore {
         segment.file.sync_data()?;
         segment.end = HEADER_BYTES as u64;
         segments.started(&header);
+        let is_on_disk = segment.file.style() == IoStyle::DISK;
         Ok(Self {
+            is_on_disk,
             policy: RwLock::new(options.policy),
             options,
             epoch,
@@ -271,6 +281,9 @@ impl LogCore {
                 self.wrote(segment, bytes, group.last_seq())?;
                 writer.logged_seq = group.last_seq();
                 self.counters.groups.fetch_add(1, Ordering::Relaxed);
+                if self.policy() == SyncPolicy::EverySec {
+                    self.write_ahead();
+                }
             }
             if let Some(group) = writer.held.pop_front() {
                 self.gauge.drained(group.command_bytes());
@@ -367,8 +380,9 @@ impl LogCore {
         self.state.lock().unsynced.is_much()
     }
 
-    /// Lets the device begin with what the next sync will wait for.
-    pub(super) fn write_ahead(&self) {
+    /// Lets the device begin with what the next sync will wait for. By the writer, so that it happens during
+    /// a sync as well: the device is never without work while there is some.
+    fn write_ahead(&self) {
         let ahead = self.state.lock().unsynced.take_ahead();
         for part in ahead {
             // A wish: the sync that follows reports what fails.
@@ -393,14 +407,15 @@ impl LogCore {
             self.fail(&error);
             return Err(error);
         }
-        let took_us = start.elapsed().as_micros() as u64;
+        let took = start.elapsed();
+        let took_us = took.as_micros() as u64;
         self.counters.syncs.fetch_add(1, Ordering::Relaxed);
         self.counters.sync_time_us.fetch_add(took_us, Ordering::Relaxed);
         self.counters.sync_time_max_us.fetch_max(took_us, Ordering::Relaxed);
         {
             let mut state = self.state.lock();
             Self::check_failure(&state)?;
-            state.unsynced.end_sync();
+            state.unsynced.end_sync(took);
             self.durable.fetch_max(target, Ordering::AcqRel);
         }
         drop(turn);
@@ -555,16 +570,48 @@ impl LogCore {
     }
 
     pub(super) fn must_wait(&self) -> bool {
-        let too_much = self.gauge.pending_bytes() > self.options.buffer_limit_bytes;
-        let too_old = || {
-            self.policy() == SyncPolicy::EverySec
-                && self.oldest_age_us() > self.options.unsynced_age_max_ms * 1000 / 4 * 3
-        };
-        let wait = (too_much || too_old()) && self.failure().is_none();
+        let pending = self.gauge.pending_bytes();
+        let wait = (pending > self.options.buffer_limit_bytes || self.is_behind(pending))
+            && self.failure().is_none();
         if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
             self.counters.delayed.fetch_add(1, Ordering::Relaxed);
         }
         wait
+    }
+
+    fn is_behind(&self, pending_bytes: u64) -> bool {
+        let age_max = Duration::from_millis(self.options.unsynced_age_max_ms);
+        let gathering_us = self.gauge.oldest_us();
+        self.policy() == SyncPolicy::EverySec
+            && self.state.lock().unsynced.is_behind(pending_bytes, gathering_us, age_max)
+    }
+
+    pub(super) fn is_pressed(&self) -> bool {
+        self.policy() == SyncPolicy::EverySec
+            && self.gauge.pending_bytes() + self.state.lock().unsynced.outstanding_bytes()
+                >= PRESSED_BYTES
+            && self.failure().is_none()
+    }
+
+    /// Whether a retired segment is worth being overwritten with filler (N4). For `always` it is: syncs then
+    /// find length and space unchanged. Else it saves making pages anew, which a device pays for that
+    /// writes filler at the rate of memory and not one that the log itself keeps busy.
+    fn recycles(&self) -> bool {
+        let rate = self.state.lock().unsynced.rate();
+        self.policy() == SyncPolicy::Always
+            || (!self.is_on_disk && rate.is_none_or(|rate| rate >= RECYCLED_RATE_MIN))
+    }
+
+    pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
+        self.segments.set_recycles(self.recycles());
+        self.segments.retire_through(mark)
+    }
+
+    /// One step of what can be done beside writing; false when there is nothing to do.
+    pub(super) fn tidy(&self) -> Result<bool, LogError> {
+        self.segments.prepare(self.policy())?;
+        self.segments.set_recycles(self.recycles());
+        self.segments.clean_spare()
     }
 
     pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {

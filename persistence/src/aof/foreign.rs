@@ -69,7 +69,9 @@ fn is_appended(window: &mut Window, at: u64) -> StorageResult<bool> {
 }
 
 /// A Redis that met our torn group has cut it behind its last whole command and gone on from there. It
-/// begins with a SELECT of its own, where the group of ours has had its first one already.
+/// begins with a SELECT of its own, where the group of ours has had its first one already: in front of where
+/// the group should end. One behind that is of the next group of ours, which may have lost its annotation to
+/// the filler of a recycled segment.
 fn behind_torn_group(window: &mut Window, at: u64, group_bytes: u64) -> StorageResult<Option<u64>> {
     let end = window.file_bytes();
     let bytes = window.get(at, LOOK_BYTES)?;
@@ -82,8 +84,9 @@ fn behind_torn_group(window: &mut Window, at: u64, group_bytes: u64) -> StorageR
         }
         if is_select(command) {
             selects += 1;
-            if selects > 1 {
-                begin = begin.or(Some(at + (commands.offset() - command.len()) as u64));
+            let offset = (commands.offset() - command.len()) as u64;
+            if selects > 1 && offset < group_bytes {
+                begin = begin.or(Some(at + offset));
             }
         }
     }

@@ -44,7 +44,8 @@ pub struct LogOptions {
     /// Age that unsynced data should never reach, for `everysec` (N14). [`Log::must_wait`] holds from
     /// three quarters of it on: the sync that ends the wait takes its time too.
     pub unsynced_age_max_ms: u64,
-    /// Retired segments kept for reuse: overwriting cached pages is far cheaper than fresh ones.
+    /// Retired segments kept for reuse, where that pays: overwriting cached pages is far cheaper than fresh
+    /// ones, but a disk writes them twice.
     pub recycled_segments_max: usize,
     /// Where retired segments are kept instead (`aof-archive-dir`).
     pub archive_dir: Option<PathBuf>,
@@ -252,7 +253,7 @@ impl Log {
     ///
     /// A failing device. The segments then stay, which does no harm.
     pub fn retire_through(&self, mark: u64) -> Result<(), LogError> {
-        let result = self.core.segments.retire_through(mark);
+        let result = self.core.retire_through(mark);
         self.wake(PREPARER);
         result
     }
@@ -301,12 +302,19 @@ impl Log {
         Some((base, used_up + self.core.active_bytes()))
     }
 
-    /// Writers must pause: too much waits in memory, or (with `everysec`) unsynced data is too old
-    /// (N14). Reads the clock: ask once per batch. Never holds while the log has failed, because
+    /// Writers must pause: too much waits in memory, or (with `everysec`) unsynced data is too old, or more
+    /// than the device makes durable in time (N14). Reads the clock: ask once per batch. Never holds while the log has failed, because
     /// then writes are refused instead.
     #[must_use]
     pub fn must_wait(&self) -> bool {
         self.core.must_wait()
+    }
+
+    /// With `everysec`: so much waits for its sync that whoever else uses the device should leave it to the log for
+    /// a while.
+    #[must_use]
+    pub fn is_pressed(&self) -> bool {
+        self.core.is_pressed()
     }
 
     /// Blocks until writers need not wait or `timeout` is over; answers whether they may go on.
@@ -438,7 +446,7 @@ fn gather(core: &LogCore, stop: &AtomicBool) {
 }
 
 /// With `everysec`: syncs once a second while there is something to sync, and as soon as much has
-/// gathered; hands it to the device piece by piece before. Writing goes on.
+/// gathered. Writing goes on.
 fn run_syncer(core: &LogCore, stop: &AtomicBool) {
     let mut last_sync: Option<Instant> = None;
     while !stop.load(Ordering::Acquire) {
@@ -448,7 +456,6 @@ fn run_syncer(core: &LogCore, stop: &AtomicBool) {
         }
         let elapsed = last_sync.map_or(SYNC_INTERVAL, |last| last.elapsed());
         if elapsed < SYNC_INTERVAL && !core.has_much_unsynced() {
-            core.write_ahead();
             thread::park_timeout(SYNC_INTERVAL - elapsed);
             continue;
         }
@@ -462,8 +469,8 @@ fn run_syncer(core: &LogCore, stop: &AtomicBool) {
 fn run_preparer(core: &LogCore, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         // What fails here is tried again, and reported, when the segment is needed.
-        let _ = core.segments.clean_spares();
-        let _ = core.segments.prepare(core.policy());
-        thread::park();
+        if !matches!(core.tidy(), Ok(true)) {
+            thread::park();
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::listing::{Base, Listing};
 use super::route::{file_name, parts, remove_parts};
@@ -70,23 +70,39 @@ struct Catalog {
     /// Segments with something above this sequence are wanted by a base that is being written.
     hold_after: Option<u64>,
     next_number: u64,
-    prepared: Option<Segment>,
     spares: Vec<Spare>,
     retired: u64,
 }
 
-/// All files of a log. Two locks, always in this order: `preparing` for as long as a file is made,
-/// `catalog` for the lists.
+/// What the writer has to say to the catalog.
+#[derive(Debug)]
+enum Note {
+    /// The header of a segment is written, with the last sequence logged before it.
+    Started { number: u64, previous_seq: u64 },
+    /// A segment is used up to its end.
+    Used { number: u64, bytes: u64, routed_bytes: u64 },
+}
+
+/// All files of a log. Locks are taken in this order: `preparing` for as long as a file is made,
+/// `cleaning` for as long as one is overwritten, `catalog` for the lists and while they are stored. The writer
+/// takes none of these as long as a segment is ready: on a busy disk each holds for several syncs, and it
+/// would keep the log from being written for as long. What it has to say waits in `notes`.
 #[derive(Debug)]
 pub(super) struct Segments {
     storage: Arc<dyn Storage>,
     location: LogLocation,
     segment_bytes: u64,
     spares_max: AtomicUsize,
+    /// Retired segments are kept for reuse.
+    recycles: AtomicBool,
     archive_dir: Option<PathBuf>,
     routes: Vec<LogRoute>,
     preparing: Mutex<()>,
+    cleaning: Mutex<()>,
     catalog: Mutex<Catalog>,
+    /// The next segment.
+    ready: Mutex<Option<Segment>>,
+    notes: Mutex<Vec<Note>>,
 }
 
 impl Segments {
@@ -154,10 +170,14 @@ impl Segments {
                 Some(_) => 0,
                 None => options.recycled_segments_max,
             }),
+            recycles: AtomicBool::new(true),
             archive_dir: options.archive_dir.clone(),
             routes: options.routes.clone(),
             preparing: Mutex::new(()),
+            cleaning: Mutex::new(()),
             catalog: Mutex::new(catalog),
+            ready: Mutex::new(None),
+            notes: Mutex::default(),
         };
         // The listing now drops what recovery gave up; only then may those files go.
         if let Some(dir) = &segments.archive_dir {
@@ -170,7 +190,7 @@ impl Segments {
         }
         let is_given_up = |number| on_disk.segments.contains(&number) && !kept.contains(&number);
         remove_parts(&*segments.storage, &segments.location, is_given_up)?;
-        if let Some(base) = on_disk.base.filter(|_| segments.catalog.lock().base.is_none()) {
+        if let Some(base) = on_disk.base.filter(|_| segments.catalog().base.is_none()) {
             let path = segments.location.base_path(base.number);
             if segments.storage.exists(&path)? {
                 segments.storage.remove(&path)?;
@@ -183,52 +203,70 @@ impl Segments {
     /// and both are durable. An empty last segment is nothing special to any reader.
     ///
     /// For `always` it is filled with filler lines, so that a sync later finds the length
-    /// unchanged and the space allocated. A retired segment is taken before a new one is made.
+    /// unchanged and the space allocated. A retired segment that is [clean](Self::clean_spare) is taken before
+    /// a new one is made.
     pub(super) fn prepare(&self, policy: SyncPolicy) -> Result<(), LogError> {
         let _turn = self.preparing.lock();
         self.prepare_locked(policy)
     }
 
     fn prepare_locked(&self, policy: SyncPolicy) -> Result<(), LogError> {
+        if self.ready.lock().is_some() {
+            return Ok(());
+        }
         let (number, spare) = {
-            let mut catalog = self.catalog.lock();
-            if catalog.prepared.is_some() {
-                return Ok(());
-            }
+            let mut catalog = self.catalog();
             catalog.next_number += 1;
-            (catalog.next_number - 1, catalog.spares.pop())
+            // Filler must be on the medium before the new name can be: otherwise old groups could be found
+            // behind the end of the new segment (N4).
+            let clean = catalog.spares.iter().position(|spare| spare.dirty_bytes == 0);
+            (catalog.next_number - 1, clean.map(|index| catalog.spares.swap_remove(index)))
         };
         let path = self.location.segment_path(number);
         let file = match spare {
             Some(spare) => {
-                let old = self.location.spare_path(spare.number);
-                let file = self.storage.open(&old)?;
-                fill(&*file, 0, spare.dirty_bytes)?;
-                // Filler must be on the medium before the new name can be: otherwise old groups
-                // could be found behind the end of the new segment (N4).
-                file.sync_data()?;
-                self.storage.rename(&old, &path)?;
+                self.storage.rename(&self.location.spare_path(spare.number), &path)?;
                 self.storage.open(&path)?
             }
             None => self.storage.create(&path)?,
         };
-        let length = file.len()?;
         if policy == SyncPolicy::Always {
-            fill(&*file, length, self.segment_bytes)?;
+            fill(&*file, file.len()?, self.segment_bytes)?;
+            file.sync_data()?;
         } else {
+            // Not worth a sync of its own: the first one that covers records makes it durable with them.
             file.allocate(0, self.segment_bytes)?;
         }
-        file.sync_data()?;
         let parts = self.make_parts(number)?;
-        let mut catalog = self.catalog.lock();
+        let mut catalog = self.catalog();
         let (used_bytes, routed_bytes) = (0, 0);
         catalog.listed.push(Listed { number, previous_seq: None, used_bytes, routed_bytes });
         if let Err(error) = self.store_listing(&catalog) {
             catalog.listed.pop();
             return Err(error);
         }
-        catalog.prepared = Some(Segment { number, file, end: 0, parts });
+        drop(catalog);
+        *self.ready.lock() = Some(Segment { number, file, end: 0, parts });
         Ok(())
+    }
+
+    /// The lists, up to date with what the writer has said.
+    fn catalog(&self) -> MutexGuard<'_, Catalog> {
+        let mut catalog = self.catalog.lock();
+        for note in self.notes.lock().drain(..) {
+            let (Note::Started { number, .. } | Note::Used { number, .. }) = note;
+            let listed = catalog.listed.iter_mut().rev().find(|listed| listed.number == number);
+            match (listed, note) {
+                (Some(listed), Note::Started { previous_seq, .. }) => {
+                    listed.previous_seq = Some(previous_seq);
+                }
+                (Some(listed), Note::Used { bytes, routed_bytes, .. }) => {
+                    (listed.used_bytes, listed.routed_bytes) = (bytes, routed_bytes);
+                }
+                (None, _) => {}
+            }
+        }
+        catalog
     }
 
     /// The parts of a segment that is not listed yet, with durable names (R4).
@@ -245,12 +283,15 @@ impl Segments {
         self.routes.iter().map(make).collect()
     }
 
-    /// The next segment, for writing: the prepared one, or one made on the spot.
+    /// The next segment, for writing: the one that is ready, or one made on the spot.
     pub(super) fn next(&self) -> Result<Segment, LogError> {
+        if let Some(segment) = self.ready.lock().take() {
+            return Ok(segment);
+        }
         // Waits for a preparation that is under way rather than making a second file.
         let _turn = self.preparing.lock();
         loop {
-            if let Some(segment) = self.catalog.lock().prepared.take() {
+            if let Some(segment) = self.ready.lock().take() {
                 return Ok(segment);
             }
             self.prepare_locked(SyncPolicy::No)?;
@@ -259,27 +300,21 @@ impl Segments {
 
     /// The segment's header is written: from here on it counts.
     pub(super) fn started(&self, header: &SegmentHeader) {
-        let mut catalog = self.catalog.lock();
-        let listed = catalog.listed.iter_mut().find(|listed| listed.number == header.number);
-        if let Some(listed) = listed {
-            listed.previous_seq = Some(header.previous_seq);
-        }
+        let (number, previous_seq) = (header.number, header.previous_seq);
+        self.notes.lock().push(Note::Started { number, previous_seq });
     }
 
     /// The segment is used up to its end.
     pub(super) fn used(&self, segment: &Segment) {
-        let mut catalog = self.catalog.lock();
-        let listed = catalog.listed.iter_mut().rev();
-        if let Some(listed) = listed.into_iter().find(|listed| listed.number == segment.number) {
-            listed.used_bytes = segment.end;
-            listed.routed_bytes = segment.parts.iter().map(|part| part.end).sum();
-        }
+        let routed_bytes = segment.parts.iter().map(|part| part.end).sum();
+        let (number, bytes) = (segment.number, segment.end);
+        self.notes.lock().push(Note::Used { number, bytes, routed_bytes });
     }
 
     /// Gives up the segments with nothing above `mark`, unless a base needs them: one that is being
     /// written keeps those behind it, and one that is listed keeps all until they are too many.
     pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
-        let mut catalog = self.catalog.lock();
+        let mut catalog = self.catalog();
         if let Some(base) = catalog.base {
             let pinned: u64 = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
             if pinned <= base.pinned_max_bytes || catalog.hold_after.is_some() {
@@ -294,7 +329,7 @@ impl Segments {
     /// From now on segments with something above `seq` stay, until a base is
     /// [installed](Self::install_base) or this is called with `None`.
     pub(super) fn hold_after(&self, seq: Option<u64>) {
-        self.catalog.lock().hold_after = seq;
+        self.catalog().hold_after = seq;
     }
 
     /// Lists the base in [`LogLocation::new_base_path`], which holds everything up to `through_seq`,
@@ -305,7 +340,7 @@ impl Segments {
         through_seq: u64,
         pinned_max_bytes: u64,
     ) -> Result<(), LogError> {
-        let mut catalog = self.catalog.lock();
+        let mut catalog = self.catalog();
         if catalog.hold_after != Some(through_seq) {
             let reason = "the log has failed since its base was begun".to_owned();
             return Err(LogError::Failed { reason });
@@ -326,21 +361,21 @@ impl Segments {
 
     /// The log has a hole from here on: base and segments are no longer the whole data.
     pub(super) fn give_up_base(&self) -> Result<(), LogError> {
-        let mut catalog = self.catalog.lock();
+        let mut catalog = self.catalog();
         catalog.hold_after = None;
         if catalog.base.is_some() { self.replace_base(&mut catalog, None) } else { Ok(()) }
     }
 
     /// The new bound of the segments behind the base.
     pub(super) fn set_pinned_max(&self, bytes: u64) {
-        if let Some(base) = &mut self.catalog.lock().base {
+        if let Some(base) = &mut self.catalog().base {
             base.pinned_max_bytes = bytes;
         }
     }
 
     /// Bytes of the base and of the used-up segments behind it, when there is one.
     pub(super) fn base_bytes(&self) -> Option<(u64, u64)> {
-        let catalog = self.catalog.lock();
+        let catalog = self.catalog();
         let segments = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
         catalog.base.map(|base| (base.bytes, segments))
     }
@@ -389,7 +424,11 @@ impl Segments {
         let numbers: Vec<_> = retired.iter().map(|listed| listed.number).collect();
         for Listed { number, used_bytes, .. } in retired {
             let path = self.location.segment_path(number);
-            if catalog.spares.len() < self.spares_max.load(Ordering::Acquire) {
+            let spares_max = match self.recycles.load(Ordering::Acquire) {
+                true => self.spares_max.load(Ordering::Acquire),
+                false => 0,
+            };
+            if catalog.spares.len() < spares_max {
                 self.storage.rename(&path, &self.location.spare_path(number))?;
                 catalog.spares.push(Spare { number, dirty_bytes: used_bytes });
             } else {
@@ -434,9 +473,9 @@ impl Segments {
     pub(super) fn set_spares_max(&self, max: usize) -> Result<(), LogError> {
         let max = if self.archive_dir.is_some() { 0 } else { max };
         self.spares_max.store(max, Ordering::Release);
-        // Nobody takes or overwrites a spare meanwhile.
-        let _turn = self.preparing.lock();
-        let mut catalog = self.catalog.lock();
+        // None is being overwritten meanwhile.
+        let _turn = self.cleaning.lock();
+        let mut catalog = self.catalog();
         while catalog.spares.len() > max {
             if let Some(spare) = catalog.spares.pop() {
                 self.storage.remove(&self.location.spare_path(spare.number))?;
@@ -445,29 +484,46 @@ impl Segments {
         Ok(())
     }
 
-    /// Overwrites what retired segments still hold, so that deleted data is gone from the medium
-    /// and the next preparation is quick.
-    pub(super) fn clean_spares(&self) -> Result<(), LogError> {
-        let _turn = self.preparing.lock();
-        loop {
-            // Nobody takes a spare while `preparing` is held.
-            let dirty = self.catalog.lock().spares.iter().find_map(|spare| {
-                (spare.dirty_bytes > 0).then_some((spare.number, spare.dirty_bytes))
-            });
-            let Some((number, dirty_bytes)) = dirty else { return Ok(()) };
-            let file = self.storage.open(&self.location.spare_path(number))?;
-            fill(&*file, 0, dirty_bytes)?;
-            file.sync_data()?;
-            let mut catalog = self.catalog.lock();
-            if let Some(spare) = catalog.spares.iter_mut().find(|spare| spare.number == number) {
-                spare.dirty_bytes = 0;
+    /// Whether segments that are retired from now on are kept for reuse. Those kept before that are not
+    /// overwritten yet then go.
+    pub(super) fn set_recycles(&self, recycles: bool) {
+        self.recycles.store(recycles, Ordering::Release);
+    }
+
+    /// Overwrites what a retired segment still holds, so that deleted data is gone from the medium
+    /// and it can be used again (N4); or removes it, when segments are not recycled any more. False when there
+    /// was none.
+    pub(super) fn clean_spare(&self) -> Result<bool, LogError> {
+        let _turn = self.cleaning.lock();
+        // One that is dirty nobody else takes.
+        let dirty = {
+            let mut catalog = self.catalog();
+            let Some(index) = catalog.spares.iter().position(|spare| spare.dirty_bytes > 0) else {
+                return Ok(false);
+            };
+            match self.recycles.load(Ordering::Acquire) {
+                true => (catalog.spares[index].number, Some(catalog.spares[index].dirty_bytes)),
+                false => (catalog.spares.swap_remove(index).number, None),
             }
+        };
+        let path = self.location.spare_path(dirty.0);
+        let (number, Some(dirty_bytes)) = dirty else {
+            self.storage.remove(&path)?;
+            return Ok(true);
+        };
+        let file = self.storage.open(&path)?;
+        fill(&*file, 0, dirty_bytes)?;
+        file.sync_data()?;
+        let mut catalog = self.catalog();
+        if let Some(spare) = catalog.spares.iter_mut().find(|spare| spare.number == number) {
+            spare.dirty_bytes = 0;
         }
+        Ok(true)
     }
 
     /// Bytes in all listed segments, and how many segments were retired.
     pub(super) fn figures(&self) -> (u64, u64) {
-        let catalog = self.catalog.lock();
+        let catalog = self.catalog();
         let bytes = |listed: &Listed| listed.used_bytes + listed.routed_bytes;
         (catalog.listed.iter().map(bytes).sum(), catalog.retired)
     }
@@ -495,4 +551,43 @@ fn fill(file: &dyn File, from: u64, to: u64) -> Result<(), LogError> {
         at += piece as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aof::supersede;
+    use crate::device::sim::SimStorage;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// A list that is being stored waits for several syncs; the writer goes on meanwhile.
+    #[test]
+    fn the_writer_takes_what_is_ready_while_the_list_is_being_stored() {
+        let storage = SimStorage::new();
+        storage.create_dir_all(Path::new("/data")).expect("mkdir");
+        let dir = PathBuf::from("/data/appendonlydir");
+        let options = LogOptions::new(LogLocation { dir, file_name: "appendonly.aof".to_owned() });
+        let tail = supersede(&storage, &options.location, 0).expect("an empty log");
+        let segments = Segments::open(Arc::new(storage), &options, &tail).expect("opens");
+        let (done, is_done) = mpsc::channel();
+        let storing = segments.catalog.lock();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut segment = segments.next().expect("one is ready");
+                segment.end = 5000;
+                let (epoch, number) = (1, segment.number);
+                let header =
+                    SegmentHeader { epoch, number, previous_seq: 7, after_seq: 7, synced_seq: 0 };
+                segments.started(&header);
+                segments.used(&segment);
+                done.send(()).expect("somebody waits");
+            });
+            let went_on = is_done.recv_timeout(Duration::from_secs(20));
+            drop(storing);
+            went_on.expect("the writer does not wait for the list");
+        });
+        assert_eq!(segments.figures(), (5000, 0), "and is heard afterwards");
+        assert_eq!(segments.catalog().listed.last().and_then(|last| last.previous_seq), Some(7));
+    }
 }

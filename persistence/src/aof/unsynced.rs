@@ -1,6 +1,7 @@
 //! What was written to the log and is not durable yet: in which files, how much, since when.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::gauge::monotonic_us;
 use crate::device::File;
@@ -11,6 +12,12 @@ pub(super) const SYNC_BYTES: u64 = 32 << 20;
 
 /// Pieces in which the device gets what waits for its sync, ahead of it.
 pub(super) const WRITEBACK_BYTES: u64 = 4 << 20;
+
+/// A sync of less says nothing about how fast the device is.
+const RATED_BYTES_MIN: u64 = 8 << 20;
+
+/// Writers are never held up for fewer unsynced bytes, however slow the device is.
+const ROOM_BYTES_MIN: u64 = 16 << 20;
 
 /// Bytes of one file that no sync has covered.
 #[derive(Debug)]
@@ -37,6 +44,10 @@ pub(super) struct Unsynced {
     /// Bytes written since the last sync began, and those of them not handed to the device.
     bytes: u64,
     waiting_bytes: u64,
+    /// Bytes that the sync under way covers.
+    syncing_bytes: u64,
+    /// What the last large syncs made durable per second.
+    rate: Option<u64>,
     /// When the oldest byte was appended that is taken, written, or being synced.
     taken_us: u64,
     written_us: u64,
@@ -56,7 +67,7 @@ impl Unsynced {
     }
 
     /// Books a write. True when whoever syncs should look: it is the first one since the last sync, or
-    /// another piece is complete.
+    /// there is [much](Self::is_much) now.
     pub(super) fn wrote(&mut self, file: &Arc<dyn File>, offset: u64, len: u64) -> bool {
         let was_clean = self.dirty.is_empty();
         match self.dirty.iter_mut().rfind(|dirty| Arc::ptr_eq(&dirty.file, file)) {
@@ -67,9 +78,10 @@ impl Unsynced {
             }
         }
         self.written_us = older(self.written_us, self.taken_us);
+        let was_much = self.is_much();
         self.bytes += len;
         self.waiting_bytes += len;
-        was_clean || self.waiting_bytes >= WRITEBACK_BYTES
+        was_clean || (!was_much && self.is_much())
     }
 
     pub(super) fn is_dirty(&self) -> bool {
@@ -78,7 +90,25 @@ impl Unsynced {
 
     /// The next sync should not wait for its time.
     pub(super) fn is_much(&self) -> bool {
-        self.bytes >= SYNC_BYTES
+        // On a slow device less at a time: two syncs are what a byte may have to wait for.
+        let quarter_s = self.room_bytes(Duration::from_secs(1)).map_or(u64::MAX, |room| room / 4);
+        self.bytes >= SYNC_BYTES.min(quarter_s)
+    }
+
+    /// What the device makes durable per second, by its last large syncs; `None` until there was one.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.rate
+    }
+
+    /// Bytes written that are not durable.
+    pub(super) fn outstanding_bytes(&self) -> u64 {
+        self.bytes + self.syncing_bytes
+    }
+
+    /// Bytes that the device makes durable within `time`; `None` while its rate is not known. With more
+    /// outstanding, the last one of them would be older than that when its sync ends.
+    pub(super) fn room_bytes(&self, time: Duration) -> Option<u64> {
+        self.rate.map(|rate| ((rate as f64 * time.as_secs_f64()) as u64).max(ROOM_BYTES_MIN))
     }
 
     /// What the device may begin to write, once that is a piece worth it.
@@ -98,12 +128,19 @@ impl Unsynced {
     /// A sync begins; answers the files it must cover.
     pub(super) fn begin_sync(&mut self) -> Vec<Arc<dyn File>> {
         self.syncing_us = std::mem::take(&mut self.written_us);
+        self.syncing_bytes = self.bytes;
         (self.bytes, self.waiting_bytes) = (0, 0);
         self.dirty.drain(..).map(|dirty| dirty.file).collect()
     }
 
-    /// It has succeeded.
-    pub(super) fn end_sync(&mut self) {
+    /// It has succeeded and lasted so long.
+    pub(super) fn end_sync(&mut self, took: Duration) {
+        let bytes = std::mem::take(&mut self.syncing_bytes);
+        if bytes >= RATED_BYTES_MIN {
+            let rate = (bytes as f64 / took.as_secs_f64().max(1e-6)) as u64;
+            // What others do on the device comes and goes: the half of it.
+            self.rate = Some(self.rate.map_or(rate, |before| before / 2 + rate / 2));
+        }
         let since_us = std::mem::take(&mut self.syncing_us);
         self.largest_age_us = self.largest_age_us.max(age_us(since_us));
     }
@@ -112,11 +149,25 @@ impl Unsynced {
     /// whether the writer still has something in its hands.
     pub(super) fn forget(&mut self, holds: bool) {
         self.dirty.clear();
-        (self.bytes, self.waiting_bytes) = (0, 0);
+        (self.bytes, self.waiting_bytes, self.syncing_bytes) = (0, 0, 0);
         (self.written_us, self.syncing_us) = (0, 0);
         if !holds {
             self.taken_us = 0;
         }
+    }
+
+    /// What waits for a sync is as old as it should get, with three quarters of `age_max`, or more than the device
+    /// makes durable in half of it (N14): the rest is for a device that becomes slower meanwhile. Beside what was
+    /// written, `pending_bytes` have gathered since `gathering_us`.
+    pub(super) fn is_behind(
+        &self,
+        pending_bytes: u64,
+        gathering_us: u64,
+        age_max: Duration,
+    ) -> bool {
+        let outstanding = pending_bytes + self.outstanding_bytes();
+        self.oldest_age_us(gathering_us) > age_max.as_micros() as u64 / 4 * 3
+            || self.room_bytes(age_max / 2).is_some_and(|room| outstanding > room)
     }
 
     /// Age of the oldest byte that is not durable, of those taken and of those gathering since
@@ -166,13 +217,13 @@ mod tests {
         assert!(!unsynced.wrote(&a, 1000, 1000));
         assert!(unsynced.take_ahead().is_empty(), "too little");
         assert!(!unsynced.wrote(&b, 0, 500));
-        assert!(unsynced.wrote(&b, 500, WRITEBACK_BYTES));
+        assert!(!unsynced.wrote(&b, 500, WRITEBACK_BYTES), "nothing to sync early");
         let ahead = unsynced.take_ahead();
         let parts: Vec<_> = ahead.iter().map(|part| (part.offset, part.len)).collect();
         assert_eq!(parts, [(0, 2000), (0, 500 + WRITEBACK_BYTES)]);
         assert!(Arc::ptr_eq(&ahead[0].file, &a) && Arc::ptr_eq(&ahead[1].file, &b));
         let from = 500 + WRITEBACK_BYTES;
-        assert!(unsynced.wrote(&b, from, WRITEBACK_BYTES));
+        unsynced.wrote(&b, from, WRITEBACK_BYTES);
         let parts: Vec<_> = unsynced.take_ahead().iter().map(|p| (p.offset, p.len)).collect();
         assert_eq!(parts, [(from, WRITEBACK_BYTES)], "only what is new");
         assert_eq!(unsynced.begin_sync().len(), 2);
@@ -185,10 +236,51 @@ mod tests {
         let mut unsynced = Unsynced::default();
         unsynced.wrote(&a, 0, SYNC_BYTES - 1);
         assert!(!unsynced.is_much());
-        unsynced.wrote(&a, SYNC_BYTES - 1, 1);
-        assert!(unsynced.is_much());
+        assert!(unsynced.wrote(&a, SYNC_BYTES - 1, 1), "whoever syncs is told");
+        assert!(unsynced.is_much() && !unsynced.wrote(&a, SYNC_BYTES, 1), "once");
         unsynced.begin_sync();
         assert!(!unsynced.is_much());
+    }
+
+    #[test]
+    fn a_slow_device_has_room_for_what_it_makes_durable_in_time() {
+        const MIB: u64 = 1 << 20;
+        let [a, _] = files();
+        let mut unsynced = Unsynced::default();
+        let sync = |unsynced: &mut Unsynced, bytes: u64, ms: u64| {
+            unsynced.wrote(&a, 0, bytes);
+            unsynced.begin_sync();
+            unsynced.wrote(&a, bytes, 1);
+            assert_eq!(unsynced.outstanding_bytes(), bytes + 1, "until it has ended");
+            unsynced.end_sync(Duration::from_millis(ms));
+            assert_eq!(unsynced.outstanding_bytes(), 1);
+            unsynced.begin_sync();
+            unsynced.end_sync(Duration::from_millis(1));
+        };
+        let second = Duration::from_secs(1);
+        sync(&mut unsynced, RATED_BYTES_MIN - 1, 1000);
+        assert_eq!(
+            (unsynced.rate(), unsynced.room_bytes(second)),
+            (None, None),
+            "too little to tell"
+        );
+        sync(&mut unsynced, 100 * MIB, 1000);
+        assert_eq!(unsynced.room_bytes(second), Some(100 * MIB));
+        assert_eq!(unsynced.room_bytes(second / 2), Some(50 * MIB));
+        unsynced.wrote(&a, 0, 25 * MIB);
+        assert!(unsynced.is_much(), "a quarter of what a second has room for");
+        unsynced.begin_sync();
+        unsynced.end_sync(Duration::from_millis(500));
+        assert_eq!(unsynced.rate(), Some(75 * MIB), "between the last two");
+        let is_behind = |bytes| unsynced.is_behind(bytes, 0, 2 * second);
+        assert!(!is_behind(75 * MIB) && is_behind(76 * MIB));
+        for _ in 0..10 {
+            sync(&mut unsynced, 10 * MIB, 10_000);
+        }
+        assert_eq!(unsynced.room_bytes(second), Some(ROOM_BYTES_MIN));
+        unsynced.wrote(&a, 0, 1000);
+        unsynced.forget(false);
+        assert_eq!(unsynced.outstanding_bytes(), 0);
     }
 
     #[test]
@@ -207,7 +299,7 @@ mod tests {
         unsynced.begin_sync();
         let age = unsynced.oldest_age_us(then + 5000);
         assert!(age >= 9_000, "{age}");
-        unsynced.end_sync();
+        unsynced.end_sync(Duration::from_millis(9));
         assert!(unsynced.largest_age_us(0) >= age);
         assert_eq!(unsynced.oldest_age_us(0), 0);
         unsynced.reset_largest_age();

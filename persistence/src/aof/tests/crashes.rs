@@ -76,7 +76,7 @@ fn run_steps(rig: &Rig, model: &mut Model, random: &mut SimRandom, after_seq: u6
                 rig.core.segments.retire_through(mark).expect("no faults here");
             }
             18 => rig.core.segments.prepare(rig.core.policy()).expect("no faults here"),
-            _ => rig.core.segments.clean_spares().expect("no faults here"),
+            _ => rig.clean_spares().expect("no faults here"),
         }
     }
     let durable = rig.core.durable();
@@ -103,7 +103,7 @@ fn run_until_power_off(rig: &Rig, commits: &[Commit]) -> u64 {
             let mark = rig.cut();
             installed = mark;
             let segments = &rig.core.segments;
-            let tidied = segments.retire_through(mark).and_then(|()| segments.clean_spares());
+            let tidied = segments.retire_through(mark).and_then(|()| rig.clean_spares());
             if tidied.and_then(|()| segments.prepare(SyncPolicy::Always)).is_err() {
                 break;
             }

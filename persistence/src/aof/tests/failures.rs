@@ -104,6 +104,7 @@ fn what_a_failed_write_left_behind_is_gone_from_a_recycled_segment() {
     rig.core.resume(mark).expect("a fresh segment");
     for seq in 3..12 {
         rig.core.segments.retire_through(mark).expect("retires");
+        rig.clean_spares().expect("overwrites");
         rig.append(&Commit::new(seq, 1, 0, 10));
         mark = rig.cut();
         rig.core.sync_through(mark).expect("syncs");

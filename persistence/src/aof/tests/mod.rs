@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod failures;
 mod foreign;
+mod recycling;
 mod routes;
 mod threads;
 mod times;
@@ -77,14 +78,28 @@ struct Rig {
 
 impl Rig {
     fn open(storage: &SimStorage, options: LogOptions, tail: &LogTail, after_seq: u64) -> Self {
+        Self::open_on(Arc::new(storage.clone()), options, tail, after_seq)
+    }
+
+    fn open_on(
+        shared: Arc<dyn Storage>,
+        options: LogOptions,
+        tail: &LogTail,
+        after_seq: u64,
+    ) -> Self {
         let mut buffer = LogBuffer::new(after_seq);
         buffer.set_routes(options.routes.iter().map(|route| route.least_bytes).collect());
         let buffer = Arc::new(Mutex::new(buffer));
         let gauge = buffer.lock().gauge();
-        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
         let core = LogCore::open(shared, options, tail, after_seq, buffer.clone(), gauge)
             .expect("the log opens");
         Self { core, buffer }
+    }
+
+    /// Overwrites all that was retired.
+    fn clean_spares(&self) -> Result<(), LogError> {
+        while self.core.segments.clean_spare()? {}
+        Ok(())
     }
 
     fn append(&self, commit: &Commit) {

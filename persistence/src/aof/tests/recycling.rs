@@ -1,0 +1,49 @@
+//! What becomes of segments that are not needed any more (N4).
+
+use sexton_config::device::DeviceKind;
+
+use super::*;
+use crate::device::{Device, PlacedStorage};
+
+/// Bytes of the log's files in `.spare` names, and how many were written to them after they were retired, when
+/// `policy` is in force on a device of `kind`.
+fn spares_after_a_retirement(policy: SyncPolicy, kind: DeviceKind) -> (usize, u64) {
+    let storage = storage();
+    let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+    let device = Device::new("log", Some(kind), location().dir);
+    let dir = Device::new("dir", None, PathBuf::from("/data"));
+    let placed = PlacedStorage::new(Arc::new(storage.clone()), dir, vec![device]);
+    let rig = Rig::open_on(Arc::new(placed), options(policy), &tail, 0);
+    for seq in 1..=3 {
+        rig.append(&Commit::new(seq, 1, 0, 4000));
+        let _ = rig.cut();
+        rig.core.sync_through(seq).expect("syncs");
+    }
+    rig.append(&Commit::new(4, 1, 0, 10));
+    rig.core.sync_through(4).expect("syncs");
+    rig.core.retire_through(3).expect("retires");
+    let before = storage.counters().written_bytes;
+    while rig.core.tidy().expect("tidies") {}
+    let names = storage.list(&location().dir).expect("lists");
+    let spares = names.iter().filter(|name| name.ends_with(".spare")).count();
+    (spares, storage.counters().written_bytes - before)
+}
+
+#[test]
+fn a_disk_does_not_write_filler_over_what_nobody_needs() {
+    let (spares, bytes) = spares_after_a_retirement(SyncPolicy::EverySec, DeviceKind::Hdd);
+    assert_eq!(spares, 0, "retired segments are removed");
+    assert!(bytes < 1000, "the AOF manifest at most: {bytes}");
+}
+
+#[test]
+fn flash_and_policy_always_recycle() {
+    for (policy, kind) in [
+        (SyncPolicy::EverySec, DeviceKind::Nvme),
+        (SyncPolicy::Always, DeviceKind::Hdd),
+        (SyncPolicy::Always, DeviceKind::Nvme),
+    ] {
+        let (spares, bytes) = spares_after_a_retirement(policy, kind);
+        assert!(spares > 0 && bytes > 4000, "{policy:?} {kind:?}: {spares}, {bytes}");
+    }
+}
