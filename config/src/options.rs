@@ -20,6 +20,14 @@ pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
 pub(crate) const MEMTABLE_SHARE: u64 = 16;
+/// Memtables with a log, unless said otherwise.
+pub(crate) const WRITE_BUFFERS: usize = 2;
+/// Most memtables with a log.
+pub(crate) const WRITE_BUFFERS_MAX: usize = 64;
+/// Bytes of memtables where a disk is what writers would wait for and memory is not bounded, unless said otherwise.
+pub(crate) const DISK_MEMTABLES_BYTES: u64 = 1 << 30;
+/// They are at most the machine's memory divided by this.
+pub(crate) const DISK_MEMTABLES_SHARE: u64 = 8;
 /// Bytes that memtables may take on a device of their own, unless said otherwise.
 pub(crate) const MEMTABLE_POOL_BYTES: u64 = 1 << 30;
 /// At least so many memtables fit unless said otherwise.
@@ -204,7 +212,8 @@ pub struct Options {
     pub memtable: Memtable,
     /// `memtable-bytes`: Configured bytes of a memtable; see [`Options::effective_memtable_bytes`].
     pub memtable_bytes: u64,
-    /// `max-write-buffer-number`: Memtables with a log, the active one included.
+    /// `max-write-buffer-number`: Memtables with a log, the active one included; see
+    /// [`Options::effective_write_buffers`].
     pub max_write_buffer_number: usize,
     /// `block-cache-bytes`: Bytes of decompressed table blocks in DRAM.
     pub block_cache_bytes: u64,
@@ -230,7 +239,7 @@ pub struct Options {
     pub delete_persist_seconds: u32,
     /// `aof-buffer-limit`: Bytes of unwritten log at which writers wait (rule N14).
     pub aof_buffer_limit_bytes: u64,
-    /// `aof-segment-bytes`: Bytes of a log segment; 0 means as the memtable.
+    /// `aof-segment-bytes`: Bytes of a log segment; 0 means by the memtable.
     pub aof_segment_bytes: u64,
     /// `aof-archive-dir`: Where retired log segments are kept.
     pub aof_archive_dir: Option<PathBuf>,
@@ -425,11 +434,26 @@ impl Options {
         self.memtable_bytes.min(bound).max(MEMTABLE_BYTES_MIN)
     }
 
-    /// Bytes of a log segment: `aof-segment-bytes`, or those of a memtable; files smaller than
+    /// Memtables with a log: `max-write-buffer-number`, or two. Where level 0 lies `on_disk` and memory is not
+    /// bounded, so many that a burst of writes does not wait for the disk: `DISK_MEMTABLES_BYTES`, or an eighth of
+    /// `machine_bytes`.
+    pub fn effective_write_buffers(&self, on_disk: bool, machine_bytes: u64) -> usize {
+        match self.max_write_buffer_number {
+            0 if on_disk && self.maxmemory_bytes == 0 => {
+                let bytes = DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE);
+                let memtables = (bytes / self.effective_memtable_bytes()) as usize;
+                memtables.clamp(WRITE_BUFFERS, WRITE_BUFFERS_MAX)
+            }
+            number => number.max(WRITE_BUFFERS),
+        }
+    }
+
+    /// Bytes of a log segment: `aof-segment-bytes`, or a quarter more than those of a memtable, which begins one and
+    /// whose records are a little longer there: else a second one would follow at once; files smaller than
     /// `AOF_SEGMENT_BYTES_MIN` would be switched more often than synced.
     pub fn effective_aof_segment_bytes(&self) -> u64 {
         let bytes = match self.aof_segment_bytes {
-            0 => self.effective_memtable_bytes(),
+            0 => self.effective_memtable_bytes() / 4 * 5,
             bytes => bytes,
         };
         bytes.max(AOF_SEGMENT_BYTES_MIN)
@@ -510,6 +534,25 @@ mod tests {
     }
 
     #[test]
+    fn a_disk_gets_more_memtables_where_memory_is_not_bounded() {
+        let machine = 16 << 30;
+        for (text, on_disk, machine_bytes, number) in [
+            ("", false, machine, 2),
+            ("", true, machine, 16),
+            ("", true, 2 << 30, 4),
+            ("", true, 1 << 20, 2),
+            ("memtable-bytes 1mb", true, machine, 64),
+            ("maxmemory 64gb", true, machine, 2),
+            ("max-write-buffer-number 5", true, machine, 5),
+            ("max-write-buffer-number 5", false, machine, 5),
+            ("max-write-buffer-number 1", true, machine, 2),
+        ] {
+            let effective = options(text).effective_write_buffers(on_disk, machine_bytes);
+            assert_eq!(effective, number, "{text} {on_disk} {machine_bytes}");
+        }
+    }
+
+    #[test]
     fn the_pool_holds_some_memtables() {
         for (text, bytes) in [
             ("", 1 << 30),
@@ -524,9 +567,9 @@ mod tests {
     #[test]
     fn segments_follow_the_memtable() {
         for (text, bytes) in [
-            ("", 64 << 20),
-            ("maxmemory 64mb", 4 << 20),
-            ("memtable-bytes 64kb", 1 << 20),
+            ("", 80 << 20),
+            ("maxmemory 64mb", 5 << 20),
+            ("memtable-bytes 64kb", 5 << 18),
             ("aof-segment-bytes 8mb", 8 << 20),
             ("aof-segment-bytes 1", 1 << 20),
         ] {

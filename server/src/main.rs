@@ -6,6 +6,7 @@ use sexton::command::dispatch::Executor;
 use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
+use sexton::observe::total_system_bytes;
 use sexton::server::Server;
 use sexton::takeover::{self, Takeover};
 use sexton_config::choice::{
@@ -253,7 +254,10 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.memory_bound_bytes = options.maxmemory_bytes;
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
-    engine_options.max_write_buffer_number = options.max_write_buffer_number;
+    let disk = devices::disk_of_level_0(options);
+    engine_options.max_write_buffer_number =
+        options.effective_write_buffers(disk.is_some(), total_system_bytes());
+    engine_options.yields_to_log = disk.is_some() && disk == options.aof_device.as_deref();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     let compression = |setting| match setting {
         Compression::None => sexton_engine::Compression::None,

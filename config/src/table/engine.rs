@@ -22,9 +22,11 @@ pub(super) const TABLE: &[Directive] = &[
     memory("memtable-bytes", 1 << 16, 1 << 40, "64mb")
         .immutable()
         .doc("Bytes of a memtable before it is frozen; at most a sixteenth of maxmemory."),
-    int("max-write-buffer-number", 2, 64, "2").immutable().doc(
-        "Memtables that there may be with persistence-mode log, the active one included: when all are \
-            full, writers wait for a flush. With wbl memtable-pool-bytes is the bound.",
+    int("max-write-buffer-number", 0, 64, "0").immutable().doc(
+        "Memtables that there may be with persistence-mode log, the active one included, at least 2: when all \
+            are full, writers wait for a flush. 0 for 2; with level 0 on a device of kind hdd and without \
+            maxmemory for as many as 1gb holds, or an eighth of the machine's memory. With wbl \
+            memtable-pool-bytes is the bound.",
     ),
     choice("memtable", MEMTABLE, "hash").immutable().doc(
         "How memtables find and order their records: hash, sorted when needed; or skiplist, as they \
@@ -77,7 +79,7 @@ pub(super) const TABLE: &[Directive] = &[
         .doc("Bytes of log not yet written at which writers wait (rule N14)."),
     memory("aof-segment-bytes", 0, 1 << 40, "0")
         .immutable()
-        .doc("Bytes of a log segment; 0 means the same as the memtable. At least 1 MB."),
+        .doc("Bytes of a log segment; 0 means a quarter more than those of a memtable. At least 1 MB."),
     optional("aof-archive-dir").immutable().doc(
         "Directory, relative to dir, where log segments that the store needs no more are kept for \
             point-in-time recovery; empty means they are used again or removed.",

@@ -164,9 +164,11 @@ impl Engine {
             background.wait(|signals| std::mem::take(&mut signals.flush));
             if self.log_has_failed() {
                 self.report(self.flush_now());
-            } else if inner.frozen.len() > 0 {
+            } else if inner.frozen.len() > 0 && !inner.flush_yields() {
                 self.report(self.flush_oldest(&mut inner.flush_right.lock()));
             }
+            // Those under way ask between two pieces of their output.
+            inner.limiter.set_held(inner.compaction_yields());
             let compactions = inner.compactions.load(Ordering::Relaxed);
             if compactions != compactions_seen {
                 compactions_seen = compactions;

@@ -17,6 +17,7 @@ mod frozen;
 mod iter;
 mod load;
 mod log_base;
+mod log_first;
 mod memory;
 mod namespace;
 mod open;

@@ -14,6 +14,8 @@ const NAP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub struct RateLimiter {
     bytes_per_s: AtomicU64,
+    /// Nothing may be written for now.
+    held: AtomicBool,
     /// When what was taken so far will have been paid for.
     paid_until: Mutex<Option<Instant>>,
 }
@@ -22,7 +24,16 @@ impl RateLimiter {
     /// A bucket that lets `bytes_per_s` through; 0 for no bound.
     #[must_use]
     pub fn new(bytes_per_s: u64) -> Self {
-        Self { bytes_per_s: AtomicU64::new(bytes_per_s), paid_until: Mutex::new(None) }
+        Self {
+            bytes_per_s: AtomicU64::new(bytes_per_s),
+            held: AtomicBool::new(false),
+            paid_until: Mutex::new(None),
+        }
+    }
+
+    /// Holds up every taker until it is called with false.
+    pub fn set_held(&self, held: bool) {
+        self.held.store(held, Ordering::Relaxed);
     }
 
     /// Changes the bound; 0 for none.
@@ -53,6 +64,9 @@ impl RateLimiter {
             std::thread::sleep(nap);
             wait -= nap;
         }
+        while self.held.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(NAP);
+        }
     }
 }
 
@@ -80,5 +94,28 @@ mod tests {
         let limiter = RateLimiter::new(1);
         limiter.take(1 << 30, &AtomicBool::new(true));
         assert!(limiter.take_at(0, Instant::now()) > Duration::from_secs(1000));
+        let held = RateLimiter::new(0);
+        held.set_held(true);
+        held.take(1, &AtomicBool::new(true));
+    }
+
+    #[test]
+    fn a_held_taker_goes_on_when_it_may() {
+        let limiter = RateLimiter::new(0);
+        limiter.set_held(true);
+        let (took, is_through) = (AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                took.store(true, Ordering::SeqCst);
+                limiter.take(1, &AtomicBool::new(false));
+                is_through.store(true, Ordering::SeqCst);
+            });
+            while !took.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            assert!(!is_through.load(Ordering::SeqCst), "held");
+            limiter.set_held(false);
+        });
+        assert!(is_through.load(Ordering::SeqCst));
     }
 }

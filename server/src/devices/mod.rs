@@ -16,7 +16,7 @@ use crate::log;
 use crate::observe::random_id;
 use carry::Content;
 use sexton_config::Options;
-use sexton_config::device::DeviceSpec;
+use sexton_config::device::{DeviceKind, DeviceSpec};
 use sexton_config::level_device::LEVEL_MAX;
 use sexton_config::profile::DeviceProfile;
 use sexton_config::size_route::{ROUTES_MAX, SizeRoute};
@@ -144,6 +144,14 @@ pub(crate) fn of_level(options: &Options, level: usize) -> &str {
     let named = lines.iter().find(|line| line.levels.as_ref().is_some_and(|l| l.contains(&level)));
     let rest = || lines.iter().find(|line| line.levels.is_none());
     named.or_else(rest).map_or("dir", |line| &line.device)
+}
+
+/// Name of the device of level 0, where flushes go, if that is a disk.
+#[must_use]
+pub fn disk_of_level_0(options: &Options) -> Option<&str> {
+    let name = of_level(options, 0);
+    let is_disk = |spec: &&DeviceSpec| spec.name == name && spec.kind == DeviceKind::Hdd;
+    options.devices.iter().find(is_disk).map(|spec| spec.name.as_str())
 }
 
 /// The engine's side of `tree-device`: in which places it makes the tables of which level.

@@ -155,6 +155,39 @@ fn with_a_log_so_many_memtables_are_frozen_as_may_be() {
 }
 
 #[test]
+fn on_a_disk_of_both_the_tree_leaves_it_to_a_busy_log() {
+    let storage = SimStorage::new();
+    let options = small_options(&storage, SyncPolicy::EverySec, false);
+    let options = EngineOptions { max_write_buffer_number: 3, yields_to_log: true, ..options };
+    let (engine, _) = Engine::open(options.clone(), &mut replay).expect("a new store");
+    let mut model = Model::new(3);
+    let mut yields = |megabytes: usize| {
+        for number in 0..megabytes {
+            put(&engine, &mut model, &format!("key:{number}"), &vec![7; 1 << 20]);
+        }
+        (engine.inner().flush_yields(), engine.inner().compaction_yields())
+    };
+    assert_eq!(yields(10), (false, false), "little waits for its sync");
+    assert_eq!(yields(10), (true, true));
+    freeze(&engine);
+    assert_eq!(yields(1), (true, true), "one more may be frozen");
+    freeze(&engine);
+    assert_eq!(yields(0), (false, true), "else writers would wait");
+    sync(&engine);
+    assert_eq!(yields(0), (false, false));
+    engine.flush_now().expect("flushed");
+    assert_eq!(yields(20), (true, true));
+    engine.set_delete_deadline(3_600_000).expect("a limit");
+    assert_eq!(yields(0), (false, false), "deletes have their time");
+    engine.abandon();
+    let elsewhere = EngineOptions { yields_to_log: false, ..options };
+    let (engine, _) = Engine::open(elsewhere, &mut replay).expect("opens again");
+    put(&engine, &mut Model::new(3), "key", &vec![7; 20 << 20]);
+    assert!(!engine.inner().flush_yields() && !engine.inner().compaction_yields());
+    engine.abandon();
+}
+
+#[test]
 fn with_persistent_memory_the_pool_is_the_bound() {
     let (storage, pmem) = (SimStorage::new(), SimPmem::default());
     let pool = PmemOptions {

@@ -1,0 +1,28 @@
+//! Who uses a disk that the log shares with the tree: the log first, since the age of its unsynced bytes is a promise
+//! (N14) and what waits for a flush is safe in it.
+
+use super::engine::Inner;
+use std::sync::atomic::Ordering;
+
+impl Inner {
+    /// The log has much to write to the disk that the tree lies on, and nothing but the tree's order asks for that
+    /// disk: no deadline of deletes (N17), no graves (they leave memory with a flush) and no overwrites (settled by
+    /// one, N9) that have become many.
+    fn leaves_disk_to_log(&self) -> bool {
+        self.options.yields_to_log
+            && !self.deadline.is_set()
+            && !self.spill.is_overfull()
+            && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
+            && self.log.load().as_ref().is_some_and(|log| log.is_pressed())
+    }
+
+    /// Frozen memtables wait for the log, as long as there may be more of them.
+    pub(super) fn flush_yields(&self) -> bool {
+        self.may_freeze() && self.leaves_disk_to_log()
+    }
+
+    /// So do compactions, as long as their debt holds up no writer.
+    pub(super) fn compaction_yields(&self) -> bool {
+        self.pace.rate().is_none() && self.leaves_disk_to_log()
+    }
+}
