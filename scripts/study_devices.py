@@ -1,6 +1,7 @@
 """make study-devices: what durability costs on each device, for Sexton, redis-server and valkey-server.
 
     .venv/bin/python scripts/study_devices.py [--device hdd=DIR ...] [--quick | --full] [--part grid,commands,rewrite,...]
+        [--sizes 2048,4096] [--modes everysec]
 
 The grid is device x value size x mode x server. A cell starts a server on an empty directory, sends SETs of
 values that do not compress over 10^8 keys from 50 connections (command_load), waits until the last byte
@@ -160,6 +161,8 @@ class Plan:
                 self.rewrite(disk, (64,)),
                 self.route((4096,)) if disk else (),
             ], []
+        if self.args.sizes or self.args.modes:
+            return [self.grid(devices, self.args.sizes or SIZES, self.args.modes or MODES)], []
         others = [device for device in devices if device != "pmem"]
         default = [
             self.grid(others, (8, 64, 512, 2048, 4096), ("none", "everysec")),
@@ -537,6 +540,10 @@ def words(text):
     return text.split(",")
 
 
+def sizes(text):
+    return [int(size) for size in words(text)]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
@@ -544,6 +551,8 @@ def main():
     )
     parser.add_argument("--devices", type=words, default=list(DEVICES), help="only these, with commas")
     parser.add_argument("--servers", type=words, default=list(SERVERS))
+    parser.add_argument("--sizes", type=sizes, help="the grid's cells of these value sizes only, with commas")
+    parser.add_argument("--modes", type=words, help=f"the grid's cells of these modes only: {', '.join(MODES)}")
     parser.add_argument("--part", type=words, help="grid, commands, rewrite, route, pmem; all without")
     parser.add_argument("--stack", choices=["directory", "block", "profile"], help="this one instead of the best")
     parser.add_argument("--generator", choices=["command_load", "redis-benchmark"], default="command_load")
@@ -557,6 +566,9 @@ def main():
     unknown = [d for d in [*args.devices, *(pair.split("=")[0] for pair in args.device)] if d not in DEVICES]
     if unknown:
         parser.error(f"unknown device {unknown[0]}: {', '.join(DEVICES)}")
+    unknown = [mode for mode in args.modes or () if mode not in MODES]
+    if unknown:
+        parser.error(f"unknown mode {unknown[0]}: {', '.join(MODES)}")
     out = args.out or ROOT / ("study/quick/devices" if args.quick else "study/devices")
     if args.quick:
         shutil.rmtree(out, ignore_errors=True)

@@ -138,11 +138,14 @@ class Stack:
 
     def sexton_options(self, placement):
         """Directives for our server; `placement` says whether the tables lie on the device, too (`same`) or elsewhere
-        (`other`). Answers (directory of the data, directives)."""
-        if placement == "same":
+        (`other`). Answers (directory of the data, directives). The device is declared with its kind, as its owner
+        would; but memory, which stands for a block device here."""
+        if placement == "same" and DEVICES[self.device][0] == "pmem":
             return self.directory / "data", {}
         config = self.scratch / f"{self.device}.conf"
         config.write_text(self.declaration("log"))
+        if placement == "same":
+            return self.directory / "data", {"include": config, "aof-device": "log", "tree-device": "log"}
         return fast_directory() / f"sexton-study-{os.getpid()}", {"include": config, "aof-device": "log"}
 
 
