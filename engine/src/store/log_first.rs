@@ -3,6 +3,14 @@
 
 use super::engine::Inner;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// From this age of the oldest unsynced byte on, a flush under way pauses.
+const LATE_MS: u64 = 1000;
+
+/// How often and how long, between two pieces of its table. A flush must end: writers may wait for it as well.
+const PAUSES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(50);
 
 impl Inner {
     /// The log has much to write to the disk that the tree lies on, and nothing but the tree's order asks for that
@@ -19,6 +27,21 @@ impl Inner {
     /// Frozen memtables wait for the log, as long as there may be more of them.
     pub(super) fn flush_yields(&self) -> bool {
         self.may_freeze() && self.leaves_disk_to_log()
+    }
+
+    /// A flush under way has written a piece of its table: when the log is late, it lets that sync first.
+    pub(super) fn pause_for_log(&self) {
+        let is_late = || {
+            let log = self.log.load();
+            log.as_ref().is_some_and(|log| log.oldest_unsynced_age_ms() > LATE_MS)
+        };
+        for _ in 0..PAUSES {
+            let stops = self.background.stop_flag().load(Ordering::Relaxed);
+            if stops || !self.leaves_disk_to_log() || !is_late() {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// So do compactions, as long as their debt holds up no writer.

@@ -21,9 +21,6 @@ use crate::device::{File, IoStyle, Storage, StorageResult};
 /// With so many bytes waiting for their sync, the log wants its device for itself.
 const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
 
-/// A device that makes less durable per second has no time to write filler.
-const RECYCLED_RATE_MIN: u64 = 256 << 20;
-
 type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -594,12 +591,11 @@ impl LogCore {
     }
 
     /// Whether a retired segment is worth being overwritten with filler (N4). For `always` it is: syncs then
-    /// find length and space unchanged. Else it saves making pages anew, which a device pays for that
-    /// writes filler at the rate of memory and not one that the log itself keeps busy.
+    /// find length and space unchanged. Else it saves making pages anew, for which a device has time that the
+    /// log itself does not keep busy.
     fn recycles(&self) -> bool {
-        let rate = self.state.lock().unsynced.rate();
-        self.policy() == SyncPolicy::Always
-            || (!self.is_on_disk && rate.is_none_or(|rate| rate >= RECYCLED_RATE_MIN))
+        let is_bound = self.is_on_disk || self.state.lock().unsynced.is_device_bound();
+        self.policy() == SyncPolicy::Always || !is_bound
     }
 
     pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {

@@ -13,8 +13,11 @@ pub(super) const SYNC_BYTES: u64 = 32 << 20;
 /// Pieces in which the device gets what waits for its sync, ahead of it.
 pub(super) const WRITEBACK_BYTES: u64 = 4 << 20;
 
-/// A sync of less says nothing about how fast the device is.
+/// A sync of less says nothing about how fast the device is, and is not worth being early for.
 const RATED_BYTES_MIN: u64 = 8 << 20;
+
+/// What a device is taken to make durable per second until it has shown it.
+const RATE_AT_FIRST: u64 = 64 << 20;
 
 /// Writers are never held up for fewer unsynced bytes, however slow the device is.
 const ROOM_BYTES_MIN: u64 = 16 << 20;
@@ -48,6 +51,12 @@ pub(super) struct Unsynced {
     syncing_bytes: u64,
     /// What the last large syncs made durable per second.
     rate: Option<u64>,
+    /// Since when the bytes of the next sync and of the one under way keep the device busy: their first write, or
+    /// the end of the sync before it.
+    busy_us: u64,
+    syncing_busy_us: u64,
+    /// Share of that time that went by in the last large syncs themselves.
+    sync_share: f64,
     /// When the oldest byte was appended that is taken, written, or being synced.
     taken_us: u64,
     written_us: u64,
@@ -78,6 +87,9 @@ impl Unsynced {
             }
         }
         self.written_us = older(self.written_us, self.taken_us);
+        if self.bytes == 0 {
+            self.busy_us = monotonic_us();
+        }
         let was_much = self.is_much();
         self.bytes += len;
         self.waiting_bytes += len;
@@ -91,13 +103,13 @@ impl Unsynced {
     /// The next sync should not wait for its time.
     pub(super) fn is_much(&self) -> bool {
         // On a slow device less at a time: two syncs are what a byte may have to wait for.
-        let quarter_s = self.room_bytes(Duration::from_secs(1)).map_or(u64::MAX, |room| room / 4);
-        self.bytes >= SYNC_BYTES.min(quarter_s)
+        let quarter_s = self.room_bytes(Duration::from_millis(250));
+        self.bytes >= quarter_s.clamp(RATED_BYTES_MIN, SYNC_BYTES)
     }
 
-    /// What the device makes durable per second, by its last large syncs; `None` until there was one.
-    pub(super) fn rate(&self) -> Option<u64> {
-        self.rate
+    /// The device is what the log waits for: more than half of the time went by in its last large syncs.
+    pub(super) fn is_device_bound(&self) -> bool {
+        self.sync_share > 0.5
     }
 
     /// Bytes written that are not durable.
@@ -105,10 +117,10 @@ impl Unsynced {
         self.bytes + self.syncing_bytes
     }
 
-    /// Bytes that the device makes durable within `time`; `None` while its rate is not known. With more
-    /// outstanding, the last one of them would be older than that when its sync ends.
-    pub(super) fn room_bytes(&self, time: Duration) -> Option<u64> {
-        self.rate.map(|rate| ((rate as f64 * time.as_secs_f64()) as u64).max(ROOM_BYTES_MIN))
+    /// Bytes that the device makes durable within `time`. With more outstanding, the last one of them would be
+    /// older than that when its sync ends.
+    fn room_bytes(&self, time: Duration) -> u64 {
+        (self.rate.unwrap_or(RATE_AT_FIRST) as f64 * time.as_secs_f64()) as u64
     }
 
     /// What the device may begin to write, once that is a piece worth it.
@@ -129,18 +141,30 @@ impl Unsynced {
     pub(super) fn begin_sync(&mut self) -> Vec<Arc<dyn File>> {
         self.syncing_us = std::mem::take(&mut self.written_us);
         self.syncing_bytes = self.bytes;
+        self.syncing_busy_us = self.busy_us;
         (self.bytes, self.waiting_bytes) = (0, 0);
         self.dirty.drain(..).map(|dirty| dirty.file).collect()
     }
 
-    /// It has succeeded and lasted so long.
+    /// It has succeeded, and lasted so long.
     pub(super) fn end_sync(&mut self, took: Duration) {
+        self.end_sync_at(took, monotonic_us());
+    }
+
+    fn end_sync_at(&mut self, took: Duration, now_us: u64) {
         let bytes = std::mem::take(&mut self.syncing_bytes);
         if bytes >= RATED_BYTES_MIN {
-            let rate = (bytes as f64 / took.as_secs_f64().max(1e-6)) as u64;
+            // The device has had part of it before the sync began: from then on. Where writers are slower than it
+            // this is their rate, which leaves them the room they need.
+            let busy_us = now_us.saturating_sub(self.syncing_busy_us).max(1);
+            let rate = bytes.saturating_mul(1_000_000) / busy_us;
             // What others do on the device comes and goes: the half of it.
             self.rate = Some(self.rate.map_or(rate, |before| before / 2 + rate / 2));
+            let share = took.as_micros() as f64 / busy_us as f64;
+            self.sync_share = self.sync_share.midpoint(share.min(1.0));
         }
+        // What was written meanwhile waited for this one.
+        self.busy_us = self.busy_us.max(now_us);
         let since_us = std::mem::take(&mut self.syncing_us);
         self.largest_age_us = self.largest_age_us.max(age_us(since_us));
     }
@@ -157,8 +181,8 @@ impl Unsynced {
     }
 
     /// What waits for a sync is as old as it should get, with three quarters of `age_max`, or more than the device
-    /// makes durable in half of it (N14): the rest is for a device that becomes slower meanwhile. Beside what was
-    /// written, `pending_bytes` have gathered since `gathering_us`.
+    /// makes durable in three eighths of it (N14): the rest is for a device that becomes slower meanwhile. Beside
+    /// what was written, `pending_bytes` have gathered since `gathering_us`.
     pub(super) fn is_behind(
         &self,
         pending_bytes: u64,
@@ -167,7 +191,7 @@ impl Unsynced {
     ) -> bool {
         let outstanding = pending_bytes + self.outstanding_bytes();
         self.oldest_age_us(gathering_us) > age_max.as_micros() as u64 / 4 * 3
-            || self.room_bytes(age_max / 2).is_some_and(|room| outstanding > room)
+            || outstanding > self.room_bytes(age_max / 8 * 3).max(ROOM_BYTES_MIN)
     }
 
     /// Age of the oldest byte that is not durable, of those taken and of those gathering since
@@ -245,42 +269,63 @@ mod tests {
     #[test]
     fn a_slow_device_has_room_for_what_it_makes_durable_in_time() {
         const MIB: u64 = 1 << 20;
+        const MINUTE_MS: u64 = 60_000;
         let [a, _] = files();
         let mut unsynced = Unsynced::default();
+        let is_behind =
+            |unsynced: &Unsynced, mib| unsynced.is_behind(mib * MIB, 0, Duration::from_secs(2));
+        assert!(!is_behind(&unsynced, 48) && is_behind(&unsynced, 49), "64 MiB/s at first");
+        // A sync of so many bytes that keep the device busy so long.
         let sync = |unsynced: &mut Unsynced, bytes: u64, ms: u64| {
             unsynced.wrote(&a, 0, bytes);
+            let since_us = unsynced.busy_us;
             unsynced.begin_sync();
-            unsynced.wrote(&a, bytes, 1);
-            assert_eq!(unsynced.outstanding_bytes(), bytes + 1, "until it has ended");
-            unsynced.end_sync(Duration::from_millis(ms));
-            assert_eq!(unsynced.outstanding_bytes(), 1);
+            unsynced.wrote(&a, bytes, MIB);
+            assert_eq!(unsynced.outstanding_bytes(), bytes + MIB, "until it has ended");
+            unsynced.end_sync_at(Duration::from_millis(ms / 2), since_us + 1000 * ms);
+            assert_eq!(unsynced.outstanding_bytes(), MIB);
+            assert_eq!(unsynced.busy_us, since_us + 1000 * ms, "the rest waited for it");
             unsynced.begin_sync();
-            unsynced.end_sync(Duration::from_millis(1));
+            unsynced.end_sync_at(Duration::ZERO, since_us);
         };
-        let second = Duration::from_secs(1);
-        sync(&mut unsynced, RATED_BYTES_MIN - 1, 1000);
-        assert_eq!(
-            (unsynced.rate(), unsynced.room_bytes(second)),
-            (None, None),
-            "too little to tell"
-        );
-        sync(&mut unsynced, 100 * MIB, 1000);
-        assert_eq!(unsynced.room_bytes(second), Some(100 * MIB));
-        assert_eq!(unsynced.room_bytes(second / 2), Some(50 * MIB));
+        sync(&mut unsynced, RATED_BYTES_MIN - 1, MINUTE_MS);
+        assert_eq!(unsynced.rate, None, "too little to tell");
+        sync(&mut unsynced, 6000 * MIB, MINUTE_MS);
+        assert_eq!(unsynced.rate, Some(100 * MIB));
+        assert!(!is_behind(&unsynced, 75) && is_behind(&unsynced, 76));
         unsynced.wrote(&a, 0, 25 * MIB);
-        assert!(unsynced.is_much(), "a quarter of what a second has room for");
-        unsynced.begin_sync();
-        unsynced.end_sync(Duration::from_millis(500));
-        assert_eq!(unsynced.rate(), Some(75 * MIB), "between the last two");
-        let is_behind = |bytes| unsynced.is_behind(bytes, 0, 2 * second);
-        assert!(!is_behind(75 * MIB) && is_behind(76 * MIB));
+        assert!(unsynced.is_much(), "a quarter of a second's");
+        assert!(!is_behind(&unsynced, 50) && is_behind(&unsynced, 51), "with what was written");
+        unsynced.forget(false);
+        sync(&mut unsynced, 6000 * MIB, 2 * MINUTE_MS);
+        assert_eq!(unsynced.rate, Some(75 * MIB), "between the last two");
         for _ in 0..10 {
-            sync(&mut unsynced, 10 * MIB, 10_000);
+            sync(&mut unsynced, 10 * MIB, MINUTE_MS);
         }
-        assert_eq!(unsynced.room_bytes(second), Some(ROOM_BYTES_MIN));
-        unsynced.wrote(&a, 0, 1000);
+        assert!(!is_behind(&unsynced, 16) && is_behind(&unsynced, 17), "never less");
+        unsynced.wrote(&a, 0, RATED_BYTES_MIN - 1);
+        assert!(!unsynced.is_much(), "not worth a sync of its own");
         unsynced.forget(false);
         assert_eq!(unsynced.outstanding_bytes(), 0);
+    }
+
+    #[test]
+    fn a_device_is_the_bound_when_the_log_does_little_but_sync() {
+        let [a, _] = files();
+        let mut unsynced = Unsynced::default();
+        let mut syncs = |of_100_ms: u64, bytes: u64| {
+            for _ in 0..3 {
+                unsynced.wrote(&a, 0, bytes);
+                let since_us = unsynced.busy_us;
+                unsynced.begin_sync();
+                unsynced.end_sync_at(Duration::from_millis(of_100_ms), since_us + 100_000);
+            }
+            unsynced.is_device_bound()
+        };
+        assert!(!syncs(100, RATED_BYTES_MIN - 1), "little ones say nothing");
+        assert!(!syncs(20, RATED_BYTES_MIN), "the writers are");
+        assert!(syncs(95, RATED_BYTES_MIN));
+        assert!(!syncs(20, RATED_BYTES_MIN), "not any more");
     }
 
     #[test]
