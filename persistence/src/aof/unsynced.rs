@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn much_is_counted_from_the_begin_of_the_last_sync() {
         let [a, _] = files();
-        let mut unsynced = Unsynced::default();
+        let mut unsynced = Unsynced { rate: Some(1 << 30), ..Unsynced::default() };
         unsynced.wrote(&a, 0, SYNC_BYTES - 1);
         assert!(!unsynced.is_much());
         assert!(unsynced.wrote(&a, SYNC_BYTES - 1, 1), "whoever syncs is told");
