@@ -24,6 +24,7 @@ mod stamp;
 mod stats;
 mod unsynced;
 mod window;
+mod write_again;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
 pub use buffer::{GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers};

@@ -9,6 +9,7 @@ use super::listing::{Base, Listing};
 use super::route::{read_extents, splice, split_extents, sync_parts};
 use super::stamp::split_stamp;
 use super::window::Window;
+use super::write_again::write_again;
 use super::{FILLER, HEADER_BYTES, LogError, LogLocation, SegmentHeader};
 use crate::device::{File, Storage};
 
@@ -92,9 +93,9 @@ pub(super) struct TailSegment {
 
 #[derive(Debug)]
 pub(super) struct Segment {
-    number: u64,
-    file: Arc<dyn File>,
-    bytes: u64,
+    pub(super) number: u64,
+    pub(super) file: Arc<dyn File>,
+    pub(super) bytes: u64,
     pub(super) header: Option<SegmentHeader>,
 }
 
@@ -107,6 +108,8 @@ pub struct Recovery {
     segments: Vec<Segment>,
     mark: u64,
     synced_hint: u64,
+    /// The last sequence of which what was read says that it was synced.
+    synced_seq: u64,
     /// First segment that may hold sequences above the mark.
     first: usize,
     at: usize,
@@ -156,6 +159,7 @@ pub fn recover(
         segments,
         mark,
         synced_hint,
+        synced_seq: synced_hint.max(mark),
         first: 0,
         at: 0,
         offset: 0,
@@ -259,6 +263,7 @@ impl Recovery {
                 self.logged_seq = header.previous_seq;
             }
             self.expected_seq = header.after_seq + 1;
+            self.synced_seq = self.synced_seq.max(header.synced_seq);
         }
     }
 
@@ -313,6 +318,7 @@ impl Recovery {
             }
             self.offset += length;
             self.done_bytes += length;
+            self.synced_seq = self.synced_seq.max(annotation.synced_seq);
             if annotation.count == 0 {
                 continue;
             }
@@ -519,7 +525,14 @@ impl Recovery {
             cut = (lost_bytes > 0).then_some(TailCut { file, offset, lost_bytes });
         }
         let read = &self.segments[self.first..kept.max(self.first)];
-        for segment in read {
+        for (index, segment) in read.iter().enumerate() {
+            let next = read.get(index + 1).and_then(|next| next.header);
+            let last_seq = next.map_or(self.logged_seq, |next| next.previous_seq);
+            // With a group that was synced the header was, too.
+            let has_groups = segment.header.is_some_and(|header| header.previous_seq < last_seq);
+            if last_seq > self.synced_seq || !has_groups {
+                write_again(&*self.storage, &self.location, segment, self.synced_seq)?;
+            }
             segment.file.sync_data()?;
         }
         if !read.is_empty() {

@@ -2,11 +2,12 @@
 //! and the way back. `FORMAT.md` draws the lines and has the rules R1 to R6.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::LogLocation;
 use super::annotation::{read_hex, write_hex};
 use crate::checksum::crc32c;
-use crate::device::{Storage, StorageResult};
+use crate::device::{File, Storage, StorageResult};
 
 /// Routes that a log may have.
 pub const ROUTES_MAX: usize = 8;
@@ -158,6 +159,25 @@ pub(super) fn largest_argument(parts: &[&[u8]]) -> u64 {
     largest as u64
 }
 
+/// The part that `extent`, of segment `number`, lies in; `None` where it is not there, or ends before it.
+pub(super) fn open_part(
+    storage: &dyn Storage,
+    location: &LogLocation,
+    number: u64,
+    extent: &Extent,
+) -> StorageResult<Option<Arc<dyn File>>> {
+    let name = location.part_name(number, &extent.name);
+    let place = location.place(&extent.name).join(&name);
+    let flat = location.dir.join(name);
+    let path = if storage.exists(&place)? { place } else { flat };
+    if !storage.exists(&path)? {
+        return Ok(None);
+    }
+    let file = storage.open(&path)?;
+    let (end, len) = (extent.offset.checked_add(extent.bytes), file.len()?);
+    Ok(end.is_some_and(|end| end <= len).then_some(file))
+}
+
 /// Reads the records of `extents`, of segment `number`; `None` where one is not there, or not whole (R1).
 pub(super) fn read_extents(
     storage: &dyn Storage,
@@ -167,18 +187,7 @@ pub(super) fn read_extents(
 ) -> StorageResult<Option<Vec<Vec<u8>>>> {
     let mut all = Vec::with_capacity(extents.len());
     for extent in extents {
-        let name = location.part_name(number, &extent.name);
-        let place = location.place(&extent.name).join(&name);
-        let flat = location.dir.join(name);
-        let path = if storage.exists(&place)? { place } else { flat };
-        if !storage.exists(&path)? {
-            return Ok(None);
-        }
-        let file = storage.open(&path)?;
-        let (end, len) = (extent.offset.checked_add(extent.bytes), file.len()?);
-        if end.is_none_or(|end| end > len) {
-            return Ok(None);
-        }
+        let Some(file) = open_part(storage, location, number, extent)? else { return Ok(None) };
         let mut records = vec![0; extent.bytes as usize];
         file.read_exact_at(&mut records, extent.offset)?;
         if crc32c(&records) != extent.crc {

@@ -41,6 +41,42 @@ fn a_failed_sync_stops_the_log_until_a_fresh_segment() {
     assert_eq!((commands, tail.last_seq), (commands_of(&[after]), 3));
 }
 
+/// After the failed sync the page cache shows a group that the medium never got, and a sync passes over it. The start that
+/// reads it, after the mere end of the process, must not believe that one.
+#[test]
+fn what_a_failed_sync_left_in_the_page_cache_is_written_again_by_the_start_that_reads_it() {
+    for routes in [Vec::new(), super::routes::two_routes()] {
+        let options = LogOptions { routes, ..options(SyncPolicy::Always) };
+        for durable in 0..3 {
+            let storage = storage();
+            let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+            let rig = Rig::open(&storage, options.clone(), &tail, 0);
+            let commits: Vec<_> =
+                (1..=4).map(|seq| Commit::new(seq, 1, 0, 300 * seq as usize)).collect();
+            for commit in &commits {
+                if commit.first_seq == durable + 1 {
+                    rig.core.sync_through(durable).expect("syncs");
+                }
+                rig.append(commit);
+                rig.core.write_batch().expect("written");
+            }
+            storage.set_faults(SimFaults { fail_sync: Some(1), ..SimFaults::default() });
+            assert!(rig.core.sync_through(4).is_err());
+            storage.set_faults(SimFaults::default());
+            drop(rig);
+            let (commands, tail) = read_all(&storage, 0, 0).expect("all can be read");
+            assert_eq!(commands, commands_of(&commits));
+            let rig = Rig::open(&storage, options.clone(), &tail, 4);
+            let next = Commit::new(5, 1, 0, 10);
+            rig.append(&next);
+            rig.core.sync_through(5).expect("syncs");
+            let crashed = storage.crash(3, CrashOptions::LOSE_ALL);
+            let (commands, _) = read_all(&crashed, 0, 5).expect("nothing is missing");
+            assert_eq!(commands, commands_of(&[commits, vec![next]].concat()));
+        }
+    }
+}
+
 #[test]
 fn a_failed_write_keeps_what_comes_after_for_the_fresh_segment() {
     let storage = storage();
