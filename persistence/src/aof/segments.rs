@@ -41,8 +41,8 @@ struct Listed {
     /// The last sequence logged before it; `None` until its header was written.
     previous_seq: Option<u64>,
     used_bytes: u64,
-    /// Of its parts.
-    routed_bytes: u64,
+    /// Its parts that this process has written, with the bytes used.
+    parts: Vec<(PathBuf, u64)>,
 }
 
 /// A retired segment.
@@ -80,7 +80,7 @@ enum Note {
     /// The header of a segment is written, with the last sequence logged before it.
     Started { number: u64, previous_seq: u64 },
     /// A segment is used up to its end.
-    Used { number: u64, bytes: u64, routed_bytes: u64 },
+    Used { number: u64, bytes: u64, parts: Vec<(PathBuf, u64)> },
 }
 
 /// All files of a log. Locks are taken in this order: `preparing` for as long as a file is made,
@@ -152,7 +152,7 @@ impl Segments {
             number: segment.number,
             previous_seq: segment.previous_seq,
             used_bytes: segment.bytes,
-            routed_bytes: 0,
+            parts: Vec::new(),
         });
         let catalog = Catalog {
             listed: listed.collect(),
@@ -202,7 +202,7 @@ impl Segments {
     /// Makes the next segment ready, so that a switch costs a header: the file exists, is listed,
     /// and both are durable. An empty last segment is nothing special to any reader.
     ///
-    /// For `always` it is filled with filler lines, so that a sync later finds the length
+    /// For `always`, and where it is mapped, it is filled with filler lines, so that a sync later finds the length
     /// unchanged and the space allocated. A retired segment that is [clean](Self::clean_spare) is taken before
     /// a new one is made.
     pub(super) fn prepare(&self, policy: SyncPolicy) -> Result<(), LogError> {
@@ -230,17 +230,20 @@ impl Segments {
             }
             None => self.storage.create(&path)?,
         };
-        if policy == SyncPolicy::Always {
+        let maps = self.storage.maps(&path);
+        if policy == SyncPolicy::Always || maps {
             fill(&*file, file.len()?, self.segment_bytes)?;
             file.sync_data()?;
         } else {
             // Not worth a sync of its own: the first one that covers records makes it durable with them.
             file.allocate(0, self.segment_bytes)?;
         }
+        // Filled and synced by way of the file: a store to the mapping needs space no more.
+        let file = if maps { self.storage.open_mapped(&path)? } else { file };
         let parts = self.make_parts(number)?;
         let mut catalog = self.catalog();
-        let (used_bytes, routed_bytes) = (0, 0);
-        catalog.listed.push(Listed { number, previous_seq: None, used_bytes, routed_bytes });
+        let (previous_seq, used_bytes) = (None, 0);
+        catalog.listed.push(Listed { number, previous_seq, used_bytes, parts: Vec::new() });
         if let Err(error) = self.store_listing(&catalog) {
             catalog.listed.pop();
             return Err(error);
@@ -260,8 +263,8 @@ impl Segments {
                 (Some(listed), Note::Started { previous_seq, .. }) => {
                     listed.previous_seq = Some(previous_seq);
                 }
-                (Some(listed), Note::Used { bytes, routed_bytes, .. }) => {
-                    (listed.used_bytes, listed.routed_bytes) = (bytes, routed_bytes);
+                (Some(listed), Note::Used { bytes, parts, .. }) => {
+                    (listed.used_bytes, listed.parts) = (bytes, parts);
                 }
                 (None, _) => {}
             }
@@ -273,11 +276,17 @@ impl Segments {
     fn make_parts(&self, number: u64) -> Result<Vec<Part>, LogError> {
         let make = |route: &LogRoute| -> Result<Part, LogError> {
             let place = self.location.place(&route.name);
-            let file =
-                self.storage.create(&place.join(self.location.part_name(number, &route.name)))?;
-            file.allocate(0, self.segment_bytes)?;
+            let path = place.join(self.location.part_name(number, &route.name));
+            let file = self.storage.create(&path)?;
+            let maps = self.storage.maps(&path);
+            if maps {
+                fill(&*file, 0, self.segment_bytes)?;
+            } else {
+                file.allocate(0, self.segment_bytes)?;
+            }
             file.sync_data()?;
             self.storage.sync_dir(&place)?;
+            let file = if maps { self.storage.open_mapped(&path)? } else { file };
             Ok(Part { file, end: 0 })
         };
         self.routes.iter().map(make).collect()
@@ -306,9 +315,10 @@ impl Segments {
 
     /// The segment is used up to its end.
     pub(super) fn used(&self, segment: &Segment) {
-        let routed_bytes = segment.parts.iter().map(|part| part.end).sum();
+        let used = |part: &Part| (file_name(part.file.path()).to_path_buf(), part.end);
+        let parts = segment.parts.iter().map(used).collect();
         let (number, bytes) = (segment.number, segment.end);
-        self.notes.lock().push(Note::Used { number, bytes, routed_bytes });
+        self.notes.lock().push(Note::Used { number, bytes, parts });
     }
 
     /// Gives up the segments with nothing above `mark`, unless a base needs them: one that is being
@@ -407,7 +417,7 @@ impl Segments {
         if let Some(dir) = &self.archive_dir {
             // First the archive: what is not listed any more, a start clears away.
             for listed in &catalog.listed[..keep_from] {
-                self.archive(dir, listed.number, listed.used_bytes)?;
+                self.archive(dir, listed)?;
             }
             self.storage.sync_dir(dir)?;
         }
@@ -440,13 +450,14 @@ impl Segments {
     }
 
     /// Gives a segment a name in the archive, which it has only once it is whole there. May be done again.
-    fn archive(&self, dir: &Path, number: u64, used_bytes: u64) -> Result<(), LogError> {
+    fn archive(&self, dir: &Path, listed: &Listed) -> Result<(), LogError> {
         // The parts first: a segment in the archive is whole.
         let parts = parts(&*self.storage, &self.location)?;
-        for (_, part) in parts.iter().filter(|(of, _)| *of == number) {
-            self.archive_file(dir, part, u64::MAX)?;
+        for (_, part) in parts.iter().filter(|(of, _)| *of == listed.number) {
+            let used = listed.parts.iter().find(|(name, _)| name == file_name(part));
+            self.archive_file(dir, part, used.map_or(u64::MAX, |(_, bytes)| *bytes))?;
         }
-        self.archive_file(dir, &self.location.segment_path(number), used_bytes)
+        self.archive_file(dir, &self.location.segment_path(listed.number), listed.used_bytes)
     }
 
     fn archive_file(&self, dir: &Path, path: &Path, used_bytes: u64) -> Result<(), LogError> {
@@ -524,7 +535,8 @@ impl Segments {
     /// Bytes in all listed segments, and how many segments were retired.
     pub(super) fn figures(&self) -> (u64, u64) {
         let catalog = self.catalog();
-        let bytes = |listed: &Listed| listed.used_bytes + listed.routed_bytes;
+        let routed = |listed: &Listed| listed.parts.iter().map(|(_, bytes)| bytes).sum::<u64>();
+        let bytes = |listed: &Listed| listed.used_bytes + routed(listed);
         (catalog.listed.iter().map(bytes).sum(), catalog.retired)
     }
 

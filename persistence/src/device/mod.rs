@@ -6,6 +6,7 @@
 mod clock;
 mod copy;
 mod disk;
+mod mapper;
 mod meter;
 mod model;
 mod placed;
@@ -18,8 +19,10 @@ mod temp_dir;
 pub use clock::{Clock, SystemClock};
 pub use copy::{copy_file, link_or_copy};
 pub use disk::DiskStorage;
+pub use mapper::Mapper;
 pub use meter::{DeviceFigures, Latency};
 pub use placed::{Device, PlacedStorage};
 pub use storage::{File, IoStyle, Storage, StorageError, StorageResult, UNBUFFERED_ALIGNMENT};
 pub use stream::{FileReader, FileWriter};
+pub use system::is_in_memory;
 pub use temp_dir::TempDir;

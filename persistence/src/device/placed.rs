@@ -11,7 +11,7 @@ use sexton_config::profile::DeviceProfile;
 use super::clock::Clock;
 use super::meter::{DeviceFigures, Meter};
 use super::model::Model;
-use super::{File, IoStyle, Storage, StorageResult};
+use super::{File, IoStyle, Mapper, Storage, StorageResult};
 
 /// A named place for files.
 #[derive(Debug)]
@@ -23,6 +23,7 @@ pub struct Device {
     roots: Vec<PathBuf>,
     meter: Meter,
     model: Option<Model>,
+    mapper: Option<Arc<dyn Mapper>>,
 }
 
 impl Device {
@@ -30,7 +31,8 @@ impl Device {
     #[must_use]
     pub fn new(name: &str, kind: Option<DeviceKind>, dir: PathBuf) -> Self {
         let roots = vec![dir.clone()];
-        Self { name: name.to_owned(), kind, dir, roots, meter: Meter::default(), model: None }
+        let (name, meter) = (name.to_owned(), Meter::default());
+        Self { name, kind, dir, roots, meter, model: None, mapper: None }
     }
 
     /// The same; `path` lies on it too, by way of a link.
@@ -50,6 +52,13 @@ impl Device {
     #[must_use]
     pub fn emulating(mut self, profile: DeviceProfile, clock: Arc<dyn Clock>) -> Self {
         self.model = Some(Model::new(profile, clock));
+        self
+    }
+
+    /// The same; its files may be mapped.
+    #[must_use]
+    pub fn mapping(mut self, mapper: Arc<dyn Mapper>) -> Self {
+        self.mapper = Some(mapper);
         self
     }
 
@@ -75,6 +84,12 @@ impl Device {
     #[must_use]
     pub fn emulated(&self) -> Option<&str> {
         self.model.as_ref().map(|model| model.profile().name.as_str())
+    }
+
+    /// How files are mapped that may be; `None` where none is.
+    #[must_use]
+    pub fn mapped(&self) -> Option<&'static str> {
+        self.mapper.as_ref().map(|mapper| mapper.name())
     }
 
     /// What it has done since the start.
@@ -231,6 +246,19 @@ impl Storage for PlacedStorage {
 
     fn open_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         self.place(path, self.inner.open_unbuffered(path))
+    }
+
+    fn maps(&self, path: &Path) -> bool {
+        self.device_of(path).mapper.is_some()
+    }
+
+    fn open_mapped(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        let mapper = self.device_of(path).mapper.as_ref();
+        let file = self.inner.open(path);
+        self.place(
+            path,
+            file.and_then(|file| mapper.map_or(Ok(Arc::clone(&file)), |m| m.map(file))),
+        )
     }
 
     fn list(&self, dir: &Path) -> StorageResult<Vec<String>> {

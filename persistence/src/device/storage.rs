@@ -141,6 +141,15 @@ pub trait Storage: Send + Sync + fmt::Debug {
     fn open_unbuffered(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
         self.open(path)
     }
+    /// True where [`open_mapped`](Self::open_mapped) maps.
+    fn maps(&self, _path: &Path) -> bool {
+        false
+    }
+    /// As `open`; where [`maps`](Self::maps) says so, writes inside the file's present length go to a mapping. Every
+    /// byte of it must have been written and synced before, or a store might find no space, which kills.
+    fn open_mapped(&self, path: &Path) -> StorageResult<Arc<dyn File>> {
+        self.open(path)
+    }
     /// Names (not paths) of the entries of a directory, sorted.
     fn list(&self, dir: &Path) -> StorageResult<Vec<String>>;
     /// True when a file or directory is there.

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::path::Path;
 
 /// Reserves space behind or within a file without changing its length. `Unsupported` when the
 /// file system cannot.
@@ -95,4 +96,28 @@ pub(super) fn will_need(file: &File, offset: u64, len: u64) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (file, offset, len);
+}
+
+/// True of a directory on a file system that is nothing but memory (tmpfs, ramfs): a sync makes nothing durable
+/// there, and what is written ends with the machine's power. False where that cannot be told.
+#[must_use]
+pub fn is_in_memory(dir: &Path) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        const RAMFS_MAGIC: u64 = 0x8584_58f6;
+        let Ok(dir) = File::open(dir) else { return false };
+        let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
+        // SAFETY: the descriptor is open for the whole call, and `found` has room for the answer.
+        if unsafe { libc::fstatfs(dir.as_raw_fd(), found.as_mut_ptr()) } != 0 {
+            return false;
+        }
+        // SAFETY: the call has succeeded, so it has written the answer.
+        let kind = unsafe { found.assume_init() }.f_type;
+        kind == libc::TMPFS_MAGIC || u64::try_from(kind) == Ok(RAMFS_MAGIC)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = dir;
+        false
+    }
 }

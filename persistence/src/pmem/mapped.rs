@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::error::PmemResult;
 use super::libpmem::{Libpmem, Mapping};
-use super::medium::{Lane, Medium, PmemKind, Readable, Region};
+use super::medium::{Lane, Medium, PmemKind, Readable, Region, Writable};
 use crate::device::{DiskStorage, Storage, StorageError, StorageResult};
 
 /// Name of the file by which a directory is tried out.
@@ -161,17 +161,7 @@ impl Readable for MappedRegion {
     }
 }
 
-impl Region for MappedRegion {
-    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
-        let zeros = vec![0; len as usize];
-        let written = self.file.write_all_at(&zeros, offset).and_then(|()| self.file.sync_data());
-        written.map_err(|error| StorageError::new("write", &self.path, error).at(offset))
-    }
-
-    fn address(&self, offset: u64, len: usize) -> *const u8 {
-        self.at(offset, len)
-    }
-
+impl Writable for MappedRegion {
     fn copy(&self, _lane: Lane, offset: u64, src: &[u8]) {
         let to = self.at(offset, src.len());
         if self.msync {
@@ -180,17 +170,6 @@ impl Region for MappedRegion {
         } else {
             // SAFETY: as above.
             unsafe { self.library.copy(to, src) };
-        }
-    }
-
-    fn zero(&self, _lane: Lane, offset: u64, len: u64) {
-        let to = self.at(offset, len as usize);
-        if self.msync {
-            // SAFETY: `at` has checked the range, which is the lane's alone.
-            unsafe { std::ptr::write_bytes(to, 0, len as usize) };
-        } else {
-            // SAFETY: as above.
-            unsafe { self.library.zero(to, len as usize) };
         }
     }
 
@@ -221,6 +200,29 @@ impl Region for MappedRegion {
             return Ok(());
         }
         Err(StorageError::new("madvise", &self.path, error))
+    }
+}
+
+impl Region for MappedRegion {
+    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
+        let zeros = vec![0; len as usize];
+        let written = self.file.write_all_at(&zeros, offset).and_then(|()| self.file.sync_data());
+        written.map_err(|error| StorageError::new("write", &self.path, error).at(offset))
+    }
+
+    fn address(&self, offset: u64, len: usize) -> *const u8 {
+        self.at(offset, len)
+    }
+
+    fn zero(&self, _lane: Lane, offset: u64, len: u64) {
+        let to = self.at(offset, len as usize);
+        if self.msync {
+            // SAFETY: `at` has checked the range, which is the lane's alone.
+            unsafe { std::ptr::write_bytes(to, 0, len as usize) };
+        } else {
+            // SAFETY: as above.
+            unsafe { self.library.zero(to, len as usize) };
+        }
     }
 }
 

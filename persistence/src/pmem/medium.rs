@@ -88,13 +88,13 @@ pub trait Medium: Send + Sync + fmt::Debug {
     fn random_id(&self) -> u64;
 }
 
-/// A file of a pool that can be read.
+/// A file on such a medium that can be read.
 pub trait Readable: Send + Sync + fmt::Debug {
     /// The file.
     fn path(&self) -> &Path;
     /// Its bytes.
     fn len(&self) -> u64;
-    /// True of no file of a pool: they are never made empty.
+    /// True of no mapped file: they are never made empty.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -103,22 +103,26 @@ pub trait Readable: Send + Sync + fmt::Debug {
     fn read(&self, offset: u64, buf: &mut [u8]) -> StorageResult<()>;
 }
 
-/// A mapped file.
+/// A mapped file that can be written.
 ///
-/// Who writes where is the pool's business: every byte belongs to one lane at a time.
-pub trait Region: Readable {
-    /// Writes zeros by way of the file system, which heals lines that the medium could not read, and syncs.
-    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()>;
-    /// Where the `len` bytes at `offset` are in memory, for as long as this region lives. Whoever reads there sees to
-    /// it that nobody writes.
-    fn address(&self, offset: u64, len: usize) -> *const u8;
+/// Who writes where is its user's business: every byte belongs to one lane at a time.
+pub trait Writable: Readable {
     /// Copies `src` to `offset`, past the caches where the medium is memory. Not durable until the lane's fence.
     fn copy(&self, lane: Lane, offset: u64, src: &[u8]);
-    /// Fills with zeros; as `copy`.
-    fn zero(&self, lane: Lane, offset: u64, len: u64);
     /// Makes durable what the lane has copied; `dirty` is where that was. To be called by the thread that
     /// copied.
     fn fence(&self, lane: Lane, dirty: &[Range<u64>]) -> StorageResult<()>;
     /// Has the kernel map all of it now rather than at the first access.
     fn prefault(&self) -> StorageResult<()>;
+}
+
+/// A mapped file of a pool.
+pub trait Region: Writable {
+    /// Writes zeros by way of the file system, which heals lines that the medium could not read, and syncs.
+    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()>;
+    /// Where the `len` bytes at `offset` are in memory, for as long as this region lives. Whoever reads there sees to
+    /// it that nobody writes.
+    fn address(&self, offset: u64, len: usize) -> *const u8;
+    /// Fills with zeros; as [`copy`](Writable::copy).
+    fn zero(&self, lane: Lane, offset: u64, len: u64);
 }

@@ -38,6 +38,7 @@ mod control;
 mod erase;
 mod error;
 mod figures;
+mod files;
 mod inspect;
 mod libpmem;
 mod mapped;
@@ -58,10 +59,12 @@ pub use arena::{PmemArena, PmemPosition};
 pub use control::CONTROL_FILE;
 pub use error::{PmemError, PmemResult};
 pub use figures::PmemFigures;
+pub use files::MappedFiles;
 pub use inspect::{Inspection, inspect};
 pub use mapped::MappedMedium;
 pub use medium::{
     LINE_BYTES, Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Readable, Region, WORD_BYTES,
+    Writable,
 };
 pub use options::{OnDamage, PmemOptions};
 pub use pool::PmemPool;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::aof::LogRoute;
 use crate::device::sim::{CrashOptions, SimFaults, SimRandom};
+use crate::pmem::sim::SimMode;
 
 /// What survives of the model besides the log: the engine's manifest.
 struct Model {
@@ -10,7 +11,8 @@ struct Model {
     mark: u64,
 }
 
-fn run_history(seed: u64) {
+/// With `mode`, the log or a part of it lies on persistent memory of that kind.
+fn run_history(seed: u64, mode: Option<SimMode>) {
     let mut random = SimRandom::new(seed);
     let mut storage = storage();
     let mut model = Model { commits: Vec::new(), mark: 0 };
@@ -33,7 +35,12 @@ fn run_history(seed: u64) {
             // Routes come, go and change from start to start.
             options.routes = routes::two_routes().split_off(random.below(2) as usize);
         }
-        let rig = Rig::open(&storage, options, &tail, after_seq);
+        let mapped_dir = mapped::DIRS[random.below(mapped::DIRS.len() as u64) as usize];
+        let medium = match mode {
+            Some(mode) => mapped::placed(&storage, mode, mapped_dir),
+            None => Arc::new(storage.clone()),
+        };
+        let rig = Rig::open_on(medium, options, &tail, after_seq);
         durable = run_steps(&rig, &mut model, &mut random, after_seq);
         if random.percent(20) {
             rig.core.finish().expect("no faults here");
@@ -86,7 +93,14 @@ fn run_steps(rig: &Rig, model: &mut Model, random: &mut SimRandom, after_seq: u6
 #[test]
 fn every_crash_recovers_to_a_prefix_with_all_that_was_durable() {
     for seed in 0..3000 {
-        run_history(seed);
+        run_history(seed, None);
+    }
+}
+
+#[test]
+fn every_crash_of_persistent_memory_recovers_to_such_a_prefix() {
+    for seed in 0..3000 {
+        run_history(seed, Some(if seed % 3 == 0 { SimMode::Msync } else { SimMode::Pmem }));
     }
 }
 
@@ -115,7 +129,17 @@ fn run_until_power_off(rig: &Rig, commits: &[Commit]) -> u64 {
 #[test]
 fn the_power_may_go_between_any_two_steps() {
     let commits: Vec<_> = (1..=12).map(|seq| Commit::new(seq, 1, 0, 100)).collect();
-    power_off_anywhere(&commits, &[]);
+    power_off_anywhere(&commits, &[], None);
+}
+
+#[test]
+fn the_power_may_go_between_any_two_steps_on_persistent_memory() {
+    let sizes = [100, 250, 1100].into_iter().cycle();
+    let commits: Vec<_> =
+        (1..=12).zip(sizes).map(|(seq, bytes)| Commit::new(seq, 1, 0, bytes)).collect();
+    for mode in [SimMode::Pmem, SimMode::Msync] {
+        power_off_anywhere(&commits, &routes::two_routes(), Some(mode));
+    }
 }
 
 #[test]
@@ -123,17 +147,21 @@ fn the_power_may_go_between_any_two_steps_on_several_devices() {
     let sizes = [100, 250, 1100].into_iter().cycle();
     let commits: Vec<_> =
         (1..=12).zip(sizes).map(|(seq, bytes)| Commit::new(seq, 1, 0, bytes)).collect();
-    power_off_anywhere(&commits, &routes::two_routes());
+    power_off_anywhere(&commits, &routes::two_routes(), None);
 }
 
-fn power_off_anywhere(commits: &[Commit], routes: &[LogRoute]) {
+fn power_off_anywhere(commits: &[Commit], routes: &[LogRoute], mode: Option<SimMode>) {
     let mut finished = false;
     for operations in 0..2000 {
         let storage = storage();
         let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
         let options = options(SyncPolicy::Always);
         let options = LogOptions { segment_bytes: 1024, routes: routes.to_vec(), ..options };
-        let rig = Rig::open(&storage, options, &tail, 0);
+        let medium = match mode {
+            Some(mode) => mapped::placed(&storage, mode, mapped::DIRS[0]),
+            None => Arc::new(storage.clone()),
+        };
+        let rig = Rig::open_on(medium, options, &tail, 0);
         let faults = SimFaults { power_off_after: Some(operations), ..SimFaults::default() };
         storage.set_faults(faults);
         let mark = run_until_power_off(&rig, commits);

@@ -6,6 +6,7 @@ mod crashes;
 mod damage;
 mod failures;
 mod foreign;
+mod mapped;
 mod recycling;
 mod routes;
 mod threads;

@@ -6,12 +6,14 @@
 //! taken. Directories themselves are durable at once.
 
 mod file;
+mod mapping;
 mod random;
 mod world;
 
 #[cfg(test)]
 mod tests;
 
+pub(crate) use mapping::{SimMapping, split};
 pub use random::SimRandom;
 pub use world::{PowerPoint, SimCounters, SimFaults};
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::mapping::Copied;
 use super::{CrashOptions, SECTOR_BYTES, SimRandom};
 use crate::device::{StorageError, StorageResult};
 
@@ -47,6 +48,8 @@ pub struct SimCounters {
     pub written_bytes: u64,
     /// Syncs of files, failed ones included.
     pub syncs: u64,
+    /// Fences and `msync` of mapped files, failed ones included.
+    pub fences: u64,
     /// Times that a write-back was begun.
     pub writebacks: u64,
     /// Syncs of directories, failed ones included.
@@ -60,19 +63,24 @@ pub struct SimCounters {
 }
 
 #[derive(Debug, Clone)]
-enum FileOperation {
-    Write { offset: usize, data: Vec<u8> },
+pub(super) enum FileOperation {
+    Write {
+        offset: usize,
+        data: Vec<u8>,
+    },
     SetLen(usize),
+    /// Stored to a mapping.
+    Copy(Copied),
 }
 
 #[derive(Debug, Clone, Default)]
-struct Inode {
+pub(super) struct Inode {
     /// What programs see.
-    content: Vec<u8>,
+    pub(super) content: Vec<u8>,
     /// What the medium holds for certain.
-    durable: Vec<u8>,
+    pub(super) durable: Vec<u8>,
     /// What happened since the last sync.
-    pending: Vec<FileOperation>,
+    pub(super) pending: Vec<FileOperation>,
 }
 
 /// A change of names that a crash keeps or loses as a whole.
@@ -112,7 +120,7 @@ impl NameOperation {
 
 #[derive(Debug, Default)]
 pub(super) struct World {
-    inodes: BTreeMap<u64, Inode>,
+    pub(super) inodes: BTreeMap<u64, Inode>,
     next_inode: u64,
     pub(super) names: BTreeMap<PathBuf, u64>,
     durable_names: BTreeMap<PathBuf, u64>,
@@ -121,7 +129,7 @@ pub(super) struct World {
     pub(super) locked_dirs: BTreeSet<PathBuf>,
     pub(super) faults: SimFaults,
     /// The power goes with the operation that is being counted.
-    goes_off: bool,
+    pub(super) goes_off: bool,
     pub(super) counters: SimCounters,
 }
 
@@ -327,7 +335,9 @@ impl World {
         for (number, inode) in &self.inodes {
             let mut content = inode.durable.clone();
             for operation in &inode.pending {
-                if random.percent(options.keep_percent) {
+                if let FileOperation::Copy(copied) = operation {
+                    copied.crash(&mut content, random, options);
+                } else if random.percent(options.keep_percent) {
                     let torn = random.percent(options.tear_percent);
                     apply(&mut content, operation, torn.then_some(&mut *random));
                 }
@@ -373,9 +383,14 @@ fn rename_dirs(dirs: &mut BTreeSet<PathBuf>, from: &Path, to: &Path) {
 }
 
 /// Applies an operation; with `torn`, each sector of a write arrives or not.
-fn apply(content: &mut Vec<u8>, operation: &FileOperation, torn: Option<&mut SimRandom>) {
+pub(super) fn apply(
+    content: &mut Vec<u8>,
+    operation: &FileOperation,
+    torn: Option<&mut SimRandom>,
+) {
     match operation {
         FileOperation::SetLen(len) => content.resize(*len, 0),
+        FileOperation::Copy(copied) => store(content, copied.offset as usize, &copied.data),
         FileOperation::Write { offset, data } => {
             let Some(random) = torn else {
                 store(content, *offset, data);
@@ -394,7 +409,7 @@ fn apply(content: &mut Vec<u8>, operation: &FileOperation, torn: Option<&mut Sim
     }
 }
 
-fn store(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
+pub(super) fn store(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
     let end = offset + data.len();
     if content.len() < end {
         content.resize(end, 0);
@@ -403,7 +418,7 @@ fn store(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
 }
 
 /// True for the operation a fault was set for.
-fn count_down(fault: &mut Option<u64>) -> bool {
+pub(super) fn count_down(fault: &mut Option<u64>) -> bool {
     let Some(left) = fault else { return false };
     *left = left.saturating_sub(1);
     if *left == 0 {
@@ -413,6 +428,6 @@ fn count_down(fault: &mut Option<u64>) -> bool {
     false
 }
 
-fn input_output_error() -> io::Error {
+pub(super) fn input_output_error() -> io::Error {
     io::Error::from_raw_os_error(libc::EIO)
 }

@@ -6,12 +6,14 @@
 //! of the line's words of 8 bytes. Names are durable with `sync_dir` of their directory; a removal is at once.
 
 mod craft;
+mod files;
 mod region;
 
 #[cfg(test)]
 mod tests;
 
 pub use craft::CraftedPool;
+pub use files::SimMapper;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -11,9 +11,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Power, SimMode};
-use crate::device::sim::{CrashOptions, SimRandom};
+use crate::device::sim::{CrashOptions, SimRandom, split};
 use crate::device::{StorageError, StorageResult};
-use crate::pmem::medium::{LINE_BYTES, Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES};
+use crate::pmem::medium::{
+    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES, Writable,
+};
 
 /// What `msync` takes to the medium as a whole.
 const PAGE_BYTES: u64 = 4096;
@@ -162,17 +164,6 @@ impl Copied {
     }
 }
 
-/// Cuts a stretch at the multiples of `unit`.
-fn split(stretch: Range<u64>, unit: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut at = stretch.start;
-    std::iter::from_fn(move || {
-        let end = stretch.end.min((at / unit + 1) * unit);
-        let piece = at..end;
-        at = end;
-        (piece.start < piece.end).then_some(piece)
-    })
-}
-
 impl Readable for SimRegion {
     fn path(&self) -> &Path {
         &self.path
@@ -199,29 +190,9 @@ impl Readable for SimRegion {
     }
 }
 
-impl Region for SimRegion {
-    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
-        if !self.power.is_on() {
-            return Err(self.error("write", offset));
-        }
-        let mut media = self.media.lock();
-        media.durable[offset as usize..(offset + len) as usize].fill(0);
-        let lines = offset.div_ceil(MEDIA_LINE_BYTES)..(offset + len) / MEDIA_LINE_BYTES;
-        media.bad_lines.retain(|line| !lines.contains(line));
-        self.image.store(offset, &vec![0; len as usize]);
-        Ok(())
-    }
-
-    fn address(&self, offset: u64, len: usize) -> *const u8 {
-        self.image.at(offset, len)
-    }
-
+impl Writable for SimRegion {
     fn copy(&self, lane: Lane, offset: u64, src: &[u8]) {
         self.write(lane, offset, src);
-    }
-
-    fn zero(&self, lane: Lane, offset: u64, len: u64) {
-        self.write(lane, offset, &vec![0; len as usize]);
     }
 
     fn fence(&self, lane: Lane, dirty: &[Range<u64>]) -> StorageResult<()> {
@@ -268,5 +239,27 @@ impl Region for SimRegion {
 
     fn prefault(&self) -> StorageResult<()> {
         Ok(())
+    }
+}
+
+impl Region for SimRegion {
+    fn rewrite_zeros(&self, offset: u64, len: u64) -> StorageResult<()> {
+        if !self.power.is_on() {
+            return Err(self.error("write", offset));
+        }
+        let mut media = self.media.lock();
+        media.durable[offset as usize..(offset + len) as usize].fill(0);
+        let lines = offset.div_ceil(MEDIA_LINE_BYTES)..(offset + len) / MEDIA_LINE_BYTES;
+        media.bad_lines.retain(|line| !lines.contains(line));
+        self.image.store(offset, &vec![0; len as usize]);
+        Ok(())
+    }
+
+    fn address(&self, offset: u64, len: usize) -> *const u8 {
+        self.image.at(offset, len)
+    }
+
+    fn zero(&self, lane: Lane, offset: u64, len: u64) {
+        self.write(lane, offset, &vec![0; len as usize]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod crashes;
 mod damage;
+mod files;
 mod mapped;
 mod rules;
 mod space;
