@@ -18,11 +18,12 @@ pub(crate) fn lines(number: usize, device: &Device) -> Vec<(String, String)> {
         )
     };
     let head = format!(
-        "name={},kind={},path={},emulated={},read_bytes={},written_bytes={},errors={}",
+        "name={},kind={},path={},emulated={},mapped={},read_bytes={},written_bytes={},errors={}",
         device.name(),
         device.kind().map_or("unknown", |kind| kind.name()),
         device.dir().display(),
         device.emulated().unwrap_or("no"),
+        device.mapped().unwrap_or("no"),
         figures.read_bytes,
         figures.written_bytes,
         figures.errors

@@ -7,6 +7,7 @@
 
 mod carry;
 mod info;
+mod mapping;
 mod pool;
 
 pub(crate) use info::lines;
@@ -113,6 +114,9 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
                 .ok_or_else(|| format!("device {}: no profile is named '{name}'", spec.name))?;
             device = device.emulating(profile.clone(), Arc::clone(&clock));
             log::warning(&format!("Device {} is emulated: {name}", spec.name));
+        }
+        if mapping::is_wanted(options, spec) {
+            device = mapping::try_on(device);
         }
         devices.push(device);
     }

@@ -7,7 +7,7 @@ use sexton_config::Options;
 use sexton_config::choice::PersistenceMode;
 use sexton_config::device::DeviceKind;
 use sexton_engine::{POOL_DIR, has_pool};
-use sexton_persistence::device::{DiskStorage, PlacedStorage};
+use sexton_persistence::device::{DiskStorage, PlacedStorage, is_in_memory};
 use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,7 +74,8 @@ pub fn pool_options(
     }
     let name = options.memtable_device.as_deref();
     let device = devices.devices().iter().find(|device| Some(device.name()) == name);
-    let emulated = device.is_some_and(|device| device.emulated().is_some());
+    // On tmpfs an msync makes nothing more durable.
+    let emulated = device.is_some_and(|device| device.emulated().is_some()) || is_in_memory(&dir);
     let medium = MappedMedium::load(&dir, emulated)
         .map_err(|error| format!("persistence-mode wbl: {error}"))?;
     log::notice(&format!("Memtables lie in {}", medium.kind().describe()));

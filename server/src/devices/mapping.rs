@@ -1,0 +1,35 @@
+//! The log on a device of persistent memory: by its own instructions where libpmem is there.
+
+use super::route_devices;
+use crate::log;
+use sexton_config::Options;
+use sexton_config::device::{DeviceKind, DeviceSpec};
+use sexton_persistence::device::{Device, is_in_memory};
+use sexton_persistence::pmem::{MappedFiles, MappedMedium, Medium as _};
+
+/// Whether the log, or long records of it, lie on this device and may be mapped.
+pub(super) fn is_wanted(options: &Options, spec: &DeviceSpec) -> bool {
+    let name = spec.name.as_str();
+    let has_log =
+        options.aof_device.as_deref() == Some(name) || route_devices(options).contains(&name);
+    spec.kind == DeviceKind::Pmem && has_log
+}
+
+/// The device with mapped segments, or as it is where it cannot have them; one line of the log says which.
+pub(super) fn try_on(device: Device) -> Device {
+    let stands_for_pmem = device.emulated().is_some() || is_in_memory(device.dir());
+    match MappedMedium::load(device.dir(), stands_for_pmem) {
+        Ok(medium) => {
+            let how = medium.kind().describe();
+            log::notice(&format!("The log on device {} is mapped: {how}", device.name()));
+            device.mapping(MappedFiles::new(medium))
+        }
+        Err(error) => {
+            log::warning(&format!(
+                "The log on device {} is not mapped, but written with write and fdatasync: {error}",
+                device.name()
+            ));
+            device
+        }
+    }
+}
