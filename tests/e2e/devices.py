@@ -2,7 +2,8 @@
 
 Log, dump and tables move to devices and back at restarts, with all data, also where a crash has come between
 the copy and the link; records of the log lie on devices by their size; an import puts aside on a device what lies there, and is undone there; undo runs lie
-where they should and leave nothing behind; INFO counts what each device does, and always says what is
+where they should and leave nothing behind; a log on persistent memory (emulated on tmpfs) is mapped, survives kill -9
+and needs no fsync; INFO counts what each device does, and always says what is
 emulated; an emulated disk is as slow as its profile; names that are not declared and places that are taken are
 refused.
 """
@@ -11,10 +12,11 @@ import argparse
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
-from harness.server import Server, binary_of
+from harness.server import Server, binary_of, redis_tool
 from harness.steps import Steps
 
 KEYS = 3000
@@ -380,6 +382,129 @@ def imports(steps, server, config, places, base, count):
     steps.equal("what was in the way is kept on the devices", kept, ["appendonlydir", "tree"])
 
 
+def kill_under_load(server, first):
+    """Writes one by one, several to each of four connections, until the process is killed; answers who had an answer."""
+    answered, stop = [], threading.Event()
+
+    def write(nth):
+        try:
+            connection = server.connect(timeout_s=20)
+            for i in range(first + nth, first + 4000, 4):
+                connection.cmd("SET", f"m{i}", f"{i}" * (1 + i % 300))
+                connection.cmd("INCR", f"count{nth}")
+                answered.append(i)
+                if len(answered) >= 600:
+                    stop.set()
+        except OSError:
+            pass  # Killed.
+
+    writers = [threading.Thread(target=write, args=(nth,)) for nth in range(4)]
+    for writer in writers:
+        writer.start()
+    stop.wait(60)
+    server.kill()
+    for writer in writers:
+        writer.join()
+    return list(answered)
+
+
+def mapped_log(steps, kind, config, name, place, line, route=""):
+    """Rounds of kill -9 with the log on a device of persistent memory."""
+    config.write_text(f"device pm kind pmem path {place}{line}\n{route}")
+    how = {"tmpfs": "emulated", "emulated": "emulated", "a disk": "msync", "no libpmem": "no"}[name]
+    options = {"appendonly": "yes", "appendfsync": "always", "include": config, "aof-device": "pm"}
+    options |= {"memtable-bytes": "256kb", "aof-segment-bytes": "1mb"}
+    env = {}
+    if name == "no libpmem":
+        # A file of that name that is no library.
+        broken = config.parent / "broken"
+        broken.mkdir(exist_ok=True)
+        (broken / "libpmem.so.1").write_bytes(b"")
+        env["LD_LIBRARY_PATH"] = str(broken)
+    server = Server(kind, options, env=env)
+    try:
+        kept, counts = [], [0] * 4
+        for number in range(3):
+            server.start()
+            connection = server.connect(timeout_s=60)
+            nodes = connection.pipeline([[b"GET", b"m%d" % i] for i in kept])
+            whole = all(node.value == b"%d" % i * (1 + i % 300) for i, node in zip(kept, nodes))
+            steps.check(f"log on {name}, round {number}: all that was answered is there", whole, f"{len(kept)} writes")
+            # Of each connection one increment at most was under way.
+            found = [int(connection.cmd("GET", f"count{nth}") or 0) for nth in range(4)]
+            exact = all(known <= value <= known + number for known, value in zip(counts, found))
+            steps.check(f"log on {name}, round {number}: no increment twice", exact, f"{found}, answered {counts}")
+            connection.close()
+            before = device(server, "pm")
+            steps.equal(f"log on {name}, round {number}: INFO says how", before["mapped"], how)
+            answered = kill_under_load(server, 10_000 * (number + 1))
+            counts = [count + sum(1 for i in answered if i % 4 == nth) for nth, count in enumerate(counts)]
+            kept += answered
+        said = "is not mapped, but written with write and fdatasync" if how == "no" else "The log on device pm is mapped"
+        steps.equal(f"log on {name}: the log says so once a start", server.log_tail(10_000).count(said), 3)
+        tool = Path(binary_of(kind)).with_name("sexton-check")
+        if tool.exists():
+            done = subprocess.run([tool, "--quiet", server.directory], capture_output=True, text=True, timeout=120)
+            steps.check(f"log on {name}: sexton-check finds nothing wrong", done.returncode == 0, done.stdout[-300:] if done.returncode else "")
+        manifest = server.directory / "appendonlydir/appendonly.aof.manifest"
+        if not route:
+            # Killed in the middle of a write: what Redis' tool sees is at worst a comment that was not finished.
+            server.start()
+            server.terminate()
+            segments = sorted((server.directory / "appendonlydir").glob("*.incr.aof"))
+            listed = manifest.read_text()
+            for segment in (path for path in segments if path.name in listed):
+                done = subprocess.run([redis_tool("redis-check-aof"), segment], capture_output=True, text=True, timeout=120)
+                steps.check(f"log on {name}: redis-check-aof reads {segment.name}", done.returncode == 0, (done.stdout + done.stderr)[-300:] if done.returncode else "")
+                steps.check(f"log on {name}: no zeros in {segment.name}", b"\0" not in segment.read_bytes())
+        if shutil.which("strace"):
+            trace = server.directory / "trace"
+            calls = "fdatasync,fsync,msync,pwrite64"
+            server.prefix = ["strace", "-D", "-f", "-qq", "-y", "-o", trace, "-e", f"trace={calls}"]
+            server.options["memtable-bytes"] = "64mb"
+            server.start()
+            begun = trace.stat().st_size
+            connection = server.connect(timeout_s=60)
+            figures = device(server, "pm")
+            for i in range(200):
+                connection.cmd("SET", f"traced{i}", "x")
+            connection.close()
+            with trace.open() as file:
+                file.seek(begun)
+                lines = [text for text in file if "incr.aof" in text or "msync" in text]
+            per_write = len(lines) / 200
+            # The next segment may just be made.
+            seen = {"emulated": per_write < 0.1, "msync": 0.9 < per_write < 1.2, "no": 1.8 < per_write < 2.2}[how]
+            steps.check(f"log on {name}: system calls for a durable write", seen, f"{per_write:.2f}")
+            after = device(server, "pm")
+            grew = {
+                "bytes": int(after["written_bytes"]) - int(figures["written_bytes"]),
+                "syncs": int(after["syncs"]["operations"]) - int(figures["syncs"]["operations"]),
+            }
+            counted = grew["bytes"] >= 200 * 192 and 190 <= grew["syncs"] <= 210
+            steps.check(f"log on {name}: INFO counts bytes and syncs", counted, f"{grew}")
+            if line:
+                said = after["emulated"] == "optane-pmem" and after["writes"]["emulated"] == "yes"
+                steps.check(f"log on {name}: INFO says what it emulates", said, after["emulated"])
+    finally:
+        server.close()
+
+
+def persistent_memory(steps, kind, places):
+    config = places / "pmem.conf"
+    memory = Path("/dev/shm")
+    mapped_log(steps, kind, config, "a disk", places / "pm-disk", "")
+    mapped_log(steps, kind, config, "emulated", places / "pm-emulated", " emulate optane-pmem")
+    mapped_log(steps, kind, config, "no libpmem", places / "pm-none", "")
+    if memory.is_dir():
+        place = Path(tempfile.mkdtemp(prefix="sexton-test-pmem-", dir=memory))
+        try:
+            mapped_log(steps, kind, config, "tmpfs", place / "log", "")
+            mapped_log(steps, kind, config, "tmpfs", place / "routed", "", "aof-route 600 pm\n")
+        finally:
+            shutil.rmtree(place)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--server", default="sexton")
@@ -440,6 +565,7 @@ def main():
         config.write_text(f"device fast kind nvme path {places}/fast3\ndevice big kind hdd path {places}/big3\n")
         routes(steps, server, config, places, base)
         server.close()
+        persistent_memory(steps, args.server, places)
         server = Server(args.server, base)
         config = server.directory / "devices.conf"
 
