@@ -335,6 +335,9 @@ impl Engine {
         self.note_undo(&outcome.edit);
         inner.compactions.fetch_add(1, Ordering::Relaxed);
         inner.deadline.has_traces.store(true, Ordering::Release);
+        if job.inputs.first().is_some_and(|(level, _)| *level == 0) {
+            inner.rest.note_level_0_merged();
+        }
         let is_move = inner.versions.is_mere_move(job);
         inner.work.moves.fetch_add(u64::from(is_move), Ordering::Relaxed);
         let (read, written) = outcome.bytes_in_out;

@@ -13,6 +13,7 @@ use super::pins::Pins;
 use super::proofs::Places;
 use super::publication::Publication;
 use super::reads::Reads;
+use super::rest::Rest;
 use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::spill::Spill;
@@ -214,6 +215,8 @@ pub(super) struct Inner {
     pub(super) cold_due: Mutex<ColdDue>,
     /// Graves or tables changed since a burial was last looked for.
     pub(super) burial_wanted: AtomicBool,
+    /// Merges while nobody writes.
+    pub(super) rest: Rest,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
@@ -295,6 +298,7 @@ impl Inner {
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
             burial_wanted: AtomicBool::new(true),
+            rest: Rest::default(),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),

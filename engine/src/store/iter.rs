@@ -39,6 +39,8 @@ pub struct Iter {
     walk: LiveWalk,
     head: [u8; HEAD_BYTES],
     has_graves: bool,
+    /// Tables of level 0 that each seek looks into.
+    level_0: u64,
     room: Vec<u8>,
     /// The snapshot it came from, which may end by itself.
     held: Option<Arc<Held>>,
@@ -72,11 +74,13 @@ impl Iter {
         options: &IterOptions,
         held: Option<Arc<Held>>,
     ) -> Self {
-        let walk = view.walk_reading_ahead(options.bounds(&head), options.read_ahead_bytes_max);
+        let bounds = options.bounds(&head);
+        let level_0 = view.level_0_in(&bounds);
+        let walk = view.walk_reading_ahead(bounds, options.read_ahead_bytes_max);
         let walk = walk.passing_dead(&engine.inner().dead_runs);
         let walk = walk.hiding_due(options.hide_due_ms).keys_only(options.keys_only);
         let has_graves = engine.has_graves();
-        Self { engine, walk, head, has_graves, room: Vec::new(), held, _pin: pin }
+        Self { engine, walk, head, has_graves, level_0, room: Vec::new(), held, _pin: pin }
     }
 
     pub(super) fn check_open(&self) -> Result<(), EngineError> {
@@ -141,6 +145,7 @@ impl Iter {
         self.room.clear();
         self.room.extend_from_slice(&self.head);
         self.room.extend_from_slice(key);
+        self.engine.inner().rest.note_looks(self.level_0);
         let graves = ReaderGraves::new(&self.engine, self.has_graves);
         Ok(self.walk.seek(&self.room, &graves)?)
     }
@@ -156,6 +161,7 @@ impl Iter {
         self.room.extend_from_slice(key);
         // The least key above `key`.
         self.room.push(0);
+        self.engine.inner().rest.note_looks(self.level_0);
         let graves = ReaderGraves::new(&self.engine, self.has_graves);
         Ok(self.walk.seek_back(Some(&self.room), &graves)?)
     }

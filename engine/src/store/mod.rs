@@ -30,6 +30,7 @@ mod proofs;
 mod publication;
 mod random_key;
 mod reads;
+mod rest;
 mod scan;
 mod schedule;
 mod shard;

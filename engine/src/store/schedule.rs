@@ -2,7 +2,8 @@
 //!
 //! A flush has a thread of its own and never waits for the rest, because writers wait for it. The others
 //! share one thread, which takes the first of [`ORDER`] that has something to do. Before them goes what
-//! costs next to nothing and spares the rest work: tables that are dead as a whole, runs that nobody needs.
+//! costs next to nothing and spares the rest work: tables that are dead as a whole, runs that nobody needs. When
+//! nothing is left and nobody writes, merges come that only readers gain by (`store/rest.rs`).
 
 use super::engine::{Engine, EngineError};
 use super::undo::{RUNS_FAR_TOO_MANY, RUNS_MAX};
@@ -47,7 +48,10 @@ impl Engine {
             Some(job) => Some(job),
             None => self.pick_by_order(&version, now)?,
         };
-        let Some(job) = job else { return self.merge_undo_runs(RUNS_MAX) };
+        let Some(job) = job else {
+            let at_rest = self.is_at_rest(inner.deadline.now_ms());
+            return Ok((at_rest && self.compact_at_rest()?) || self.merge_undo_runs(RUNS_MAX)?);
+        };
         self.run_compaction_job(&job)?;
         Ok(true)
     }

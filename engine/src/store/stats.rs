@@ -43,6 +43,8 @@ pub struct Stats {
     pub compaction_written_bytes: u64,
     /// Compactions that moved tables without reading them.
     pub compaction_moves: u64,
+    /// Compactions at rest, which only readers gain by; counted in `compactions`, too.
+    pub compactions_at_rest: u64,
     /// How often writers began to wait for flush, compaction or log.
     pub stalls: u64,
     /// Time in which writers had to wait for flush, compaction or log, in milliseconds.
@@ -169,6 +171,7 @@ impl Engine {
             compaction_read_bytes: inner.work.compaction_read_bytes.load(Ordering::Relaxed),
             compaction_written_bytes: inner.work.compaction_written_bytes.load(Ordering::Relaxed),
             compaction_moves: inner.work.moves.load(Ordering::Relaxed),
+            compactions_at_rest: inner.rest.merges.load(Ordering::Relaxed),
             stalls: inner.pace.waits(),
             stall_ms: inner.pace.waited_ms(),
             write_pace_bytes_per_s: inner.pace.rate(),

@@ -112,6 +112,37 @@ impl Engine {
         if !inner.burial_wanted.swap(false, Ordering::AcqRel) {
             return Ok(None);
         }
+        let tally = self.tally_of_dead(version)?;
+        let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
+        inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
+        inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
+        let job = tally.pick(inner.deadline.overdue(), &inner.compaction_options());
+        if job.is_none() {
+            inner.rest.want_burial();
+        }
+        Ok(job)
+    }
+
+    /// The rewrite of a table with fewer dead than [`Engine::pick_burial`] wants, for a store at rest. Asks every
+    /// grave once after that has found nothing.
+    pub(super) fn pick_burial_at_rest(
+        &self,
+        version: &Version,
+    ) -> Result<Option<Job>, EngineError> {
+        let inner = self.inner();
+        if !inner.rest.take_burial_wanted() {
+            return Ok(None);
+        }
+        let tally = self.tally_of_dead(version)?.at_rest();
+        Ok(tally.pick(inner.deadline.overdue(), &inner.compaction_options()))
+    }
+
+    /// What is dead in the tables of `version`.
+    pub(super) fn tally_of_dead<'v>(
+        &self,
+        version: &'v Version,
+    ) -> Result<BurialTally<'v>, EngineError> {
+        let inner = self.inner();
         let mark = inner.mark.load(Ordering::Acquire);
         // With two outputs a rewrite buries whatever is dead at the mark (N6).
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
@@ -151,10 +182,7 @@ impl Engine {
                 tally.note_namespace(id, d);
             }
         }
-        let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
-        inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
-        inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
-        Ok(tally.pick(inner.deadline.overdue(), &inner.compaction_options()))
+        Ok(tally)
     }
 
     /// Drops the entries and graves of emptied databases from memory, step by step, and frees their

@@ -90,6 +90,13 @@ impl View {
         self.pieces().into_iter().map(run).collect()
     }
 
+    /// How many tables of level 0 a walk within `bounds` looks into.
+    pub(super) fn level_0_in(&self, bounds: &Bounds) -> u64 {
+        let tables = self.superversion.version.level(0).iter().map(|table| table.properties());
+        tables.filter(|p| p.min_seq <= self.s && !bounds.misses(&p.min_key, &p.max_key)).count()
+            as u64
+    }
+
     /// A walk over the keys that live at s. Sorts what is not sorted yet of the memtables.
     pub(super) fn walk(&self, bounds: Bounds) -> LiveWalk {
         self.walk_reading_ahead(bounds, None)

@@ -13,6 +13,9 @@ const DENSITY_PERCENT_MIN: u64 = 25;
 /// The same while the cemetery is too large.
 const PRESSED_PERCENT_MIN: u64 = 10;
 
+/// The same while nobody writes: what is rewritten stays below ten times what is freed.
+const REST_PERCENT_MIN: u64 = 10;
+
 /// Counts which tables keep graves from being forgotten (F2(b)).
 ///
 /// A sweep over the cemetery notes every open grave; filters may lie, so the counts are
@@ -23,6 +26,7 @@ pub struct BurialTally<'a> {
     min_reader: Seq,
     tables: HashMap<u64, Dead, foldhash::fast::FixedState>,
     is_pressed: bool,
+    is_at_rest: bool,
 }
 
 impl<'a> BurialTally<'a> {
@@ -30,7 +34,13 @@ impl<'a> BurialTally<'a> {
     /// buried yet and are not counted.
     #[must_use]
     pub fn new(version: &'a Version, min_reader: Seq) -> Self {
-        Self { version, min_reader, tables: HashMap::default(), is_pressed: false }
+        Self {
+            version,
+            min_reader,
+            tables: HashMap::default(),
+            is_pressed: false,
+            is_at_rest: false,
+        }
     }
 
     /// The cemetery is too large: what frees most graves for a byte rewritten goes first, and tables with
@@ -38,6 +48,13 @@ impl<'a> BurialTally<'a> {
     #[must_use]
     pub fn pressed(mut self, is_pressed: bool) -> Self {
         self.is_pressed = is_pressed;
+        self
+    }
+
+    /// Nobody writes: tables with fewer dead are worth it, and level 0 only as a whole.
+    #[must_use]
+    pub fn at_rest(mut self) -> Self {
+        self.is_at_rest = true;
         self
     }
 
@@ -53,7 +70,26 @@ impl<'a> BurialTally<'a> {
     }
 
     fn percent_min(&self) -> u64 {
-        if self.is_pressed { PRESSED_PERCENT_MIN } else { DENSITY_PERCENT_MIN }
+        match (self.is_pressed, self.is_at_rest) {
+            (true, _) => PRESSED_PERCENT_MIN,
+            (false, true) => REST_PERCENT_MIN,
+            (false, false) => DENSITY_PERCENT_MIN,
+        }
+    }
+
+    /// Whether a table of level 0 with many dead is reason enough to merge all of them. At rest that must free its
+    /// share of everything it rewrites.
+    fn level_0_pays(&self, options: &CompactionOptions) -> bool {
+        if !self.is_at_rest {
+            return true;
+        }
+        let job = job_of_level_0(self.version, options, false);
+        let (mut dead, mut keys) = (0, 0);
+        for (_, table) in job.tables() {
+            dead += self.tables.get(&table.number()).map_or(0, |dead| dead.keys);
+            keys += table.properties().distinct_keys;
+        }
+        dead * 100 >= keys.max(1) * self.percent_min()
     }
 
     /// True when F2(b) holds for the grave (`key`, `d`): every table that may hold the key has
@@ -106,15 +142,16 @@ impl<'a> BurialTally<'a> {
 
     /// The rewrite to do next: a table with a grave at or below `overdue` (a delete whose deadline
     /// nears), oldest first; else the table with the largest share of dead keys or blocks, from a quarter
-    /// on; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables
+    /// on, at rest from a tenth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables
     /// are merged, since their order is that of the flushes.
     #[must_use]
     pub fn pick(&self, overdue: Seq, options: &CompactionOptions) -> Option<Job> {
+        let level_0_pays = self.level_0_pays(options);
         let noted = self.version.tables().filter_map(|(level, table)| {
             let dead = self.tables.get(&table.number())?;
             let percent = dead.percent_of(table);
             let age = if dead.oldest <= overdue { Seq::MAX - dead.oldest } else { 0 };
-            let pays = age > 0 || percent >= self.percent_min();
+            let pays = age > 0 || (percent >= self.percent_min() && (level > 0 || level_0_pays));
             let yields = if self.is_pressed {
                 (dead.keys << 20) / table.file_bytes().max(1)
             } else {

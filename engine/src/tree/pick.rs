@@ -149,6 +149,12 @@ pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option
     }
 }
 
+/// The merge of level 0, whatever its size; `None` when it is empty.
+#[must_use]
+pub fn pick_level_0(version: &Version, options: &CompactionOptions) -> Option<Job> {
+    (!version.level(0).is_empty()).then(|| job_of_level_0(version, options, true))
+}
+
 /// All of level 0, so that no older version stays above a newer one. A move, which buries
 /// nothing, is chosen only if `may_move`.
 pub(super) fn job_of_level_0(

@@ -22,8 +22,8 @@ const POOL_BYTES: u64 = 1 << 30;
 
 /// Pause between two looks at how far the background is.
 const LOOK: Duration = Duration::from_millis(20);
-/// It is at rest when that many looks in a row saw nothing change.
-const QUIET_LOOKS: u32 = 15;
+/// It is at rest when that many looks in a row saw nothing change: longer than it takes merges at rest to begin.
+const QUIET_LOOKS: u32 = 75;
 
 /// What --undo_profile calls the device below, with its own delays only.
 const OWN_DISK: &str = "disk";

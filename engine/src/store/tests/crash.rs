@@ -318,7 +318,12 @@ impl History {
                 0..58 => self.commit(engine),
                 58..63 => drop(engine.flush_now()),
                 63..65 => freeze(engine),
-                65..73 => drop(engine.compact_once()),
+                65..71 => drop(engine.compact_once()),
+                71..73 => {
+                    // As if many seeks had looked into level 0.
+                    engine.inner().rest.note_looks(self.random.below(8));
+                    drop(engine.compact_at_rest());
+                }
                 73..76 => engine.sweep_graves(),
                 76..79 => drop(engine.sweep_dead_namespaces()),
                 79..85 => self.write_log(engine, false),

@@ -17,6 +17,7 @@ mod paper;
 mod places;
 mod policy;
 mod reads;
+mod rest;
 mod snapshots;
 mod spill;
 mod threads;

@@ -106,6 +106,7 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("compactions", stats.compactions),
         ("compaction_debt_bytes", stats.compaction_debt_bytes),
         ("compaction_moves", stats.compaction_moves),
+        ("compactions_at_rest", stats.compactions_at_rest),
         ("compaction_read_bytes", stats.compaction_read_bytes),
         ("compaction_written_bytes", stats.compaction_written_bytes),
         ("flushed_memtable_bytes", stats.flushed_memtable_bytes),
