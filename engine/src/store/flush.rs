@@ -8,7 +8,7 @@ use super::view::ReaderGraves;
 use crate::key::{Meta, Seq};
 use crate::memtable::Run;
 use crate::table::Table;
-use crate::tree::{Fate, KeepRule, MarkEdit, TableWriter, UndoRun, UndoWriter, VersionEdit};
+use crate::tree::{self, Fate, KeepRule, MarkEdit, TableWriter, UndoRun, UndoWriter, VersionEdit};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -97,6 +97,11 @@ impl Engine {
         let mut builder: Option<TableWriter> = None;
         let mut undo = UndoWriter::new(&inner.versions);
         let mut expiring: Vec<(u64, usize)> = Vec::new();
+        // What comes in order of keys overlaps nothing: no merge will compress it.
+        let moved_to = run.key_range().and_then(|(min, max)| {
+            let version = inner.versions.current();
+            tree::level_moved_to(&version, &inner.compaction_options(), min, max)
+        });
         // With no reader but those to come, only the newest version of a key can be needed (C2).
         let newest_only = snapshots.len() == 1;
         let mut next = 0;
@@ -116,7 +121,7 @@ impl Engine {
             }
             let builder = match &mut builder {
                 Some(builder) => builder,
-                None => builder.insert(inner.versions.new_table(0)?),
+                None => builder.insert(inner.versions.new_table_to_move(moved_to.unwrap_or(0))?),
             };
             builder.add(record.key, record.seq, record.meta, record.value)?;
             piece_bytes += record.value.len();

@@ -33,7 +33,7 @@ pub use get::{
 };
 pub use level_iter::LevelIter;
 pub use merge::MergeIter;
-pub use pick::{CompactionOptions, Job, debt, pick_compaction, pick_level_0};
+pub use pick::{CompactionOptions, Job, debt, level_moved_to, pick_compaction, pick_level_0};
 pub(crate) use place::tables_in_places;
 pub use place::{LevelPlaces, PLACE_PREFIX, Place, place_dir, places_of};
 pub use rate_limit::RateLimiter;

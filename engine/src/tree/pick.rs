@@ -149,6 +149,22 @@ pub fn pick_compaction(version: &Version, options: &CompactionOptions) -> Option
     }
 }
 
+/// The level into which a new table of level 0 with keys from `min_key` to `max_key` will move unread, as things are
+/// now; `None` when it overlaps what it will be merged with.
+#[must_use]
+pub fn level_moved_to(
+    version: &Version,
+    options: &CompactionOptions,
+    min_key: &[u8],
+    max_key: &[u8],
+) -> Option<usize> {
+    let (_, base) = targets(version, options);
+    let mut level_0 = version.level(0).iter();
+    let is_apart = level_0.all(|table| !table.properties().overlaps(min_key, max_key))
+        && version.overlapping(base, min_key, max_key).is_empty();
+    is_apart.then_some(base)
+}
+
 /// The merge of level 0, whatever its size; `None` when it is empty.
 #[must_use]
 pub fn pick_level_0(version: &Version, options: &CompactionOptions) -> Option<Job> {

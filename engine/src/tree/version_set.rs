@@ -289,9 +289,25 @@ impl VersionSet {
     /// # Errors
     /// The file cannot be created.
     pub fn new_table(&self, level: usize) -> TableResult<TableWriter> {
+        self.new_table_as_of(level, level)
+    }
+
+    /// Starts a table meant for level 0 that will move to level `moved_to` unread: it is compressed as that level is,
+    /// because nobody else will do it. A level in another place gets what it is to have when the data moves.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn new_table_to_move(&self, moved_to: usize) -> TableResult<TableWriter> {
+        let places = &self.shared.places;
+        let stays = places.of(moved_to) == places.of(0);
+        self.new_table_as_of(0, if stays { moved_to } else { 0 })
+    }
+
+    /// Starts a table that lies where those of `level` do and is compressed as those of `looks` are.
+    fn new_table_as_of(&self, level: usize, looks: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
         let mut options = self.shared.options.table;
-        options.compression = match level {
+        options.compression = match looks {
             0 => self.shared.options.upper_compression,
             BOTTOM => self.shared.options.bottom_compression,
             _ => options.compression,

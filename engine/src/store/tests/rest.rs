@@ -126,3 +126,20 @@ fn level_0_is_merged_for_its_dead_only_if_that_frees_a_tenth_of_all() {
     assert!(job.pick(0, &engine.inner().compaction_options()).is_none());
     engine.abandon();
 }
+
+#[test]
+fn what_will_move_down_unread_is_written_as_its_level_is() {
+    let engine = stepwise(&SimStorage::new());
+    let bytes = |engine: &Engine| engine.stats().levels.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    put(&engine, 0..500);
+    let packed = bytes(&engine);
+    put(&engine, 500..1000);
+    let in_order = bytes(&engine) - packed;
+    assert_eq!(tables(&engine), [2]);
+    put(&engine, 500..1000);
+    let again = bytes(&engine) - packed - in_order;
+    assert!(in_order * 3 < again * 2, "{in_order} bytes, {again} of a table that is to be merged");
+    assert!(packed.abs_diff(in_order) * 10 < packed, "{packed} and {in_order} bytes");
+    assert_eq!(keys(&engine), 1000);
+    engine.abandon();
+}
