@@ -17,8 +17,11 @@ use std::time::{Duration, Instant};
 /// Places that wait for a walk, at most; then every other one goes.
 const PLACES_MAX: usize = 4096;
 
-/// So many places wake the thread.
-const PLACES_WAKE: usize = 16;
+/// So many places wake the thread: what was deleted since is what the next reader goes through key by key.
+const PLACES_WAKE: usize = 4;
+
+/// The same while walks find nothing.
+const PLACES_WAKE_SPARE: usize = 16;
 
 /// How long it rests without being woken.
 const IDLE: Duration = Duration::from_millis(50);
@@ -31,11 +34,18 @@ const SPARE_STEP: usize = 16;
 pub(super) struct Places {
     keys: Mutex<Vec<Box<[u8]>>>,
     changed: Condvar,
+    /// The last walk found nothing: deletes are scattered.
+    fruitless: AtomicBool,
 }
 
 impl Places {
-    /// A key was deleted here.
-    pub(super) fn note(&self, key: &[u8]) {
+    /// So many places are worth a walk.
+    fn wake_at(&self) -> usize {
+        if self.fruitless.load(Ordering::Relaxed) { PLACES_WAKE_SPARE } else { PLACES_WAKE }
+    }
+
+    /// A key was deleted here. True when that woke the thread.
+    pub(super) fn note(&self, key: &[u8]) -> bool {
         let mut keys = self.keys.lock();
         if keys.len() == PLACES_MAX {
             // Deletes in order need only the last: a run grows from the end of the one before.
@@ -46,9 +56,11 @@ impl Places {
             });
         }
         keys.push(key.into());
-        if keys.len() == PLACES_WAKE {
+        let wakes = keys.len() == self.wake_at();
+        if wakes {
             self.changed.notify_all();
         }
+        wakes
     }
 
     pub(super) fn wake(&self) {
@@ -57,7 +69,7 @@ impl Places {
 
     fn wait(&self) -> Vec<Box<[u8]>> {
         let mut keys = self.keys.lock();
-        if keys.len() < PLACES_WAKE {
+        if keys.len() < self.wake_at() {
             self.changed.wait_for(&mut keys, IDLE);
         }
         std::mem::take(&mut keys)
@@ -73,10 +85,9 @@ impl Engine {
     /// The thread: walks where keys were deleted, and rests as long as it walked.
     pub(super) fn run_proofs(&self, stop: &AtomicBool) {
         let inner = self.inner();
-        let mut fruitless = false;
         while !stop.load(Ordering::Acquire) {
             let mut places = inner.places.wait();
-            if fruitless {
+            if inner.places.fruitless.load(Ordering::Relaxed) {
                 let mut nth = 0;
                 places.retain(|_| {
                     nth += 1;
@@ -89,7 +100,7 @@ impl Engine {
             let started = Instant::now();
             // A walk that fails proves nothing; readers of the same blocks report the damage.
             if let Ok(found) = self.prove_dead(&places, stop) {
-                fruitless = !found;
+                inner.places.fruitless.store(!found, Ordering::Relaxed);
             }
             std::thread::sleep(started.elapsed());
         }
@@ -128,5 +139,20 @@ impl Engine {
             found |= runs.covering(place, view.s, &mut span).is_some();
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_places_wake_the_thread_unless_walks_find_nothing() {
+        let places = Places::default();
+        let wakes = |count: usize| (0..count).filter(|_| places.note(b"key")).count();
+        assert_eq!((wakes(PLACES_WAKE - 1), wakes(1), wakes(40)), (0, 1, 0), "once");
+        places.take();
+        places.fruitless.store(true, Ordering::Relaxed);
+        assert_eq!((wakes(PLACES_WAKE_SPARE - 1), wakes(1)), (0, 1));
     }
 }
