@@ -38,7 +38,8 @@ fn tables(engine: &Engine) -> Vec<u64> {
 }
 
 fn keys(engine: &Engine) -> usize {
-    engine.scan(&ScanRange::default()).expect("a scan").map(|item| item.expect("no faults")).count()
+    let items: Result<Vec<_>, _> = engine.scan(&ScanRange::default()).expect("a scan").collect();
+    items.expect("no faults").len()
 }
 
 /// Merges of any time; none of them is due afterwards.

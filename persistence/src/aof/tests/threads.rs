@@ -115,9 +115,10 @@ fn what_is_written_when_the_policy_becomes_always_is_synced() {
         while log.written() < seq {
             std::thread::yield_now();
         }
-        // Anywhere in the time that the writer gathers.
-        for _ in 0..seq * 20 {
-            std::thread::yield_now();
+        // Anywhere in the time that the writer gathers. Without yielding: on a busy machine each would take a
+        // time slice.
+        for _ in 0..seq * 100 {
+            std::hint::spin_loop();
         }
         log.set_policy(SyncPolicy::Always);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
