@@ -1,5 +1,6 @@
 //! The files of the log: which are listed, which one is ready next, which wait for reuse.
 
+use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,10 +12,14 @@ use super::route::{file_name, parts, remove_parts};
 use super::{
     FILLER, LogError, LogLocation, LogOptions, LogRoute, LogTail, SegmentHeader, SyncPolicy,
 };
-use crate::device::{File, Storage, link_or_copy};
+use crate::device::{File, IoStyle, Storage, link_or_copy};
 
 /// Filler is written in pieces of this size, which stay in a processor's own cache.
 const FILL_BYTES: usize = 128 << 10;
+
+/// Segments made ahead on a disk. Each time the list of segments is stored costs three syncs, on a busy disk together
+/// longer than a segment lasts: so it is done for several at once, while others are still ready.
+const READY_ON_DISK: usize = 4;
 
 /// A segment that may be written.
 #[derive(Debug)]
@@ -100,8 +105,10 @@ pub(super) struct Segments {
     preparing: Mutex<()>,
     cleaning: Mutex<()>,
     catalog: Mutex<Catalog>,
-    /// The next segment.
-    ready: Mutex<Option<Segment>>,
+    /// The next segments, all listed.
+    ready: Mutex<VecDeque<Segment>>,
+    /// How many there should be.
+    ready_max: AtomicUsize,
     notes: Mutex<Vec<Note>>,
 }
 
@@ -176,7 +183,8 @@ impl Segments {
             preparing: Mutex::new(()),
             cleaning: Mutex::new(()),
             catalog: Mutex::new(catalog),
-            ready: Mutex::new(None),
+            ready: Mutex::default(),
+            ready_max: AtomicUsize::new(1),
             notes: Mutex::default(),
         };
         // The listing now drops what recovery gave up; only then may those files go.
@@ -199,8 +207,8 @@ impl Segments {
         Ok(segments)
     }
 
-    /// Makes the next segment ready, so that a switch costs a header: the file exists, is listed,
-    /// and both are durable. An empty last segment is nothing special to any reader.
+    /// Makes the next segment ready, on a disk the next ones, so that a switch costs a header: the file exists, is
+    /// listed, and both are durable. Empty last segments are nothing special to any reader.
     ///
     /// For `always`, and where it is mapped, it is filled with filler lines, so that a sync later finds the length
     /// unchanged and the space allocated. A retired segment that is [clean](Self::clean_spare) is taken before
@@ -211,9 +219,39 @@ impl Segments {
     }
 
     fn prepare_locked(&self, policy: SyncPolicy) -> Result<(), LogError> {
-        if self.ready.lock().is_some() {
+        let wanted = match policy {
+            // Each is filled.
+            SyncPolicy::Always => 1,
+            _ => self.ready_max.load(Ordering::Relaxed),
+        };
+        let ready = self.ready.lock().len();
+        if ready > wanted / 2 {
             return Ok(());
         }
+        let mut made = Vec::new();
+        for _ in ready..wanted {
+            made.push(self.make_segment(policy)?);
+        }
+        let mut catalog = self.catalog();
+        let listed_before = catalog.listed.len();
+        let (previous_seq, used_bytes) = (None, 0);
+        catalog.listed.extend(made.iter().map(|segment| Listed {
+            number: segment.number,
+            previous_seq,
+            used_bytes,
+            parts: Vec::new(),
+        }));
+        if let Err(error) = self.store_listing(&catalog) {
+            catalog.listed.truncate(listed_before);
+            return Err(error);
+        }
+        drop(catalog);
+        self.ready.lock().extend(made);
+        Ok(())
+    }
+
+    /// A segment that is not listed yet.
+    fn make_segment(&self, policy: SyncPolicy) -> Result<Segment, LogError> {
         let (number, spare) = {
             let mut catalog = self.catalog();
             catalog.next_number += 1;
@@ -240,17 +278,11 @@ impl Segments {
         }
         // Filled and synced by way of the file: a store to the mapping needs space no more.
         let file = if maps { self.storage.open_mapped(&path)? } else { file };
-        let parts = self.make_parts(number)?;
-        let mut catalog = self.catalog();
-        let (previous_seq, used_bytes) = (None, 0);
-        catalog.listed.push(Listed { number, previous_seq, used_bytes, parts: Vec::new() });
-        if let Err(error) = self.store_listing(&catalog) {
-            catalog.listed.pop();
-            return Err(error);
+        if file.style() == IoStyle::DISK {
+            self.ready_max.store(READY_ON_DISK, Ordering::Relaxed);
         }
-        drop(catalog);
-        *self.ready.lock() = Some(Segment { number, file, end: 0, parts });
-        Ok(())
+        let parts = self.make_parts(number)?;
+        Ok(Segment { number, file, end: 0, parts })
     }
 
     /// The lists, up to date with what the writer has said.
@@ -294,13 +326,13 @@ impl Segments {
 
     /// The next segment, for writing: the one that is ready, or one made on the spot.
     pub(super) fn next(&self) -> Result<Segment, LogError> {
-        if let Some(segment) = self.ready.lock().take() {
+        if let Some(segment) = self.ready.lock().pop_front() {
             return Ok(segment);
         }
         // Waits for a preparation that is under way rather than making a second file.
         let _turn = self.preparing.lock();
         loop {
-            if let Some(segment) = self.ready.lock().take() {
+            if let Some(segment) = self.ready.lock().pop_front() {
                 return Ok(segment);
             }
             self.prepare_locked(SyncPolicy::No)?;

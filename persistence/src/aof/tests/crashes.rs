@@ -1,5 +1,7 @@
 //! Random histories, crashed anywhere: what is recovered is a prefix that holds everything durable.
 
+use sexton_config::device::DeviceKind;
+
 use super::*;
 use crate::aof::LogRoute;
 use crate::device::sim::{CrashOptions, SimFaults, SimRandom};
@@ -36,8 +38,10 @@ fn run_history(seed: u64, mode: Option<SimMode>) {
             options.routes = routes::two_routes().split_off(random.below(2) as usize);
         }
         let mapped_dir = mapped::DIRS[random.below(mapped::DIRS.len() as u64) as usize];
-        let medium = match mode {
+        let medium: Arc<dyn Storage> = match mode {
             Some(mode) => mapped::placed(&storage, mode, mapped_dir),
+            // On a disk several segments are made ahead.
+            None if seed % 2 == 1 => Arc::new(recycling::placed(&storage, DeviceKind::Hdd)),
             None => Arc::new(storage.clone()),
         };
         let rig = Rig::open_on(medium, options, &tail, after_seq);

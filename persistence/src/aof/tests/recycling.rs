@@ -1,19 +1,24 @@
-//! What becomes of segments that are not needed any more (N4).
+//! What becomes of segments that are not needed any more (N4), and those that are not needed yet.
 
 use sexton_config::device::DeviceKind;
 
 use super::*;
 use crate::device::{Device, PlacedStorage};
 
+/// The log on a device of `kind`.
+pub(super) fn placed(storage: &SimStorage, kind: DeviceKind) -> PlacedStorage {
+    let device = Device::new("log", Some(kind), location().dir);
+    let dir = Device::new("dir", None, PathBuf::from("/data"));
+    PlacedStorage::new(Arc::new(storage.clone()), dir, vec![device])
+}
+
 /// Bytes of the log's files in `.spare` names, and how many were written to them after they were retired, when
 /// `policy` is in force on a device of `kind`.
 fn spares_after_a_retirement(policy: SyncPolicy, kind: DeviceKind) -> (usize, u64) {
     let storage = storage();
     let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
-    let device = Device::new("log", Some(kind), location().dir);
-    let dir = Device::new("dir", None, PathBuf::from("/data"));
-    let placed = PlacedStorage::new(Arc::new(storage.clone()), dir, vec![device]);
-    let rig = Rig::open_on(Arc::new(placed), options(policy), &tail, 0);
+    let placed = Arc::new(placed(&storage, kind));
+    let rig = Rig::open_on(placed, options(policy), &tail, 0);
     for seq in 1..=3 {
         rig.append(&Commit::new(seq, 1, 0, 4000));
         let _ = rig.cut();
@@ -45,5 +50,30 @@ fn flash_and_policy_always_recycle() {
     ] {
         let (spares, bytes) = spares_after_a_retirement(policy, kind);
         assert!(spares > 0 && bytes > 4000, "{policy:?} {kind:?}: {spares}, {bytes}");
+    }
+}
+
+/// Storing the list of segments takes three syncs, for which a busy disk needs longer than a segment lasts.
+#[test]
+fn a_disk_has_several_segments_ready_and_lists_them_at_once() {
+    for (kind, lists) in [(DeviceKind::Hdd, [0, 1, 1, 2]), (DeviceKind::Nvme, [1, 2, 3, 4])] {
+        let storage = storage();
+        let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+        let placed = Arc::new(placed(&storage, kind));
+        let rig = Rig::open_on(placed, options(SyncPolicy::EverySec), &tail, 0);
+        while rig.core.tidy().expect("tidies") {}
+        // A list gets its name when it is whole.
+        let before = storage.counters().renames;
+        let stored = (1..=4).map(|seq| {
+            rig.append(&Commit::new(seq, 1, 0, 100));
+            let _ = rig.cut();
+            rig.core.sync_through(seq).expect("syncs");
+            while rig.core.tidy().expect("tidies") {}
+            storage.counters().renames - before
+        });
+        assert_eq!(stored.collect::<Vec<_>>(), lists, "{kind:?}");
+        let crashed = storage.crash(1, crate::device::sim::CrashOptions::LOSE_ALL);
+        let (commands, _) = read_all(&crashed, 0, 0).expect("recovers");
+        assert_eq!(commands.len(), 4);
     }
 }
