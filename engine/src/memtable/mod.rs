@@ -115,11 +115,12 @@ impl Memtable {
         self.arena.used_bytes() + self.pooled.as_ref().map_or(0, Pooled::used_bytes)
     }
 
-    /// Its end, as of a barrier. Callers hold the commit mutex, which owns `cursor`.
+    /// Its end, as of a barrier: below it everything can be read. Callers hold the commit mutex, which owns
+    /// `cursor`.
     #[must_use]
     pub(crate) fn mark(&self, cursor: &Cursor) -> Mark {
         match &self.pooled {
-            Some(pooled) => Mark::of_count(pooled.positions.len()),
+            Some(pooled) => pooled.mark(),
             None => self.arena.mark(cursor),
         }
     }

@@ -1,6 +1,6 @@
 //! The records of a memtable that lie in persistent memory (`engine/DESIGN.md`, "Write-behind logging").
 
-use super::arena::Position;
+use super::arena::{Mark, Position};
 use super::positions::Positions;
 use sexton_persistence::pmem::{PmemArena, PmemPosition};
 use std::sync::Arc;
@@ -39,6 +39,13 @@ impl Pooled {
     /// Adds records in the memtable's own arena, for which the pool had no room.
     pub(crate) fn add_spilled(&self, records: &[Position]) {
         self.positions.add(records);
+    }
+
+    /// Its end, as of a barrier. What writers have appended below it and still hold is copied first (`FORMAT.md` of
+    /// persistence, M9).
+    pub(super) fn mark(&self) -> Mark {
+        self.active().pool().settle();
+        Mark::of_count(self.positions.len())
     }
 
     /// Bytes of its arenas.

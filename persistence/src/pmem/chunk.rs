@@ -78,7 +78,7 @@ pub(super) struct Chunk {
     row: Row,
     header: ChunkHeader,
     seed: u32,
-    /// Offset in the chunk behind the last record that readers may see.
+    /// Offset in the chunk behind the last record.
     filled: AtomicU64,
 }
 
@@ -116,7 +116,7 @@ impl Chunk {
         self.filled.load(Ordering::Acquire)
     }
 
-    /// What is below `to` is copied and readable.
+    /// What is below `to` has its place; it is copied with its batch (M9).
     pub(super) fn set_filled(&self, to: u64) {
         self.filled.store(to, Ordering::Release);
     }

@@ -67,6 +67,9 @@ pub type Lane = u32;
 /// Lane of what the pool writes itself: control file, chunk headers at recovery, erasing.
 pub const POOL_LANE: Lane = u32::MAX;
 
+/// Lane of what others than their writer copy of a batch, at a barrier.
+pub(super) const SETTLE_LANE: Lane = POOL_LANE - 1;
+
 /// Where files for mapping are made. Implemented by [`MappedMedium`](super::MappedMedium) and
 /// [`SimPmem`](super::SimPmem).
 pub trait Medium: Send + Sync + fmt::Debug {
@@ -110,7 +113,7 @@ pub trait Writable: Readable {
     /// Copies `src` to `offset`, past the caches where the medium is memory. Not durable until the lane's fence.
     fn copy(&self, lane: Lane, offset: u64, src: &[u8]);
     /// Makes durable what the lane has copied; `dirty` is where that was. To be called by the thread that
-    /// copied.
+    /// copied. Without any `dirty` there is no I/O: where that is needed, nothing becomes durable.
     fn fence(&self, lane: Lane, dirty: &[Range<u64>]) -> StorageResult<()>;
     /// Has the kernel map all of it now rather than at the first access.
     fn prefault(&self) -> StorageResult<()>;

@@ -11,10 +11,12 @@
 //!   commit mutex      pool.cover(last)                   c_d before the sequences (M5)
 //!                     writer.begin(first, last)          pool.durable() stays below first
 //!   end of it
-//!                   writer.append(list, record) ...      copied, readable, not durable
+//!                   writer.append(list, record) ...      has its place, is not copied yet (M9)
 //! latch released: published (I2)
-//! end of the batch  writer.fence()                       by the same thread: durable() may move
+//! end of the batch  writer.fence()                       by the same thread: copied, durable() may move
 //! ```
+//!
+//! Whoever reads an arena before that calls `pool.settle()` first, at the barrier at which nothing is appended.
 //!
 //! `prepare` takes the bytes of all records of the commit that go to that list, so that `append` cannot fail
 //! once there are sequences. Several commits may go between two fences.
@@ -52,6 +54,7 @@ mod run;
 mod scan;
 pub mod sim;
 mod slots;
+mod staging;
 mod watermark;
 mod writer;
 

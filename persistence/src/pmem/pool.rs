@@ -18,6 +18,7 @@ use super::options::PmemOptions;
 use super::record::List;
 use super::rules::{Rule, kept};
 use super::slots::{Row, Slots};
+use super::staging::Staging;
 use super::watermark::Watermark;
 use super::writer::Writer;
 use crate::device::Device;
@@ -40,6 +41,7 @@ pub struct PmemPool {
     watermark: Watermark,
     free_writers: Mutex<Vec<u16>>,
     counters: Box<[WriterCounters]>,
+    stagings: Box<[Staging]>,
     next_use: AtomicU64,
     next_arena: AtomicU64,
     /// Bytes of the slots that are not zeros for certain.
@@ -79,6 +81,7 @@ impl PmemPool {
             watermark: Watermark::new(writers, reserved),
             free_writers: Mutex::new((0..writers as u16).rev().collect()),
             counters: (0..writers).map(|_| WriterCounters::default()).collect(),
+            stagings: (0..writers).map(|_| Staging::default()).collect(),
             next_use: AtomicU64::new(first + 1),
             next_arena: AtomicU64::new(first + 1),
             retired: Mutex::default(),
@@ -138,6 +141,16 @@ impl PmemPool {
 
     pub(super) fn counters(&self, writer: u16) -> &WriterCounters {
         &self.counters[usize::from(writer)]
+    }
+
+    pub(super) fn staging(&self, writer: u16) -> &Staging {
+        &self.stagings[usize::from(writer)]
+    }
+
+    /// Has everything copied that was appended (M9), for who is to read it. At a barrier: nobody appends meanwhile,
+    /// although writers may fence. No I/O; what becomes durable by it is for their fences to say.
+    pub fn settle(&self) {
+        self.stagings[..self.watermark.used()].iter().for_each(Staging::settle);
     }
 
     /// Makes sure that c_d is durably at or above `seq` (M5). In the critical section, before `seq` is handed

@@ -117,17 +117,17 @@ impl NewRecord<'_> {
         encoded_len(self.key.0.len() + self.key.1.len(), self.value.len())
     }
 
-    /// All of the record with its padding, in place of what is in `into`. One checksum over one piece: several are
+    /// All of the record with its padding, behind what is in `into`. One checksum over one piece: several are
     /// dear for a small record.
     pub(super) fn encode(&self, seed: u32, first_of_batch: bool, into: &mut Vec<u8>) {
-        into.clear();
+        let start = into.len();
         into.extend_from_slice(&self.seeded_header(seed, first_of_batch));
         for part in [self.key.0, self.key.1, self.value] {
             into.extend_from_slice(part);
         }
-        let crc = crc32c(into);
-        into[CRC_AT..RECORD_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
-        into.resize(self.encoded_len(), 0);
+        let crc = crc32c(&into[start..]);
+        into[start + CRC_AT..start + RECORD_HEADER_BYTES].copy_from_slice(&crc.to_le_bytes());
+        into.resize(start + self.encoded_len(), 0);
     }
 
     /// Header with the checksum over all of the record.
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_record_in_one_piece_is_the_same_as_in_parts() {
-        let mut whole = vec![7; 10];
+        let mut batch = vec![7; 10];
         for (key_len, value_len) in [(0, 0), (9, 0), (17, 1), (25, 64), (300, 1000)] {
             let (key, value) = (vec![b'k'; key_len], vec![b'v'; value_len]);
             let key = key.split_at(key_len / 3);
@@ -255,12 +255,14 @@ mod tests {
                 key,
                 value: &value,
             };
-            record.encode(77, true, &mut whole);
+            let start = batch.len();
+            record.encode(77, true, &mut batch);
+            let whole = &batch[start..];
             let mut parts = [&record.header(77, true)[..], key.0, key.1, &value].concat();
             parts.resize(record.encoded_len(), 0);
             assert_eq!(whole, parts);
-            let header = Header::read(&whole).expect("a record");
-            assert!(header.verify(&whole, 77) && !header.verify(&whole, 78));
+            let header = Header::read(whole).expect("a record");
+            assert!(header.verify(whole, 77) && !header.verify(whole, 78));
         }
     }
 }

@@ -55,8 +55,13 @@ impl Watermark {
         self.used_places.fetch_max(usize::from(writer) + 1, Ordering::AcqRel);
     }
 
+    /// How many writers there ever were: those of higher numbers have begun nothing.
+    pub(super) fn used(&self) -> usize {
+        self.used_places.load(Ordering::Acquire)
+    }
+
     fn used_places(&self) -> &[Place] {
-        &self.places[..self.used_places.load(Ordering::Acquire)]
+        &self.places[..self.used()]
     }
 
     /// In the critical section that hands out sequences.

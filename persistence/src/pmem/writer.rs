@@ -1,6 +1,5 @@
 //! A thread's way into the pool: chunks of its own, batches, fences.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -8,15 +7,12 @@ use std::time::Instant;
 use super::arena::{PmemArena, PmemPosition};
 use super::chunk::{CHUNK_HEADER_BYTES, Chunk, batch_start};
 use super::error::{PmemError, PmemResult};
-use super::medium::{LINE_BYTES, Lane, MEDIA_LINE_BYTES};
+use super::medium::{Lane, MEDIA_LINE_BYTES};
 use super::pool::PmemPool;
 use super::record::{List, NewRecord};
 use super::rules::{Rule, kept};
+use super::staging::Dirty;
 use crate::device::StorageError;
-
-/// Values up to this many bytes are put together with their header before they are copied, the rest of longer ones
-/// is copied from where it is.
-const GATHER_BYTES: usize = 4096;
 
 /// The chunk to which a list of the writer is growing.
 #[derive(Debug)]
@@ -26,8 +22,6 @@ struct Open {
     chunk: Arc<Chunk>,
     /// Offset in the chunk behind the last record.
     at: u64,
-    /// Something was appended since the last fence.
-    in_batch: bool,
     /// Bytes that the arena was not told of.
     untold: u64,
 }
@@ -39,9 +33,10 @@ pub struct Writer {
     pool: Arc<PmemPool>,
     number: u16,
     lists: [Option<Open>; 2],
-    /// Copied and not fenced.
-    dirty: Vec<(Arc<Chunk>, Range<u64>)>,
-    gathered: Vec<u8>,
+    /// Something was appended since the last fence.
+    unfenced: bool,
+    /// What the fence that is being made is for.
+    dirty: Vec<Dirty>,
     last_begun: u64,
     /// A fence failed: nothing up to this sequence is durable before a flush has taken it over.
     failed: Option<(u64, StorageError)>,
@@ -53,8 +48,8 @@ impl Writer {
             pool,
             number,
             lists: [None, None],
+            unfenced: false,
             dirty: Vec::new(),
-            gathered: Vec::new(),
             last_begun: 0,
             failed: None,
         }
@@ -115,7 +110,6 @@ impl Writer {
             arena_used: arena.used_counter(),
             chunk,
             at: CHUNK_HEADER_BYTES,
-            in_batch: false,
             untold: CHUNK_HEADER_BYTES,
         };
         if let Some(mut before) = self.lists[list.index()].replace(open) {
@@ -131,52 +125,28 @@ impl Writer {
         self.pool.watermark().begin(self.number, first, last);
     }
 
-    /// Copies a record into the chunk that was prepared. Answers where it is.
+    /// Adds a record to the chunk that was prepared. Answers where it is, once it is copied (M9).
     ///
     /// # Panics
     ///
     /// Without the room that [`prepare`](Self::prepare) takes: a caller's mistake.
     pub fn append(&mut self, list: List, record: &NewRecord<'_>) -> PmemPosition {
-        let lane = self.lane();
+        let of = (self.lane(), list);
         let open = self.lists[list.index()].as_mut().expect("prepare comes before append");
         let len = record.encoded_len() as u64;
-        let first = !open.in_batch;
-        let at = if first { batch_start(open.at, len) } else { open.at };
-        let end = at + len;
-        assert!(end <= open.chunk.len(), "a record of {len} bytes was not prepared for");
-        let seed = open.chunk.seed();
-        let region = open.chunk.region();
-        let target = open.chunk.offset() + at;
-        let gathered = &mut self.gathered;
-        if record.value.len() <= GATHER_BYTES {
-            record.encode(seed, first, gathered);
-            region.copy(lane, target, gathered);
-        } else {
-            gathered.clear();
-            for part in [&record.header(seed, first)[..], record.key.0, record.key.1] {
-                gathered.extend_from_slice(part);
-            }
-            // Up to a line, so that the rest is copied by whole lines; the padding is zero already (M4).
-            let begun = target + gathered.len() as u64;
-            let (head, rest) =
-                record.value.split_at((begun.next_multiple_of(LINE_BYTES) - begun) as usize);
-            gathered.extend_from_slice(head);
-            region.copy(lane, target, gathered);
-            region.copy(lane, target + gathered.len() as u64, rest);
-        }
-        open.untold += end - open.at;
-        open.at = end;
-        open.in_batch = true;
-        open.chunk.set_filled(end);
+        let place = |first: bool| {
+            let at = if first { batch_start(open.at, len) } else { open.at };
+            assert!(at + len <= open.chunk.len(), "a record of {len} bytes was not prepared for");
+            at..at + len
+        };
+        let range = self.pool.staging(self.number).append(of, &open.chunk, record, place);
+        open.untold += range.end - open.at;
+        open.at = range.end;
+        open.chunk.set_filled(range.end);
+        self.unfenced = true;
         self.pool.counters(self.number).count_record(len);
-        let position = PmemPosition::new(region.address(target, len as usize));
-        match self.dirty.last_mut() {
-            Some((chunk, range)) if range.end == target && Arc::ptr_eq(chunk, &open.chunk) => {
-                range.end = target + len;
-            }
-            _ => self.dirty.push((Arc::clone(&open.chunk), target..target + len)),
-        }
-        position
+        let at = open.chunk.offset() + range.start;
+        PmemPosition::new(open.chunk.region().address(at, len as usize))
     }
 
     /// Makes durable what was appended since the last fence, and only then lets [`PmemPool::durable`] pass it.
@@ -188,7 +158,7 @@ impl Writer {
     /// `durable` stays below it, and every further fence answers the same error, until a flush takes it over
     /// ([`PmemPool::installed`]).
     pub fn fence(&mut self) -> PmemResult<()> {
-        if self.dirty.is_empty() && self.failed.is_none() {
+        if !self.unfenced && self.failed.is_none() {
             self.pool.watermark().fenced(self.number);
             return Ok(());
         }
@@ -214,11 +184,12 @@ impl Writer {
     fn fence_dirty(&mut self) -> Result<(), StorageError> {
         let lane = self.lane();
         for open in self.lists.iter_mut().flatten() {
-            open.in_batch = false;
             open.tell_arena();
         }
+        self.unfenced = false;
         let device = self.pool.device().map(|device| (device, Instant::now()));
-        let (mut result, mut media_bytes) = (Ok(()), 0);
+        let mut result = self.pool.staging(self.number).end_batches(lane, &mut self.dirty);
+        let mut media_bytes = 0;
         for (chunk, range) in self.dirty.drain(..) {
             let lines = range.end.div_ceil(MEDIA_LINE_BYTES) - range.start / MEDIA_LINE_BYTES;
             media_bytes += lines * MEDIA_LINE_BYTES;
@@ -239,7 +210,7 @@ impl Writer {
     /// True when something was appended since the last fence.
     #[must_use]
     pub fn has_unfenced(&self) -> bool {
-        !self.dirty.is_empty()
+        self.unfenced
     }
 }
 

@@ -149,6 +149,8 @@ impl Rig {
             15 | 16 if pmem.is_on() => self.flush(model),
             17 => drop(self.pool.erase_retired()?),
             18 => self.pool.note_complete()?,
+            // Somebody reads the active arena.
+            19 => self.pool.settle(),
             _ => {}
         }
         Ok(())
@@ -176,6 +178,7 @@ impl Rig {
     }
 
     fn freeze(&mut self, model: &Model) {
+        self.pool.settle();
         let frozen = std::mem::replace(&mut self.active, self.pool.new_arena());
         self.frozen.push((frozen, model.next_seq - 1));
     }

@@ -1,6 +1,7 @@
 //! Room: long records, a full pool, slots that come back, files that come and go.
 
 use super::*;
+use crate::pmem::chunk::{CHUNK_HEADER_BYTES, Walk};
 use crate::pmem::sim::SimMode;
 
 fn open(pmem: &SimPmem, mark: u64) -> (Arc<PmemPool>, Recovered) {
@@ -219,4 +220,31 @@ fn a_store_that_went_on_without_the_pool_comes_back_behind_its_mark() {
     writer.fence().expect("a fence");
     let crashed = pmem.crash(1, crate::device::sim::CrashOptions::LOSE_ALL);
     assert_eq!(recovered_ops(&open(&crashed, 5_000_000).1), [op]);
+}
+
+#[test]
+fn a_batch_is_copied_for_who_reads_it_and_goes_on() {
+    for mode in [SimMode::Pmem, SimMode::Msync] {
+        let pmem = SimPmem::new(mode);
+        let (pool, _) = open(&pmem, 0);
+        let (mut writer, arena) = (pool.writer().expect("a writer"), pool.new_arena());
+        let ops = [Op::put(1, b"before"), Op::put(2, b"behind")];
+        let first = commit(&pool, &mut writer, &arena, &ops[..1]).expect("commits")[0];
+        let chunk = &arena.chunks()[0];
+        let read_first = || {
+            let mut walk = Walk::new(arena.chunk_bytes(chunk), CHUNK_HEADER_BYTES);
+            walk.next_trusted().map(|(bytes, header)| Op::of(header.record(bytes)))
+        };
+        assert_eq!(read_first(), None, "it waits for the fence");
+        pool.settle();
+        assert_eq!(read_first().as_ref(), Some(&ops[0]));
+        assert_eq!(pool.durable(), 0, "its writer has not fenced");
+        let second = commit(&pool, &mut writer, &arena, &ops[1..]).expect("commits")[0];
+        let behind = first.address() as usize + ops[0].record().encoded_len();
+        assert_eq!(second.address() as usize, behind, "its writer has not fenced");
+        writer.fence().expect("a fence");
+        assert_eq!(pool.durable(), 2);
+        let crashed = pmem.crash(1, crate::device::sim::CrashOptions::LOSE_ALL);
+        assert_eq!(recovered_ops(&open(&crashed, 0).1), ops);
+    }
 }
