@@ -67,6 +67,8 @@ class PlanTest(unittest.TestCase):
             "quick": False,
             "repetitions": None,
             "part": None,
+            "sizes": None,
+            "modes": None,
         }
         return study_devices.Plan(argparse.Namespace(**(made | changed))).cells()
 
@@ -76,6 +78,10 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(len(keys), len(set(keys)))
         grid = {(c["device"], c["value_bytes"], c["mode"], c["server"]) for c in cells if c["part"] == "grid"}
         self.assertEqual(len(grid), 5 * len(study_devices.SIZES) * len(study_devices.MODES) * 3)
+
+    def test_single_sizes_and_modes_are_that_part_of_the_grid(self):
+        cells = self.cells(sizes=[64], modes=["everysec"])
+        self.assertEqual({(c["value_bytes"], c["mode"]) for c in cells}, {(64, "none"), (64, "everysec")})
 
     def test_every_mode_has_its_off_beside_it(self):
         cells = self.cells()
