@@ -81,7 +81,7 @@ class PlanTest(unittest.TestCase):
 
     def test_single_sizes_and_modes_are_that_part_of_the_grid(self):
         cells = self.cells(sizes=[64], modes=["everysec"])
-        self.assertEqual({(c["value_bytes"], c["mode"]) for c in cells}, {(64, "none"), (64, "everysec")})
+        self.assertEqual({(c["value_bytes"], c["mode"]) for c in cells}, {(64, "everysec")})
 
     def test_every_mode_has_its_off_beside_it(self):
         cells = self.cells()
