@@ -181,8 +181,8 @@ impl Unsynced {
     }
 
     /// What waits for a sync is as old as it should get, with three quarters of `age_max`, or more than the device
-    /// makes durable in three eighths of it (N14): the rest is for a device that becomes slower meanwhile. Beside
-    /// what was written, `pending_bytes` have gathered since `gathering_us`.
+    /// makes durable in a quarter of it (N14): a byte may wait for two syncs, and the rest is for a device that
+    /// becomes slower meanwhile. Beside what was written, `pending_bytes` have gathered since `gathering_us`.
     pub(super) fn is_behind(
         &self,
         pending_bytes: u64,
@@ -191,7 +191,7 @@ impl Unsynced {
     ) -> bool {
         let outstanding = pending_bytes + self.outstanding_bytes();
         self.oldest_age_us(gathering_us) > age_max.as_micros() as u64 / 4 * 3
-            || outstanding > self.room_bytes(age_max / 8 * 3).max(ROOM_BYTES_MIN)
+            || outstanding > self.room_bytes(age_max / 4).max(ROOM_BYTES_MIN)
     }
 
     /// Age of the oldest byte that is not durable, of those taken and of those gathering since
@@ -274,7 +274,7 @@ mod tests {
         let mut unsynced = Unsynced::default();
         let is_behind =
             |unsynced: &Unsynced, mib| unsynced.is_behind(mib * MIB, 0, Duration::from_secs(2));
-        assert!(!is_behind(&unsynced, 48) && is_behind(&unsynced, 49), "64 MiB/s at first");
+        assert!(!is_behind(&unsynced, 32) && is_behind(&unsynced, 33), "64 MiB/s at first");
         // A sync of so many bytes that keep the device busy so long.
         let sync = |unsynced: &mut Unsynced, bytes: u64, ms: u64| {
             unsynced.wrote(&a, 0, bytes);
@@ -292,10 +292,10 @@ mod tests {
         assert_eq!(unsynced.rate, None, "too little to tell");
         sync(&mut unsynced, 6000 * MIB, MINUTE_MS);
         assert_eq!(unsynced.rate, Some(100 * MIB));
-        assert!(!is_behind(&unsynced, 75) && is_behind(&unsynced, 76));
+        assert!(!is_behind(&unsynced, 50) && is_behind(&unsynced, 51));
         unsynced.wrote(&a, 0, 25 * MIB);
         assert!(unsynced.is_much(), "a quarter of a second's");
-        assert!(!is_behind(&unsynced, 50) && is_behind(&unsynced, 51), "with what was written");
+        assert!(!is_behind(&unsynced, 25) && is_behind(&unsynced, 26), "with what was written");
         unsynced.forget(false);
         sync(&mut unsynced, 6000 * MIB, 2 * MINUTE_MS);
         assert_eq!(unsynced.rate, Some(75 * MIB), "between the last two");
