@@ -17,7 +17,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use crate::store::EngineError;
+use crate::store::{EngineError, EngineOptions};
 use sexton_persistence::device::Storage;
 use sexton_persistence::pmem::Inspection;
 use std::fmt;
@@ -51,16 +51,17 @@ impl CheckOptions {
     /// Checks `dir` with the names of the default configuration, and changes nothing.
     #[must_use]
     pub fn new(storage: Arc<dyn Storage>, dir: PathBuf) -> Self {
+        let store = EngineOptions::new(storage, dir);
         Self {
-            storage,
-            dir,
-            log_dir_name: "appendonlydir".into(),
-            log_file_name: "appendonly.aof".into(),
+            storage: store.storage,
+            dir: store.dir,
+            log_dir_name: store.log_dir_name,
+            log_file_name: store.log_file_name,
             truncate_log: false,
             truncate_to_s: None,
             log_sources: Vec::new(),
             rebuild_manifest: false,
-            databases: 16,
+            databases: store.databases,
         }
     }
 }

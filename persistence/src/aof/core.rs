@@ -16,7 +16,7 @@ use super::route::Extent;
 use super::segments::{Segment, Segments};
 use super::unsynced::{SYNC_BYTES, Unsynced};
 use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
-use crate::device::{File, IoStyle, Storage, StorageResult};
+use crate::device::{File, Storage, StorageResult};
 
 /// With so many bytes waiting for their sync, the log wants its device for itself.
 const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
@@ -68,8 +68,6 @@ pub(super) struct LogCore {
     source: Arc<dyn LogSource>,
     gauge: Arc<BufferGauge>,
     pub(super) segments: Segments,
-    /// The log lies on a disk with heads.
-    is_on_disk: bool,
     writer: Mutex<Writer>,
     sync_turn: Mutex<()>,
     state: Mutex<State>,
@@ -115,9 +113,7 @@ impl LogCore {
         segment.file.sync_data()?;
         segment.end = HEADER_BYTES as u64;
         segments.started(&header);
-        let is_on_disk = segment.file.style() == IoStyle::DISK;
         Ok(Self {
-            is_on_disk,
             policy: RwLock::new(options.policy),
             options,
             epoch,
@@ -594,7 +590,7 @@ impl LogCore {
     /// find length and space unchanged. Else it saves making pages anew, for which a device has time that the
     /// log itself does not keep busy.
     fn recycles(&self) -> bool {
-        let is_bound = self.is_on_disk || self.state.lock().unsynced.is_device_bound();
+        let is_bound = self.segments.is_on_disk() || self.state.lock().unsynced.is_device_bound();
         self.policy() == SyncPolicy::Always || !is_bound
     }
 

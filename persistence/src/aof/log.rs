@@ -303,8 +303,8 @@ impl Log {
     }
 
     /// Writers must pause: too much waits in memory, or (with `everysec`) unsynced data is too old, or more
-    /// than the device makes durable in time (N14). Reads the clock: ask once per batch. Never holds while the log has failed, because
-    /// then writes are refused instead.
+    /// than the device makes durable in time (N14). Reads the clock: ask once per batch. Never holds while the
+    /// log has failed, because then writes are refused instead.
     #[must_use]
     pub fn must_wait(&self) -> bool {
         self.core.must_wait()

@@ -107,8 +107,8 @@ pub(super) struct Segments {
     catalog: Mutex<Catalog>,
     /// The next segments, all listed.
     ready: Mutex<VecDeque<Segment>>,
-    /// How many there should be.
-    ready_max: AtomicUsize,
+    /// Known from the first one that was made.
+    is_on_disk: AtomicBool,
     notes: Mutex<Vec<Note>>,
 }
 
@@ -184,7 +184,7 @@ impl Segments {
             cleaning: Mutex::new(()),
             catalog: Mutex::new(catalog),
             ready: Mutex::default(),
-            ready_max: AtomicUsize::new(1),
+            is_on_disk: AtomicBool::new(false),
             notes: Mutex::default(),
         };
         // The listing now drops what recovery gave up; only then may those files go.
@@ -219,11 +219,9 @@ impl Segments {
     }
 
     fn prepare_locked(&self, policy: SyncPolicy) -> Result<(), LogError> {
-        let wanted = match policy {
-            // Each is filled.
-            SyncPolicy::Always => 1,
-            _ => self.ready_max.load(Ordering::Relaxed),
-        };
+        // For `always` each is filled.
+        let several = self.is_on_disk() && policy != SyncPolicy::Always;
+        let wanted = if several { READY_ON_DISK } else { 1 };
         let ready = self.ready.lock().len();
         if ready > wanted / 2 {
             return Ok(());
@@ -268,21 +266,31 @@ impl Segments {
             }
             None => self.storage.create(&path)?,
         };
-        let maps = self.storage.maps(&path);
-        if policy == SyncPolicy::Always || maps {
-            fill(&*file, file.len()?, self.segment_bytes)?;
-            file.sync_data()?;
-        } else {
-            // Not worth a sync of its own: the first one that covers records makes it durable with them.
-            file.allocate(0, self.segment_bytes)?;
-        }
-        // Filled and synced by way of the file: a store to the mapping needs space no more.
-        let file = if maps { self.storage.open_mapped(&path)? } else { file };
+        // Its space is not worth a sync of its own: the first one that covers records makes it durable with them.
+        let file = self.reserve(file, policy == SyncPolicy::Always)?;
         if file.style() == IoStyle::DISK {
-            self.ready_max.store(READY_ON_DISK, Ordering::Relaxed);
+            self.is_on_disk.store(true, Ordering::Relaxed);
         }
         let parts = self.make_parts(number)?;
         Ok(Segment { number, file, end: 0, parts })
+    }
+
+    /// Space for a whole segment in a new or a clean file. Where it `fills`, and where it is mapped, that is filler,
+    /// synced by way of the file: a store to the mapping needs no space any more.
+    fn reserve(&self, file: Arc<dyn File>, fills: bool) -> Result<Arc<dyn File>, LogError> {
+        let maps = self.storage.maps(file.path());
+        if fills || maps {
+            fill(&*file, file.len()?, self.segment_bytes)?;
+            file.sync_data()?;
+        } else {
+            file.allocate(0, self.segment_bytes)?;
+        }
+        Ok(if maps { self.storage.open_mapped(file.path())? } else { file })
+    }
+
+    /// Segments lie on a disk with heads.
+    pub(super) fn is_on_disk(&self) -> bool {
+        self.is_on_disk.load(Ordering::Relaxed)
     }
 
     /// The lists, up to date with what the writer has said.
@@ -309,16 +317,9 @@ impl Segments {
         let make = |route: &LogRoute| -> Result<Part, LogError> {
             let place = self.location.place(&route.name);
             let path = place.join(self.location.part_name(number, &route.name));
-            let file = self.storage.create(&path)?;
-            let maps = self.storage.maps(&path);
-            if maps {
-                fill(&*file, 0, self.segment_bytes)?;
-            } else {
-                file.allocate(0, self.segment_bytes)?;
-            }
+            let file = self.reserve(self.storage.create(&path)?, false)?;
             file.sync_data()?;
             self.storage.sync_dir(&place)?;
-            let file = if maps { self.storage.open_mapped(&path)? } else { file };
             Ok(Part { file, end: 0 })
         };
         self.routes.iter().map(make).collect()

@@ -48,11 +48,6 @@ struct Batch {
 }
 
 impl Staging {
-    /// True when the next record of a list is the first of a batch.
-    fn begins_batch(staged: &Staged, list: List) -> bool {
-        staged.batches[list.index()].chunk.is_none()
-    }
-
     /// Adds a record to the batch of a list, which grows in `chunk`. `place` says where in it the record is, given
     /// whether it is the first of its batch. Answers that range.
     pub(super) fn append(
@@ -63,10 +58,10 @@ impl Staging {
         place: impl FnOnce(bool) -> Range<u64>,
     ) -> Range<u64> {
         let mut staged = self.0.lock();
-        let first = Self::begins_batch(&staged, list);
-        let range = place(first);
         let Staged { batches, dirty, .. } = &mut *staged;
         let batch = &mut batches[list.index()];
+        let first = batch.chunk.is_none();
+        let range = place(first);
         if first {
             batch.chunk = Some(Arc::clone(chunk));
             batch.at = chunk.offset() + range.start;

@@ -1,13 +1,14 @@
 //! Where the memtables lie, with `persistence-mode wbl`.
 
 use super::carry::{self, Content};
+use super::mapping::stands_for_pmem;
 use super::{declared, dir_of, forget_link, is_device};
 use crate::log;
 use sexton_config::Options;
 use sexton_config::choice::PersistenceMode;
 use sexton_config::device::DeviceKind;
 use sexton_engine::{POOL_DIR, has_pool};
-use sexton_persistence::device::{DiskStorage, PlacedStorage, is_in_memory};
+use sexton_persistence::device::{DiskStorage, PlacedStorage};
 use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -74,8 +75,7 @@ pub fn pool_options(
     }
     let name = options.memtable_device.as_deref();
     let device = devices.devices().iter().find(|device| Some(device.name()) == name);
-    // On tmpfs an msync makes nothing more durable.
-    let emulated = device.is_some_and(|device| device.emulated().is_some()) || is_in_memory(&dir);
+    let emulated = stands_for_pmem(device.map(|device| &**device), &dir);
     let medium = MappedMedium::load(&dir, emulated)
         .map_err(|error| format!("persistence-mode wbl: {error}"))?;
     log::notice(&format!("Memtables lie in {}", medium.kind().describe()));

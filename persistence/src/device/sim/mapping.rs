@@ -14,7 +14,7 @@ use crate::device::{StorageError, StorageResult};
 use crate::pmem::{LINE_BYTES, WORD_BYTES};
 
 /// What `msync` takes to the medium as a whole.
-const PAGE_BYTES: u64 = 4096;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 /// Bytes stored to a mapping.
 #[derive(Debug, Clone)]
@@ -41,17 +41,9 @@ impl Copied {
         random: &mut SimRandom,
         options: CrashOptions,
     ) {
-        for line in split(self.stretch(), LINE_BYTES) {
-            if !random.percent(options.keep_percent) {
-                continue;
-            }
-            let torn = random.percent(options.tear_percent);
-            for word in split(line, WORD_BYTES) {
-                if !torn || random.percent(50) {
-                    store(content, word.start as usize, self.bytes(&word));
-                }
-            }
-        }
+        crash_lines(self.stretch(), random, options, |word| {
+            store(content, word.start as usize, self.bytes(&word));
+        });
     }
 
     /// Takes the pages of `ranges` out of it; answers those, and the rest.
@@ -71,6 +63,27 @@ impl Copied {
         let (synced, rest): (Vec<_>, Vec<_>) =
             split(self.stretch(), PAGE_BYTES).partition(is_synced);
         (synced.into_iter().map(part).collect(), rest.into_iter().map(part).collect())
+    }
+}
+
+/// Calls `keep` with each word of a stretch of stores that a power failure leaves: those of whole lines, some of torn
+/// ones.
+pub(crate) fn crash_lines(
+    stretch: Range<u64>,
+    random: &mut SimRandom,
+    options: CrashOptions,
+    mut keep: impl FnMut(Range<u64>),
+) {
+    for line in split(stretch, LINE_BYTES) {
+        if !random.percent(options.keep_percent) {
+            continue;
+        }
+        let torn = random.percent(options.tear_percent);
+        for word in split(line, WORD_BYTES) {
+            if !torn || random.percent(50) {
+                keep(word);
+            }
+        }
     }
 }
 

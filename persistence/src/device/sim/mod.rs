@@ -13,7 +13,7 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use mapping::{SimMapping, split};
+pub(crate) use mapping::{PAGE_BYTES, SimMapping, crash_lines, split};
 pub use random::SimRandom;
 pub use world::{PowerPoint, SimCounters, SimFaults};
 

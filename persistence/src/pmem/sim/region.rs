@@ -11,14 +11,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Power, SimMode};
-use crate::device::sim::{CrashOptions, SimRandom, split};
+use crate::device::sim::{CrashOptions, PAGE_BYTES, SimRandom, crash_lines, split};
 use crate::device::{StorageError, StorageResult};
-use crate::pmem::medium::{
-    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES, Writable,
-};
-
-/// What `msync` takes to the medium as a whole.
-const PAGE_BYTES: u64 = 4096;
+use crate::pmem::medium::{Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES, Writable};
 
 /// A copy that is not durable.
 #[derive(Debug, Clone)]
@@ -105,17 +100,9 @@ impl SimRegion {
         let media = self.media.lock();
         let mut content = media.durable.clone();
         for copied in &media.pending {
-            for line in split(copied.offset..copied.end(), LINE_BYTES) {
-                if !random.percent(options.keep_percent) {
-                    continue;
-                }
-                let torn = random.percent(options.tear_percent);
-                for word in split(line, WORD_BYTES) {
-                    if !torn || random.percent(50) {
-                        copied.apply(&mut content, word);
-                    }
-                }
-            }
+            crash_lines(copied.offset..copied.end(), random, options, |word| {
+                copied.apply(&mut content, word);
+            });
         }
         (content, media.bad_lines.clone())
     }
