@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/bench_redis.py [--quick] [--rows set-P64,...] [--subject redis]
 
-Server on core 0, client (redis-benchmark 7.0) on core 1, 1,000,000 keys loaded beforehand, so every GET
+Server on core 0, client (redis-benchmark 7.0, or with --generator command_load ours) on core 1, 1,000,000 keys loaded beforehand, so every GET
 hits. One *round* runs every server once, in an order that alternates; ratios are taken inside a
 round and reported as the median with a bootstrap 95 % interval. For every run: requests/s as the
 client sees them, and the server's CPU time per request, the sum of /proc/PID/task/*/schedstat over
@@ -16,6 +16,7 @@ processes busy in more than a quarter of the runs.
 """
 
 import argparse
+import json
 import re
 import subprocess
 import time
@@ -25,12 +26,14 @@ from bench_common import (
 )
 from harness.resp import ReplyError
 from harness.server import Server, process_tasks_cpu_ns, redis_tool
+from studies.load import COMMAND_LOAD
 
 #: INFO fields of the subject, with or without a prefix, that show whether a row may be cited.
 FLUSHES, DEBT, FROZEN = "flushes", "compaction_debt_bytes", "memtables_frozen"
 UNSYNCED_AGE_MS = "largest_unsynced_ms"
 
 KEYS = 1_000_000
+RUN_SECONDS_MAX = 600
 FOREIGN_MAX = 0.08
 UNSYNCED_MAX_MS = 2000
 FLUSHES_MIN = 5
@@ -143,6 +146,31 @@ class Candidate:
         return took
 
 
+def redis_benchmark(port, row, value_bytes):
+    return [redis_tool("redis-benchmark"), "-p", str(port), "-t", row.test, "-n", str(row.requests), "-r", str(KEYS),
+            "-d", str(value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv"]
+
+
+def command_load(port, row, value_bytes):
+    requests = str(row.requests)
+    return [COMMAND_LOAD, str(port), row.test, requests, requests, str(RUN_SECONDS_MAX), str(row.clients), str(row.depth), str(KEYS),
+            str(value_bytes)]
+
+
+#: What sends the requests: the tool people know, or our own, which needs less of its core a request.
+GENERATORS = {"redis-benchmark": redis_benchmark, "command_load": command_load}
+
+
+def client_rps(printed):
+    """Requests/s by what a generator has printed; None when it says nothing of the kind."""
+    last = printed.strip().splitlines()[-1] if printed.strip() else ""
+    if last.startswith("{"):
+        made = json.loads(last)
+        return made["requests"] / made["seconds"]
+    match = re.match(r'"[A-Z]+","([\d.]+)"', last)
+    return float(match[1]) if match else None
+
+
 def run_once(args, candidate, row):
     """One redis-benchmark run; a disturbed one is repeated once."""
     for attempt in (1, 2):
@@ -155,8 +183,7 @@ def run_once(args, candidate, row):
 def measure(args, candidate, row):
     server = candidate.server
     client = ["taskset", "-c", "1"] + (["chrt", "-r", "1"] if args.realtime else [])
-    client += [redis_tool("redis-benchmark"), "-p", str(server.port), "-t", row.test, "-n", str(row.requests), "-r", str(KEYS),
-               "-d", str(args.value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv"]
+    client += GENERATORS[args.generator](server.port, row, args.value_bytes)
     is_subject = candidate.kind == args.subject
     debt_start = candidate.field(DEBT) if is_subject else None
     flushes = candidate.field(FLUSHES) if is_subject else None
@@ -165,11 +192,9 @@ def measure(args, candidate, row):
     done = subprocess.run(client, capture_output=True, text=True)
     wall_s = time.monotonic() - begun
     foreign_s = (machine_busy_s() - busy_s) - (children_cpu_s() - client_s) - (process_cpu_s(server.pid) - cpu_s)
-    last = done.stdout.strip().splitlines()[-1] if done.stdout.strip() else ""
-    match = re.match(r'"[A-Z]+","([\d.]+)"', last)
-    if done.returncode or not match:
+    rps = None if done.returncode else client_rps(done.stdout)
+    if rps is None:
         raise RuntimeError(f"{candidate.label} {row.name}: {done.stdout[-200:]} {done.stderr[-200:]}")
-    rps = float(match[1])
     synced_rps = row.requests / (row.requests / rps + candidate.sync())
     debt_end = candidate.settle(debt_start) if is_subject else None
     by_thread_us = (process_tasks_cpu_ns(server.pid) - cpu_ns) / 1000
@@ -308,6 +333,7 @@ def main():
     parser.add_argument("--subject", default="sexton", help="server compared with the others")
     parser.add_argument("--value-bytes", type=int, default=64)
     parser.add_argument("--realtime", action="store_true", help="chrt -r 1 for server and client")
+    parser.add_argument("--generator", choices=list(GENERATORS), default="redis-benchmark")
     parser.add_argument("--option", action="append", default=[], help="directive for the subject, name=value")
     args = parser.parse_args()
     args.rounds = args.rounds or (3 if args.quick else ROUNDS_MIN)
