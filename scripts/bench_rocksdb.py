@@ -328,7 +328,7 @@ def space(args, report, work):
     steps = ["fillseq", "waitforcompaction", "readseq", "deleterandom", "flush", "waitforcompaction",
              "readseq"]
     rows = []
-    for name in ("flsm", "rocksdb"):
+    for name in args.tools:
         flags = [f"--num={args.num}", f"--deletes={deletes}"] + (["--settle=600"] if name == "flsm" else [])
         full, deleted, settled = Tool(name, args).run(fresh(work / "space"), steps, flags)[1:]
         for row in (full, deleted, settled):
@@ -353,7 +353,7 @@ def overwrite(args, report, work):
     """Random overwrites for --overwrite-seconds: amplification of writes and of space, and stalls."""
     rows = []
     user_bytes = 16 + args.value_size
-    for name in ("flsm", "rocksdb"):
+    for name in args.tools:
         tool = Tool(name, args)
         flags = [f"--num={args.num}", f"--duration={args.overwrite_seconds}", "--histogram=1"]
         stalls_s = []
@@ -384,7 +384,7 @@ def recovery(args, report, work):
     num = max(1000, int(args.recovery_bytes / (16 + value_size / 2)))
     unflushed = int(RECOVERY_BUFFER_BYTES * 0.8 / (16 + value_size))
     rows, times = [], {}
-    for name in ("flsm", "rocksdb"):
+    for name in args.tools:
         tool = Tool(name, args)
         store = fresh(work / f"recovery-{name}")
         flags = [f"--num={num}", f"--value_size={value_size}", f"--write_buffer_size={RECOVERY_BUFFER_BYTES}"]
@@ -423,6 +423,7 @@ def main():
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20,
                         help="bytes; small enough for five flushes (N16)")
     parser.add_argument("--paper-deletes", default="10000,100000", help="deletes a thread, one run each")
+    parser.add_argument("--tools", default="flsm,rocksdb", help="of the parts space, overwrite and recovery")
     parser.add_argument("--overwrite-seconds", type=int, default=3600)
     parser.add_argument("--recovery-bytes", type=int, default=10_000_000_000, help="of tables")
     parser.add_argument("--dir", type=Path, help="where the stores lie; the device under test")
@@ -432,6 +433,7 @@ def main():
         args.num, args.rounds, args.paper_deletes = 50_000, 1, "1000"
         args.overwrite_seconds, args.recovery_bytes = 2, 50_000_000
     args.threads = [int(n) for n in args.threads.split(",")]
+    args.tools = args.tools.split(",")
     args.paper_deletes = [int(n) for n in args.paper_deletes.split(",")]
     subprocess.run(["cargo", "build", "--release", "-p", "sexton-engine", "--bin", "flsm-bench"],
                    cwd=ROOT, check=True)
