@@ -1,25 +1,27 @@
-//! The log without its threads: what is written when, what is durable, what a failure means.
+//! The log without its threads: what is written when, and what is durable.
+
+mod failure;
+mod pace;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread::Thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, RwLock};
 
-use super::buffer::{
+use crate::aof::buffer::{
     CHUNKS_AT_START, GROUP_TARGET_BYTES, Group, LogSource, SPARE_CHUNKS_MAX, SealedBuffers,
 };
-use super::gauge::BufferGauge;
-use super::route::Extent;
-use super::segments::{Segment, Segments};
-use super::unsynced::{SYNC_BYTES, Unsynced};
-use super::{HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy};
+use crate::aof::gauge::BufferGauge;
+use crate::aof::route::Extent;
+use crate::aof::segments::{Segment, Segments};
+use crate::aof::unsynced::Unsynced;
+use crate::aof::{
+    HEADER_BYTES, LogError, LogOptions, LogStats, LogTail, SegmentHeader, SyncPolicy,
+};
 use crate::device::{File, Storage, StorageResult};
-
-/// With so many bytes waiting for their sync, the log wants its device for itself.
-const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
 
 type DurableCallback = Arc<dyn Fn(u64) + Send + Sync>;
 type FailureCallback = Arc<dyn Fn(&str) + Send + Sync>;
@@ -55,19 +57,19 @@ struct Counters {
 }
 
 /// Threads that wait for something the core notices.
-pub(super) struct Helpers {
-    pub(super) syncer: Thread,
-    pub(super) preparer: Thread,
+pub(in crate::aof) struct Helpers {
+    pub(in crate::aof) syncer: Thread,
+    pub(in crate::aof) preparer: Thread,
 }
 
 /// The log without its threads. Locks are taken in the order writer, sync turn, state.
-pub(super) struct LogCore {
+pub(in crate::aof) struct LogCore {
     options: LogOptions,
     policy: RwLock<SyncPolicy>,
     epoch: u32,
     source: Arc<dyn LogSource>,
     gauge: Arc<BufferGauge>,
-    pub(super) segments: Segments,
+    pub(in crate::aof) segments: Segments,
     writer: Mutex<Writer>,
     sync_turn: Mutex<()>,
     state: Mutex<State>,
@@ -87,7 +89,7 @@ pub(super) struct LogCore {
 }
 
 impl LogCore {
-    pub(super) fn open(
+    pub(in crate::aof) fn open(
         storage: Arc<dyn Storage>,
         options: LogOptions,
         tail: &LogTail,
@@ -142,78 +144,67 @@ impl LogCore {
         })
     }
 
-    pub(super) fn durable(&self) -> u64 {
+    pub(in crate::aof) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }
 
-    pub(super) fn written(&self) -> u64 {
+    pub(in crate::aof) fn written(&self) -> u64 {
         self.written.load(Ordering::Acquire)
     }
 
-    pub(super) fn policy(&self) -> SyncPolicy {
+    pub(in crate::aof) fn policy(&self) -> SyncPolicy {
         *self.policy.read()
     }
 
-    pub(super) fn set_policy(&self, policy: SyncPolicy) {
+    pub(in crate::aof) fn set_policy(&self, policy: SyncPolicy) {
         *self.policy.write() = policy;
         self.progress.notify_all();
     }
 
-    pub(super) fn set_helpers(&self, helpers: Helpers) {
+    pub(in crate::aof) fn set_helpers(&self, helpers: Helpers) {
         // Wakes once, for what happened before they were known.
         helpers.syncer.unpark();
         helpers.preparer.unpark();
         let _ = self.helpers.set(helpers);
     }
 
-    pub(super) fn is_dirty(&self) -> bool {
+    pub(in crate::aof) fn is_dirty(&self) -> bool {
         self.state.lock().unsynced.is_dirty()
     }
 
     /// The writing thread is about to rest, or is back.
-    pub(super) fn set_writer_idle(&self, idle: bool) {
+    pub(in crate::aof) fn set_writer_idle(&self, idle: bool) {
         self.writer_idle.store(idle, Ordering::SeqCst);
     }
 
     /// True when the writing thread would not look by itself soon enough.
-    pub(super) fn wants_kick(&self) -> bool {
+    pub(in crate::aof) fn wants_kick(&self) -> bool {
         self.writer_idle.load(Ordering::SeqCst)
             || self.gauge.pending_bytes() >= GROUP_TARGET_BYTES as u64
     }
 
-    pub(super) fn active_bytes(&self) -> u64 {
+    pub(in crate::aof) fn active_bytes(&self) -> u64 {
         self.active_bytes.load(Ordering::Relaxed)
     }
 
-    pub(super) fn pending_bytes(&self) -> u64 {
+    pub(in crate::aof) fn pending_bytes(&self) -> u64 {
         self.gauge.pending_bytes()
     }
 
-    pub(super) fn options(&self) -> &LogOptions {
+    pub(in crate::aof) fn options(&self) -> &LogOptions {
         &self.options
     }
 
-    pub(super) fn add_durable_callback(&self, callback: Box<dyn Fn(u64) + Send + Sync>) {
+    pub(in crate::aof) fn add_durable_callback(&self, callback: Box<dyn Fn(u64) + Send + Sync>) {
         self.durable_callbacks.write().push(callback.into());
     }
 
-    pub(super) fn add_failure_callback(&self, callback: Box<dyn Fn(&str) + Send + Sync>) {
+    pub(in crate::aof) fn add_failure_callback(&self, callback: Box<dyn Fn(&str) + Send + Sync>) {
         self.failure_callbacks.write().push(callback.into());
     }
 
-    pub(super) fn failure(&self) -> Option<String> {
-        self.state.lock().failure.clone()
-    }
-
-    fn check_failure(state: &State) -> Result<(), LogError> {
-        match &state.failure {
-            Some(reason) => Err(LogError::Failed { reason: reason.clone() }),
-            None => Ok(()),
-        }
-    }
-
     /// Takes what has gathered and writes it. False: there was nothing.
-    pub(super) fn write_batch(&self) -> Result<bool, LogError> {
+    pub(in crate::aof) fn write_batch(&self) -> Result<bool, LogError> {
         let mut guard = self.writer.lock();
         let writer = &mut *guard;
         Self::check_failure(&self.state.lock())?;
@@ -369,7 +360,7 @@ impl LogCore {
     }
 
     /// So much was written since the last sync began that the next one is due.
-    pub(super) fn has_much_unsynced(&self) -> bool {
+    pub(in crate::aof) fn has_much_unsynced(&self) -> bool {
         self.state.lock().unsynced.is_much()
     }
 
@@ -384,7 +375,7 @@ impl LogCore {
     }
 
     /// Syncs everything written so far and moves `durable` there.
-    pub(super) fn sync(&self) -> Result<(), LogError> {
+    pub(in crate::aof) fn sync(&self) -> Result<(), LogError> {
         let turn = self.sync_turn.lock();
         let (files, target) = {
             let mut state = self.state.lock();
@@ -442,78 +433,7 @@ impl LogCore {
         })
     }
 
-    /// The first failure is final for the segment (N2): nothing more becomes durable until
-    /// [`resume`](Self::resume).
-    fn fail(&self, error: &LogError) {
-        let reason = error.to_string();
-        {
-            let mut state = self.state.lock();
-            if state.failure.is_some() {
-                return;
-            }
-            state.failure = Some(reason.clone());
-        }
-        self.progress.notify_all();
-        let callbacks = self.failure_callbacks.read().clone();
-        callbacks.iter().for_each(|callback| callback(&reason));
-    }
-
-    pub(super) fn resume(&self, mark: u64) -> Result<(), LogError> {
-        let mut guard = self.writer.lock();
-        let writer = &mut *guard;
-        let turn = self.sync_turn.lock();
-        if self.failure().is_none() {
-            return Ok(());
-        }
-        // What gathered in memory before the freeze is in the tables too: it must not follow in the
-        // fresh segment, which starts behind the mark.
-        if let Some(sealed) = self.source.take(std::mem::take(&mut writer.spare)) {
-            writer.held.extend(sealed.groups);
-        }
-        // What the failed segment lacks is in the tables only.
-        self.segments.give_up_base()?;
-        let mut segment = self.segments.next()?;
-        let header = SegmentHeader {
-            epoch: self.epoch,
-            number: segment.number,
-            previous_seq: writer.logged_seq.min(mark),
-            after_seq: mark,
-            synced_seq: mark,
-        };
-        segment.file.write_all_at(&header.encode(), 0)?;
-        segment.file.sync_data()?;
-        segment.end = HEADER_BYTES as u64;
-        // A write that failed may have arrived all the same, behind what counts as the end: when the
-        // file is recycled, that must be overwritten too (N4).
-        let failed_bytes = writer.segment.file.len().unwrap_or(self.options.segment_bytes);
-        writer.segment.end = writer.segment.end.max(failed_bytes);
-        self.note_start(&writer.segment, &header);
-        self.active_bytes.store(segment.end, Ordering::Relaxed);
-        writer.segment = segment;
-        writer.logged_seq = header.previous_seq;
-        while let Some(group) = writer.held.pop_front_if(|group| group.last_seq() <= mark) {
-            // Its content is in the tables by now.
-            self.gauge.drained(group.command_bytes());
-        }
-        if let Some(group) = writer.held.front_mut() {
-            group.forget_cut_at(mark);
-        }
-        {
-            let mut state = self.state.lock();
-            // Files of before the failure are never synced again: the kernel may report success
-            // for data it has thrown away.
-            state.unsynced.forget(!writer.held.is_empty());
-            state.failure = None;
-            self.written.store(mark, Ordering::Release);
-            self.durable.fetch_max(mark, Ordering::AcqRel);
-        }
-        drop(turn);
-        drop(guard);
-        self.announce();
-        Ok(())
-    }
-
-    pub(super) fn sync_through(&self, seq: u64) -> Result<(), LogError> {
+    pub(in crate::aof) fn sync_through(&self, seq: u64) -> Result<(), LogError> {
         while self.durable() < seq {
             let wrote = self.written() < seq && self.write_batch()?;
             if !wrote && self.written() < seq {
@@ -528,7 +448,7 @@ impl LogCore {
 
     /// Writes and syncs everything, then leaves an empty group that says so: damage to what lies
     /// before it can be told from a torn tail (N8).
-    pub(super) fn finish(&self) -> Result<(), LogError> {
+    pub(in crate::aof) fn finish(&self) -> Result<(), LogError> {
         while self.write_batch()? {}
         self.sync()?;
         let mut guard = self.writer.lock();
@@ -550,40 +470,16 @@ impl LogCore {
         self.sync()
     }
 
-    pub(super) fn oldest_age_us(&self) -> u64 {
+    pub(in crate::aof) fn oldest_age_us(&self) -> u64 {
         self.state.lock().unsynced.oldest_age_us(self.gauge.oldest_us())
     }
 
-    pub(super) fn largest_age_us(&self) -> u64 {
+    pub(in crate::aof) fn largest_age_us(&self) -> u64 {
         self.state.lock().unsynced.largest_age_us(self.gauge.oldest_us())
     }
 
-    pub(super) fn reset_largest_age(&self) {
+    pub(in crate::aof) fn reset_largest_age(&self) {
         self.state.lock().unsynced.reset_largest_age();
-    }
-
-    pub(super) fn must_wait(&self) -> bool {
-        let pending = self.gauge.pending_bytes();
-        let wait = (pending > self.options.buffer_limit_bytes || self.is_behind(pending))
-            && self.failure().is_none();
-        if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
-            self.counters.delayed.fetch_add(1, Ordering::Relaxed);
-        }
-        wait
-    }
-
-    fn is_behind(&self, pending_bytes: u64) -> bool {
-        let age_max = Duration::from_millis(self.options.unsynced_age_max_ms);
-        let gathering_us = self.gauge.oldest_us();
-        self.policy() == SyncPolicy::EverySec
-            && self.state.lock().unsynced.is_behind(pending_bytes, gathering_us, age_max)
-    }
-
-    pub(super) fn is_pressed(&self) -> bool {
-        self.policy() == SyncPolicy::EverySec
-            && self.gauge.pending_bytes() + self.state.lock().unsynced.outstanding_bytes()
-                >= PRESSED_BYTES
-            && self.failure().is_none()
     }
 
     /// Whether a retired segment is worth being overwritten with filler (N4). For `always` it is: syncs then
@@ -594,35 +490,19 @@ impl LogCore {
         self.policy() == SyncPolicy::Always || !is_bound
     }
 
-    pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
+    pub(in crate::aof) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
         self.segments.set_recycles(self.recycles());
         self.segments.retire_through(mark)
     }
 
     /// One step of what can be done beside writing; false when there is nothing to do.
-    pub(super) fn tidy(&self) -> Result<bool, LogError> {
+    pub(in crate::aof) fn tidy(&self) -> Result<bool, LogError> {
         self.segments.prepare(self.policy())?;
         self.segments.set_recycles(self.recycles());
         self.segments.clean_spare()
     }
 
-    pub(super) fn wait_for_room(&self, timeout: Duration) -> bool {
-        let deadline = Instant::now() + timeout;
-        while self.must_wait() {
-            let mut state = self.state.lock();
-            // Progress between the question and this lock costs one timeout at most, so it is
-            // kept short: the condition also changes with time alone.
-            let now = Instant::now();
-            if now >= deadline {
-                return false;
-            }
-            let pause = (deadline - now).min(Duration::from_millis(5));
-            self.progress.wait_for(&mut state, pause);
-        }
-        true
-    }
-
-    pub(super) fn stats(&self) -> LogStats {
+    pub(in crate::aof) fn stats(&self) -> LogStats {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
         let (listed_bytes, segments_retired) = self.segments.figures();

@@ -1,43 +1,37 @@
 //! The files of the log: which are listed, which one is ready next, which wait for reuse.
 
+mod make;
+mod reuse;
+
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::listing::{Base, Listing};
-use super::route::{file_name, parts, remove_parts};
-use super::{
-    FILLER, LogError, LogLocation, LogOptions, LogRoute, LogTail, SegmentHeader, SyncPolicy,
-};
-use crate::device::{File, IoStyle, Storage, link_or_copy};
-
-/// Filler is written in pieces of this size, which stay in a processor's own cache.
-const FILL_BYTES: usize = 128 << 10;
-
-/// Segments made ahead on a disk. Each time the list of segments is stored costs three syncs, on a busy disk together
-/// longer than a segment lasts: so it is done for several at once, while others are still ready.
-const READY_ON_DISK: usize = 4;
+use crate::aof::listing::{Base, Listing};
+use crate::aof::route::{file_name, remove_parts};
+use crate::aof::{LogError, LogLocation, LogOptions, LogRoute, LogTail, SegmentHeader, SyncPolicy};
+use crate::device::{File, Storage};
 
 /// A segment that may be written.
 #[derive(Debug)]
-pub(super) struct Segment {
-    pub(super) number: u64,
-    pub(super) file: Arc<dyn File>,
+pub(in crate::aof) struct Segment {
+    pub(in crate::aof) number: u64,
+    pub(in crate::aof) file: Arc<dyn File>,
     /// Where the next group goes.
-    pub(super) end: u64,
+    pub(in crate::aof) end: u64,
     /// What it has on other devices, by route.
-    pub(super) parts: Vec<Part>,
+    pub(in crate::aof) parts: Vec<Part>,
 }
 
 /// The records of a segment that lie in one place.
 #[derive(Debug)]
-pub(super) struct Part {
-    pub(super) file: Arc<dyn File>,
+pub(in crate::aof) struct Part {
+    pub(in crate::aof) file: Arc<dyn File>,
     /// Where the next records go.
-    pub(super) end: u64,
+    pub(in crate::aof) end: u64,
 }
 
 #[derive(Debug)]
@@ -93,7 +87,7 @@ enum Note {
 /// takes none of these as long as a segment is ready: on a busy disk each holds for several syncs, and it
 /// would keep the log from being written for as long. What it has to say waits in `notes`.
 #[derive(Debug)]
-pub(super) struct Segments {
+pub(in crate::aof) struct Segments {
     storage: Arc<dyn Storage>,
     location: LogLocation,
     segment_bytes: u64,
@@ -114,7 +108,7 @@ pub(super) struct Segments {
 
 impl Segments {
     /// Takes over what recovery left, and clears away what nothing lists.
-    pub(super) fn open(
+    pub(in crate::aof) fn open(
         storage: Arc<dyn Storage>,
         options: &LogOptions,
         tail: &LogTail,
@@ -207,89 +201,8 @@ impl Segments {
         Ok(segments)
     }
 
-    /// Makes the next segment ready, on a disk the next ones, so that a switch costs a header: the file exists, is
-    /// listed, and both are durable. Empty last segments are nothing special to any reader.
-    ///
-    /// For `always`, and where it is mapped, it is filled with filler lines, so that a sync later finds the length
-    /// unchanged and the space allocated. A retired segment that is [clean](Self::clean_spare) is taken before
-    /// a new one is made.
-    pub(super) fn prepare(&self, policy: SyncPolicy) -> Result<(), LogError> {
-        let _turn = self.preparing.lock();
-        self.prepare_locked(policy)
-    }
-
-    fn prepare_locked(&self, policy: SyncPolicy) -> Result<(), LogError> {
-        // For `always` each is filled.
-        let several = self.is_on_disk() && policy != SyncPolicy::Always;
-        let wanted = if several { READY_ON_DISK } else { 1 };
-        let ready = self.ready.lock().len();
-        if ready > wanted / 2 {
-            return Ok(());
-        }
-        let mut made = Vec::new();
-        for _ in ready..wanted {
-            made.push(self.make_segment(policy)?);
-        }
-        let mut catalog = self.catalog();
-        let listed_before = catalog.listed.len();
-        let (previous_seq, used_bytes) = (None, 0);
-        catalog.listed.extend(made.iter().map(|segment| Listed {
-            number: segment.number,
-            previous_seq,
-            used_bytes,
-            parts: Vec::new(),
-        }));
-        if let Err(error) = self.store_listing(&catalog) {
-            catalog.listed.truncate(listed_before);
-            return Err(error);
-        }
-        drop(catalog);
-        self.ready.lock().extend(made);
-        Ok(())
-    }
-
-    /// A segment that is not listed yet.
-    fn make_segment(&self, policy: SyncPolicy) -> Result<Segment, LogError> {
-        let (number, spare) = {
-            let mut catalog = self.catalog();
-            catalog.next_number += 1;
-            // Filler must be on the medium before the new name can be: otherwise old groups could be found
-            // behind the end of the new segment (N4).
-            let clean = catalog.spares.iter().position(|spare| spare.dirty_bytes == 0);
-            (catalog.next_number - 1, clean.map(|index| catalog.spares.swap_remove(index)))
-        };
-        let path = self.location.segment_path(number);
-        let file = match spare {
-            Some(spare) => {
-                self.storage.rename(&self.location.spare_path(spare.number), &path)?;
-                self.storage.open(&path)?
-            }
-            None => self.storage.create(&path)?,
-        };
-        // Its space is not worth a sync of its own: the first one that covers records makes it durable with them.
-        let file = self.reserve(file, policy == SyncPolicy::Always)?;
-        if file.style() == IoStyle::DISK {
-            self.is_on_disk.store(true, Ordering::Relaxed);
-        }
-        let parts = self.make_parts(number)?;
-        Ok(Segment { number, file, end: 0, parts })
-    }
-
-    /// Space for a whole segment in a new or a clean file. Where it `fills`, and where it is mapped, that is filler,
-    /// synced by way of the file: a store to the mapping needs no space any more.
-    fn reserve(&self, file: Arc<dyn File>, fills: bool) -> Result<Arc<dyn File>, LogError> {
-        let maps = self.storage.maps(file.path());
-        if fills || maps {
-            fill(&*file, file.len()?, self.segment_bytes)?;
-            file.sync_data()?;
-        } else {
-            file.allocate(0, self.segment_bytes)?;
-        }
-        Ok(if maps { self.storage.open_mapped(file.path())? } else { file })
-    }
-
     /// Segments lie on a disk with heads.
-    pub(super) fn is_on_disk(&self) -> bool {
+    pub(in crate::aof) fn is_on_disk(&self) -> bool {
         self.is_on_disk.load(Ordering::Relaxed)
     }
 
@@ -312,21 +225,8 @@ impl Segments {
         catalog
     }
 
-    /// The parts of a segment that is not listed yet, with durable names (R4).
-    fn make_parts(&self, number: u64) -> Result<Vec<Part>, LogError> {
-        let make = |route: &LogRoute| -> Result<Part, LogError> {
-            let place = self.location.place(&route.name);
-            let path = place.join(self.location.part_name(number, &route.name));
-            let file = self.reserve(self.storage.create(&path)?, false)?;
-            file.sync_data()?;
-            self.storage.sync_dir(&place)?;
-            Ok(Part { file, end: 0 })
-        };
-        self.routes.iter().map(make).collect()
-    }
-
     /// The next segment, for writing: the one that is ready, or one made on the spot.
-    pub(super) fn next(&self) -> Result<Segment, LogError> {
+    pub(in crate::aof) fn next(&self) -> Result<Segment, LogError> {
         if let Some(segment) = self.ready.lock().pop_front() {
             return Ok(segment);
         }
@@ -341,13 +241,13 @@ impl Segments {
     }
 
     /// The segment's header is written: from here on it counts.
-    pub(super) fn started(&self, header: &SegmentHeader) {
+    pub(in crate::aof) fn started(&self, header: &SegmentHeader) {
         let (number, previous_seq) = (header.number, header.previous_seq);
         self.notes.lock().push(Note::Started { number, previous_seq });
     }
 
     /// The segment is used up to its end.
-    pub(super) fn used(&self, segment: &Segment) {
+    pub(in crate::aof) fn used(&self, segment: &Segment) {
         let used = |part: &Part| (file_name(part.file.path()).to_path_buf(), part.end);
         let parts = segment.parts.iter().map(used).collect();
         let (number, bytes) = (segment.number, segment.end);
@@ -356,7 +256,7 @@ impl Segments {
 
     /// Gives up the segments with nothing above `mark`, unless a base needs them: one that is being
     /// written keeps those behind it, and one that is listed keeps all until they are too many.
-    pub(super) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
+    pub(in crate::aof) fn retire_through(&self, mark: u64) -> Result<(), LogError> {
         let mut catalog = self.catalog();
         if let Some(base) = catalog.base {
             let pinned: u64 = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
@@ -371,14 +271,14 @@ impl Segments {
 
     /// From now on segments with something above `seq` stay, until a base is
     /// [installed](Self::install_base) or this is called with `None`.
-    pub(super) fn hold_after(&self, seq: Option<u64>) {
+    pub(in crate::aof) fn hold_after(&self, seq: Option<u64>) {
         self.catalog().hold_after = seq;
     }
 
     /// Lists the base in [`LogLocation::new_base_path`], which holds everything up to `through_seq`,
     /// where a segment starts, and gives up what lies before it. Everything up to there must be
     /// durable without the log.
-    pub(super) fn install_base(
+    pub(in crate::aof) fn install_base(
         &self,
         through_seq: u64,
         pinned_max_bytes: u64,
@@ -403,21 +303,21 @@ impl Segments {
     }
 
     /// The log has a hole from here on: base and segments are no longer the whole data.
-    pub(super) fn give_up_base(&self) -> Result<(), LogError> {
+    pub(in crate::aof) fn give_up_base(&self) -> Result<(), LogError> {
         let mut catalog = self.catalog();
         catalog.hold_after = None;
         if catalog.base.is_some() { self.replace_base(&mut catalog, None) } else { Ok(()) }
     }
 
     /// The new bound of the segments behind the base.
-    pub(super) fn set_pinned_max(&self, bytes: u64) {
+    pub(in crate::aof) fn set_pinned_max(&self, bytes: u64) {
         if let Some(base) = &mut self.catalog().base {
             base.pinned_max_bytes = bytes;
         }
     }
 
     /// Bytes of the base and of the used-up segments behind it, when there is one.
-    pub(super) fn base_bytes(&self) -> Option<(u64, u64)> {
+    pub(in crate::aof) fn base_bytes(&self) -> Option<(u64, u64)> {
         let catalog = self.catalog();
         let segments = catalog.listed.iter().map(|listed| listed.used_bytes).sum();
         catalog.base.map(|base| (base.bytes, segments))
@@ -482,91 +382,8 @@ impl Segments {
         Ok(remove_parts(&*self.storage, &self.location, |number| numbers.contains(&number))?)
     }
 
-    /// Gives a segment a name in the archive, which it has only once it is whole there. May be done again.
-    fn archive(&self, dir: &Path, listed: &Listed) -> Result<(), LogError> {
-        // The parts first: a segment in the archive is whole.
-        let parts = parts(&*self.storage, &self.location)?;
-        for (_, part) in parts.iter().filter(|(of, _)| *of == listed.number) {
-            let used = listed.parts.iter().find(|(name, _)| name == file_name(part));
-            self.archive_file(dir, part, used.map_or(u64::MAX, |(_, bytes)| *bytes))?;
-        }
-        self.archive_file(dir, &self.location.segment_path(listed.number), listed.used_bytes)
-    }
-
-    fn archive_file(&self, dir: &Path, path: &Path, used_bytes: u64) -> Result<(), LogError> {
-        let name = file_name(path);
-        let (temporary, target) = (dir.join(format!("temp-{}", name.display())), dir.join(name));
-        for left in [&temporary, &target] {
-            if self.storage.exists(left)? {
-                self.storage.remove(left)?;
-            }
-        }
-        link_or_copy(&*self.storage, path, &temporary)?;
-        let file = self.storage.open(&temporary)?;
-        if used_bytes < file.len()? {
-            // Filler, of which an archive needs none.
-            file.set_len(used_bytes)?;
-        }
-        // With `appendfsync no` it may never have been synced.
-        file.sync_data()?;
-        self.storage.rename(&temporary, &target)?;
-        Ok(())
-    }
-
-    /// Keeps at most so many retired segments from now on. With an archive it stays at none.
-    pub(super) fn set_spares_max(&self, max: usize) -> Result<(), LogError> {
-        let max = if self.archive_dir.is_some() { 0 } else { max };
-        self.spares_max.store(max, Ordering::Release);
-        // None is being overwritten meanwhile.
-        let _turn = self.cleaning.lock();
-        let mut catalog = self.catalog();
-        while catalog.spares.len() > max {
-            if let Some(spare) = catalog.spares.pop() {
-                self.storage.remove(&self.location.spare_path(spare.number))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether segments that are retired from now on are kept for reuse. Those kept before that are not
-    /// overwritten yet then go.
-    pub(super) fn set_recycles(&self, recycles: bool) {
-        self.recycles.store(recycles, Ordering::Release);
-    }
-
-    /// Overwrites what a retired segment still holds, so that deleted data is gone from the medium
-    /// and it can be used again (N4); or removes it, when segments are not recycled any more. False when there
-    /// was none.
-    pub(super) fn clean_spare(&self) -> Result<bool, LogError> {
-        let _turn = self.cleaning.lock();
-        // One that is dirty nobody else takes.
-        let dirty = {
-            let mut catalog = self.catalog();
-            let Some(index) = catalog.spares.iter().position(|spare| spare.dirty_bytes > 0) else {
-                return Ok(false);
-            };
-            match self.recycles.load(Ordering::Acquire) {
-                true => (catalog.spares[index].number, Some(catalog.spares[index].dirty_bytes)),
-                false => (catalog.spares.swap_remove(index).number, None),
-            }
-        };
-        let path = self.location.spare_path(dirty.0);
-        let (number, Some(dirty_bytes)) = dirty else {
-            self.storage.remove(&path)?;
-            return Ok(true);
-        };
-        let file = self.storage.open(&path)?;
-        fill(&*file, 0, dirty_bytes)?;
-        file.sync_data()?;
-        let mut catalog = self.catalog();
-        if let Some(spare) = catalog.spares.iter_mut().find(|spare| spare.number == number) {
-            spare.dirty_bytes = 0;
-        }
-        Ok(true)
-    }
-
     /// Bytes in all listed segments, and how many segments were retired.
-    pub(super) fn figures(&self) -> (u64, u64) {
+    pub(in crate::aof) fn figures(&self) -> (u64, u64) {
         let catalog = self.catalog();
         let routed = |listed: &Listed| listed.parts.iter().map(|(_, bytes)| bytes).sum::<u64>();
         let bytes = |listed: &Listed| listed.used_bytes + routed(listed);
@@ -581,28 +398,12 @@ impl Segments {
     }
 }
 
-/// Overwrites `from..to` with filler lines; both are multiples of a line, or `from` is rounded
-/// down and `to` up.
-fn fill(file: &dyn File, from: u64, to: u64) -> Result<(), LogError> {
-    let line = FILLER.len() as u64;
-    let (mut at, to) = (from - from % line, to.next_multiple_of(line));
-    if at >= to {
-        return Ok(());
-    }
-    let filler = FILLER.repeat(FILL_BYTES.min((to - at) as usize) / FILLER.len());
-    while at < to {
-        let piece = filler.len().min((to - at) as usize);
-        file.write_all_at(&filler[..piece], at)?;
-        at += piece as u64;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::aof::supersede;
     use crate::device::sim::SimStorage;
+    use std::path::Path;
     use std::sync::mpsc;
     use std::time::Duration;
 

@@ -1,0 +1,52 @@
+//! When writers wait for the log, so that neither memory nor the age of unsynced data grows without bound (N14).
+
+use super::LogCore;
+use crate::aof::SyncPolicy;
+use crate::aof::unsynced::SYNC_BYTES;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// With so many bytes waiting for their sync, the log wants its device for itself.
+const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
+
+impl LogCore {
+    pub(in crate::aof) fn must_wait(&self) -> bool {
+        let pending = self.gauge.pending_bytes();
+        let wait = (pending > self.options.buffer_limit_bytes || self.is_behind(pending))
+            && self.failure().is_none();
+        if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
+            self.counters.delayed.fetch_add(1, Ordering::Relaxed);
+        }
+        wait
+    }
+
+    fn is_behind(&self, pending_bytes: u64) -> bool {
+        let age_max = Duration::from_millis(self.options.unsynced_age_max_ms);
+        let gathering_us = self.gauge.oldest_us();
+        self.policy() == SyncPolicy::EverySec
+            && self.state.lock().unsynced.is_behind(pending_bytes, gathering_us, age_max)
+    }
+
+    pub(in crate::aof) fn is_pressed(&self) -> bool {
+        self.policy() == SyncPolicy::EverySec
+            && self.gauge.pending_bytes() + self.state.lock().unsynced.outstanding_bytes()
+                >= PRESSED_BYTES
+            && self.failure().is_none()
+    }
+
+    pub(in crate::aof) fn wait_for_room(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        while self.must_wait() {
+            let mut state = self.state.lock();
+            // Progress between the question and this lock costs one timeout at most, so it is
+            // kept short: the condition also changes with time alone.
+            let now = Instant::now();
+            if now >= deadline {
+                return false;
+            }
+            let pause = (deadline - now).min(Duration::from_millis(5));
+            self.progress.wait_for(&mut state, pause);
+        }
+        true
+    }
+}
