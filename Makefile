@@ -107,33 +107,30 @@ bench-restart: setup build ## the start after kill -9 with an append-only file o
 bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the tombstone trap (hours; ARGS=--quick)
 	$(PY) scripts/bench_rocksdb.py $(ARGS)
 
-study-mvcc: setup ## the MVCC study: old versions on disk, flash and the own device; held snapshots (hours; ARGS=--quick)
-	$(PY) scripts/study_mvcc.py $(ARGS)
-
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
-studies: study-devices study-flsm study-wbl study-mvcc study-report ## the four studies at their default size, then the report (about 7 h; ARGS=--full)
+studies: study-tools ## the four studies, then the report: at most 2 h 20 min, goes on after a stop (ARGS=--plan, --full)
+	$(PY) scripts/study_all.py $(ARGS)
 
 study-tools:
 	@scripts/setup.sh studies || scripts/setup.sh test
 	cargo build --release --bin sexton-server --bin flsm-bench --bin command_load
 
-study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (at most 3 h; docs/studies.md)
+study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (76 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
 
-study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (about 2 h)
+study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (21 min)
 	$(PY) scripts/study_flsm.py $(ARGS)
 
-study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (about 2 h)
+study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (25 min)
 	$(PY) scripts/study_wbl.py $(ARGS)
 
-study-quick: study-tools ## all studies, small, in two minutes: to see that they work
-	$(PY) scripts/study_devices.py --quick
-	$(PY) scripts/study_flsm.py --quick
-	$(PY) scripts/study_wbl.py --quick
-	$(PY) scripts/study_mvcc.py --quick
-	$(PY) scripts/study_report.py --from study/quick --to study/quick/report --html
+study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (15 min)
+	$(PY) scripts/study_mvcc.py $(ARGS)
+
+study-quick: study-tools ## all studies, small, in three minutes: to see that they work
+	$(PY) scripts/study_all.py --quick
 
 study-report: setup ## the report of what the studies have measured, into docs/reports
 	$(PY) scripts/study_report.py $(ARGS)

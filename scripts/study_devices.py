@@ -1,7 +1,7 @@
 """make study-devices: what durability costs on each device, for Sexton, redis-server and valkey-server.
 
     .venv/bin/python scripts/study_devices.py [--device hdd=DIR ...] [--quick | --full] [--part grid,commands,rewrite,...]
-        [--sizes 2048,4096] [--modes everysec]
+        [--sizes 2048,4096] [--modes everysec] [--minutes 76] [--plan]
 
 The grid is device x value size x mode x server. A cell starts a server on an empty directory, sends SETs of
 values that do not compress over 10^8 keys from 50 connections (command_load), waits until the last byte
@@ -12,13 +12,13 @@ Snapshots are forced in the RDB modes. Other modes keep each server's defaults, 
 Devices are, in this order: directories named with --device, block devices with a timing model under the
 unmodified servers (root, FUSE, nbdkit), Sexton's in-process profiles (marked; the other servers have none then).
 
-Results: study/devices/cells.csv, one line a cell; a run that was stopped goes on where it was. The default stops after
---hours 3, with the most telling cells first; --full does all of them, --quick a handful in a minute, which says
-that it works and nothing about devices. scripts/study_report.py draws the report.
+Results: study/devices/cells.csv, one line a cell; a run that was stopped or killed goes on where it was. The default takes a
+choice of sizes, modes and servers, three times, at most --minutes; what no longer fits is marked and comes with the next
+run. --full does all of the grid, --quick a handful of cells in a minute, which says that it works and nothing about
+devices. --plan says what would be measured and how long it takes. scripts/study_report.py draws the report.
 """
 
 import argparse
-import itertools
 import re
 import shutil
 import signal
@@ -33,30 +33,31 @@ from bench_common import ROOT
 from harness.resp import ReplyError
 from harness.server import Server, binary_of, process_tasks_cpu_ns, redis_tool
 from studies import machine
-from studies.cells import OK, Cells, Progress
-from studies.load import CLIENTS, Snapshots, Watch, field, generate, sync, wait_for_save
-from studies.stacks import DEVICES, NotHere, choose, fast_directory
+from studies.cells import OK, Cells, Job, Progress, add_arguments, budget_s, out_of_time, tell_plan
+from studies.load import CLIENTS, Snapshots, Watch, field, generate, sync, wait_for_save, written_bytes
+from studies.plan import (
+    FOUND_MAX,
+    KEY,
+    MODES,
+    N_MIN,
+    REPETITIONS,
+    SECONDS_MAX,
+    SERVERS,
+    STACK_S,
+    Plan,
+    estimate_s,
+    requests_of,
+)
+from studies.report.archive import archive
+from studies.sitting import Sitting, fast_directory, prefix
+from studies.stacks import DEVICES, NotHere, choose
 
-SERVERS = ("sexton", "redis", "valkey")
-SIZES = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-#: Mode -> appendfsync, forced snapshots.
-MODES = {
-    "none": (None, False),
-    "rdb": (None, True),
-    "everysec": ("everysec", False),
-    "always": ("always", False),
-    "rdb-aof": ("everysec", True),
-    "wbl": (None, False),
-}
-N_MAX, N_MIN, SECONDS_MAX, BYTES_MAX = 1_000_000, 20_000, 20, 1.5e9
-#: Bytes of a command beside its value, in the log.
-COMMAND_BYTES = 45
 QUICK_LEAST, QUICK_SECONDS = 2000, 2
-REPETITIONS = 3
 #: Older unsynced data makes a row invalid (N14).
 UNSYNCED_MAX_MS = 2000
+#: What the default may take.
+MINUTES = 76
 
-KEY = ["part", "device", "stack", "placement", "server", "mode", "command", "value_bytes", "pipeline", "repetition"]
 VALUES = [
     "emulated",
     "generator",
@@ -82,6 +83,7 @@ VALUES = [
     "snapshots",
     "rewrites",
     "logged_bytes",
+    "written_bytes",
     "bound_rps",
     "requested_sync_us",
     "achieved_sync_us",
@@ -94,114 +96,6 @@ VALUES = [
     "off_synced_rps",
     "note",
 ]
-
-
-class Plan:
-    """Which cells are measured, in which order: the most telling first, and repetition by repetition, so that a run
-    that is stopped has whole ones."""
-
-    def __init__(self, args):
-        self.args = args
-        self.repetitions = args.repetitions or (1 if args.quick else REPETITIONS)
-
-    @staticmethod
-    def cell(**made):
-        return {"part": "grid", "placement": "same", "command": "set", "pipeline": 1, **made}
-
-    @staticmethod
-    def placements(device, server, mode):
-        """Tables on the device of the log, and on another: two rows, where that can matter."""
-        if server == "sexton" and device in ("hdd", "sata") and mode in ("none", "everysec", "always"):
-            return ("same", "other")
-        return ("same",)
-
-    def grid(self, devices, sizes, modes):
-        for device, size, mode, server in itertools.product(devices, sizes, modes, self.args.servers):
-            for placement in self.placements(device, server, mode):
-                yield self.cell(device=device, server=server, mode=mode, value_bytes=size, placement=placement)
-
-    def commands(self, devices, sizes, modes):
-        for device, size, command, mode, server in itertools.product(
-            devices, sizes, ("get", "incr", "del", "mset", "expire"), modes, self.args.servers
-        ):
-            yield self.cell(part="commands", device=device, server=server, mode=mode, command=command, value_bytes=size)
-
-    def rewrite(self, devices, sizes):
-        for device, size, server in itertools.product(devices, sizes, self.args.servers):
-            yield self.cell(part="rewrite", device=device, server=server, mode="everysec", value_bytes=size)
-
-    def route(self, sizes):
-        """Small values on a fast log device and large ones on a slow one (aof-route), beside each device alone."""
-        if "sexton" in self.args.servers:
-            for size, device in itertools.product(sizes, ("hdd", "nvme", "hdd+nvme")):
-                yield self.cell(
-                    part="route", device=device, server="sexton", mode="everysec", value_bytes=size, placement="other"
-                )
-
-    def pmem(self, sizes):
-        """The same memory as a block device, and through libpmem without RDB or AOF."""
-        for size, pipeline, mode, server in itertools.product(
-            sizes, (1, 16), ("none", "everysec", "always", "wbl"), self.args.servers
-        ):
-            if mode != "wbl" or server == "sexton":
-                yield self.cell(
-                    part="pmem", device="pmem", server=server, mode=mode, value_bytes=size, pipeline=pipeline
-                )
-
-    def groups(self):
-        """Groups of the default, and the rest."""
-        devices = self.args.devices
-        disk = [device for device in devices if device == "hdd"]
-        if self.args.quick:
-            fast = [device for device in devices if device == "nvram"]
-            return [
-                self.grid(disk, (64, 4096), ("none", "everysec")),
-                self.grid(fast, (4096,), ("none", "everysec")),
-                self.grid(disk, (64,), ("rdb", "always")),
-                self.rewrite(disk, (64,)),
-                self.route((4096,)) if disk else (),
-            ], []
-        if self.args.sizes or self.args.modes:
-            return [self.grid(devices, self.args.sizes or SIZES, self.args.modes or MODES)], []
-        others = [device for device in devices if device != "pmem"]
-        default = [
-            self.grid(others, (8, 64, 512, 2048, 4096), ("none", "everysec")),
-            self.grid(others, (64, 4096), ("always", "wbl", "rdb-aof", "rdb")),
-            self.pmem((64, 1024)) if "pmem" in devices else (),
-            self.commands(disk, (64,), ("none", "everysec")),
-            self.rewrite(disk, (1024,)),
-            self.route((64, 4096)),
-        ]
-        rest = [
-            self.grid(devices, SIZES, MODES),
-            self.commands(devices, (8, 64, 1024), ("none", "everysec", "always")),
-            self.rewrite(devices, (64, 1024, 4096)),
-            self.pmem(SIZES) if "pmem" in devices else (),
-        ]
-        return default, rest
-
-    def cells(self):
-        seen, cells = set(), []
-        for group in map(list, map(itertools.chain.from_iterable, self.groups())):
-            for repetition in range(1, self.repetitions + 1):
-                for cell in group:
-                    cell = {**cell, "repetition": repetition}
-                    key = tuple(cell[name] for name in KEY if name != "stack")
-                    if key not in seen and (self.args.part is None or cell["part"] in self.args.part):
-                        seen.add(key)
-                        cells.append(cell)
-        return cells
-
-
-def requests_of(args, cell, memory_bytes):
-    """(N, note): 1.5 GB or a tenth of the free memory at most."""
-    if args.quick:
-        return N_MIN, "small run"
-    bytes_max, note = BYTES_MAX, ""
-    if memory_bytes / 10 < bytes_max:
-        bytes_max, note = memory_bytes / 10, "N lowered: memory"
-    keys = 10 if cell["command"] == "mset" else 1
-    return max(N_MIN, int(min(N_MAX, bytes_max / (cell["value_bytes"] + COMMAND_BYTES) / keys))), note
 
 
 def server_options(cell, stack):
@@ -236,7 +130,7 @@ def server_options(cell, stack):
 
 def pool_directory(stack):
     """Where the memtables of wbl lie."""
-    return Path(stack.pmem or fast_directory()) / "sexton-study-pmem"
+    return Path(stack.pmem or fast_directory()) / f"{prefix()}pmem"
 
 
 def start(cell, stack, port):
@@ -301,7 +195,7 @@ def measure(args, cell, stack, port, memory_bytes):
     saver = rewriting = watch = None
     try:
         if cell["command"] in ("get", "del", "expire"):
-            requests = min(requests, 400_000)
+            requests = min(requests, FOUND_MAX)
             generate(server.port, "set", requests, cell["value_bytes"], pipeline=16, keys=requests, first=0)
             sync(server, appendfsync)
         watch = Watch(server)
@@ -338,6 +232,7 @@ def measure(args, cell, stack, port, memory_bytes):
         synced_s = loaded["seconds"] + (time.monotonic() - begun - loaded_s)
         cpu_us = (process_tasks_cpu_ns(server.pid) - cpu_ns) / 1000 / loaded["requests"]
         watch.stop()
+        written = written_bytes(server.pid)
         info = server.info()
     finally:
         if watch:
@@ -345,7 +240,7 @@ def measure(args, cell, stack, port, memory_bytes):
         server.kill()
         for path in (directory, *stack.places(), pool_directory(stack)):
             shutil.rmtree(path, ignore_errors=True)
-    return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver)
+    return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, written, note, rewriting, saver)
 
 
 class Rewriting(Snapshots):
@@ -391,7 +286,7 @@ class Rewriting(Snapshots):
         }
 
 
-def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewriting, saver):
+def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, written, note, rewriting, saver):
     requests = loaded["requests"]
     keys = 10 if cell["command"] == "mset" else 1
     logged = field(info, "log_written_bytes") if cell["server"] == "sexton" else field(info, "aof_current_size")
@@ -434,6 +329,7 @@ def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, note, rewr
         "snapshots": saver.begun if saver else 0,
         "rewrites": field(info, "aof_rewrites"),
         "logged_bytes": logged,
+        "written_bytes": written,
         "bound_rps": bound,
         "requested_sync_us": stack.requested[0],
         "requested_write_mb_s": stack.requested[1],
@@ -486,15 +382,18 @@ def describe(row):
     return f"{text}: {row['synced_rps']:,.0f}/s{beside}{'  ' + row['note'] if row['note'] else ''}"
 
 
-def run_cells(args, plan, cells, scratch):
-    """Measures what is missing; the stack of a device stays up from one cell to the next."""
-    todo = plan.cells()
-    progress = Progress(len(todo), None if args.full else args.hours * 3600)
-    directories = dict(pair.split("=", 1) for pair in args.device)
-    memory_bytes = machine.available_bytes()
+def run_cells(args, jobs, cells, scratch, directories, memory_bytes):
+    """Measures what is missing; the stack of a device stays up from one cell to the next. Returns when the time is
+    over, too."""
+    todo = tell_plan(jobs, cells, budget_s(args))
+    progress = Progress([job.estimate_s for job in todo], budget_s(args))
     stack, reasons = None, {}
     try:
-        for cell in todo:
+        for number, job in enumerate(todo):
+            if not progress.fits():
+                out_of_time(cells, [left.key for left in todo[number:]])
+                break
+            cell = job.key
             device = cell["device"]
             if stack is None or stack.device != device:
                 if stack is not None:
@@ -507,15 +406,10 @@ def run_cells(args, plan, cells, scratch):
                     stack = made
                 except NotHere as error:
                     reasons[device] = str(error)
+                except (OSError, subprocess.SubprocessError) as error:
+                    reasons[device] = f"failed: the device does not come up: {error}"[:300]
                 if why:
                     reasons[device] = f"an in-process profile is Sexton's alone; {why}"
-            cell = {**cell, "stack": stack.name if stack else "none"}
-            if cells.measured(cell):
-                progress.step("already measured", was_measured=False)
-                continue
-            if progress.over():
-                print(f"the time is over: {progress.left} cells left for the next run, or --full", flush=True)
-                return
             if stack is None:
                 row = {**cell, "status": reasons[device]}
             else:
@@ -530,10 +424,34 @@ def run_cells(args, plan, cells, scratch):
                 except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
                     row = {**cell, "status": f"failed: {error}"[:300]}
             cells.add(row)
-            progress.step(describe(row), was_measured=row.get("status", OK) == OK)
+            progress.step(describe(row))
+        print(progress.summary(), flush=True)
     finally:
         if stack is not None:
             stack.__exit__()
+
+
+def make_jobs(args, directories, memory_bytes):
+    """The plan with its times, and the stack that each device will have."""
+    jobs, last, names = [], None, {}
+    for cell in Plan(args).cells():
+        device = cell["device"]
+        if device not in names:
+            names[device] = planned_stack(device, directories, args.stack)
+        if names[device] == "none" or (names[device] == "profile" and cell["server"] != "sexton"):
+            seconds = 0.0
+        else:
+            seconds = estimate_s(args, cell, memory_bytes) + (STACK_S if device != last else 0)
+        last = device
+        jobs.append(Job({**cell, "stack": names[device]}, None, seconds))
+    return jobs
+
+
+def planned_stack(device, directories, forced):
+    try:
+        return choose(device, Path("."), directories, forced)[0].name
+    except NotHere:
+        return "none"
 
 
 def words(text):
@@ -557,8 +475,8 @@ def main():
     parser.add_argument("--stack", choices=["directory", "block", "profile"], help="this one instead of the best")
     parser.add_argument("--generator", choices=["command_load", "redis-benchmark"], default="command_load")
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--hours", type=float, default=3)
-    parser.add_argument("--full", action="store_true", help="all cells, however long it takes")
+    add_arguments(parser, MINUTES)
+    parser.add_argument("--full", action="store_true", help="the whole grid, however long it takes (about 16 h)")
     parser.add_argument("--quick", action="store_true", help="a few cells in a minute: to see that it works")
     parser.add_argument("--out", type=Path, help="directory of the results (study/devices, or study/quick/devices)")
     parser.add_argument("--port", type=int, help="of the servers")
@@ -570,6 +488,12 @@ def main():
     if unknown:
         parser.error(f"unknown mode {unknown[0]}: {', '.join(MODES)}")
     out = args.out or ROOT / ("study/quick/devices" if args.quick else "study/devices")
+    directories = dict(pair.split("=", 1) for pair in args.device)
+    memory_bytes = machine.available_bytes()
+    jobs = make_jobs(args, directories, memory_bytes)
+    if args.plan:
+        tell_plan(jobs, Cells(out / "cells.csv", KEY, VALUES, machine.build()), budget_s(args))
+        return 0
     if args.quick:
         shutil.rmtree(out, ignore_errors=True)
     facts = machine.record(out, [(kind, binary_of(kind)) for kind in args.servers])
@@ -580,13 +504,17 @@ def main():
     # A stopped run takes its devices down like one that ends.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
-    with tempfile.TemporaryDirectory(prefix="sexton-study-") as scratch:
+    with (
+        Sitting(out, directories.values()),
+        tempfile.TemporaryDirectory(prefix=prefix()) as scratch,
+    ):
         try:
-            run_cells(args, Plan(args), cells, Path(scratch))
+            run_cells(args, jobs, cells, Path(scratch), directories, memory_bytes)
         except KeyboardInterrupt:
             print("stopped; the same command goes on from here", flush=True)
             return 1
     print(f"{len(cells.rows)} cells measured: {cells.path}")
+    archive("devices", out)
     failed = args.quick and not cells.rows
     return 1 if failed else 0
 

@@ -1,6 +1,7 @@
 """make study-flsm: what deletes cost, with a cemetery, with tombstones, and in RocksDB.
 
-    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--part paper,deletes,scan,trap,expiry] [--dir DIR]
+    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 21] [--plan]
+        [--part paper,deletes,scan,trap,expiry] [--dir DIR]
 
 paper    the paper's run: 4 threads, 2,000,000 puts in all, then deletes and reads of 10,000 a thread
 deletes  10,000 to 1,000,000 of 2,000,000 keys deleted in sequence or at random, then reads
@@ -19,6 +20,7 @@ import random
 import shutil
 import sys
 import tempfile
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -28,7 +30,9 @@ from bench_common import ROOT, load_keys
 from bench_rocksdb import PAPER, PAPER_ROWS, Tool, fresh, space_bytes
 from harness.server import Server, binary_of, process_rss_bytes, process_tasks_cpu_ns
 from studies import machine
-from studies.cells import Cells, measure
+from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
+from studies.report.archive import archive
+from studies.sitting import Sitting, end_benches, prefix
 
 KEY = ["part", "setting", "order", "deletes", "repetition", "step", "benchmark"]
 VALUES = [
@@ -59,11 +63,28 @@ SCAN_AFTER = 5
 #: The probing client begins so long before the keys expire.
 EARLY_S = 0.5
 REPETITIONS = 3
+#: What the default may take.
+MINUTES = 21
+#: A bench that takes longer is stuck.
+BENCH_SECONDS_MAX = 900
+#: For the estimate, of 2,000,000 keys: seconds of a run by part and tool, and of a million deletes beside it, from rows
+#: that were measured.
+RUN_S = {
+    ("paper", "flsm"): (4, 0),
+    ("paper", "rocksdb"): (8, 0),
+    ("deletes", "flsm"): (4, 9),
+    ("deletes", "rocksdb"): (6, 8),
+    ("scan", "flsm"): (10, 15),
+    ("scan", "rocksdb"): (20, 40),
+}
+TRAP_S, EXPIRY_S = 55, 27
 
 
 class Study:
-    def __init__(self, args, cells, work):
-        self.args, self.cells, self.work = args, cells, work
+    def __init__(self, args, cells):
+        self.args, self.cells = args, cells
+        #: Where the stores lie, from the moment on that something is measured.
+        self.work = None
         self.tools = {"flsm": Tool("flsm", args)}
         self.no_rocksdb = None if shutil.which("db_bench") else "db_bench is missing: package rocksdb-tools"
         if not self.no_rocksdb:
@@ -119,25 +140,21 @@ class Study:
         }
 
     def run_engine(self, key, benchmarks, flags):
-        """One process, and a line for each of its benchmarks; the line `whole` comes last and says that all are there."""
+        """One process, and a line for each of its benchmarks; the line `whole` says that all are there."""
         tool, own = PAPER[key["setting"]]
         if tool not in self.tools:
-            raise RuntimeError(self.no_rocksdb)
-        rows = self.tools[tool].run(fresh(self.work / "store"), benchmarks, [*own, *flags, "--histogram=1"])
-        for step, row in enumerate(rows, 1):
-            self.cells.add(
-                {
-                    **key,
-                    **row,
-                    "step": step,
-                    "keys": self.args.num,
-                    "emulated": "no",
-                    "threads": 4 if key["part"] == "paper" else 1,
-                    "note": self.args.note,
-                }
-            )
+            raise Absent(self.no_rocksdb)
+        watchdog = threading.Timer(BENCH_SECONDS_MAX, end_benches)
+        watchdog.start()
+        try:
+            rows = self.tools[tool].run(fresh(self.work / "store"), benchmarks, [*own, *flags, "--histogram=1"])
+        finally:
+            watchdog.cancel()
+        made = {"keys": self.args.num, "emulated": "no", "note": self.args.note}
+        threads = 4 if key["part"] == "paper" else 1
         self.cells.add(
-            {**key, "seconds": rows[-1]["seconds"], "emulated": "no", "keys": self.args.num, "note": self.args.note}
+            *({**key, **row, **made, "step": step, "threads": threads} for step, row in enumerate(rows, 1)),
+            {**key, **made, "seconds": rows[-1]["seconds"]},
         )
         return f"{key['part']} {key['setting']} {key['order']} {key['deletes']}: " + ", ".join(
             f"{row['benchmark']} {row['wall_us_per_op']:.2f} us" for row in rows[:4]
@@ -146,8 +163,8 @@ class Study:
     def run_trap(self):
         """bench_rocksdb's own part; `benchmark` names the moment and what was read."""
         if self.no_rocksdb:
-            raise RuntimeError(self.no_rocksdb)
-        raw = []
+            raise Absent(self.no_rocksdb)
+        raw, lines = [], []
         step = 0
         for deletes, moment, our_first, their_first, our_seek, their_seek in bench_rocksdb.trap(
             self.args, Collected(raw), self.work
@@ -160,7 +177,7 @@ class Study:
             ):
                 if us is not None:
                     step += 1
-                    self.cells.add(
+                    lines.append(
                         {
                             **self.key("trap", setting, "seq", deletes, 1),
                             "step": step,
@@ -174,7 +191,7 @@ class Study:
         for row in raw:
             step += 1
             setting = "cemetery" if row["tool"] == "flsm" else row["tool"]
-            self.cells.add(
+            lines.append(
                 {
                     **row,
                     **self.key("trap", setting, "seq", int(row["part"].split("-")[1]), 1),
@@ -185,14 +202,15 @@ class Study:
                     "note": self.args.note,
                 }
             )
-        self.cells.add({**self.key("trap", "all", "seq", 0, 1), "note": self.args.note})
+        self.cells.add(*lines, {**self.key("trap", "all", "seq", 0, 1), "note": self.args.note})
         return "trap: done"
 
     def run_expiry(self, server_kind, repetition):
         """Half of the keys expire at one instant."""
         keys = self.args.expiry_keys
         key = self.key("expiry", server_kind, "random", keys // 2, repetition)
-        with Server(server_kind, {"appendonly": "yes"}) as server:
+        lines = []
+        with Server(server_kind, {"appendonly": "yes"}, directory=fresh(self.work / "server")) as server:
             load_keys(server.port, 0, keys, 64, random_values=True)
             connection = server.connect(timeout_s=120)
             lead_ms = max(2000, keys // 50)
@@ -219,7 +237,7 @@ class Study:
                 connection.cmd("SCAN", "0", "COUNT", "100")
                 scan_us = (time.monotonic() - at) * 1e6
                 step += 1
-                self.cells.add(
+                lines.append(
                     {
                         **key,
                         "step": step,
@@ -255,12 +273,31 @@ class Study:
                 "note": self.args.note + ("; the instant had passed before all keys had it" if late else ""),
             }
             self.cells.add(
-                {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
+                *lines, {name: round(value, 3) if isinstance(value, float) else value for name, value in row.items()}
             )
         return (
             f"expiry {server_kind}: {keys // 2} keys gone {drained:.2f} s after the instant, "
             f"GET p99.9 {row['p999_us']:.0f} us, max {row['max_us']:.0f} us"
         )
+
+    def jobs(self, parts):
+        """Everything, repetition by repetition, with its time."""
+        args, scale = self.args, self.args.num / 2_000_000
+        trap = Job(self.key("trap", "all", "seq", 0, 1), self.run_trap, TRAP_S * scale)
+        runs = list(self.engine_runs())
+        for repetition in range(1, args.repetitions + 1):
+            for key, benchmarks, flags in runs:
+                if key["repetition"] == repetition and key["part"] in parts:
+                    whole_s, deletes_s = RUN_S[key["part"], PAPER[key["setting"]][0]]
+                    seconds = whole_s * scale + deletes_s * key["deletes"] / 1_000_000
+                    yield Job(key, partial(self.run_engine, key, benchmarks, flags), seconds)
+            if "expiry" in parts:
+                for kind in args.servers.split(","):
+                    key = self.key("expiry", kind, "random", args.expiry_keys // 2, repetition)
+                    seconds = 3 + EXPIRY_S * args.expiry_keys / 1_000_000
+                    yield Job(key, partial(self.run_expiry, kind, repetition), seconds)
+            if repetition == 1 and "trap" in parts:
+                yield trap
 
 
 class Collected:
@@ -277,7 +314,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num", type=int, default=2_000_000)
     parser.add_argument("--deletes", default="10000,100000,1000000")
-    parser.add_argument("--expiry-keys", type=int, default=2_000_000)
+    parser.add_argument("--expiry-keys", type=int, default=1_000_000)
     parser.add_argument("--repetitions", type=int)
     parser.add_argument("--part", help="paper, deletes, scan, trap, expiry; all without")
     parser.add_argument("--servers", default="sexton,redis,valkey")
@@ -286,6 +323,7 @@ def main():
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
     parser.add_argument("--dir", type=Path, help="where the stores lie")
     parser.add_argument("--out", type=Path)
+    add_arguments(parser, MINUTES)
     parser.add_argument("--full", action="store_true", help="nine repetitions")
     parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
     args = parser.parse_args()
@@ -296,21 +334,20 @@ def main():
     args.deletes = [int(deletes) for deletes in args.deletes.split(",")]
     parts = args.part.split(",") if args.part else ["paper", "deletes", "scan", "trap", "expiry"]
     out = args.out or ROOT / ("study/quick/flsm" if args.quick else "study/flsm")
-    if args.quick:
+    if args.quick and not args.plan:
         shutil.rmtree(out, ignore_errors=True)
-    facts = machine.record(out, [(kind, binary_of(kind)) for kind in args.servers.split(",")])
-    cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
-    with tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir) as work:
-        study = Study(args, cells, Path(work))
-        runs = [run for run in study.engine_runs() if run[0]["part"] in parts]
-        jobs = [(run[0], partial(study.run_engine, *run)) for run in runs]
-        if "trap" in parts:
-            jobs.append((Study.key("trap", "all", "seq", 0, 1), study.run_trap))
-        if "expiry" in parts:
-            for repetition, kind in itertools.product(range(1, args.repetitions + 1), args.servers.split(",")):
-                key = Study.key("expiry", kind, "random", args.expiry_keys // 2, repetition)
-                jobs.append((key, partial(study.run_expiry, kind, repetition)))
-        return measure(cells, jobs)
+    programs = [(kind, binary_of(kind)) for kind in args.servers.split(",")]
+    build = machine.build() if args.plan else machine.record(out, programs)["build"]
+    study = Study(args, Cells(out / "cells.csv", KEY, VALUES, build))
+    jobs = list(study.jobs(parts))
+    if args.plan:
+        tell_plan(jobs, study.cells, budget_s(args))
+        return 0
+    with Sitting(out, [args.dir]), tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir) as work:
+        study.work = Path(work)
+        code = measure(study.cells, jobs, budget_s(args))
+    archive("flsm", out)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """make study-mvcc: the MVCC study (old versions on a device of their own), and what a held snapshot costs.
 
-    .venv/bin/python scripts/study_mvcc.py [--parts undo,held] [--runs 10] [--keys 100000] [--quick] [--out DIR]
+    .venv/bin/python scripts/study_mvcc.py [--parts undo,held] [--runs 3] [--minutes 15] [--plan] [--quick | --full] [--out DIR]
 
 undo: the paper's script, in flsm-bench (--benchmarks=mvccundo). Transaction A inserts 100 MB, opens a snapshot
 and reads everything; B, C and D overwrite everything in turn; A reads everything again at its snapshot. Tables,
 and with them the newest data, lie on the emulated disk of the paper; undo runs lie on that disk's model (one more
-of it) and on the emulated flash, in two processes side by side, which mostly wait for their emulated devices. Then
+of it) and on the emulated flash, in processes side by side, which mostly wait for their emulated devices. Then
 both lie on this machine's own device. A reads again in four ways:
 
     ahead    a scan that reads ahead, as the server does
@@ -18,70 +18,66 @@ of the newest state, on this machine's own device. RocksDB does the same beside 
 writes while it holds a snapshot, so its library is driven by held_rocksdb.c (left out, with a line that says so,
 where there is no librocksdb or C compiler).
 
-Results: undo.csv and held.csv in study/mvcc (or --out), one line a way of reading, or a run.
+Results: undo.csv and held.csv in study/mvcc (or --out), one line a way of reading, or a run; a run that was stopped or
+killed goes on where it was.
 """
 
 import argparse
-import csv
 import json
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain
+from functools import partial
 from pathlib import Path
 
 from bench_common import ROOT, median_interval
 from studies import machine
+from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
+from studies.report.archive import archive
+from studies.sitting import Sitting, prefix
 
 BENCH = ROOT / "target/release/flsm-bench"
 HDD, FLASH, OWN = "hdd-7200.7", "slc-nand", "disk"
 #: Way of reading -> (reads ahead, in the order of blocks).
 WAYS = {"ahead": ("yes", "yes"), "block": ("no", "yes"), "single": ("no", "no"), "batch": ("no", "yes")}
-UNDO_COLUMNS = [
-    "run", "undo_device", "undo_emulated", "tree_device", "reread", "read_ahead", "block_order", "keys", "value_bytes",
+UNDO_KEY = ["run", "undo_device", "reread"]
+UNDO_VALUES = [
+    "undo_emulated", "tree_device", "read_ahead", "block_order", "keys", "value_bytes",
     "insert_s", "first_read_s", "overwrite_B_s", "overwrite_C_s", "overwrite_D_s", "undo_write_s", "undo_bytes",
     "undo_written_bytes", "undo_runs", "tree_bytes", "reread_s", "reread_keys", "tree_reads", "tree_read_bytes",
     "undo_reads", "undo_read_bytes", "undo_read_s", "note",
 ]
-HELD_COLUMNS = [
-    "run", "order", "engine", "held_snapshot", "keys", "value_bytes", "overwrites", "write_us", "write_cpu_us", "readrandom_us",
+HELD_KEY = ["run", "engine", "held_snapshot"]
+HELD_VALUES = [
+    "order", "keys", "value_bytes", "overwrites", "write_us", "write_cpu_us", "readrandom_us",
     "readrandom_cpu_us", "readseq_us", "readseq_cpu_us", "seekrandom_us", "seekrandom_cpu_us", "filled_tree_bytes",
     "tree_bytes", "undo_bytes_computed", "undo_bytes", "undo_runs", "note",
 ]
 VALUE_BYTES = 1000
 HELD_VALUE_BYTES, HELD_BUFFER, HELD_CACHE = 100, 16 << 20, 32 << 20
-SECONDS_MAX = 7200
+#: What a process may take before it counts as stuck.
+SECONDS_MAX = 1800
+#: What the default may take.
+MINUTES = 15
+#: For the estimate, of 100,000 keys: the script on an emulated disk, and once for each way on the machine's own;
+#: of a pair of 200,000 keys, 20 times overwritten: ours and RocksDB's.
+EMULATED_S, OWN_S, PAIR_S = 265, 52, {"flsm": 12, "rocksdb": 48}
 
 
 def bench(args, benchmark, flags):
     """Runs one benchmark on an empty store; its figures by name."""
-    with tempfile.TemporaryDirectory(prefix="study-mvcc-", dir=args.dir) as work:
+    with tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir) as work:
         out = Path(work) / "figures.json"
         command = [BENCH, f"--benchmarks={benchmark}", f"--db={work}/db", f"--json={out}", f"--num={args.keys}",
                    "--key_size=16", "--compression_type=none", "--progress_reports=0", "--settle=900", *flags]
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
         if done.returncode:
-            sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr[-2000:]}")
+            raise RuntimeError(f"flsm-bench {benchmark}: {done.stderr.strip()[-250:]}")
         return json.loads(out.read_text())["results"][-1]["figures"]
-
-
-class Table:
-    """A CSV file, one line at a time."""
-
-    def __init__(self, path, columns):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.rows, self.path = [], path
-        self.file = open(path, "w", newline="", encoding="utf-8")
-        self.writer = csv.DictWriter(self.file, columns, extrasaction="ignore")
-        self.writer.writeheader()
-
-    def add(self, row):
-        self.rows.append(row)
-        self.writer.writerow(row)
-        self.file.flush()
 
 
 def undo_rows(args, run, device, ways):
@@ -96,151 +92,207 @@ def undo_rows(args, run, device, ways):
         row = dict(figures, run=run, undo_device=device, undo_emulated="no" if device == OWN else "yes",
                    tree_device=tree_device, reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys,
                    value_bytes=VALUE_BYTES, note=args.note)
-        prefix = f"reread_{way}_"
+        row_prefix = f"reread_{way}_"
         for name, value in figures.items():
-            if name.startswith(prefix):
-                short = name.removeprefix(prefix)
+            if name.startswith(row_prefix):
+                short = name.removeprefix(row_prefix)
                 row[f"reread_{short}" if short in ("s", "keys") else short] = value
         yield row
 
 
-def undo(args):
-    """The paper's script on the three devices, in turn."""
-    table = Table(args.out / "undo.csv", UNDO_COLUMNS)
-    for run in range(1, args.runs + 1):
-        with ThreadPoolExecutor() as side_by_side:
-            emulated = list(side_by_side.map(lambda device: list(undo_rows(args, run, device, list(WAYS))), (HDD, FLASH)))
-        for row in chain.from_iterable(emulated):
-            table.add(row)
-            show(row)
+class Undo:
+    """The paper's script on the three devices."""
+
+    def __init__(self, args, cells):
+        self.args, self.cells = args, cells
+
+    def jobs(self):
+        """Runs on the emulated devices side by side, then each of them on the machine's own."""
+        args, scale = self.args, self.args.keys / 100_000
+        for first in range(1, args.runs + 1, args.side_by_side):
+            runs = range(first, min(args.runs + 1, first + args.side_by_side))
+            yield Job(self.key(runs[-1], FLASH), partial(self.emulated, runs), EMULATED_S * scale)
+            for run in runs:
+                yield Job(self.key(run, OWN), partial(self.own, run), OWN_S * scale + 2)
+
+    @staticmethod
+    def key(run, device):
+        return {"run": run, "undo_device": device, "reread": list(WAYS)[-1]}
+
+    def emulated(self, runs):
+        """All of these runs on both devices at once: they mostly wait for their emulated devices."""
+        jobs = [(run, device) for run in runs for device in (HDD, FLASH)]
+        with ThreadPoolExecutor(len(jobs)) as side_by_side:
+            made = side_by_side.map(lambda job: list(undo_rows(self.args, *job, list(WAYS))), jobs)
+            rows = [row for part in made for row in part]
+        self.cells.add(*rows)
+        return told(rows)
+
+    def own(self, run):
         # What one way has read, the page cache would give the next one.
-        for way in WAYS:
-            for row in undo_rows(args, run, OWN, [way]):
-                table.add(row)
-                show(row)
+        rows = [row for way in WAYS for row in undo_rows(self.args, run, OWN, [way])]
+        self.cells.add(*rows)
+        return told(rows)
 
-    def figures(device, way, name):
-        return [float(row[name]) for row in table.rows if row["undo_device"] == device and row["reread"] == way]
+    def summary(self):
+        """The table of what there is so far."""
+        rows = list(self.cells.rows.values())
 
-    print(f"\n### {args.runs} runs, {args.keys} keys of {VALUE_BYTES} bytes; {HDD} and {FLASH} are emulated\n")
-    print("| A reads again | HDD, s | flash, s | own disk, s | HDD / flash | HDD's reads of undo | of the tree |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for way in WAYS:
-        seconds = {device: figures(device, way, "reread_s") for device in (HDD, FLASH, OWN)}
-        pairs = [hdd / flash for hdd, flash in zip(seconds[HDD], seconds[FLASH])]
-        cells = [f"{statistics.median(values):.2f}" for values in seconds.values()]
-        reads = [f"{statistics.median(figures(HDD, way, name)):.0f}" for name in ("undo_reads", "tree_reads")]
-        print(f"| {way} | {' | '.join(cells)} | {interval(pairs)} | {' | '.join(reads)} |")
-    writes = {device: figures(device, "ahead", "undo_write_s") for device in (HDD, FLASH, OWN)}
-    cells = [f"{statistics.median(values):.2f}" for values in writes.values()]
-    pairs = [hdd / flash for hdd, flash in zip(writes[HDD], writes[FLASH])]
-    print(f"| undo is written in | {' | '.join(cells)} | {interval(pairs)} | | |")
-    for slow, fast, what in (("block", "ahead", "read-ahead"), ("single", "batch", "block order")):
-        for device in (HDD, FLASH):
-            pairs = [a / b for a, b in zip(figures(device, slow, "reread_s"), figures(device, fast, "reread_s"))]
-            print(f"{what} gains on {device}: {interval(pairs)}")
-    print(f"\nAll runs: {table.path}")
+        def figures(device, way, name):
+            found = {int(row["run"]): float(row[name]) for row in rows if (row["undo_device"], row["reread"]) == (device, way)}
+            return [found[run] for run in sorted(found)]
+
+        print(f"\n### {self.args.keys} keys of {VALUE_BYTES} bytes; {HDD} and {FLASH} are emulated\n")
+        print("| A reads again | HDD, s | flash, s | own disk, s | HDD / flash |\n|" + " --- |" * 5)
+        for way, name in [*((way, "reread_s") for way in WAYS), ("ahead", "undo_write_s")]:
+            seconds = {device: figures(device, way, name) for device in (HDD, FLASH, OWN)}
+            line = [f"{statistics.median(values):.2f}" if values else "-" for values in seconds.values()]
+            pairs = [hdd / flash for hdd, flash in zip(seconds[HDD], seconds[FLASH])]
+            what = way if name == "reread_s" else "undo is written in"
+            print(f"| {what} | {' | '.join(line)} | {interval(pairs)} |")
 
 
 def build_rocksdb(work):
-    """held_rocksdb, or None with a line that says why."""
+    """held_rocksdb; Absent where it cannot be had."""
     libraries = sorted(Path("/usr/lib").glob("*/librocksdb.so*"))
     compiler = shutil.which("cc")
     if not libraries or not compiler:
-        print("RocksDB is left out: " + ("no C compiler" if libraries else "no librocksdb (package rocksdb-tools)"))
-        return None
+        raise Absent("no C compiler" if libraries else "no librocksdb (package rocksdb-tools)")
     binary = work / "held_rocksdb"
     command = [compiler, "-O2", "-o", binary, ROOT / "scripts/held_rocksdb.c", libraries[0]]
-    subprocess.run([str(word) for word in command], check=True)
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode:
+        raise Absent(f"held_rocksdb.c does not compile: {done.stderr.strip()[-200:]}")
     return binary
 
 
-def rocksdb(args, binary, snapshot):
-    with tempfile.TemporaryDirectory(prefix="study-mvcc-", dir=args.dir) as work:
-        command = [binary, f"{work}/db", args.keys, HELD_VALUE_BYTES, args.overwrites, snapshot, HELD_BUFFER, HELD_CACHE, args.keys]
-        done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
-        if done.returncode:
-            sys.exit(f"held_rocksdb failed:\n{done.stderr[-2000:]}")
-        return json.loads(done.stdout)
-
-
-def flsm(args, snapshot):
-    return bench(args, "heldsnapshot", [
-        f"--value_size={HELD_VALUE_BYTES}", f"--held_snapshot={snapshot}", f"--overwrites={args.overwrites}",
-        f"--reads={args.keys}", f"--write_buffer_size={HELD_BUFFER}", f"--cache_size={HELD_CACHE}", "--seek_nexts=10"])
-
-
-def held(args):
+class Held:
     """Pairs of long overwrites, with and without a snapshot."""
-    table = Table(args.out / "held.csv", HELD_COLUMNS)
-    with tempfile.TemporaryDirectory(prefix="study-mvcc-") as work:
-        engines = {"flsm": lambda snapshot: flsm(args, snapshot)}
-        if binary := build_rocksdb(Path(work)):
-            engines["rocksdb"] = lambda snapshot: rocksdb(args, binary, snapshot)
-        for run in range(1, args.pairs + 1):
-            for engine, measure in engines.items():
-                for order, snapshot in enumerate((0, 1) if run % 2 else (1, 0), 1):
-                    figures = measure(snapshot)
-                    table.add(dict(figures, run=run, order=order, engine=engine, held_snapshot=snapshot, keys=args.keys,
-                                   value_bytes=HELD_VALUE_BYTES, overwrites=args.overwrites, note=args.note))
-                    print(f"run {run}, {engine}, snapshot {snapshot}: {figures['write_us']:.2f} us a write, "
-                          f"{figures['readrandom_us']:.2f} a get, {figures['readseq_us']:.3f} a step, tree "
-                          f"{figures['tree_bytes']:.0f}, undo {figures.get('undo_bytes', 0):.0f} bytes", flush=True)
 
-    def pairs(engine, name):
-        by = {(row["run"], row["held_snapshot"]): float(row[name]) for row in table.rows if row["engine"] == engine}
-        return [by[run, 0] / by[run, 1] for run in range(1, args.pairs + 1)]
+    ENGINES = ("flsm", "rocksdb")
 
-    print(f"\n### {args.pairs} pairs: {args.keys} keys, {args.overwrites} times as many overwrites\n")
-    print("Without / with a held snapshot: at 1 it costs nothing, below 1 it is slower with one.\n")
-    print("| figure | " + " | ".join(engines) + " |\n| --- |" + " --- |" * len(engines))
-    names = [f"{name}{kind}" for name in ("write", "readrandom", "readseq", "seekrandom") for kind in ("_us", "_cpu_us")]
-    for name in [*names, "tree_bytes"]:
-        print(f"| {name} | " + " | ".join(interval(pairs(engine, name)) for engine in engines) + " |")
-    computed = [float(row["undo_bytes"]) / float(row["undo_bytes_computed"])
-                for row in table.rows if row["engine"] == "flsm" and row["held_snapshot"]]
-    print(f"\nundo bytes / those computed: {interval(computed)}\nAll runs: {table.path}")
+    def __init__(self, args, cells):
+        self.args, self.cells = args, cells
+        #: Where the program is built that drives RocksDB.
+        self.work = None
+        self.binary = None
+
+    def jobs(self):
+        scale = self.args.keys * self.args.overwrites / 4_000_000
+        for run in range(1, self.args.pairs + 1):
+            for engine in self.ENGINES:
+                key = {"run": run, "engine": engine, "held_snapshot": 1}
+                yield Job(key, partial(self.pair, run, engine), PAIR_S[engine] * scale)
+
+    def pair(self, run, engine):
+        rows = []
+        for order, snapshot in enumerate((0, 1) if run % 2 else (1, 0), 1):
+            figures = self.flsm(snapshot) if engine == "flsm" else self.rocksdb(snapshot)
+            rows.append(dict(figures, run=run, order=order, engine=engine, held_snapshot=snapshot, keys=self.args.keys,
+                             value_bytes=HELD_VALUE_BYTES, overwrites=self.args.overwrites, note=self.args.note))
+        self.cells.add(*rows)
+        return f"pair {run}, {engine}: " + "; ".join(
+            f"snapshot {row['held_snapshot']}: {row['write_us']:.2f} us a write, {row['readrandom_us']:.2f} a get" for row in rows)
+
+    def rocksdb(self, snapshot):
+        if self.binary is None:
+            self.binary = build_rocksdb(self.work)
+        args = self.args
+        with tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir) as work:
+            command = [self.binary, f"{work}/db", args.keys, HELD_VALUE_BYTES, args.overwrites, snapshot, HELD_BUFFER,
+                       HELD_CACHE, args.keys]
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=SECONDS_MAX)
+            if done.returncode:
+                raise RuntimeError(f"held_rocksdb: {done.stderr.strip()[-250:]}")
+            return json.loads(done.stdout)
+
+    def flsm(self, snapshot):
+        args = self.args
+        return bench(args, "heldsnapshot", [
+            f"--value_size={HELD_VALUE_BYTES}", f"--held_snapshot={snapshot}", f"--overwrites={args.overwrites}",
+            f"--reads={args.keys}", f"--write_buffer_size={HELD_BUFFER}", f"--cache_size={HELD_CACHE}", "--seek_nexts=10"])
+
+    def summary(self):
+        rows = list(self.cells.rows.values())
+
+        def pairs(engine, name):
+            by = {(row["run"], row["held_snapshot"]): row[name] for row in rows if row["engine"] == engine}
+            runs = sorted(run for run, snapshot in by if snapshot == "1" and (run, "0") in by)
+            return [float(by[run, "0"]) / float(by[run, "1"]) for run in runs]
+
+        print("\nWithout / with a held snapshot: at 1 it costs nothing, below 1 it is slower with one.\n")
+        print("| figure | " + " | ".join(self.ENGINES) + " |\n| --- |" + " --- |" * len(self.ENGINES))
+        names = [f"{name}{kind}" for name in ("write", "readrandom", "readseq", "seekrandom") for kind in ("_us", "_cpu_us")]
+        for name in [*names, "tree_bytes"]:
+            print(f"| {name} | " + " | ".join(interval(pairs(engine, name)) for engine in self.ENGINES) + " |")
+        computed = [float(row["undo_bytes"]) / float(row["undo_bytes_computed"])
+                    for row in rows if row["engine"] == "flsm" and row["held_snapshot"] == "1"]
+        print(f"\nundo bytes / those computed: {interval(computed)}")
 
 
 def interval(values):
     """Median and bootstrap interval."""
+    if not values:
+        return "-"
     median, low, high = median_interval(values)
     return f"{median:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def show(row):
-    print(f"run {row['run']}, undo on {row['undo_device']}, {row['reread']}: written in {row['undo_write_s']:.2f} s, "
-          f"{row['reread_keys']:.0f} keys read in {row['reread_s']:.2f} s, {row['undo_reads']:.0f} reads of undo, "
-          f"{row['tree_reads']:.0f} of the tree", flush=True)
-
-
-PARTS = {"undo": undo, "held": held}
+def told(rows):
+    return "; ".join(f"run {row['run']}, undo on {row['undo_device']}, {row['reread']} {row['reread_s']:.2f} s" for row in rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default="undo,held")
-    parser.add_argument("--runs", type=int, default=10, help="of the part undo")
-    parser.add_argument("--pairs", type=int, default=9, help="of the part held")
-    parser.add_argument("--keys", type=int, help="default: 100000 of 1000 bytes for undo, 500000 of 100 for held")
+    parser.add_argument("--runs", type=int, help="of the part undo (default 3, with --full the paper's 10)")
+    parser.add_argument("--pairs", type=int, help="of the part held (default 3, with --full 9)")
+    parser.add_argument("--side-by-side", type=int, default=2, help="runs of the part undo at once, with two processes each")
+    parser.add_argument("--keys", type=int, help="default: 100000 of 1000 bytes for undo, 200000 of 100 for held")
     parser.add_argument("--gets", type=int, help="of the ways single and batch; default: a fiftieth of the keys")
     parser.add_argument("--overwrites", type=int, default=20, help="of the part held, as a multiple of the keys")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--dir", type=Path, help="where the stores lie: faster than the emulated devices")
+    add_arguments(parser, MINUTES)
+    parser.add_argument("--full", action="store_true", help="ten runs, nine pairs (about 45 min)")
     parser.add_argument("--quick", action="store_true", help="one small run, to see that it works")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
     args.out = args.out or ROOT / ("study/quick/mvcc" if args.quick else "study/mvcc")
+    args.runs = args.runs or (1 if args.quick else 10 if args.full else 3)
+    args.pairs = args.pairs or (1 if args.quick else 9 if args.full else 3)
     if args.quick:
-        args.runs, args.pairs, args.overwrites = 1, 1, 3
-    machine.record(args.out)
-    subprocess.run(["cargo", "build", "--release", "-p", "sexton-engine", "--bin", "flsm-bench"], cwd=ROOT, check=True)
-    keys = {"undo": 5_000 if args.quick else 100_000, "held": 20_000 if args.quick else 500_000}
+        args.overwrites = 3
+        if not args.plan:
+            shutil.rmtree(args.out, ignore_errors=True)
+    if not BENCH.exists():
+        sys.exit(f"{BENCH} is missing: run 'make study-tools' first")
+    build = machine.build() if args.plan else machine.record(args.out)["build"]
+    keys = {"undo": 5_000 if args.quick else 100_000, "held": 20_000 if args.quick else 200_000}
+    studies = []
     for part in args.parts.split(","):
         own = argparse.Namespace(**vars(args) | {"keys": args.keys or keys[part]})
         own.gets = args.gets or own.keys // 50
-        PARTS[part](own)
+        if part == "undo":
+            studies.append(Undo(own, Cells(args.out / "undo.csv", UNDO_KEY, UNDO_VALUES, build)))
+        else:
+            studies.append(Held(own, Cells(args.out / "held.csv", HELD_KEY, HELD_VALUES, build)))
+    budget = budget_s(args)
+    if args.plan:
+        for study in studies:
+            tell_plan(list(study.jobs()), study.cells, budget)
+        return 0
+    begun, code = time.monotonic(), 0
+    with Sitting(args.out, [args.dir]), tempfile.TemporaryDirectory(prefix=prefix()) as work:
+        for study in studies:
+            study.work = Path(work)
+            left_s = None if budget is None else max(0.0, budget - (time.monotonic() - begun))
+            code = measure(study.cells, list(study.jobs()), left_s) or code
+            if study.cells.rows:
+                study.summary()
+    archive("mvcc", args.out)
+    return code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

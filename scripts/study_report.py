@@ -13,18 +13,8 @@ from pathlib import Path
 
 from bench_common import ROOT
 from studies.report import html
-from studies.report.devices import devices
-from studies.report.flsm import flsm
-from studies.report.mvcc import mvcc
 from studies.report.page import Page
-from studies.report.wbl import wbl
-
-STUDIES = {
-    "devices": (devices, "[Devices](devices.md): what durability costs on each"),
-    "flsm": (flsm, "[Deletes](flsm.md): cemetery, tombstones, RocksDB"),
-    "wbl": (wbl, "[Write-behind memtables](wbl.md): YCSB, recovery, bursts"),
-    "mvcc": (mvcc, "[Old versions](mvcc.md): undo on a disk and on flash"),
-}
+from studies.report.studies import STUDIES
 
 
 def main():

@@ -29,8 +29,9 @@ from pathlib import Path
 from bench_common import ROOT
 from bench_rocksdb import BENCH, Tool, fresh
 from studies import machine
-from studies.cells import Absent, Cells, measure
-from studies.stacks import fast_directory
+from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
+from studies.report.archive import archive
+from studies.sitting import Sitting, fast_directory, prefix
 
 KEY = ["part", "setting", "workload", "repetition"]
 VALUES = [
@@ -93,6 +94,13 @@ ALIKE = {
 REPETITIONS = 3
 #: N15: a claim needs so many.
 REPETITIONS_FULL = 9
+#: What the default may take.
+MINUTES = 25
+#: For the estimate, of 200,000 records and as many operations, and of 1 GiB to recover: seconds of a job, and of one
+#: that syncs each write, which goes by --seconds.
+JOB_S = {"ycsb": 28, "rocksdb": 18, "recovery": 22, "burst": 8}
+#: Workloads of the latter that write, by what waiting for the background adds to them.
+SYNCED_WORKLOADS, SYNCED_S = 7, 1.5
 #: Figures of flsm-bench's report -> column.
 FIGURES = {
     "dram hit ratio": "dram_hit_ratio",
@@ -116,8 +124,10 @@ FIGURES = {
 
 
 class Study:
-    def __init__(self, args, cells, work, memory):
-        self.args, self.cells, self.work, self.memory = args, cells, work, memory
+    def __init__(self, args, cells):
+        self.args, self.cells = args, cells
+        #: Where the stores and the pools lie, from the moment on that something is measured.
+        self.work = self.memory = None
         self.settings = REAL if args.dir or args.wal_dir else SETTINGS
         self.emulated = "no" if self.settings is REAL else "yes"
 
@@ -336,6 +346,14 @@ class Study:
                 for setting in ("log", "wbl", "rocksdb")[:: 1 if repetition % 2 else -1]:
                     yield self.key("rocksdb", setting, "a", repetition), self.rocksdb
 
+    def estimate_s(self, key):
+        """How long a job takes, as far as rows that were measured tell."""
+        args, part = self.args, key["part"]
+        if part == "ycsb" and self.settings[key["setting"]][0] == "always":
+            return SYNCED_WORKLOADS * (args.seconds + SYNCED_S) + JOB_S[part] / 4 * args.records / 200_000
+        scale = args.unflushed_bytes / (1 << 30) if part == "recovery" else args.operations / 200_000
+        return JOB_S[part] * (1 if part == "burst" else scale)
+
     @staticmethod
     def key(part, setting, workload, repetition):
         return {"part": part, "setting": setting, "workload": workload, "repetition": repetition}
@@ -343,14 +361,14 @@ class Study:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=1_000_000)
-    parser.add_argument("--operations", type=int, default=1_000_000, help="of each workload")
-    parser.add_argument("--seconds", type=int, default=15, help="of a workload that syncs each write, instead")
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--operations", type=int, default=200_000, help="of each workload")
+    parser.add_argument("--seconds", type=int, default=3, help="of a workload that syncs each write, instead")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--value-size", type=int, default=1024)
     parser.add_argument("--write-buffer-size", type=int, default=16 << 20)
     parser.add_argument("--cache-size", type=int, default=32 << 20)
-    parser.add_argument("--dram-size", type=int, default=256 << 20, help="DRAM table")
+    parser.add_argument("--dram-size", type=int, default=64 << 20, help="DRAM table")
     parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="of the recovery part")
     parser.add_argument("--repetitions", type=int)
     parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst")
@@ -359,6 +377,7 @@ def main():
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
     parser.add_argument("--pmem-dir", type=Path, help="real persistent memory for the memtables of wbl")
     parser.add_argument("--out", type=Path)
+    add_arguments(parser, MINUTES)
     parser.add_argument(
         "--full", action="store_true", help="10,000,000 records, 4,000,000 operations, nine repetitions"
     )
@@ -372,20 +391,27 @@ def main():
         args.records, args.operations, args.seconds, args.dram_size = 20_000, 10_000, 1, 8 << 20
         args.write_buffer_size, args.unflushed_bytes = 1 << 20, 16 << 20
     out = args.out or ROOT / ("study/quick/wbl" if args.quick else "study/wbl")
-    if args.quick:
+    if args.quick and not args.plan:
         shutil.rmtree(out, ignore_errors=True)
-    facts = machine.record(out)
-    cells = Cells(out / "cells.csv", KEY, VALUES, facts["build"])
+    build = machine.build() if args.plan else machine.record(out)["build"]
+    study = Study(args, Cells(out / "cells.csv", KEY, VALUES, build))
+    if args.settings or args.quick:
+        wanted = args.settings.split(";") if args.settings else ["no log", "everysec, hdd", "always, nvme", "wbl"]
+        study.settings = {name: made for name, made in study.settings.items() if name in wanted}
+    wanted = study.work_list(args.part.split(","))
+    jobs = [Job(key, partial(job, key["setting"], key["repetition"]), study.estimate_s(key)) for key, job in wanted]
+    if args.plan:
+        tell_plan(jobs, study.cells, budget_s(args))
+        return 0
     with (
-        tempfile.TemporaryDirectory(prefix="sexton-study-", dir=args.dir or fast_directory()) as work,
-        tempfile.TemporaryDirectory(prefix="sexton-study-pool-", dir=fast_directory()) as memory,
+        Sitting(out, [args.dir, args.wal_dir, args.pmem_dir]),
+        tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir or fast_directory()) as work,
+        tempfile.TemporaryDirectory(prefix=prefix(), dir=fast_directory()) as memory,
     ):
-        study = Study(args, cells, Path(work), Path(memory))
-        if args.settings or args.quick:
-            wanted = args.settings.split(";") if args.settings else ["no log", "everysec, hdd", "always, nvme", "wbl"]
-            study.settings = {name: made for name, made in study.settings.items() if name in wanted}
-        wanted = study.work_list(args.part.split(","))
-        return measure(cells, [(key, partial(job, key["setting"], key["repetition"])) for key, job in wanted])
+        study.work, study.memory = Path(work), Path(memory)
+        code = measure(study.cells, jobs, budget_s(args))
+    archive("wbl", out)
+    return code
 
 
 if __name__ == "__main__":

@@ -1,15 +1,25 @@
-"""A resumable CSV file: one line a cell, cells that were measured are not measured again."""
+"""A resumable CSV file: one line a cell, cells that were measured are not measured again; and the time they may take."""
 
 import csv
+import io
 import os
 import subprocess
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import bench_common  # noqa: F401 - puts the harness on the path
 from harness.resp import ReplyError
 
 #: `status` of a cell that was measured; anything else says why it was not.
 OK = "ok"
+OUT_OF_TIME = "not run: out of time"
+#: Minutes that the studies after this one may take, from `make studies`: the time left is told of all.
+AFTER_MIN = "SEXTON_STUDIES_AFTER_MIN"
+#: Estimates are corrected by the cells so far, once those were expected to take so long.
+TELLING_S = 60
+#: What is estimated of a job that says nothing.
+UNKNOWN_S = 30
 
 
 class Absent(Exception):
@@ -19,30 +29,45 @@ class Absent(Exception):
 class Cells:
     """Rows by key. `key` and `values` name the columns; `status`, `build` and `measured_at` follow them.
 
-    Rows of cells that could not be had are dropped at the start: whatever was missing may be there now."""
+    A cell that could not be had keeps its line, and is tried again: whatever was missing may be there now. On which
+    stack it was tried does not matter then."""
 
     def __init__(self, path, key, values, build):
         self.path, self.key, self.build = path, tuple(key), build
         self.columns = [*key, *values, "status", "build", "measured_at"]
-        self.rows = {}
+        self.rows, self.absent = {}, {}
+        #: The file may have other columns, or half a line at its end.
+        self.must_rewrite = True
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists():
             with open(path, newline="", encoding="utf-8") as file:
                 for row in csv.DictReader(file):
-                    if row.get("status") == OK:
-                        self.rows[self._key_of(row)] = row
-        self._rewrite()
+                    self._take(row)
+
+    def _take(self, row):
+        """A line of the file. Half a line, left by a killed run, has not all columns; a file without `status` is of a
+        build that wrote nothing but what it had measured."""
+        if None in row.values():
+            return
+        if row.setdefault("status", OK) == OK:
+            self.rows[self._key_of(row)] = row
+        else:
+            self.absent[self._place_of(row)] = row
 
     def _key_of(self, row):
         return tuple(str(row[name]) for name in self.key)
+
+    def _place_of(self, row):
+        return tuple(str(row[name]) for name in self.key if name != "stack")
 
     def _rewrite(self):
         new = self.path.with_suffix(".new")
         with open(new, "w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, self.columns, extrasaction="ignore", restval="")
             writer.writeheader()
-            writer.writerows(self.rows.values())
+            writer.writerows([*self.rows.values(), *self.absent.values()])
         os.replace(new, self.path)
+        self.must_rewrite = False
 
     def measured(self, row):
         """Whether the cell of this key has its line."""
@@ -52,60 +77,154 @@ class Cells:
         """The measured row of this key, its values as text; None without."""
         return self.rows.get(self._key_of(row))
 
-    def add(self, row):
-        """Writes a measured cell, or one that could not be had: then `status` is its reason."""
-        row = {**row, "build": self.build, "measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
-        row.setdefault("status", OK)
-        row["status"] = str(row["status"]).replace("\n", " ")
+    def add(self, *rows):
+        """Writes measured cells, or such as could not be had: then `status` is the reason. The lines are written
+        together, and take the place of earlier ones of their keys."""
+        lines = []
+        for row in rows:
+            row = {**row, "build": self.build, "measured_at": time.strftime("%Y-%m-%dT%H:%M:%S%z")}
+            row["status"] = str(row.get("status", OK)).replace("\n", " ")
+            key, place = self._key_of(row), self._place_of(row)
+            self.must_rewrite |= self.rows.pop(key, None) is not None
+            self.must_rewrite |= self.absent.pop(place, None) is not None
+            row = {name: "" if value is None else str(value) for name, value in row.items()}
+            if row["status"] == OK:
+                self.rows[key] = row
+            else:
+                self.absent[place] = row
+            lines.append(row)
+        if self.must_rewrite:
+            self._rewrite()
+            return
+        text = io.StringIO(newline="")
+        csv.DictWriter(text, self.columns, extrasaction="ignore", restval="").writerows(lines)
         with open(self.path, "a", newline="", encoding="utf-8") as file:
-            csv.DictWriter(file, self.columns, extrasaction="ignore", restval="").writerow(row)
-        if row["status"] == OK:
-            self.rows[self._key_of(row)] = {name: str(value) for name, value in row.items()}
+            file.write(text.getvalue())
+
+
+class Job(NamedTuple):
+    """Something to measure: its key, a function that adds its lines and tells of them, and how long it takes."""
+
+    key: dict
+    run: Callable[[], str]
+    estimate_s: float = UNKNOWN_S
+
+
+def minutes(seconds):
+    """`2 h 05 min`, `7 min`, `40 s`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    whole = round(seconds / 60)
+    return f"{whole} min" if whole < 100 else f"{whole // 60} h {whole % 60:02} min"
 
 
 class Progress:
-    """Cells done, and the time the rest will take as far as the last ones tell."""
+    """What is done of the cells, the time that the rest will take, and whether there is so much.
 
-    def __init__(self, cells, budget_s=None):
-        self.left, self.all = cells, cells
+    `estimates_s` are those of the cells still to be measured, in their order; `budget_s` is what they may take
+    together, None for as long as it takes."""
+
+    def __init__(self, estimates_s, budget_s=None):
+        self.estimates_s = list(estimates_s)
+        self.all = len(self.estimates_s)
         self.budget_s, self.begun = budget_s, time.monotonic()
-        self.measured = 0
+        self.done = 0
+        self.expected_s = 0.0
+        self.after_s = 60 * float(os.environ.get(AFTER_MIN) or 0)
 
     def spent_s(self):
         return time.monotonic() - self.begun
 
-    def over(self):
-        """True when the budget is spent."""
-        return self.budget_s is not None and self.spent_s() > self.budget_s
+    def factor(self):
+        """How much longer than estimated cells take on this machine."""
+        return self.spent_s() / self.expected_s if self.expected_s >= TELLING_S else 1.0
 
-    def step(self, text, was_measured=True):
-        self.left -= 1
-        self.measured += was_measured
-        eta_s = self.spent_s() / max(1, self.measured) * self.left
-        if self.budget_s is not None:
-            eta_s = min(eta_s, max(0.0, self.budget_s - self.spent_s()))
-        print(f"[{self.all - self.left}/{self.all}, {eta_s / 60:.0f} min left] {text}", flush=True)
+    def left_s(self):
+        left_s = sum(self.estimates_s[self.done :]) * self.factor()
+        return left_s if self.budget_s is None else min(left_s, max(0.0, self.budget_s - self.spent_s()))
+
+    def fits(self):
+        """Whether the next cell ends within the budget, as far as its estimate tells. The first one always does."""
+        if self.budget_s is None or self.done == 0 < self.budget_s:
+            return True
+        return self.spent_s() + self.estimates_s[self.done] * self.factor() <= self.budget_s
+
+    def step(self, text):
+        """One cell is over."""
+        self.expected_s += self.estimates_s[self.done]
+        self.done += 1
+        left = f"{minutes(self.left_s())} left"
+        if self.after_s:
+            left += f", {minutes(self.left_s() + self.after_s)} with the studies after it"
+        print(f"[{self.done}/{self.all}, {left}] {text}", flush=True)
+
+    def summary(self):
+        return f"took {minutes(self.spent_s())}, estimated {minutes(self.expected_s)}"
 
 
-def measure(cells, jobs):
-    """Measures what has no line yet and answers the exit code. `jobs`: key and a function that adds the lines and
-    tells of them. A failure is a line, not the end; Ctrl-C ends the run and keeps what is there."""
-    progress = Progress(len(jobs))
+def add_arguments(parser, default_minutes):
+    """The options that every study has."""
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=default_minutes,
+        help="what the run may take: cells that no longer fit are marked, the next run goes on there "
+        f"(default {default_minutes}; --full and --quick take as long as they take)",
+    )
+    parser.add_argument("--plan", action="store_true", help="say what would be measured, and how long it takes")
+
+
+def budget_s(args):
+    return None if args.full or args.quick else args.minutes * 60
+
+
+def tell_plan(jobs, cells, budget):
+    """Prints what is to be done and the time it takes by estimate; answers the jobs that have no line yet."""
+    todo = [job for job in jobs if not cells.measured(job.key)]
+    parts = {}
+    for job in todo:
+        part = job.key.get("part", cells.path.stem)
+        count, seconds = parts.get(part, (0, 0.0))
+        parts[part] = count + 1, seconds + job.estimate_s
+    for part, (count, seconds) in parts.items():
+        print(f"  {part}: {count} cells, about {minutes(seconds)}")
+    total_s = sum(job.estimate_s for job in todo)
+    limit = "" if budget is None else f", at most {minutes(budget)} (--minutes)"
+    print(
+        f"plan: {len(todo)} cells to measure, {len(jobs) - len(todo)} measured already; about {minutes(total_s)} by "
+        f"estimate{limit}; over at about {time.strftime('%H:%M', time.localtime(time.time() + min(total_s, budget or total_s)))}",
+        flush=True,
+    )
+    return todo
+
+
+def measure(cells, jobs, budget=None):
+    """Measures what has no line yet and answers the exit code. A failure is a line, not the end; what does not fit into
+    the budget of seconds is marked; Ctrl-C ends the run and keeps what is there."""
+    todo = tell_plan(jobs, cells, budget)
+    progress = Progress([job.estimate_s for job in todo], budget)
     try:
-        for key, job in jobs:
-            if cells.measured(key):
-                progress.step("already measured", was_measured=False)
-                continue
+        for number, job in enumerate(todo):
+            if not progress.fits():
+                out_of_time(cells, [job.key for job in todo[number:]])
+                break
+            name = " ".join(str(value) for value in list(job.key.values())[:3])
             try:
-                progress.step(job())
+                progress.step(job.run())
             except Absent as reason:
-                cells.add({**key, "status": str(reason)})
-                progress.step(f"{key['part']} {key['setting']}: not measured: {reason}", was_measured=False)
+                cells.add({**job.key, "status": str(reason)})
+                progress.step(f"{name}: not measured: {reason}")
             except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
-                cells.add({**key, "status": f"failed: {error}"[:300]})
-                progress.step(f"{key['part']} {key['setting']}: failed: {error}"[:300])
+                cells.add({**job.key, "status": f"failed: {error}"[:300]})
+                progress.step(f"{name}: failed: {error}"[:300])
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", flush=True)
         return 1
-    print(f"{len(cells.rows)} lines: {cells.path}")
+    print(f"{len(cells.rows)} lines: {cells.path}; {progress.summary()}", flush=True)
     return 0 if cells.rows else 1
+
+
+def out_of_time(cells, keys):
+    """Marks the cells that are left."""
+    cells.add(*({**key, "status": OUT_OF_TIME} for key in keys))
+    print(f"the time is over: {len(keys)} cells are left for the next run, or --full", flush=True)

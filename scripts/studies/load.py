@@ -49,6 +49,15 @@ def generate(
     return json.loads(done.stdout)
 
 
+def written_bytes(pid):
+    """Bytes that a process, and its children that have ended, have sent towards devices; None where that is not told."""
+    try:
+        with open(f"/proc/{pid}/io", encoding="ascii") as file:
+            return next(int(line.split()[1]) for line in file if line.startswith("write_bytes:"))
+    except (OSError, StopIteration):
+        return None
+
+
 class Watch(threading.Thread):
     """Samples, until `stop`, how long a thread of the server that serves clients sleeps uninterruptibly (on a
     device, as a stalled write() does) and the largest resident memory, children included."""

@@ -13,6 +13,10 @@ from pathlib import Path
 from bench_common import ROOT
 
 
+#: What random numbers begin with.
+SEEDS = "flsm-bench and db_bench: --seed is the repetition; command_load: fixed, one for each client"
+
+
 def _output(*command):
     try:
         done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=20)
@@ -56,14 +60,24 @@ def describe(programs=()):
         "kernel": platform.release(),
         "system": _first(r'^PRETTY_NAME="(.*)"', Path("/etc/os-release").read_text()),
         "root": os.geteuid() == 0,
+        "seeds": SEEDS,
         "versions": {name: version_of(path) for name, path in programs},
         "rocksdb": _output("dpkg-query", "-W", "-f", "${Version}", "rocksdb-tools") if db_bench else "",
     }
 
 
 def record(directory, programs=()):
-    """Writes machine.json into a study's directory; returns what it says."""
+    """Writes machine.json into a study's directory; returns what it says. `sittings` are the command lines of all runs
+    whose lines the directory holds."""
     facts = describe(programs)
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "machine.json").write_text(json.dumps(facts, indent=1) + "\n")
+    path = directory / "machine.json"
+    try:
+        earlier = json.loads(path.read_text()).get("sittings", [])
+    except (OSError, ValueError):
+        earlier = []
+    facts["sittings"] = [*earlier, {name: facts[name] for name in ("date", "command", "build")}]
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(facts, indent=1) + "\n")
+    os.replace(new, path)
     return facts

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from bench_common import ROOT
+from studies.sitting import fast_directory, prefix
 
 #: Devices of the grid: kind and profile of Sexton's configuration, figures of the profile, and the published name.
 DEVICES = {
@@ -59,12 +60,6 @@ def profile_figures(name):
         if words[:2] == ["profile", name]:
             return dict(zip(words[2::2], words[3::2]))
     raise KeyError(name)
-
-
-def fast_directory():
-    """Files of a stack that has no device of its own: memory where there is some."""
-    shm = Path("/dev/shm")
-    return shm if shm.is_dir() and os.access(shm, os.W_OK) else Path(os.environ.get("TMPDIR", "/tmp"))
 
 
 def run(*command, check=True):
@@ -146,7 +141,7 @@ class Stack:
         config.write_text(self.declaration("log"))
         if placement == "same":
             return self.directory / "data", {"include": config, "aof-device": "log", "tree-device": "log"}
-        return fast_directory() / f"sexton-study-{os.getpid()}", {"include": config, "aof-device": "log"}
+        return fast_directory() / f"{prefix()}tables", {"include": config, "aof-device": "log"}
 
 
 class DirectoryStack(Stack):
@@ -161,7 +156,7 @@ class DirectoryStack(Stack):
     def up(self):
         if not self.base.is_dir():
             raise NotHere(f"--device {self.device}={self.base}: no such directory")
-        self.directory = self.base / f"sexton-study-{os.getpid()}"
+        self.directory = self.base / f"{prefix()}files"
         self.directory.mkdir(exist_ok=True)
 
     def down(self):
@@ -177,7 +172,7 @@ class BlockStack(Stack):
     def __init__(self, device, scratch):
         super().__init__(device, scratch)
         self.model = BLOCK.get(device)
-        self.image = fast_directory() / f"sexton-study-{os.getpid()}-{device}.img"
+        self.image = fast_directory() / f"{prefix()}{device}.img"
         self.loop = None
         self.processes = []
         self.socket = self.scratch / f"{device}.sock"
@@ -285,7 +280,7 @@ class ProfileStack(Stack):
         self.requested = (float(figures["sync-us"]), float(figures["write-mb-s"]))
 
     def up(self):
-        self.directory = fast_directory() / f"sexton-study-{os.getpid()}-{self.device}"
+        self.directory = fast_directory() / f"{prefix()}{self.device}"
         self.directory.mkdir(exist_ok=True)
 
     def down(self):
@@ -331,7 +326,7 @@ class PairStack(Stack):
         config = self.scratch / "pair.conf"
         route = f"aof-route {ROUTE_BYTES} long\n"
         config.write_text(self.long.declaration("long") + self.short.declaration("short") + route)
-        directory = fast_directory() / f"sexton-study-{os.getpid()}-pair"
+        directory = fast_directory() / f"{prefix()}pair"
         return directory, {"include": config, "aof-device": "short"}
 
 

@@ -1,11 +1,20 @@
 """python3 -m unittest studies.test_studies (in scripts/): what a study writes down, skips and draws."""
 
 import argparse
+import contextlib
+import io
+import itertools
+import os
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import xml.etree.ElementTree
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -13,14 +22,16 @@ import bench_common  # noqa: E402, F401 - puts the harness on the path
 import study_devices  # noqa: E402
 import study_flsm  # noqa: E402
 import study_wbl  # noqa: E402
-from studies import chart  # noqa: E402
-from studies.cells import Cells  # noqa: E402
+from studies import chart, sitting  # noqa: E402
+from studies.cells import OUT_OF_TIME, Cells, Job, Progress, measure  # noqa: E402
 from studies.report import devices as report_devices  # noqa: E402
 from studies.report import html  # noqa: E402
 from studies.report import flsm as report_flsm  # noqa: E402
 from studies.report import mvcc as report_mvcc  # noqa: E402
 from studies.report import wbl as report_wbl  # noqa: E402
 from studies.rows import Rows  # noqa: E402
+from studies.plan import KEY, MODES, SERVERS, SIZES, Plan, estimate_s, requests_of  # noqa: E402
+from studies.sitting import Sitting  # noqa: E402
 from studies.stacks import BLOCK, DEVICES, profile_figures  # noqa: E402
 
 
@@ -46,7 +57,9 @@ class CellsTest(unittest.TestCase):
         self.open().add({"device": "hdd", "size": 8, "status": "no\nroot"})
         rows = Rows(self.path.parent)
         self.assertEqual(rows.absences(), {"no root": 1})
-        self.assertFalse(self.open().measured({"device": "hdd", "size": 8}))
+        again = self.open()
+        self.assertFalse(again.measured({"device": "hdd", "size": 8}))
+        again.add({"device": "hdd", "size": 8, "rps": 1})
         self.assertEqual(Rows(self.path.parent).absences(), {}, "and its old line is gone")
 
     def test_medians_know_their_extremes(self):
@@ -58,42 +71,171 @@ class CellsTest(unittest.TestCase):
         self.assertIsNone(rows.middle("rps", device="nvme"))
 
 
+class TimeTest(unittest.TestCase):
+    """What a run may take."""
+
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory()
+        self.path = Path(self.directory.name) / "cells.csv"
+
+    def tearDown(self):
+        self.directory.cleanup()
+
+    def run_jobs(self, estimates_s, budget):
+        """Jobs that write their line at once; what was printed."""
+        cells = Cells(self.path, ["part"], ["rps"], "build")
+        jobs = [Job({"part": str(n)}, partial(self.job, cells, n), s) for n, s in enumerate(estimates_s)]
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            measure(cells, jobs, budget)
+        return out.getvalue()
+
+    @staticmethod
+    def job(cells, number):
+        cells.add({"part": str(number), "rps": 1})
+        return f"cell {number}"
+
+    def test_what_does_not_fit_is_marked_and_comes_with_the_next_run(self):
+        out = self.run_jobs([10, 40, 100, 5], budget=60)
+        rows = Rows(self.path.parent)
+        self.assertEqual([row["part"] for row in rows.rows], [0, 1])
+        self.assertEqual(rows.absences(), {OUT_OF_TIME: 2})
+        self.assertIn("about 3 min by estimate, at most 60 s", out)
+        self.assertIn("2 cells are left", out)
+        out = self.run_jobs([10, 40, 100, 5], budget=60)
+        rows = Rows(self.path.parent)
+        self.assertEqual(len(rows.rows), 4, "the first one always fits, and tells that estimates are too long")
+        self.assertIn("2 measured already", out)
+        self.assertEqual(rows.absences(), {})
+
+    def test_nothing_fits_into_no_time(self):
+        self.run_jobs([1], budget=0)
+        self.assertEqual(Rows(self.path.parent).absences(), {OUT_OF_TIME: 1})
+
+    def test_half_a_line_is_not_a_cell(self):
+        self.run_jobs([1, 1], budget=None)
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write("2,1,o")
+        cells = Cells(self.path, ["part"], ["rps"], "build")
+        self.assertEqual(len(cells.rows) + len(cells.absent), 2)
+        cells.add({"part": "2", "rps": 5})
+        self.assertEqual([row["rps"] for row in Rows(self.path.parent).rows], [1, 1, 5])
+
+    def test_the_time_left_follows_what_the_cells_took(self):
+        with mock.patch("studies.cells.time.monotonic", side_effect=itertools.count(0, 100).__next__):
+            progress = Progress([100, 100, 100], None)
+            with contextlib.redirect_stdout(io.StringIO()):
+                progress.step("one")
+            # The clock goes on with every look: three of them, 300 s for what was estimated at 100.
+            self.assertGreater(progress.left_s(), 300)
+
+
+class SittingTest(unittest.TestCase):
+    """What a study leaves that is killed with -9."""
+
+    STUDY = """
+import subprocess, sys, tempfile
+sys.path[:0] = {path!r}
+from studies.sitting import Sitting, prefix
+with Sitting({results!r}):
+    tempfile.mkdtemp(prefix=prefix())
+    child = subprocess.Popen(["sleep", "600"])
+    print(child.pid, flush=True)
+    child.wait()
+"""
+
+    def start(self, results):
+        text = self.STUDY.format(path=sys.path[:1], results=str(results))
+        study = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+        return study, int(study.stdout.readline())
+
+    def test_a_killed_study_leaves_nothing(self):
+        with tempfile.TemporaryDirectory() as results:
+            for kill_janitor in (False, True):
+                study, child = self.start(results)
+                name = f"{study.pid}-{sitting._began(study.pid)}"
+                if kill_janitor:
+                    for task in Path("/proc").glob("[0-9]*/cmdline"):
+                        if f"sitting.py\0{name}\0".encode() in task.read_bytes():
+                            os.kill(int(task.parent.name), signal.SIGKILL)
+                study.kill()
+                study.wait()
+                study.stdout.close()
+                if kill_janitor:
+                    self.assertIn(name, sitting.stale(sitting.roots()))
+                    with contextlib.redirect_stdout(io.StringIO()), Sitting(results):
+                        pass
+                deadline = time.monotonic() + 20
+                while sitting._began(child) is not None and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                while name in sitting.stale(sitting.roots()) and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                self.assertIsNone(sitting._began(child), "its program has ended")
+                self.assertNotIn(name, sitting.stale(sitting.roots()), "and its directories are gone")
+
+    def test_one_run_at_a_time(self):
+        with tempfile.TemporaryDirectory() as results, Sitting(results):
+            with self.assertRaisesRegex(SystemExit, "another run is at work"):
+                Sitting(results).__enter__()
+
+
 class PlanTest(unittest.TestCase):
     @staticmethod
     def cells(**changed):
         made = {
             "devices": list(DEVICES),
-            "servers": list(study_devices.SERVERS),
+            "servers": list(SERVERS),
             "quick": False,
             "repetitions": None,
             "part": None,
             "sizes": None,
             "modes": None,
+            "full": False,
         }
-        return study_devices.Plan(argparse.Namespace(**(made | changed))).cells()
+        return Plan(argparse.Namespace(**(made | changed))).cells()
+
+    @staticmethod
+    def key(cell):
+        return tuple(cell[name] for name in KEY if name != "stack")
 
     def test_every_cell_of_the_grid_is_there_once(self):
-        cells = self.cells()
-        keys = [tuple(cell[name] for name in study_devices.KEY if name != "stack") for cell in cells]
-        self.assertEqual(len(keys), len(set(keys)))
+        cells = self.cells(full=True)
+        self.assertEqual(len(cells), len(set(map(self.key, cells))))
         grid = {(c["device"], c["value_bytes"], c["mode"], c["server"]) for c in cells if c["part"] == "grid"}
-        self.assertEqual(len(grid), 5 * len(study_devices.SIZES) * len(study_devices.MODES) * 3)
+        self.assertEqual(len(grid), 5 * len(SIZES) * (3 * len(MODES) - 2), "wbl is Sexton's alone")
+
+    def test_full_does_what_the_default_does_and_the_rest(self):
+        self.assertLess(set(map(self.key, self.cells())), set(map(self.key, self.cells(full=True))))
+
+    def test_the_default_has_all_that_is_claimed_three_times(self):
+        grid = [cell for cell in self.cells() if cell["part"] == "grid"]
+        for column, wanted in (
+            ("device", set(DEVICES)),
+            ("server", set(SERVERS)),
+            ("value_bytes", {8, 128, 1024, 4096}),
+            ("mode", {"none", "rdb", "everysec", "always", "wbl"}),
+            ("placement", {"same", "other"}),
+            ("repetition", {1, 2, 3}),
+        ):
+            self.assertEqual({cell[column] for cell in grid}, wanted)
+        parts = {cell["part"] for cell in self.cells()}
+        self.assertEqual(parts, {"grid", "commands", "rewrite", "route", "pmem"})
+
+    def test_the_default_fits_into_its_time(self):
+        args = argparse.Namespace(quick=False)
+        seconds = sum(estimate_s(args, cell, 2e10) for cell in self.cells())
+        self.assertLess(seconds, study_devices.MINUTES * 60)
 
     def test_single_sizes_and_modes_are_that_part_of_the_grid(self):
         cells = self.cells(sizes=[64], modes=["everysec"])
         self.assertEqual({(c["value_bytes"], c["mode"]) for c in cells}, {(64, "everysec")})
 
     def test_every_mode_has_its_off_beside_it(self):
-        cells = self.cells()
-        offs = {
-            (c["device"], c["value_bytes"], c["server"], c["placement"], c["repetition"])
-            for c in cells
-            if c["mode"] == "none"
-        }
-        for cell in (c for c in cells if c["part"] == "grid"):
-            self.assertIn(
-                (cell["device"], cell["value_bytes"], cell["server"], cell["placement"], cell["repetition"]), offs
-            )
+        for full in (False, True):
+            cells = self.cells(full=full)
+            columns = ("part", "device", "value_bytes", "command", "pipeline", "server", "placement", "repetition")
+            offs = {tuple(c[name] for name in columns) for c in cells if c["mode"] == "none"}
+            for cell in (c for c in cells if c["part"] in ("grid", "commands", "pmem")):
+                self.assertIn(tuple(cell[name] for name in columns), offs)
 
     def test_quick_is_quick(self):
         self.assertLess(len(self.cells(quick=True)), 40)
@@ -106,8 +248,9 @@ class PlanTest(unittest.TestCase):
             (4096, "set", 1e9, 24_148),
             (4096, "set", 1e6, 20_000),
             (4096, "mset", 1e12, 36_223),
+            (8, "mset", 1e12, 100_000),
         ):
-            requests, _ = study_devices.requests_of(args, {"value_bytes": size, "command": command}, memory)
+            requests, _ = requests_of(args, {"value_bytes": size, "command": command}, memory)
             self.assertEqual(requests, expected)
 
 
@@ -147,7 +290,7 @@ class ReportTest(unittest.TestCase):
             ("everysec", 22_000, 2),
         ):
             cells.add(
-                study_devices.Plan.cell(
+                Plan.cell(
                     device="hdd",
                     stack="block",
                     server="redis",
@@ -166,7 +309,7 @@ class ReportTest(unittest.TestCase):
                 )
             )
         cells.add(
-            study_devices.Plan.cell(
+            Plan.cell(
                 device="sata", stack="none", server="redis", mode="none", value_bytes=8, repetition=1, status="no root"
             )
         )

@@ -1,0 +1,86 @@
+"""make studies: the four studies one after the other, then the report.
+
+    .venv/bin/python scripts/study_all.py [--full | --quick] [--plan] [--device hdd=DIR ...] [--studies devices,flsm,wbl,mvcc]
+
+Says how long all of it takes before it begins, and when it will be over while it runs. Each study has its own limit
+(its option --minutes) and marks what no longer fits, so that the report comes in any case. Stop it, or kill it, at any
+moment: the same command goes on where it was. One study that fails does not keep the others from running.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+
+import study_devices
+import study_flsm
+import study_mvcc
+import study_wbl
+from bench_common import ROOT
+from studies.cells import AFTER_MIN, minutes
+from studies.sitting import end_with_parent
+
+STUDIES = {"devices": study_devices, "flsm": study_flsm, "wbl": study_wbl, "mvcc": study_mvcc}
+#: For the report, and for the starts of the programs.
+REPORT_MIN = 2
+
+
+def run(script, options, after_min=0.0):
+    """Runs one script; its exit code."""
+    environment = dict(os.environ, PYTHONUNBUFFERED="1", **{AFTER_MIN: f"{after_min:.0f}"})
+    command = [sys.executable, str(ROOT / "scripts" / f"{script}.py"), *options]
+    process = subprocess.Popen(command, env=environment, preexec_fn=end_with_parent)
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        # It has had the same signal, and takes its devices down.
+        process.wait()
+        raise
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--studies", default=",".join(STUDIES), help="only these, with commas")
+    parser.add_argument("--device", action="append", default=[], metavar="NAME=DIR", help="of the study of devices")
+    parser.add_argument("--plan", action="store_true", help="say what would be measured, and how long it takes")
+    parser.add_argument("--full", action="store_true", help="all of it, however long it takes")
+    parser.add_argument("--quick", action="store_true", help="all of them small: to see that they work")
+    args = parser.parse_args()
+    names = args.studies.split(",")
+    unknown = [name for name in names if name not in STUDIES]
+    if unknown:
+        parser.error(f"unknown study {unknown[0]}: {', '.join(STUDIES)}")
+    size = ["--full"] if args.full else ["--quick"] if args.quick else []
+    limits_min = {name: 0 if size else STUDIES[name].MINUTES for name in names}
+    options = {name: list(size) for name in names}
+    if "devices" in names:
+        options["devices"] += [word for pair in args.device for word in ("--device", pair)]
+    for name in names:
+        print(f"== {name}{'' if size else f', at most {limits_min[name]} min'}", flush=True)
+        run(f"study_{name}", [*options[name], "--plan"])
+    total_s = 60 * (sum(limits_min.values()) + REPORT_MIN)
+    if not size:
+        over = time.strftime("%H:%M", time.localtime(time.time() + total_s))
+        print(f"== all studies and the report: at most {minutes(total_s)}, over by {over}", flush=True)
+    if args.plan:
+        return 0
+    begun, failed = time.monotonic(), []
+    try:
+        for number, name in enumerate(names):
+            print(f"\n== {name}: study {number + 1} of {len(names)}", flush=True)
+            after_min = sum(limits_min[later] for later in names[number + 1 :])
+            if run(f"study_{name}", options[name], after_min):
+                failed.append(name)
+    except KeyboardInterrupt:
+        return 1
+    source = ["--from", "study/quick", "--to", "study/quick/report"] if args.quick else []
+    print("\n== report", flush=True)
+    if run("study_report", [*source, "--html"]):
+        failed.append("report")
+    print(f"all of it took {minutes(time.monotonic() - begun)}{'; failed: ' + ', '.join(failed) if failed else ''}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
