@@ -5,7 +5,10 @@
 ycsb      load, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
           make writes durable: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
           write; wbl
-rocksdb   the workloads that db_bench has too, with its names and keys (uniform, not zipfian), for both engines
+rocksdb   the workloads that db_bench has too, with its names and keys (uniform, not zipfian), for both engines: nearly
+          A, B and C, and for G (inserts only) fillrandom, in which every third record is written again. It has
+          nothing like D, F and H. The log of RocksDB, synced with each write or not, lies where the memtables of
+          wbl do, and is not slowed down as they are; --no-bandwidth does not slow these down either
 recovery  kill -9 with a large unflushed memtable, and the start after it
 burst     ten memtables of writes at full speed while the tables lie on a slow disk
 
@@ -17,6 +20,7 @@ Results: study/wbl/cells.csv; a run that was stopped goes on where it was.
 import argparse
 import itertools
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -84,6 +88,8 @@ SETTINGS = {
 REAL = {"no log": ("none", None), "everysec": ("everysec", None), "always": ("always", None), "wbl": ("wbl", None)}
 #: Reads first, then those that change the data, inserts last.
 WORKLOADS = "cbafdgh"
+#: Setting of the part rocksdb -> its own flags. With `synced` a write is as durable as one of wbl.
+BESIDE_ROCKSDB = {"log": [], "wbl": [], "rocksdb": ["--sync=0"], "rocksdb, synced": ["--sync=1"]}
 #: Workloads that db_bench has, nearly: what to run, with which flags.
 ALIKE = {
     "a": ("readrandomwriterandom", ["--readwritepercent=50"]),
@@ -163,7 +169,8 @@ class Study:
         """Flags of the memtables in persistent memory: any memory, with a module's bandwidth, or a real one."""
         if self.args.pmem_dir:
             return [f"--pmem_dir={self.args.pmem_dir}"]
-        return [f"--pmem_dir={self.memory}", "--pmem_profile=optane-pmem"]
+        flags = [f"--pmem_dir={self.memory}"]
+        return flags if self.args.no_bandwidth else [*flags, "--pmem_profile=optane-pmem"]
 
     def bench(self, benchmarks, flags, kill_at=None):
         """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
@@ -255,7 +262,8 @@ class Study:
     def rocksdb(self, setting, repetition):
         """db_bench's nearest benchmarks, for one engine."""
         args = self.args
-        if setting == "rocksdb" and not shutil.which("db_bench"):
+        is_rocksdb = setting.startswith("rocksdb")
+        if is_rocksdb and not shutil.which("db_bench"):
             raise Absent("db_bench is missing: package rocksdb-tools")
         flags = [
             f"--num={args.records // args.threads}",
@@ -265,8 +273,10 @@ class Study:
             "--compression_ratio=1.0",
             f"--reads={args.operations // args.threads}",
         ]
-        if setting == "rocksdb":
-            tool, flags = Tool("rocksdb", args), [*flags, "--max_write_buffer_number=3"]
+        if is_rocksdb:
+            log = fresh(Path(self.args.pmem_dir or self.memory) / "rocksdb-log")
+            flags += ["--max_write_buffer_number=3", f"--wal_dir={log}", *BESIDE_ROCKSDB[setting]]
+            tool = Tool("rocksdb", args)
         else:
             tool, flags = (
                 Tool("flsm", args),
@@ -287,7 +297,7 @@ class Study:
                     "workload": letter,
                     "repetition": repetition,
                     "emulated": "yes" if setting == "wbl" and not args.pmem_dir else "no",
-                    "mode": "no" if setting != "wbl" else "wbl",
+                    "mode": {"wbl": "wbl", "rocksdb, synced": "always"}.get(setting, "no"),
                     "records": args.records,
                     "threads": args.threads,
                     **row,
@@ -343,7 +353,7 @@ class Study:
                 elif part == "recovery" and mode not in ("none", "always"):
                     yield self.key(part, setting, "recover", repetition), self.recovery
             if "rocksdb" in parts:
-                for setting in ("log", "wbl", "rocksdb")[:: 1 if repetition % 2 else -1]:
+                for setting in list(BESIDE_ROCKSDB)[:: 1 if repetition % 2 else -1]:
                     yield self.key("rocksdb", setting, "a", repetition), self.rocksdb
 
     def estimate_s(self, key):
@@ -376,6 +386,9 @@ def main():
     parser.add_argument("--dir", type=Path, help="a real device for the tables")
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
     parser.add_argument("--pmem-dir", type=Path, help="real persistent memory for the memtables of wbl")
+    parser.add_argument(
+        "--no-bandwidth", action="store_true", help="memory in the place of persistent memory is as fast as it is"
+    )
     parser.add_argument("--out", type=Path)
     add_arguments(parser, MINUTES)
     parser.add_argument(
@@ -384,6 +397,10 @@ def main():
     parser.add_argument("--quick", action="store_true", help="small, in half a minute: to see that it works")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
+    if args.no_bandwidth:
+        args.note = f"{args.note} memory not slowed down".strip()
+        # libpmem's way to say that a mapping counts as persistent memory.
+        os.environ["PMEM_IS_PMEM_FORCE"] = "1"
     args.repetitions = args.repetitions or (1 if args.quick else REPETITIONS_FULL if args.full else REPETITIONS)
     if args.full:
         args.records, args.operations, args.dram_size = 10_000_000, 4_000_000, 2 << 30

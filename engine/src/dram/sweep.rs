@@ -1,6 +1,7 @@
-//! Removal of the entries of dead namespaces, step by step.
+//! Removal of entries wherever they are: those of dead namespaces, step by step, or at once.
 
 use super::buckets::{LANES, Place};
+use super::entry::EntryRef;
 use super::table::Table;
 use crate::key;
 
@@ -50,5 +51,21 @@ impl Table {
         self.sweep.of = None;
         self.shrink();
         true
+    }
+
+    /// Removes every entry that `goes`, in one pass over the whole table.
+    pub fn remove_where(&mut self, goes: impl Fn(&EntryRef<'_>) -> bool) {
+        self.move_buckets(usize::MAX, usize::MAX);
+        for bucket in 0..self.current.buckets() {
+            self.current.prefetch_entries((bucket + 4) & (self.current.buckets() - 1));
+            for lane in 0..LANES {
+                if let Some(entry) = self.current.entry(Place { bucket, lane })
+                    && goes(&EntryRef::new(entry))
+                {
+                    self.remove_entry(key::hash(entry.key()), entry);
+                }
+            }
+        }
+        self.shrink();
     }
 }

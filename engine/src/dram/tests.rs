@@ -164,6 +164,27 @@ fn table_does_what_a_map_does() {
 }
 
 #[test]
+fn what_goes_at_once_leaves_the_rest_and_gives_its_memory_back() {
+    // So many that the table is being doubled.
+    for count in [40_u64, 3_000, 56_000] {
+        let mut table = Table::new(PagePool::new());
+        for n in 0..count {
+            let meta = Meta { flags: 0, expire_at_ms: u64::from(n % 100 == 0) };
+            table.upsert(key(0, &n.to_le_bytes()), meta, &[n as u8; 100], 1, 0);
+        }
+        let full = table.bytes();
+        table.remove_where(|entry| entry.meta().expire_at_ms == 0);
+        for n in 0..count {
+            let found = table.find(key(0, &n.to_le_bytes())).map(|entry| entry.value()[0]);
+            assert_eq!(found, (n % 100 == 0).then_some(n as u8), "{n} of {count}");
+        }
+        assert_eq!(table.len() as u64, count.div_ceil(100));
+        table.remove_where(|_| true);
+        assert_eq!((table.len(), table.slab.bytes()), (0, 0), "{full} were held");
+    }
+}
+
+#[test]
 fn resizes_keep_everything_and_end() {
     let mut table = Table::new(PagePool::new());
     let keys: Vec<_> = (0..100_000_u64).map(|n| n.to_le_bytes()).collect();

@@ -2,29 +2,13 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use crate::key::{Meta, Seq};
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
-use sexton_persistence::pmem::{PmemOptions, SimPmem};
 use std::sync::atomic::Ordering;
 
 fn start(storage: &SimStorage) -> Engine {
     let options = small_options(storage, SyncPolicy::Always, false);
     Engine::open(options, &mut replay).expect("a store that opens").0
-}
-
-fn write(engine: &Engine, model: &mut Model, op: Op) -> Seq {
-    let commit = run_group(engine, std::slice::from_ref(&op)).expect("memory");
-    model.apply(&op);
-    commit.last_seq
-}
-
-fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
-    write(engine, model, Op::Put(0, key.into(), Meta::default(), value.into()))
-}
-
-fn freeze(engine: &Engine) {
-    engine.freeze(&mut engine.inner().freeze_right.lock());
 }
 
 fn sync(engine: &Engine) {
@@ -184,54 +168,5 @@ fn on_a_disk_of_both_the_tree_leaves_it_to_a_busy_log() {
     let (engine, _) = Engine::open(elsewhere, &mut replay).expect("opens again");
     put(&engine, &mut Model::new(3), "key", &vec![7; 20 << 20]);
     assert!(!engine.inner().flush_yields() && !engine.inner().compaction_yields());
-    engine.abandon();
-}
-
-#[test]
-fn with_persistent_memory_the_pool_is_the_bound() {
-    let (storage, pmem) = (SimStorage::new(), SimPmem::default());
-    let pool = PmemOptions {
-        slot_bytes: 4096,
-        file_bytes: 64 << 10,
-        initial_bytes: 0,
-        max_bytes: 160 << 10,
-        ..PmemOptions::new(pmem.medium(), "data/pmem".into())
-    };
-    let options = small_options(&storage, SyncPolicy::Always, false);
-    let options = EngineOptions { write_behind: true, pool: Some(pool), ..options };
-    let (engine, _) = Engine::open(options.clone(), &mut replay).expect("a new store");
-    let mut model = Model::new(3);
-    let mut frozen = 0;
-    while !engine.must_wait() {
-        assert!(engine.inner().may_freeze());
-        put(&engine, &mut model, &format!("key:{}", frozen % 3), &[frozen as u8; 12 << 10]);
-        freeze(&engine);
-        frozen += 1;
-        assert!(frozen < 20, "160 KB hold no 20 memtables of 12 KB");
-    }
-    assert!(frozen > 6, "{frozen} memtables were frozen");
-    let stats = engine.stats();
-    assert_eq!((stats.memtables_frozen, stats.stalls), (frozen, 1));
-    assert_eq!(engine.wbl_stats().expect("a pool").spilled, 0, "writers waited first");
-    assert_eq!(engine.durable(), engine.last_seq());
-    check(&engine, &model);
-    // Everything is there after a crash, none of it in a table.
-    let crashed = EngineOptions {
-        storage: std::sync::Arc::new(storage.crash(1, CrashOptions::LOSE_ALL)),
-        pool: options.pool.clone().map(|pool| PmemOptions {
-            medium: pmem.crash(1, CrashOptions::LOSE_ALL).medium(),
-            ..pool
-        }),
-        ..options
-    };
-    let (again, _) = Engine::open(crashed, &mut replay).expect("it opens");
-    check(&again, &model);
-    let stats = again.stats();
-    assert_eq!((stats.flushes, stats.memtables_frozen), (0, frozen - 1), "the last one is active");
-    again.abandon();
-    engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
-    assert!(!engine.must_wait(), "a flush has made room");
-    engine.flush_now().expect("flushed");
-    check(&engine, &model);
     engine.abandon();
 }

@@ -3,7 +3,7 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use crate::key::{Meta, Seq};
+use crate::key::Meta;
 use crate::store::*;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
@@ -31,13 +31,6 @@ fn with_cold(name: &str, value: &[u8]) -> (SimStorage, Engine, Model) {
     drop(engine);
     let (engine, _) = start(&storage);
     (storage, engine, model)
-}
-
-fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
-    let op = Op::Put(0, key.into(), Meta::default(), value.into());
-    let commit = run_group(engine, std::slice::from_ref(&op)).expect("memory");
-    model.apply(&op);
-    commit.last_seq
 }
 
 fn sync(engine: &Engine) -> bool {

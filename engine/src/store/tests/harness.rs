@@ -1,6 +1,6 @@
 //! What the tests of the store share: a log of test operations, a model, and ways to run both.
 
-use crate::key::{Key, Meta};
+use crate::key::{Key, Meta, Seq};
 use crate::store::*;
 pub(super) use sexton_persistence::device::TempDir;
 use sexton_persistence::device::{DiskStorage, Storage};
@@ -257,6 +257,23 @@ fn run_op(tx: &mut Tx<'_>, op: &Op) -> bool {
         Op::Swap(a, b) => tx.swap_databases(*a, *b),
     }
     true
+}
+
+/// Runs an operation on store and model alike; its sequence.
+pub(super) fn write(engine: &Engine, model: &mut Model, op: Op) -> Seq {
+    let commit = run_group(engine, std::slice::from_ref(&op)).expect("memory");
+    model.apply(&op);
+    commit.last_seq
+}
+
+/// The same for a value in the first database.
+pub(super) fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
+    write(engine, model, Op::Put(0, key.into(), Meta::default(), value.into()))
+}
+
+/// Freezes the active memtable, and flushes nothing.
+pub(super) fn freeze(engine: &Engine) {
+    engine.freeze(&mut engine.inner().freeze_right.lock());
 }
 
 pub(super) fn replay(engine: &Engine, group: ReplayGroup<'_>) -> Result<(), String> {

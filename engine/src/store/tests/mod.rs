@@ -16,6 +16,7 @@ mod histories;
 mod paper;
 mod places;
 mod policy;
+mod pool;
 mod reads;
 mod rest;
 mod snapshots;

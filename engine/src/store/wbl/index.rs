@@ -2,6 +2,10 @@
 //! records in the order of their sequences, and applies those of its own. So the versions of a key, which are
 //! all of one shard, are applied as they were written. Where a memtable ends, a database was emptied or two
 //! changed places all threads meet.
+//!
+//! Copying the values would be most of a start. So where there are many they stay where they are: while the records are
+//! applied their keys stand in the table without them; then the memtable is frozen and sorted, the keys leave the table,
+//! and a read finds them as it finds what was evicted (N10).
 
 use crate::memtable::Memtable;
 use crate::store::engine::{Engine, EngineError};
@@ -19,12 +23,18 @@ const AHEAD_RECORDS: usize = 8;
 /// Positions that a thread gathers before it adds them to the memtable's list, which all share.
 const GATHERED_POSITIONS: usize = 512;
 
+/// The newest arena stays the active memtable when it has less than one of so many parts of one. A fuller one, which
+/// would soon be frozen, is frozen.
+const FILLED_SHARE: u64 = 2;
+
 /// What all threads share.
 pub(super) struct Indexer<'a> {
     engine: &'a Engine,
     pool: &'a Arc<PmemPool>,
     recovered: &'a Recovered,
     parts: usize,
+    /// Arenas, oldest first, whose values are left where they are.
+    left: usize,
     /// All threads stand before the same record.
     meeting: Barrier,
     failure: Mutex<Option<EngineError>>,
@@ -37,15 +47,22 @@ struct Hashed<'r> {
 }
 
 impl<'a> Indexer<'a> {
-    /// For as many threads as scanned the pool. The active memtable is the one of the first arena.
+    /// For as many threads as scanned the pool. The active memtable is the one of the first arena. Without
+    /// `leaves_values` the newest stays the active one, and all are copied.
     pub(super) fn new(
         engine: &'a Engine,
         pool: &'a Arc<PmemPool>,
         recovered: &'a Recovered,
+        leaves_values: bool,
     ) -> Self {
         let parts = recovered.report.threads.max(1);
         let meeting = Barrier::new(parts);
-        Self { engine, pool, recovered, parts, meeting, failure: Mutex::new(None) }
+        let few_bytes = engine.inner().options.memtable_bytes / FILLED_SHARE;
+        let stays_active =
+            recovered.arenas.last().is_some_and(|newest| newest.arena.used_bytes() < few_bytes);
+        let frozen = recovered.arenas.len() - usize::from(stays_active);
+        let left = if leaves_values { frozen } else { 0 };
+        Self { engine, pool, recovered, parts, left, meeting, failure: Mutex::new(None) }
     }
 
     /// Applies every record. No latch may be held, and nobody else may write.
@@ -67,15 +84,24 @@ impl<'a> Indexer<'a> {
     /// Every thread looks at every record before it leaves out those of others, so what is not usable ends all
     /// of them at the same one, and none is left waiting at a meeting.
     fn run_part(&self, part: usize) -> Result<(), EngineError> {
-        for (nth, found) in self.recovered.arenas.iter().enumerate() {
-            if nth > 0 {
+        let arenas = &self.recovered.arenas;
+        for nth in 0..=arenas.len() {
+            let ends_left = nth > 0 && nth == self.left;
+            if ends_left || (1..arenas.len()).contains(&nth) {
                 self.meet(|| {
                     self.next_memtable(nth);
+                    if ends_left {
+                        self.engine.sort_frozen();
+                    }
                     Ok(())
                 })?;
             }
+            if ends_left {
+                self.forget_left(part);
+            }
+            let Some(found) = arenas.get(nth) else { break };
             let mut in_order = found.in_order();
-            while let Some(record) = self.run_stretch(part, &mut in_order)? {
+            while let Some(record) = self.run_stretch((part, nth), &mut in_order)? {
                 self.meet(|| {
                     let mut buf = TxBuf::default();
                     self.engine.begin(Latched::All, &mut buf).take_up_databases(&record)
@@ -88,11 +114,12 @@ impl<'a> Indexer<'a> {
     /// Applies a thread's share of the records up to one about databases, which is the answer.
     fn run_stretch<'r>(
         &self,
-        part: usize,
+        (part, nth): (usize, usize),
         in_order: &mut InOrder<'r>,
     ) -> Result<Option<Record<'r>>, EngineError> {
         let mut buf = TxBuf::default();
-        let mut share = Share::new(self, Tx::begin_part(self.engine, (part, self.parts), &mut buf));
+        let tx = Tx::begin_part(self.engine, (part, self.parts), &mut buf);
+        let mut share = Share::new(self, tx, nth < self.left);
         for record in in_order {
             if super::recover::is_of_databases(record.kind) {
                 share.apply_waiting(0)?;
@@ -108,7 +135,19 @@ impl<'a> Indexer<'a> {
         Ok(None)
     }
 
-    /// All before the arena number `nth` was applied: its memtable takes the place of the one before.
+    /// What a thread has put into the table without values leaves it: all of that is sorted now. What has an expiry is
+    /// there with its value and stays, for the due time is known by it.
+    fn forget_left(&self, part: usize) {
+        for shard in self.engine.inner().shards.iter().skip(part).step_by(self.parts) {
+            let mut shard = shard.state.lock();
+            shard.table.remove_where(|entry| entry.meta().expire_at_ms == 0);
+            shard.complete = false;
+            self.engine.note_table_bytes(&mut shard);
+        }
+    }
+
+    /// All before the arena number `nth` was applied: its memtable, an empty one behind the last, takes the place of the
+    /// one before.
     fn next_memtable(&self, nth: usize) {
         let m = self.recovered.arenas[nth - 1].last_seq;
         self.engine.rotate_at(m, |generation, first_seq| {
@@ -132,15 +171,17 @@ impl<'a> Indexer<'a> {
 struct Share<'r, 't> {
     tx: Tx<'t>,
     memtable: Arc<Memtable>,
+    leaves_values: bool,
     waiting: VecDeque<Hashed<'r>>,
     positions: Vec<PmemPosition>,
 }
 
 impl<'r, 't> Share<'r, 't> {
-    fn new(of: &Indexer<'_>, tx: Tx<'t>) -> Self {
+    fn new(of: &Indexer<'_>, tx: Tx<'t>, leaves_values: bool) -> Self {
         let memtable = Arc::clone(&of.engine.inner().superversion.load().active);
         let waiting = VecDeque::with_capacity(AHEAD_RECORDS + 1);
-        Self { tx, memtable, waiting, positions: Vec::with_capacity(GATHERED_POSITIONS) }
+        let positions = Vec::with_capacity(GATHERED_POSITIONS);
+        Self { tx, memtable, leaves_values, waiting, positions }
     }
 
     fn take(&mut self, next: Hashed<'r>) -> Result<(), EngineError> {
@@ -153,7 +194,8 @@ impl<'r, 't> Share<'r, 't> {
     fn apply_waiting(&mut self, left: usize) -> Result<(), EngineError> {
         while self.waiting.len() > left {
             let Some(Hashed { record, hash }) = self.waiting.pop_front() else { break };
-            if self.tx.take_up(&record, hash)? {
+            let leaves_value = self.leaves_values && record.aux == 0;
+            if self.tx.take_up(&record, hash, leaves_value)? {
                 self.positions.push(record.position());
                 if self.positions.len() == GATHERED_POSITIONS {
                     self.add_positions();

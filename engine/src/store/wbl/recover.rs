@@ -18,11 +18,14 @@ use std::sync::atomic::Ordering;
 
 impl Engine {
     /// Makes a memtable on `pool` the active one, with the youngest of the arenas that were recovered in it and
-    /// those before frozen, and goes on behind their sequences. Nothing may be in the active memtable.
+    /// those before frozen, and goes on behind their sequences. Nothing may be in the active memtable. With
+    /// `leaves_values` one that is half full is frozen, too, and values of what is frozen are read when they are asked
+    /// for.
     pub(super) fn take_up(
         &self,
         pool: &Arc<PmemPool>,
         recovered: &Recovered,
+        leaves_values: bool,
     ) -> Result<(), EngineError> {
         let inner = self.inner();
         {
@@ -34,7 +37,7 @@ impl Engine {
             commit.replace_empty(Arc::clone(&active));
             self.change_superversion(|superversion| superversion.active = active);
         }
-        Indexer::new(self, pool, recovered).run()?;
+        Indexer::new(self, pool, recovered, leaves_values).run()?;
         let mut commit = inner.commit.lock();
         commit.next_seq = commit.next_seq.max(recovered.next_seq);
         Ok(())
@@ -56,9 +59,15 @@ impl Engine {
 }
 
 impl Tx<'_> {
-    /// Applies a recovered operation on a key of a latched shard; nothing is staged. True when the record is a
-    /// version, which belongs to the memtable.
-    pub(super) fn take_up(&mut self, record: &Record<'_>, hash: u64) -> Result<bool, EngineError> {
+    /// Applies a recovered operation on a key of a latched shard; nothing is staged. With `leaves_value` the key's
+    /// entry has none, and must go before anybody reads it. True when the record is a version, which belongs to the
+    /// memtable.
+    pub(super) fn take_up(
+        &mut self,
+        record: &Record<'_>,
+        hash: u64,
+        leaves_value: bool,
+    ) -> Result<bool, EngineError> {
         let seq = record.seq;
         let (key, is_live) = self.recovered_key(record, hash)?;
         match record.kind {
@@ -66,7 +75,8 @@ impl Tx<'_> {
                 if is_live {
                     let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
                     let access = self.engine.inner().access_now();
-                    if let Some(item) = self.apply_put(key, meta, record.value, access) {
+                    let value = if leaves_value { b"" } else { record.value };
+                    if let Some(item) = self.apply_put(key, meta, value, access) {
                         self.shard(hash).unresolved.push(Unresolved { seq, ..item });
                         self.engine.inner().unresolved.fetch_add(1, Ordering::Relaxed);
                     }

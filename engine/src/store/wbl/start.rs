@@ -48,7 +48,7 @@ impl Engine {
                 let (pool, recovered) = self.open_pool(mark)?;
                 let report =
                     OpenReport { mark, recovered_seq: recovered.last_seq, ..OpenReport::default() };
-                self.take_up(&pool, &recovered)?;
+                self.take_up(&pool, &recovered, true)?;
                 self.begin_pool(pool, begun.elapsed(), recovered.report)?;
                 Ok(report)
             }
@@ -74,7 +74,7 @@ impl Engine {
         remove_pool(&*options.medium, &options.dir)?;
         let (pool, recovered) =
             PmemPool::open(options.clone(), inner.mark.load(Ordering::Acquire))?;
-        self.take_up(&pool, &recovered)?;
+        self.take_up(&pool, &recovered, true)?;
         marker::set(&*inner.options.storage, &inner.options.dir)?;
         self.begin_pool(pool, begun.elapsed(), recovered.report)?;
         Ok(report)
@@ -90,7 +90,7 @@ impl Engine {
             let mut commit = inner.commit.lock();
             commit.next_seq = commit.next_seq.max(recovered.next_seq);
         } else {
-            self.take_up(&pool, &recovered)?;
+            self.take_up(&pool, &recovered, false)?;
         }
         drop(recovered);
         self.flush_now()?;
