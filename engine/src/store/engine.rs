@@ -1,6 +1,7 @@
 //! The engine handle, what it shares, and the small operations on it.
 
 use super::background::Background;
+use super::clean_look::CleanLooks;
 use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::deadline::Deadline;
@@ -215,8 +216,11 @@ pub(super) struct Inner {
     pub(super) cold_due: Mutex<ColdDue>,
     /// Graves or tables changed since a burial was last looked for.
     pub(super) burial_wanted: AtomicBool,
+    /// No grave has a d above: those that the start found are at or below what it recovered.
+    pub(super) youngest_grave: AtomicU64,
     /// Merges while nobody writes.
     pub(super) rest: Rest,
+    pub(super) clean_looks: CleanLooks,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
@@ -298,7 +302,9 @@ impl Inner {
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
             burial_wanted: AtomicBool::new(true),
+            youngest_grave: AtomicU64::new(0),
             rest: Rest::default(),
+            clean_looks: CleanLooks::default(),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),
@@ -363,7 +369,11 @@ impl Inner {
 
     /// A grave was opened. Without puts no memtable ever fills, so graves are counted, too: their burial
     /// waits for the mark.
-    pub(super) fn note_grave(&self, key_bytes: usize) {
+    pub(super) fn note_grave(&self, key_bytes: usize, d: Seq) {
+        // Under the latch: who is above d has passed a barrier since.
+        if self.youngest_grave.load(Ordering::Relaxed) < d {
+            self.youngest_grave.fetch_max(d, Ordering::Release);
+        }
         if self.spill.note_grave(key_bytes) {
             self.background.freeze_early();
         }

@@ -126,6 +126,7 @@ impl Engine {
             engine.start_cold_reads();
         }
         let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
+        engine.inner().youngest_grave.fetch_max(engine.last_seq(), Ordering::Release);
         let report = OpenReport { carried_tables, ..report };
         engine.adjust_memory_bound();
         if engine.inner().options.background {

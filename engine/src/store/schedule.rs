@@ -50,7 +50,13 @@ impl Engine {
         };
         let Some(job) = job else {
             let at_rest = self.is_at_rest(inner.deadline.now_ms());
-            return Ok((at_rest && self.compact_at_rest()?) || self.merge_undo_runs(RUNS_MAX)?);
+            if at_rest && self.compact_at_rest()? {
+                return Ok(true);
+            }
+            if at_rest {
+                self.look_for_clean()?;
+            }
+            return self.merge_undo_runs(RUNS_MAX);
         };
         self.run_compaction_job(&job)?;
         Ok(true)

@@ -81,6 +81,8 @@ pub struct TableIter {
     scan_ahead_bytes_max: usize,
     head: EntryHead,
     valid: bool,
+    /// No grave with d at or below covers a version of the current block.
+    clean_through: Seq,
     /// Number of the entry in its block, as far as the walk has counted from the block's front.
     nth: u32,
     key: Vec<u8>,
@@ -111,6 +113,7 @@ impl TableIter {
             scan_ahead_bytes_max: SCAN_AHEAD_BYTES_MAX,
             head: EntryHead::default(),
             valid: false,
+            clean_through: 0,
             nth: UNCOUNTED,
             key: Vec::new(),
             last_key: Vec::new(),
@@ -163,6 +166,7 @@ impl TableIter {
         self.current = Current::None;
         self.back.clear();
         self.block = i;
+        self.clean_through = self.table.clean_through(i);
         if self.mode == ReadMode::Sequential {
             return self.load_ahead(i, way, self.table.file().style().transfer_bytes);
         }
@@ -426,6 +430,11 @@ impl Source for TableIter {
     #[inline]
     fn is_marked_dead(&self, s: Seq) -> bool {
         self.table.dead_marks().is_dead(self.block, self.nth, s)
+    }
+
+    #[inline]
+    fn clean_through(&self) -> Seq {
+        self.clean_through
     }
 
     fn mark_dead(&self, s: Seq) {

@@ -2,6 +2,7 @@
 
 use super::block::{Block, Look, PinnedValue, entry_at, extend_key, look_up};
 use super::cache::BlockCache;
+use super::clean::{CleanBlocks, LastLook};
 use super::error::{TableError, TableResult};
 use super::filter::Filter;
 use super::format::{
@@ -49,6 +50,7 @@ pub struct Table {
     cache: Option<Arc<BlockCache>>,
     place: Place,
     dead_marks: DeadMarks,
+    last_look: LastLook,
     obsolete: AtomicBool,
     /// Where to remove the file from, once it is obsolete.
     storage: Mutex<Option<Arc<dyn Storage>>>,
@@ -121,6 +123,7 @@ impl Table {
             cache,
             place: None,
             dead_marks,
+            last_look: LastLook::default(),
             obsolete: AtomicBool::new(false),
             storage: Mutex::new(None),
         })
@@ -168,13 +171,25 @@ impl Table {
         &self.meta.properties
     }
 
-    /// Bytes of index, filter and dead marks held in memory.
+    /// Bytes of index, filter and what is known of the dead, held in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.index.bytes()
             + self.filter.bytes()
             + self.dead_marks.memory_bytes()
+            + self.last_look.memory_bytes()
             + size_of::<Self>()
+    }
+
+    /// A look at the cemetery found this of it; it takes the place of what one before found.
+    pub(crate) fn note_clean(&self, found: CleanBlocks) {
+        self.last_look.set(found);
+    }
+
+    /// No grave with d at or below covers a version of `block`: by the claim (C3; where versions are kept for
+    /// older readers it is min(S), so for them too), or by a look.
+    pub(crate) fn clean_through(&self, block: usize) -> Seq {
+        self.properties().buried_through.max(self.last_look.through(block))
     }
 
     /// What walks found dead in it.

@@ -54,11 +54,12 @@ impl History {
                 65 => drop(engine.merge_undo_runs(1).expect("a merge of undo runs")),
                 66..70 => engine.sweep_graves(),
                 70..71 => drop(engine.sweep_dead_namespaces()),
-                71..72 => {
+                71 => engine.look_for_clean().expect("no faults"),
+                72 => {
                     let places = engine.inner().places.take();
                     engine.prove_dead(&places, &Default::default()).expect("no faults");
                 }
-                72..74 => {
+                73 => {
                     let bound = if self.random.percent(60) { 0 } else { usize::MAX };
                     engine.inner().shard_bound_bytes.store(bound, Ordering::Relaxed);
                 }
