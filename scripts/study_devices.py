@@ -93,6 +93,7 @@ VALUES = [
     "rps_during",
     "rps_after",
     "during_s",
+    "timeline",
     "off_synced_rps",
     "note",
 ]
@@ -283,6 +284,7 @@ class Rewriting(Snapshots):
             "rps_during": rate(timeline[first : last + 1]),
             "rps_after": rate(timeline[last + 1 : -1]),
             "during_s": round(self.span[1] - self.span[0], 3),
+            "timeline": ";".join(str(replies) for replies in timeline),
         }
 
 

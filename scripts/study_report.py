@@ -33,12 +33,14 @@ def main():
     for name, (draw, text) in STUDIES.items():
         directory = args.source / name
         if not directory.is_dir() or not any(directory.glob("*.csv")):
+            lines.append(f"- not measured, `make study-{name}`: {text.split('](')[0].strip('[')}")
             continue
         rows = draw(directory, args.to)
         names.append(name)
         note = rows.note()
-        lines.append(f"- {text}; {len(rows.rows)} rows, {len(rows.absent)} not measured{'; ' + note if note else ''}")
-    if not lines:
+        reasons = "".join(f"; {count} cells {reason}" for reason, count in rows.absences().items())
+        lines.append(f"- {text}; {len(rows.rows)} rows{reasons}{'; ' + note if note else ''}")
+    if len(names) == 1:
         print(
             f"nothing is measured below {args.source}: run make study-devices, study-flsm, study-wbl or study-mvcc first",
             file=sys.stderr,
@@ -48,7 +50,7 @@ def main():
     index.write()
     if args.html:
         html.write(args.to, names)
-    print(f"{len(lines)} studies: {args.to}/README.md")
+    print(f"{len(names) - 1} studies: {args.to}/README.md")
     return 0
 
 

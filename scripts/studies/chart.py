@@ -15,6 +15,8 @@ def _number(value):
     if value == 0:
         return "0"
     size = abs(value)
+    if size < 10_000 and value == int(value):
+        return f"{value:.0f}"
     for unit, divisor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if size >= divisor:
             return f"{value / divisor:.3g}{unit}"

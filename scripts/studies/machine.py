@@ -32,7 +32,9 @@ def _first(pattern, text):
 
 def build():
     """Short commit of the working tree, with a + when it has changes."""
-    commit = _output("git", "-C", ROOT, "rev-parse", "--short", "HEAD") or "unknown"
+    commit = _output("git", "-C", ROOT, "rev-parse", "--short", "HEAD")
+    if not re.fullmatch(r"[0-9a-f]+", commit):
+        return "unknown"
     changed = _output("git", "-C", ROOT, "status", "--porcelain", "--untracked-files=no")
     return commit + ("+" if changed else "")
 

@@ -13,23 +13,22 @@ class Rows:
     def __init__(self, directory, name="cells.csv"):
         self.directory = directory
         self.rows, self.absent = [], []
+        facts = directory / "machine.json"
+        self.machine = json.loads(facts.read_text()) if facts.exists() else {}
+        if not (directory / name).exists():
+            return
         with open(directory / name, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 row = {column: number(value) for column, value in row.items()}
                 (self.rows if row.get("status", OK) == OK else self.absent).append(row)
-        facts = directory / "machine.json"
-        self.machine = json.loads(facts.read_text()) if facts.exists() else {}
 
     def where(self, **wanted):
         """Rows with these values; a tuple means one of them."""
+        return [row for row in self.rows if fits(row, wanted)]
 
-        def fits(row):
-            return all(
-                row.get(name) in value if isinstance(value, tuple) else row.get(name) == value
-                for name, value in wanted.items()
-            )
-
-        return [row for row in self.rows if fits(row)]
+    def absent_where(self, **wanted):
+        """Cells with these values that could not be had, or were not run."""
+        return [row for row in self.absent if fits(row, wanted)]
 
     def values(self, column, **wanted):
         """What is wanted, of the order in the file."""
@@ -61,6 +60,12 @@ class Rows:
         for row in self.absent:
             reasons[row["status"]] = reasons.get(row["status"], 0) + 1
         return reasons
+
+
+def fits(row, wanted):
+    return all(
+        row.get(name) in value if isinstance(value, tuple) else row.get(name) == value for name, value in wanted.items()
+    )
 
 
 def number(text):

@@ -281,6 +281,29 @@ class ReportTest(unittest.TestCase):
             xml.etree.ElementTree.parse(svg)
         return (self.target / f"{name}.md").read_text()
 
+    @staticmethod
+    def cell(**made):
+        """A row of the study of devices, with every column that all of them have."""
+        return Plan.cell(
+            **{
+                "device": "hdd",
+                "stack": "block",
+                "server": "redis",
+                "mode": "none",
+                "value_bytes": 4096,
+                "repetition": 1,
+                "emulated": "yes",
+                "generator": "command_load: incompressible",
+                "client_stalls": 1,
+                "client_stall_ms": 30,
+                "client_longest_stall_ms": 30,
+                "worker_stalls": 2,
+                "worker_stall_ms": 40,
+                "worker_longest_stall_ms": 25,
+                **made,
+            }
+        )
+
     def test_devices_beside_off_of_the_same_stack(self):
         cells = self.cells("devices", study_devices)
         for mode, rate, repetition in (
@@ -289,59 +312,92 @@ class ReportTest(unittest.TestCase):
             ("everysec", 20_000, 1),
             ("everysec", 22_000, 2),
         ):
-            cells.add(
-                Plan.cell(
-                    device="hdd",
-                    stack="block",
-                    server="redis",
-                    mode=mode,
-                    value_bytes=4096,
-                    repetition=repetition,
-                    emulated="yes",
-                    synced_rps=rate,
-                    generator="command_load: incompressible",
-                    client_stalls=1,
-                    client_stall_ms=30,
-                    client_longest_stall_ms=30,
-                    worker_stalls=0,
-                    worker_stall_ms=0,
-                    worker_longest_stall_ms=0,
-                )
-            )
-        cells.add(
-            Plan.cell(
-                device="sata", stack="none", server="redis", mode="none", value_bytes=8, repetition=1, status="no root"
-            )
-        )
+            cells.add(self.cell(mode=mode, synced_rps=rate, repetition=repetition, bound_rps=42_000))
+        cells.add(self.cell(device="sata", stack="none", status="no root"))
+        cells.add(self.cell(mode="everysec", value_bytes=8, status=OUT_OF_TIME))
         text = self.page(report_devices.devices, "devices")
-        self.assertIn("| redis-server 7.0 | 4096 | 21,000 | 85,000 | 4.05 |", text)
+        line = "| redis-server 7.0 | 4096 | 2 | 21,000 (20,000-22,000) | 85,000 | 4.05 | 42,000 | 2.00 | - | 30 | 40 | - |"
+        self.assertIn(line, text)
+        self.assertIn("| redis-server 7.0 | 8 | 0 | not run: out of time |", text)
+        self.assertIn("## sata: not measured\n\n- no root", text)
         self.assertIn("1 cells: no root", text)
         self.assertIn("| at least 3 | 1 of 1 | met | 4.05: hdd, block, everysec, 4096 B |", text)
+        self.assertIn("| hdd, 4096 B | 3.5 | 4.05 (3.64-4.50) | 1.16 | - | - | rig: loses more than there |", text)
         self.assertIn("EMULATED", (self.target / "devices-hdd-block-everysec.svg").read_text())
+
+    def test_data_that_was_unsynced_for_too_long_makes_a_run_invalid(self):
+        cells = self.cells("devices", study_devices)
+        for repetition, age in ((1, 900), (2, 2600)):
+            note = "INVALID: unsynced data of 2600 ms (N14)" if age > 2000 else ""
+            made = self.cell(server="sexton", mode="everysec", synced_rps=1000, unsynced_age_ms=age, note=note)
+            cells.add({**made, "repetition": repetition})
+        text = self.page(report_devices.devices, "devices")
+        self.assertIn("| 2,600, 1 of 2 INVALID |", text)
+        self.assertIn("| at most 2000 | 1 of 2 | NOT met | 2600.00: hdd, block, 4096 B |", text)
+
+    def test_future_work_has_its_sections(self):
+        cells = self.cells("devices", study_devices)
+        for mode, rate in (("none", 90_000), ("everysec", 30_000)):
+            cells.add(self.cell(part="commands", command="mset", mode=mode, synced_rps=rate, p99_us=500))
+            cells.add(self.cell(part="pmem", device="pmem", mode=mode, pipeline=16, synced_rps=rate, cpu_us=2))
+        cells.add(
+            self.cell(
+                part="rewrite",
+                mode="everysec",
+                rps_before=1000,
+                rps_during=400,
+                rps_after=900,
+                during_s=2.5,
+                p999_us=7000,
+                max_us=9000,
+                peak_rss_mb=300,
+                logged_bytes=2e6,
+                written_bytes=5e6,
+                timeline=";".join(["100"] * 20),
+            )
+        )
+        for device, rate in (("hdd", 10_000), ("nvme", 40_000), ("hdd+nvme", 39_000)):
+            cells.add(self.cell(part="route", device=device, server="sexton", mode="everysec", synced_rps=rate))
+        text = self.page(report_devices.devices, "devices")
+        for line in (
+            "| hdd | block | 4096 | MSET | redis-server 7.0 | everysec | 30,000 | 3.00 | 500 |",
+            "| hdd | block | redis-server 7.0 | 4096 | 1,000 | 400 | 0.40 | 900 | 2.50 | 7,000 | 9,000 | 300 | 2 | 5 |",
+            "| 4096 | hdd+nvme | block | 39,000 | - | - |",
+            "| 4096 | 16 | redis-server 7.0 | everysec | 30,000 | 0.33 | 2.00 |",
+        ):
+            self.assertIn(line, text)
+        for name in ("commands", "rewrite", "route", "pmem"):
+            self.assertIn("EMULATED", (self.target / f"devices-{name}.svg").read_text())
 
     def test_deletes_have_their_gain(self):
         cells = self.cells("flsm", study_flsm)
         for setting, us in (("cemetery", 2), ("tombstones", 3), ("rocksdb", 4)):
             key = study_flsm.Study.key("paper", setting, "seq", 40_000, 1)
-            cells.add(
-                {**key, "step": 1, "benchmark": "readseq", "wall_us_per_op": us, "keys": 2_000_000, "note": "small run"}
-            )
+            made = {"wall_us_per_op": us, "ops_per_s": 1e6 / us, "keys": 2_000_000, "note": "small run"}
+            cells.add({**key, **made, "step": 1, "benchmark": "readseq"})
+            cells.add({**key, **made, "step": 2, "benchmark": "readrandom", "wall_us_per_op": 5 - us})
             key = study_flsm.Study.key("scan", setting, "random", 10, 1)
             cells.add({**key, "step": 1, "benchmark": "seekrandom", "wall_us_per_op": us, "space_bytes": 1e6})
         text = self.page(report_flsm.flsm, "flsm")
-        self.assertIn("1.50 (1.50-1.50)", text)
+        self.assertIn("| readseq, default setting | 1.47 | 1.50 | 1.02 | comes out |", text)
+        self.assertIn("| readrandom, default setting | 1.11 | 0.67 | 0.60 | does not come out: the other way round;", text)
+        self.assertIn("| fillseq, default setting | 1.00 | not measured | - | - |", text)
         self.assertIn("SMALL RUN", (self.target / "flsm-scan.svg").read_text())
 
     def test_write_behind_gains_over_the_log(self):
         cells = self.cells("wbl", study_wbl)
         for setting, rate in (("wbl", 110), ("everysec, pmem", 100)):
-            cells.add({**study_wbl.Study.key("ycsb", setting, "g", 1), "ops_per_s": rate, "emulated": "yes"})
+            for repetition, factor in ((1, 1), (2, 10)):
+                key = study_wbl.Study.key("ycsb", setting, "g", repetition)
+                cells.add({**key, "ops_per_s": rate * factor, "emulated": "yes"})
+            cells.add({**study_wbl.Study.key("recovery", setting, "recover", 1), "seconds": rate, "records": 5})
         text = self.page(report_wbl.wbl, "wbl")
-        self.assertIn("| G | +10.0 % | - | +13.83 % |", text)
+        # Pairs of one repetition, whatever differs between repetitions.
+        self.assertIn("| G, over our log: everysec, pmem | 1.14 | 1.10 | 0.97 | comes out |", text)
         self.assertIn("EMULATED", (self.target / "wbl-ycsb.svg").read_text())
         html.write(self.target, ["wbl"])
         whole = (self.target / "report.html").read_text()
-        self.assertIn("<td>+13.83 %</td>", whole)
+        self.assertIn("<td>comes out</td>", whole)
         self.assertIn("<svg", whole)
         self.assertEqual(whole.count("<table>"), whole.count("</table>"))
 
@@ -349,12 +405,26 @@ class ReportTest(unittest.TestCase):
         directory = self.source / "mvcc"
         directory.mkdir(parents=True)
         rows = [
-            f"1,{device},yes,block,100000,1000,1.0,{seconds}"
-            for device, seconds in (("hdd-7200.7", 35), ("slc-nand", 7))
+            f"1,{device},yes,{way},100000,1000,1.0,{seconds}"
+            for way, disk in (("single", 35), ("ahead", 7))
+            for device, seconds in (("hdd-7200.7", disk), ("slc-nand", 7))
         ]
         head = "run,undo_device,undo_emulated,reread,keys,value_bytes,undo_write_s,reread_s"
         (directory / "undo.csv").write_text("\n".join([head, *rows]) + "\n")
-        self.assertIn("| times faster | 5.00 (5.00-5.00) |", self.page(report_mvcc.mvcc, "mvcc"))
+        text = self.page(report_mvcc.mvcc, "mvcc")
+        self.assertIn("as the paper's rollback segment is read | 3.50 | 5.00 | 1.43 | comes out, larger |", text)
+        self.assertIn("reads ahead | 3.50 | 1.00 | 0.29 | no difference here; undo runs are sorted", text)
+        self.assertIn("## Beside a held snapshot\n\nNot measured: no rows", text)
+
+    def test_pages_without_any_row_say_so(self):
+        for name, module, draw in (
+            ("devices", study_devices, report_devices.devices),
+            ("flsm", study_flsm, report_flsm.flsm),
+            ("wbl", study_wbl, report_wbl.wbl),
+        ):
+            made = {column: "1" for column in module.KEY} | {"part": "grid", "status": OUT_OF_TIME}
+            self.cells(name, module).add(made)
+            self.assertIn(OUT_OF_TIME, self.page(draw, name))
 
 
 class ChartTest(unittest.TestCase):

@@ -66,5 +66,11 @@ def whole(value):
     return f"{value:,.0f}"
 
 
+def whole_text(found):
+    """A whole median, with its extremes where there are several runs."""
+    middle, low, high = found
+    return whole(middle) if low == high else f"{whole(middle)} ({whole(low)}-{whole(high)})"
+
+
 def spread(values):
     return statistics.median(values), min(values), max(values)

@@ -38,6 +38,7 @@ def wanted(page, rows):
     bound = Points("Sexton, hdd, everysec: time by that of the bandwidth or of no persistence", BOUND_MOST)
     flash = Points("Sexton, nvme and nvram, everysec, x", FLASH_MOST)
     wbl = Points("Sexton, wbl, up to 1 KB, x", WBL_MOST)
+    age = Points("Sexton, everysec: oldest unsynced byte, ms (N14), every run", 2000)
     peer = Points("Sexton's rate by redis-server's, everywhere", 1.0, at_most=False)
     for device, stack, server, placement, mode, size in dict.fromkeys(
         (r["device"], r["stack"], r["server"], r["placement"], r["mode"], r["value_bytes"])
@@ -67,8 +68,11 @@ def wanted(page, rows):
             "synced_rps", part="grid", device=device, stack=stack, server="redis", mode=mode, value_bytes=size
         )
         peer.add(on[0] / theirs[0] if theirs else None, where)
+    for row in rows.where(part="grid", server="sexton", mode=("everysec", "rdb-aof")):
+        if isinstance(row.get("unsynced_age_ms"), float):
+            age.add(row["unsynced_age_ms"], f"{row['device']}, {row['stack']}, {row['value_bytes']:.0f} B")
     page.text("## Wanted", "", f"Medians; x as above; {NAMES['redis']} on the same stack.")
     page.table(
         ["what", "wanted", "points", "", "worst"],
-        [points.line() for points in (rig_small, rig_large, bound, flash, wbl, peer)],
+        [points.line() for points in (rig_small, rig_large, bound, flash, wbl, age, peer)],
     )
