@@ -35,7 +35,7 @@ from functools import partial
 from pathlib import Path
 
 from bench_common import ROOT, median_interval
-from studies import machine
+from studies import machine, rocksdb
 from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
 from studies.report.archive import archive
 from studies.sitting import Sitting, prefix
@@ -152,20 +152,6 @@ class Undo:
             print(f"| {what} | {' | '.join(line)} | {interval(pairs)} |")
 
 
-def build_rocksdb(work):
-    """held_rocksdb; Absent where it cannot be had."""
-    libraries = sorted(Path("/usr/lib").glob("*/librocksdb.so*"))
-    compiler = shutil.which("cc")
-    if not libraries or not compiler:
-        raise Absent("no C compiler" if libraries else "no librocksdb (package rocksdb-tools)")
-    binary = work / "held_rocksdb"
-    command = [compiler, "-O2", "-o", binary, ROOT / "scripts/held_rocksdb.c", libraries[0]]
-    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
-    if done.returncode:
-        raise Absent(f"held_rocksdb.c does not compile: {done.stderr.strip()[-200:]}")
-    return binary
-
-
 class Held:
     """Pairs of long overwrites, with and without a snapshot."""
 
@@ -196,7 +182,7 @@ class Held:
 
     def rocksdb(self, snapshot):
         if self.binary is None:
-            self.binary = build_rocksdb(self.work)
+            self.binary = rocksdb.build("held_rocksdb", self.work)
         args = self.args
         with tempfile.TemporaryDirectory(prefix=prefix(), dir=args.dir) as work:
             command = [self.binary, f"{work}/db", args.keys, HELD_VALUE_BYTES, args.overwrites, snapshot, HELD_BUFFER,

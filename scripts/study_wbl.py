@@ -2,13 +2,13 @@
 
     .venv/bin/python scripts/study_wbl.py [--quick | --full] [--part ycsb,rocksdb,recovery,burst] [--dir DIR] [--wal-dir DIR]
 
-ycsb      load, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
+ycsb      load, C six times to warm up, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
           make writes durable: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
           write; wbl
-rocksdb   the workloads that db_bench has too, with its names and keys (uniform, not zipfian), for both engines: nearly
-          A, B and C, and for G (inserts only) fillrandom, in which every third record is written again. It has
-          nothing like D, F and H. The log of RocksDB, synced with each write or not, lies where the memtables of
-          wbl do, and is not slowed down as they are; --no-bandwidth does not slow these down either
+rocksdb   the same workloads beside RocksDB, which ycsb_rocksdb.c runs over its library (db_bench has no YCSB), with its log
+          unsynced and synced. Nothing is slowed down here, neither our tables nor our memtables: tables, log and
+          pool all lie in memory (or in --dir, --wal-dir, --pmem-dir). RocksDB's block cache is as large as ours and the
+          DRAM table together
 recovery  kill -9 with a large unflushed memtable, and the start after it
 burst     ten memtables of writes at full speed while the tables lie on a slow disk
 
@@ -31,8 +31,8 @@ from functools import partial
 from pathlib import Path
 
 from bench_common import ROOT
-from bench_rocksdb import BENCH, Tool, fresh
-from studies import machine
+from bench_rocksdb import BENCH, fresh
+from studies import machine, rocksdb
 from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
 from studies.report.archive import archive
 from studies.sitting import Sitting, fast_directory, prefix
@@ -88,15 +88,13 @@ SETTINGS = {
 REAL = {"no log": ("none", None), "everysec": ("everysec", None), "always": ("always", None), "wbl": ("wbl", None)}
 #: Reads first, then those that change the data, inserts last.
 WORKLOADS = "cbafdgh"
-#: Setting of the part rocksdb -> its own flags. With `synced` a write is as durable as one of wbl.
-BESIDE_ROCKSDB = {"log": [], "wbl": [], "rocksdb": ["--sync=0"], "rocksdb, synced": ["--sync=1"]}
-#: Workloads that db_bench has, nearly: what to run, with which flags.
-ALIKE = {
-    "a": ("readrandomwriterandom", ["--readwritepercent=50"]),
-    "b": ("readrandomwriterandom", ["--readwritepercent=95"]),
-    "c": ("readrandom", []),
-    "g": ("fillrandom", []),
-}
+#: Before them, and not counted: so that the DRAM table holds what is asked for often in all of them. Of the reads that find
+#: a key in a table only one in eight brings it in, so this takes more than a million reads.
+WARM_UP = 6 * "c"
+RUNS = [name for letter in WARM_UP + WORKLOADS for name in (f"ycsb{letter}", "waitforcompaction")]
+#: Settings of the part rocksdb: of our engine --mode, of RocksDB whether each write is synced. With `synced` a write is as
+#: durable as one of wbl.
+BESIDE = {"wbl": "wbl", "everysec": "everysec", "rocksdb": False, "rocksdb, synced": True}
 REPETITIONS = 3
 #: N15: a claim needs so many.
 REPETITIONS_FULL = 9
@@ -104,9 +102,9 @@ REPETITIONS_FULL = 9
 MINUTES = 25
 #: For the estimate, of 200,000 records and as many operations, and of 1 GiB to recover: seconds of a job, and of one
 #: that syncs each write, which goes by --seconds.
-JOB_S = {"ycsb": 28, "rocksdb": 18, "recovery": 22, "burst": 8}
-#: Workloads of the latter that write, by what waiting for the background adds to them.
-SYNCED_WORKLOADS, SYNCED_S = 7, 1.5
+JOB_S = {"ycsb": 31, "rocksdb": 20, "recovery": 22, "burst": 8}
+#: Workloads of the latter, the warm-up too, by what waiting for the background adds to them.
+SYNCED_WORKLOADS, SYNCED_S = 8, 1.5
 #: Figures of flsm-bench's report -> column.
 FIGURES = {
     "dram hit ratio": "dram_hit_ratio",
@@ -134,11 +132,13 @@ class Study:
         self.args, self.cells = args, cells
         #: Where the stores and the pools lie, from the moment on that something is measured.
         self.work = self.memory = None
+        #: The program that runs RocksDB, once it is built.
+        self.driver = None
         self.settings = REAL if args.dir or args.wal_dir else SETTINGS
         self.emulated = "no" if self.settings is REAL else "yes"
 
-    def flags(self, setting, tree_device="nvme"):
-        mode, device = self.settings[setting]
+    def common(self, mode):
+        """Flags of flsm-bench, without devices that are slowed down."""
         args = self.args
         flags = [
             f"--num={args.records}",
@@ -155,7 +155,14 @@ class Study:
         if args.wal_dir:
             flags.append(f"--wal_dir={args.wal_dir / 'log'}")
         if mode == "wbl":
-            flags += self.pool()
+            flags.append(f"--pmem_dir={args.pmem_dir or self.memory}")
+        return flags
+
+    def flags(self, setting, tree_device="nvme"):
+        mode, device = self.settings[setting]
+        flags = self.common(mode)
+        if mode == "wbl" and not self.args.pmem_dir and not self.args.no_bandwidth:
+            flags.append("--pmem_profile=optane-pmem")
         if self.emulated == "yes":
             flags.append(f"--db_profile={tree_device}")
             flags += [f"--wal_profile={device}"] if device else []
@@ -164,13 +171,6 @@ class Study:
     def stands_in(self, mode):
         """Whether a device of this way is emulated: yes or no."""
         return "yes" if mode == "wbl" and not self.args.pmem_dir else self.emulated
-
-    def pool(self):
-        """Flags of the memtables in persistent memory: any memory, with a module's bandwidth, or a real one."""
-        if self.args.pmem_dir:
-            return [f"--pmem_dir={self.args.pmem_dir}"]
-        flags = [f"--pmem_dir={self.memory}"]
-        return flags if self.args.no_bandwidth else [*flags, "--pmem_profile=optane-pmem"]
 
     def bench(self, benchmarks, flags, kill_at=None):
         """Runs flsm-bench; its results. Killed with -9 when the line of `kill_at` appears."""
@@ -198,18 +198,24 @@ class Study:
             raise RuntimeError(last[-250:])
         return json.loads(out.read_text())["results"] if out.exists() else []
 
-    def row(self, part, setting, workload, repetition, result, tree_device="nvme"):
+    def devices(self, setting, tree_device="nvme"):
+        """Columns that say where everything lies, in the parts that slow devices down."""
         mode, device = self.settings[setting]
+        return {
+            "emulated": self.stands_in(mode),
+            "mode": mode,
+            "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir),
+            "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
+        }
+
+    def row(self, part, setting, workload, repetition, result, devices):
         latency, figures = result.get("latency_us", {}), result.get("figures", {})
         row = {
             "part": part,
             "setting": setting,
             "workload": workload,
             "repetition": repetition,
-            "emulated": self.stands_in(mode),
-            "mode": mode,
-            "wal_device": device or ("" if self.emulated == "yes" else self.args.wal_dir),
-            "tree_device": tree_device if self.emulated == "yes" else self.args.dir,
+            **devices,
             "records": self.args.records,
             "threads": result["threads"],
             "operations": result["operations"],
@@ -243,7 +249,6 @@ class Study:
             results = (
                 self.bench(["ycsbload", "waitforcompaction"], flags) if self.settings[setting][0] != "none" else []
             )
-        runs = [name for letter in WORKLOADS for name in (f"ycsb{letter}", "waitforcompaction")]
         # A store without a log is empty at the next start, so it is loaded by the same process.
         head = ["ycsbload", "waitforcompaction"] if self.settings[setting][0] == "none" else []
         limits = [
@@ -251,61 +256,40 @@ class Study:
             f"--duration={self.args.seconds}" if self.settings[setting][0] == "always" else "--duration=0",
         ]
         keep = [] if head else ["--use_existing_db=1"]
-        results += self.bench(head + runs, [*flags, *limits, *keep, f"--seed={repetition}"])
-        for result in results:
-            self.cells.add(self.row("ycsb", setting, result["name"].removeprefix("ycsb"), repetition, result))
-        rates = {result["name"]: result["ops_per_sec"] for result in results}
-        return f"ycsb {setting}: " + ", ".join(
-            f"{name.removeprefix('ycsb')} {rate / 1000:.0f} k/s" for name, rate in rates.items()
-        )
+        results += self.bench(head + RUNS, [*flags, *limits, *keep, f"--seed={repetition}"])
+        return self.note("ycsb", setting, repetition, results, self.devices(setting))
+
+    def note(self, part, setting, repetition, results, devices):
+        """Adds the rows of a load and its workloads. Of several C all but the last were to warm up."""
+        results = {result["name"].removeprefix("ycsb"): result for result in results}
+        for workload, result in results.items():
+            self.cells.add(self.row(part, setting, workload, repetition, result, devices))
+        rates = (f"{name} {result['ops_per_sec'] / 1000:.0f} k/s" for name, result in results.items())
+        return f"{part} {setting}: " + ", ".join(rates)
 
     def rocksdb(self, setting, repetition):
-        """db_bench's nearest benchmarks, for one engine."""
-        args = self.args
-        is_rocksdb = setting.startswith("rocksdb")
-        if is_rocksdb and not shutil.which("db_bench"):
-            raise Absent("db_bench is missing: package rocksdb-tools")
-        flags = [
-            f"--num={args.records // args.threads}",
-            f"--threads={args.threads}",
-            f"--seed={repetition}",
-            "--histogram=1",
-            "--compression_ratio=1.0",
-            f"--reads={args.operations // args.threads}",
-        ]
-        if is_rocksdb:
-            log = fresh(Path(self.args.pmem_dir or self.memory) / "rocksdb-log")
-            flags += ["--max_write_buffer_number=3", f"--wal_dir={log}", *BESIDE_ROCKSDB[setting]]
-            tool = Tool("rocksdb", args)
+        """The workloads in memory, ours or RocksDB's."""
+        args, beside = self.args, BESIDE[setting]
+        store = fresh(self.work / "store")
+        devices = {"emulated": "no", "mode": beside, "wal_device": args.wal_dir, "tree_device": args.dir}
+        if isinstance(beside, str):
+            devices["emulated"] = "yes" if beside == "wbl" and not args.pmem_dir else "no"
+            flags = [f"--operations={args.operations}", f"--seed={repetition}"]
+            results = self.bench(["ycsbload", "waitforcompaction", *RUNS], [*self.common(beside), *flags])
         else:
-            tool, flags = (
-                Tool("flsm", args),
-                [*flags, f"--dram_size={args.dram_size}"] + (["--mode=wbl", *self.pool()] if setting == "wbl" else []),
-            )
-        store, texts = fresh(self.work / "store"), []
-        for letter in ("g", "c", "b", "a"):
-            name, own = ALIKE[letter]
-            keep = [] if letter == "g" else ["--use_existing_db=1"]
-            try:
-                row = tool.run(store, [name], [*flags, *own, *keep])[0]
-            except RuntimeError as error:
-                raise Absent("this build has no wbl") if "--mode=wbl" in str(error) else error
-            self.cells.add(
-                {
-                    "part": "rocksdb",
-                    "setting": setting,
-                    "workload": letter,
-                    "repetition": repetition,
-                    "emulated": "yes" if setting == "wbl" and not args.pmem_dir else "no",
-                    "mode": {"wbl": "wbl", "rocksdb, synced": "always"}.get(setting, "no"),
-                    "records": args.records,
-                    "threads": args.threads,
-                    **row,
-                    "note": f"{name}, uniform keys {args.note}".strip(),
-                }
-            )
-            texts.append(f"{letter} {row['ops_per_s'] / 1000:.0f} k/s")
-        return f"db_bench's workloads, {setting}: " + ", ".join(texts)
+            self.driver = self.driver or rocksdb.build("ycsb_rocksdb", self.work)
+            devices["mode"] = "always" if beside else "no"
+            log = fresh((args.wal_dir or self.memory) / "rocksdb-log")
+            numbers = [args.records, args.operations, 0, args.threads, args.value_size, int(beside)]
+            sizes = [args.write_buffer_size, args.cache_size + args.dram_size]
+            command = [self.driver, store, log, *numbers, *sizes, repetition, WARM_UP + WORKLOADS]
+            done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+            shutil.rmtree(log)
+            if done.returncode:
+                raise RuntimeError(f"ycsb_rocksdb: {done.stderr.strip()[-250:]}")
+            results = json.loads(done.stdout)["results"]
+        shutil.rmtree(store)
+        return self.note("rocksdb", setting, repetition, results, devices)
 
     def recovery(self, setting, repetition):
         """Load into memtables that are never flushed, kill -9, start."""
@@ -325,7 +309,7 @@ class Study:
         found, asked = results[1].get("found"), results[1].get("asked")
         if found != asked:
             raise RuntimeError(f"{asked - found} of {asked} records were lost")
-        row = self.row("recovery", setting, "recover", repetition, results[0])
+        row = self.row("recovery", setting, "recover", repetition, results[0], self.devices(setting))
         self.cells.add(row | {"records": records})
         return f"recovery {setting}: {row['seconds']:.2f} s for {records} records ({took:.1f} s with the process)"
 
@@ -334,7 +318,7 @@ class Study:
         records = 10 * self.args.write_buffer_size // (self.args.value_size + 64)
         shutil.rmtree(self.work / "store", ignore_errors=True)
         results = self.bench(["ycsbload"], [*self.flags(setting, "hdd"), f"--num={records}"])
-        row = self.row("burst", setting, "load", repetition, results[0], "hdd")
+        row = self.row("burst", setting, "load", repetition, results[0], self.devices(setting, "hdd"))
         self.cells.add(row | {"records": records})
         rate, longest_ms = row["ops_per_s"] / 1000, row["max_us"] / 1000
         return f"burst {setting}: {rate:.0f} k/s, p99.9 {row['p999_us']:.0f} us, max {longest_ms:.0f} ms"
@@ -353,8 +337,8 @@ class Study:
                 elif part == "recovery" and mode not in ("none", "always"):
                     yield self.key(part, setting, "recover", repetition), self.recovery
             if "rocksdb" in parts:
-                for setting in list(BESIDE_ROCKSDB)[:: 1 if repetition % 2 else -1]:
-                    yield self.key("rocksdb", setting, "a", repetition), self.rocksdb
+                for setting in list(BESIDE)[:: 1 if repetition % 2 else -1]:
+                    yield self.key("rocksdb", setting, "h", repetition), self.rocksdb
 
     def estimate_s(self, key):
         """How long a job takes, as far as rows that were measured tell."""
