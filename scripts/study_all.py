@@ -39,10 +39,25 @@ def run(script, options, after_min=0.0):
         raise
 
 
+def on_devices(name, given):
+    """Options that have a study use the user's devices, as far as it can: the disk, the faster of the SSDs, persistent
+    memory."""
+    flash = given.get("nvme") or given.get("sata")
+    if name == "devices":
+        return [word for pair in given.items() for word in ("--device", "=".join(pair))]
+    if name == "flsm" and flash:
+        return ["--dir", flash]
+    if name == "wbl" and "pmem" in given:
+        return ["--pmem-dir", given["pmem"]]
+    if name == "mvcc" and flash and "hdd" in given:
+        return ["--device", f"hdd={given['hdd']}", "--device", f"flash={flash}"]
+    return []
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--studies", default=",".join(STUDIES), help="only these, with commas")
-    parser.add_argument("--device", action="append", default=[], metavar="NAME=DIR", help="of the study of devices")
+    parser.add_argument("--device", action="append", default=[], metavar="NAME=DIR", help="a real device: hdd, sata, nvme, nvram, pmem")
     parser.add_argument("--plan", action="store_true", help="say what would be measured, and how long it takes")
     parser.add_argument("--full", action="store_true", help="all of it, however long it takes")
     parser.add_argument("--quick", action="store_true", help="all of them small: to see that they work")
@@ -53,9 +68,7 @@ def main():
         parser.error(f"unknown study {unknown[0]}: {', '.join(STUDIES)}")
     size = ["--full"] if args.full else ["--quick"] if args.quick else []
     limits_min = {name: 0 if size else STUDIES[name].MINUTES for name in names}
-    options = {name: list(size) for name in names}
-    if "devices" in names:
-        options["devices"] += [word for pair in args.device for word in ("--device", pair)]
+    options = {name: [*size, *on_devices(name, dict(pair.split("=", 1) for pair in args.device))] for name in names}
     for name in names:
         print(f"== {name}{'' if size else f', at most {limits_min[name]} min'}", flush=True)
         run(f"study_{name}", [*options[name], "--plan"])

@@ -6,7 +6,8 @@ undo: the paper's script, in flsm-bench (--benchmarks=mvccundo). Transaction A i
 and reads everything; B, C and D overwrite everything in turn; A reads everything again at its snapshot. Tables,
 and with them the newest data, lie on the emulated disk of the paper; undo runs lie on that disk's model (one more
 of it) and on the emulated flash, in processes side by side, which mostly wait for their emulated devices. Then
-both lie on this machine's own device. A reads again in four ways:
+both lie on this machine's own device. With --device hdd=DIR and --device flash=DIR these are used instead, the tables on
+the disk, and nothing is emulated. A reads again in four ways:
 
     ahead    a scan that reads ahead, as the server does
     block    a scan that reads one block at a time, as the database of the paper did
@@ -31,6 +32,7 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +44,8 @@ from studies.sitting import Sitting, prefix
 
 BENCH = ROOT / "target/release/flsm-bench"
 HDD, FLASH, OWN = "hdd-7200.7", "slc-nand", "disk"
+#: The user's: a disk with the tables and, in turn, undo runs, and a device with undo runs alone.
+REAL = ("hdd", "flash")
 #: Way of reading -> (reads ahead, in the order of blocks).
 WAYS = {"ahead": ("yes", "yes"), "block": ("no", "yes"), "single": ("no", "no"), "batch": ("no", "yes")}
 UNDO_KEY = ["run", "undo_device", "reread"]
@@ -66,6 +70,8 @@ MINUTES = 15
 #: For the estimate, of 100,000 keys: the script on an emulated disk, and once for each way on the machine's own;
 #: of a pair of 200,000 keys, 20 times overwritten: ours and RocksDB's.
 EMULATED_S, OWN_S, PAIR_S = 265, 52, {"flsm": 12, "rocksdb": 48}
+#: The same on real devices, which nobody has measured: four times the script, on a disk mostly seeks.
+REAL_S = {"hdd": 180, "flash": 80}
 
 
 def bench(args, benchmark, flags):
@@ -82,14 +88,20 @@ def bench(args, benchmark, flags):
 
 def undo_rows(args, run, device, ways):
     """One run of the script; a row for each way of reading again."""
-    tree_device, placed = (OWN, []) if device == OWN else (HDD, [f"--db_profile={HDD}"])
-    figures = bench(args, "mvccundo", [
-        f"--value_size={VALUE_BYTES}", *placed, f"--undo_profile={device}",
-        # The log is not what is studied.
-        "--wal_profile=nvram", f"--reads={args.gets}", "--write_buffer_size=16777216", "--cache_size=8388608",
-        "--use_direct_io_for_flush_and_compaction=1", "--rereads=" + ",".join(ways)])
+    with ExitStack() as stack:
+        tree_device, placed, where = HDD, [f"--db_profile={HDD}", f"--undo_profile={device}"], args.dir
+        if device in args.real:
+            flash = stack.enter_context(tempfile.TemporaryDirectory(prefix=prefix(), dir=args.real[device]))
+            tree_device, placed, where = "hdd", [f"--undo_dir={flash}"], args.real["hdd"]
+        elif device == OWN:
+            tree_device, placed = OWN, [f"--undo_profile={OWN}"]
+        figures = bench(argparse.Namespace(**vars(args) | {"dir": where}), "mvccundo", [
+            f"--value_size={VALUE_BYTES}", *placed,
+            # The log is not what is studied.
+            "--wal_profile=nvram", f"--reads={args.gets}", "--write_buffer_size=16777216", "--cache_size=8388608",
+            "--use_direct_io_for_flush_and_compaction=1", "--rereads=" + ",".join(ways)])
     for way in ways:
-        row = dict(figures, run=run, undo_device=device, undo_emulated="no" if device == OWN else "yes",
+        row = dict(figures, run=run, undo_device=device, undo_emulated="yes" if device in (HDD, FLASH) else "no",
                    tree_device=tree_device, reread=way, read_ahead=WAYS[way][0], block_order=WAYS[way][1], keys=args.keys,
                    value_bytes=VALUE_BYTES, note=args.note)
         row_prefix = f"reread_{way}_"
@@ -107,13 +119,18 @@ class Undo:
         self.args, self.cells = args, cells
 
     def jobs(self):
-        """Runs on the emulated devices side by side, then each of them on the machine's own."""
+        """Runs on the emulated devices side by side, then each of them on the machine's own; or on the user's two."""
         args, scale = self.args, self.args.keys / 100_000
+        for run in range(1, args.runs + 1) if args.real else ():
+            for device in REAL:
+                yield Job(self.key(run, device), partial(self.own, run, device), REAL_S[device] * scale + 2)
+        if args.real:
+            return
         for first in range(1, args.runs + 1, args.side_by_side):
             runs = range(first, min(args.runs + 1, first + args.side_by_side))
             yield Job(self.key(runs[-1], FLASH), partial(self.emulated, runs), EMULATED_S * scale)
             for run in runs:
-                yield Job(self.key(run, OWN), partial(self.own, run), OWN_S * scale + 2)
+                yield Job(self.key(run, OWN), partial(self.own, run, OWN), OWN_S * scale + 2)
 
     @staticmethod
     def key(run, device):
@@ -128,9 +145,10 @@ class Undo:
         self.cells.add(*rows)
         return told(rows)
 
-    def own(self, run):
+    def own(self, run, device):
+        """On a real device."""
         # What one way has read, the page cache would give the next one.
-        rows = [row for way in WAYS for row in undo_rows(self.args, run, OWN, [way])]
+        rows = [row for way in WAYS for row in undo_rows(self.args, run, device, [way])]
         self.cells.add(*rows)
         return told(rows)
 
@@ -142,12 +160,15 @@ class Undo:
             found = {int(row["run"]): float(row[name]) for row in rows if (row["undo_device"], row["reread"]) == (device, way)}
             return [found[run] for run in sorted(found)]
 
-        print(f"\n### {self.args.keys} keys of {VALUE_BYTES} bytes; {HDD} and {FLASH} are emulated\n")
-        print("| A reads again | HDD, s | flash, s | own disk, s | HDD / flash |\n|" + " --- |" * 5)
+        devices = REAL if self.args.real else (HDD, FLASH, OWN)
+        what = "the user's devices" if self.args.real else f"{HDD} and {FLASH} are emulated"
+        print(f"\n### {self.args.keys} keys of {VALUE_BYTES} bytes; {what}\n")
+        print(f"| A reads again | {' | '.join(f'{device}, s' for device in devices)} | disk / flash |")
+        print("|" + " --- |" * (len(devices) + 2))
         for way, name in [*((way, "reread_s") for way in WAYS), ("ahead", "undo_write_s")]:
-            seconds = {device: figures(device, way, name) for device in (HDD, FLASH, OWN)}
+            seconds = {device: figures(device, way, name) for device in devices}
             line = [f"{statistics.median(values):.2f}" if values else "-" for values in seconds.values()]
-            pairs = [hdd / flash for hdd, flash in zip(seconds[HDD], seconds[FLASH])]
+            pairs = [hdd / flash for hdd, flash in zip(seconds[devices[0]], seconds[devices[1]])]
             what = way if name == "reread_s" else "undo is written in"
             print(f"| {what} | {' | '.join(line)} | {interval(pairs)} |")
 
@@ -239,11 +260,20 @@ def main():
     parser.add_argument("--overwrites", type=int, default=20, help="of the part held, as a multiple of the keys")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--dir", type=Path, help="where the stores lie: faster than the emulated devices")
+    parser.add_argument(
+        "--device", action="append", default=[], metavar="NAME=DIR", help="a real disk and real flash: both, hdd and flash"
+    )
     add_arguments(parser, MINUTES)
     parser.add_argument("--full", action="store_true", help="ten runs, nine pairs (about 45 min)")
     parser.add_argument("--quick", action="store_true", help="one small run, to see that it works")
     args = parser.parse_args()
     args.note = "small run" if args.quick else ""
+    args.real = dict(pair.split("=", 1) for pair in args.device)
+    if args.real and set(args.real) != set(REAL):
+        parser.error("--device hdd=DIR and --device flash=DIR, both")
+    missing = [directory for directory in args.real.values() if not Path(directory).is_dir()]
+    if missing:
+        parser.error(f"no such directory: {missing[0]}")
     args.out = args.out or ROOT / ("study/quick/mvcc" if args.quick else "study/mvcc")
     args.runs = args.runs or (1 if args.quick else 10 if args.full else 3)
     args.pairs = args.pairs or (1 if args.quick else 9 if args.full else 3)
@@ -269,7 +299,7 @@ def main():
             tell_plan(list(study.jobs()), study.cells, budget)
         return 0
     begun, code = time.monotonic(), 0
-    with Sitting(args.out, [args.dir]), tempfile.TemporaryDirectory(prefix=prefix()) as work:
+    with Sitting(args.out, [args.dir, *args.real.values()]), tempfile.TemporaryDirectory(prefix=prefix()) as work:
         for study in studies:
             study.work = Path(work)
             left_s = None if budget is None else max(0.0, budget - (time.monotonic() - begun))

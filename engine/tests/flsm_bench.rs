@@ -160,6 +160,28 @@ fn the_past_is_read_from_its_own_device() {
 }
 
 #[test]
+fn undo_runs_may_lie_elsewhere() {
+    let dir = TempDir::new("undo");
+    let elsewhere = format!("--undo_dir={}", dir.join("flash").display());
+    let left = dir.join("flash/undo/left");
+    std::fs::create_dir_all(left.parent().expect("a directory")).expect("made");
+    std::fs::write(&left, "of an earlier store").expect("written");
+    let flags = [
+        "--benchmarks=mvccundo",
+        "--num=1000",
+        "--reads=100",
+        "--write_buffer_size=65536",
+        "--rereads=single",
+        "--settle=60",
+        &elsewhere,
+    ];
+    let results = results("elsewhere", &flags);
+    assert_eq!(results[0]["figures"]["reread_single_keys"], 100.0);
+    assert!(results[0]["figures"]["reread_single_undo_reads"].as_f64() > Some(0.0), "read there");
+    assert!(left.parent().is_some_and(std::path::Path::is_dir) && !left.exists(), "emptied first");
+}
+
+#[test]
 fn a_held_snapshot_costs_undo_bytes_and_no_tree() {
     let run = |held: &str| {
         // Many times the four buffers that may wait in level 0, where overwritten versions are.

@@ -19,6 +19,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import bench_common  # noqa: E402, F401 - puts the harness on the path
+import study_all  # noqa: E402
 import study_devices  # noqa: E402
 import study_flsm  # noqa: E402
 import study_wbl  # noqa: E402
@@ -259,6 +260,20 @@ class StacksTest(unittest.TestCase):
         for _, profile, _ in DEVICES.values():
             self.assertGreater(float(profile_figures(profile)["write-mb-s"]), 0)
         self.assertLess(set(BLOCK), set(DEVICES))
+
+
+class AllTest(unittest.TestCase):
+    def test_real_devices_reach_every_study_that_can_use_them(self):
+        given = {"hdd": "/d", "sata": "/s", "nvme": "/n", "pmem": "/p"}
+        self.assertEqual(study_all.on_devices("devices", given).count("--device"), 4)
+        self.assertEqual(study_all.on_devices("flsm", given), ["--dir", "/n"])
+        self.assertEqual(study_all.on_devices("wbl", given), ["--pmem-dir", "/p"])
+        self.assertEqual(study_all.on_devices("mvcc", given), ["--device", "hdd=/d", "--device", "flash=/n"])
+        self.assertEqual(study_all.on_devices("mvcc", {"hdd": "/d"}), [], "it needs two")
+
+    def test_all_of_it_fits_into_one_sitting(self):
+        minutes = sum(study.MINUTES for study in study_all.STUDIES.values()) + study_all.REPORT_MIN
+        self.assertLessEqual(minutes, 140)
 
 
 class ReportTest(unittest.TestCase):

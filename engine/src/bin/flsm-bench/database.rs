@@ -7,7 +7,7 @@ use sexton_engine::{
 };
 use sexton_persistence::device::{Device, DiskStorage, PlacedStorage, Storage, SystemClock};
 use sexton_persistence::pmem::{MappedMedium, Medium as _, PmemOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -54,12 +54,18 @@ fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
         Some(name) => vec![emulate(log, Some(name))?],
         None => Vec::new(),
     };
-    // The same holds of undo runs.
-    if let Some(name) = flags.undo_profile.as_deref() {
-        let undo = Device::new(UNDO_DEVICE, None, flags.db.join(UNDO_DIR));
-        others.push(emulate(undo, (name != OWN_DISK).then_some(name))?);
+    // The same holds of undo runs, unless they lie on a device of their own.
+    let profile = flags.undo_profile.as_deref();
+    if profile.is_some() || flags.undo_dir.is_some() {
+        let undo = Device::new(UNDO_DEVICE, None, undo_dir(flags));
+        others.push(emulate(undo, profile.filter(|name| *name != OWN_DISK))?);
     }
     Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, others)))
+}
+
+/// Where undo runs lie.
+fn undo_dir(flags: &Flags) -> PathBuf {
+    flags.undo_dir.as_ref().unwrap_or(&flags.db).join(UNDO_DIR)
 }
 
 /// Where the memtables lie with --mode=wbl.
@@ -82,6 +88,7 @@ fn options(flags: &Flags, storage: Arc<dyn Storage>) -> Result<EngineOptions, En
     options.databases = 1;
     options.log_dir_name = LOG_DIR.into();
     options.sync_policy = flags.sync_policy();
+    options.undo_dir = Some(undo_dir(flags));
     options.write_behind = flags.write_behind;
     options.pool = flags.write_behind.then(|| pool(flags)).transpose()?;
     options.memtable = flags.memtable;
@@ -106,6 +113,7 @@ fn options(flags: &Flags, storage: Arc<dyn Storage>) -> Result<EngineOptions, En
 /// Opens an empty store, with its devices.
 pub(crate) fn open_on_devices(flags: &Flags) -> Result<(Engine, Arc<PlacedStorage>), EngineError> {
     clear(&flags.db)?;
+    clear_undo(flags)?;
     let devices = storage(flags)?;
     let storage: Arc<dyn Storage> = Arc::<PlacedStorage>::clone(&devices);
     let (engine, _) = Engine::open_bytes(options(flags, storage)?)?;
@@ -124,6 +132,7 @@ pub(crate) fn open_reporting(
 ) -> Result<(Engine, OpenReport), EngineError> {
     if !keep {
         clear(&flags.db)?;
+        clear_undo(flags)?;
         if let Some(dir) = &flags.wal_dir {
             lead_log_to(dir, &flags.db)?;
         }
@@ -132,6 +141,17 @@ pub(crate) fn open_reporting(
         }
     }
     Engine::open_bytes(options(flags, storage(flags)?)?)
+}
+
+/// Removes the undo runs of an earlier store from --undo_dir.
+fn clear_undo(flags: &Flags) -> Result<(), EngineError> {
+    let Some(dir) = &flags.undo_dir else { return Ok(()) };
+    match std::fs::remove_dir_all(undo_dir(flags)) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(EngineError::Storage(format!("--undo_dir={}: {error}", dir.display())))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Removes the pool's files, and nothing else, from --pmem_dir.

@@ -99,6 +99,7 @@ pub(crate) struct Flags {
     pub(crate) write_rate_limit: u64,
     pub(crate) queue_length: u64,
     pub(crate) graves: u64,
+    pub(crate) undo_dir: Option<PathBuf>,
     pub(crate) undo_profile: Option<String>,
     pub(crate) rereads: Vec<Reread>,
     pub(crate) overwrites: u64,
@@ -154,6 +155,7 @@ impl Default for Flags {
             write_rate_limit: 0,
             queue_length: 1000,
             graves: 1_000_000,
+            undo_dir: None,
             undo_profile: None,
             rereads: Reread::ALL.to_vec(),
             overwrites: 20,
@@ -231,6 +233,7 @@ const TABLE: &[(&str, &str, &str)] = &[
     ("benchmark_write_rate_limit", "0", "bytes/s of the writer of ...whilewriting; 0: none"),
     ("queue_length", "1000", "entries in the queue"),
     ("graves", "1000000", "keys that `graves` deletes, and a tenth of what `getgraves` does"),
+    ("undo_dir", "DB", "undo runs lie below it, on another device; those there go first"),
     (
         "undo_profile",
         "",
@@ -389,6 +392,7 @@ impl Flags {
             "benchmark_write_rate_limit" => self.write_rate_limit = number(value)?,
             "queue_length" => self.queue_length = number(value)?,
             "graves" => self.graves = number(value)?,
+            "undo_dir" => self.undo_dir = (!value.is_empty()).then(|| value.into()),
             "undo_profile" => self.undo_profile = (!value.is_empty()).then(|| value.to_owned()),
             "rereads" => {
                 let each = value.split(',').filter(|name| !name.is_empty());
