@@ -1,7 +1,7 @@
 """make bench-rocksdb: flsm-bench beside RocksDB's db_bench, interleaved, and the delete studies.
 
     .venv/bin/python scripts/bench_rocksdb.py [--num 2000000] [--rounds 9] [--threads 1,2,4]
-        [--parts speed,paper,trap,queue,space,overwrite,recovery] [--quick] [--dir DIR]
+        [--parts speed,paper,deleted,trap,queue,space,overwrite,recovery] [--quick] [--dir DIR]
 
 One *pair* runs both tools once with the same flags, one right after the other, in an order that
 alternates; ratios are taken inside a pair and reported as the median with a bootstrap 95 % interval.
@@ -272,6 +272,49 @@ def paper(args, report, work):
               ["benchmark", *PAPER, "tombstones / cemetery", "the same, paper's setting"], rows)
 
 
+#: Shares of all keys that the deleted part deletes: 100,000, 500,000 and 1,000,000 of 2,000,000.
+DELETED_SHARES = (0.05, 0.25, 0.5)
+#: What is read then, in each round twice: at once, and when the background has nothing more to do.
+DELETED_READS = ["readrandom", "readseq"]
+
+
+def deleted(args, report, work):
+    """The paper's reads, on one thread, after a share of all keys was deleted in sequence or at random: at once, and
+    after burial."""
+    tools = {name: Tool(name, args) for name in ("flsm", "rocksdb")}
+    for order in ("deleteseq", "deleterandom"):
+        for share in DELETED_SHARES:
+            # Random draws meet a key twice: so many delete the share.
+            deletes = int(args.num * (share if order == "deleteseq" else -math.log1p(-share)))
+            seen = {}
+            for number in range(args.rounds):
+                names = list(PAPER)
+                random.Random(number).shuffle(names)
+                for setting in names:
+                    tool, flags = PAPER[setting]
+                    flags = flags + [f"--num={args.num}", "--reads=10000", f"--deletes={deletes}",
+                                     f"--seed={number + 1}"]
+                    flags += ["--settle=600"] if tool == "flsm" else []
+                    steps = ["fillseq", "waitforcompaction", order, *DELETED_READS, "flush", "waitforcompaction",
+                             *DELETED_READS]
+                    rows = tools[tool].run(fresh(work / "deleted"), steps, flags)[1:]
+                    moments = [""] + ["at once"] * len(DELETED_READS) + ["buried"] * len(DELETED_READS)
+                    for row, moment in zip(rows, moments):
+                        seen.setdefault((setting, row["benchmark"], moment), []).append(row["wall_us_per_op"])
+                        report.add(dict(row, part=f"{order}-{share}", round=number, threads=1, tool=tool,
+                                        setting=f"{setting} {moment}".strip()))
+                print(f"... {order}, {share:.0%}: round {number + 1} of {args.rounds}", file=sys.stderr)
+            table_rows = []
+            for name, moment in dict.fromkeys(key[1:] for key in seen):
+                values = {setting: seen[setting, name, moment] for setting in PAPER}
+                gain, own = ([t / c for c, t in zip(values[prefix + "cemetery"], values[prefix + "tombstones"])]
+                             for prefix in ("", "paper: "))
+                medians = [f"{statistics.median(values[setting]):.3f}" for setting in PAPER]
+                table_rows.append([name, moment or "-", *medians, ratio_text(gain), ratio_text(own)])
+            table(f"{share:.0%} of {args.num} keys deleted by {order}, one thread (wall us/op)",
+                  ["benchmark", "moment", *PAPER, "tombstones / cemetery", "the same, paper's setting"], table_rows)
+
+
 def trap(args, report, work):
     """A deleted prefix, then a seek to the head. Returns what it prints: (deletes, moment, first entries and seek
     in us, of flsm-bench and of db_bench), None where one has no such moment."""
@@ -408,8 +451,8 @@ def recovery(args, report, work):
 #: One memtable of the recovery part, in bytes.
 RECOVERY_BUFFER_BYTES = 64 << 20
 
-PARTS = {"speed": speed, "paper": paper, "trap": trap, "queue": queue, "space": space, "overwrite": overwrite,
-         "recovery": recovery}
+PARTS = {"speed": speed, "paper": paper, "deleted": deleted, "trap": trap, "queue": queue, "space": space,
+         "overwrite": overwrite, "recovery": recovery}
 
 
 def main():

@@ -312,6 +312,7 @@ impl Engine {
             }
         })?;
         self.kick_log();
+        self.help_to_prove();
         Ok(commit)
     }
 
@@ -323,6 +324,7 @@ impl Engine {
         self.wait_for_room()?;
         let commit = self.apply(batch)?;
         self.kick_log();
+        self.help_to_prove();
         Ok(commit)
     }
 
