@@ -379,8 +379,10 @@ def describe(row):
     )
     if row.get("status", OK) != OK:
         return f"{text}: not measured: {row['status']}"
-    off = row.get("off_synced_rps")
+    off, bound, age = (row.get(name) for name in ("off_synced_rps", "bound_rps", "unsynced_age_ms"))
     beside = f", off {float(off):,.0f} ({float(off) / float(row['synced_rps']):.2f} x)" if off else ""
+    beside += f", bound {float(bound):,.0f}" if bound and row["device"] == "hdd" else ""
+    beside += f", oldest unsynced {float(age):,.0f} ms" if age not in (None, "") else ""
     return f"{text}: {row['synced_rps']:,.0f}/s{beside}{'  ' + row['note'] if row['note'] else ''}"
 
 

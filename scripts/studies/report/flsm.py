@@ -186,7 +186,7 @@ def trap_section(page, rows):
 def expiry_section(page, rows, note):
     """Half of a server's keys expire at one instant."""
     lines, drains, scans, spaces = [], {}, {}, {}
-    columns = ("seconds", "cpu_us_per_op", "p50_us", "p99_us", "p999_us", "max_us")
+    columns = ("seconds", "cpu_us_per_op", "p50_us", "p99_us", "p999_us", "max_us", "unsynced_age_ms")
     for server in rows.values("setting", part="expiry"):
         key = {"part": "expiry", "setting": server}
         found = {column: rows.middle(column, **key, benchmark="whole") for column in columns}
@@ -208,7 +208,7 @@ def expiry_section(page, rows, note):
         "Half of the keys expire at one instant, while one client reads keys that stay. The curves are the first repetition's.",
     )
     page.table(
-        ["server", "keys", "gone after, s", "CPU us a key", "GET p50, us", "p99", "p99.9", "max"],
+        ["server", "keys", "gone after, s", "CPU us a key", "GET p50, us", "p99", "p99.9", "max", "unsynced, ms"],
         lines,
     )
     for name, title, unit, series, log_y in (
