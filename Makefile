@@ -120,7 +120,7 @@ study-tools:
 study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (76 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
 
-study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (20 min)
+study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (21 min)
 	$(PY) scripts/study_flsm.py $(ARGS)
 
 study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (27 min)

@@ -23,7 +23,7 @@ from studies.sitting import end_with_parent
 
 STUDIES = {"devices": study_devices, "flsm": study_flsm, "wbl": study_wbl, "mvcc": study_mvcc}
 #: For the report, and for the starts of the programs.
-REPORT_MIN = 2
+REPORT_MIN = 1
 
 
 def run(script, options, after_min=0.0):

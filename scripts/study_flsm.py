@@ -1,12 +1,13 @@
 """make study-flsm: what deletes cost, with a cemetery, with tombstones, and in RocksDB.
 
-    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 20] [--plan]
-        [--part paper,deletes,scan,trap,expiry] [--dir DIR]
+    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 21] [--plan]
+        [--part paper,deletes,scan,trap,profile,expiry] [--dir DIR]
 
 paper    the paper's run: 4 threads, 2,000,000 puts in all, then deletes and reads of 10,000 a thread
 deletes  10,000 to 1,000,000 of 2,000,000 keys deleted in sequence or at random, then reads
 scan     a scan's cost and the space on the device, after every twentieth of 1,000,000 random deletes and after
 trap     a deleted prefix: seeks and first entries at once, again, after a restart, once burial has run
+profile  the symbols that deletes, and the reads behind them, spend their time in, with a cemetery and with tombstones
 expiry   half of the keys of a server expire at one instant: how long it takes, and what other clients see of it
 
 The engine parts run flsm-bench and RocksDB's db_bench through scripts/bench_rocksdb.py with equal flags, one right
@@ -17,7 +18,9 @@ was. `make bench-rocksdb` has the nine interleaved pairs that a claim needs (N15
 import argparse
 import itertools
 import random
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -26,6 +29,7 @@ from functools import partial
 from pathlib import Path
 
 import bench_rocksdb
+import profile_sets
 from bench_common import ROOT, load_keys
 from bench_rocksdb import PAPER, PAPER_ROWS, Tool, fresh, space_bytes
 from harness.server import Server, binary_of, process_rss_bytes, process_tasks_cpu_ns
@@ -55,6 +59,8 @@ VALUES = [
     "unsynced_age_ms",
     "seconds",
     "foreign_cpu",
+    "symbol",
+    "share",
     "note",
 ]
 #: Settings of the parts that go beyond the paper.
@@ -66,7 +72,7 @@ SCAN_AFTER = 5
 EARLY_S = 0.5
 REPETITIONS = 3
 #: What the default may take.
-MINUTES = 20
+MINUTES = 21
 #: A bench that takes longer is stuck.
 BENCH_SECONDS_MAX = 900
 #: For the estimate, of 2,000,000 keys: seconds of a run by part and tool, and of a million deletes beside it, from rows
@@ -79,7 +85,9 @@ RUN_S = {
     ("scan", "flsm"): (10, 15),
     ("scan", "rocksdb"): (20, 40),
 }
-TRAP_S, EXPIRY_S = 55, 27
+TRAP_S, EXPIRY_S, PROFILE_S = 55, 27, 10
+#: What is profiled, and how many symbols of each.
+PROFILED, PROFILE_LINES = ("deleteseq", "readrandom", "readseq"), 10
 
 
 class Study:
@@ -161,6 +169,41 @@ class Study:
         return f"{key['part']} {key['setting']} {key['order']} {key['deletes']}: " + ", ".join(
             f"{row['benchmark']} {row['wall_us_per_op']:.2f} us" for row in rows[:4]
         )
+
+    def run_profile(self, setting):
+        """Where the CPU goes in deletes and in the reads behind them: `share` of the samples, in percent, by symbol."""
+        if not shutil.which("perf"):
+            raise Absent("perf is missing: package linux-perf")
+        args, (_, own) = self.args, PAPER[setting]
+        store, data = fresh(self.work / "store"), self.work / "perf.data"
+        share = [f"--num={args.num // 4}", f"--deletes={args.num // 8}", f"--reads={args.num // 8}", "--threads=4", *own]
+        tool = self.tools["flsm"]
+        tool.run(store, ["fillseq"], share)
+        lines, step = [], 0
+        for benchmark in PROFILED:
+            command = ["perf", "record", "-q", "-F", "997", "-o", data, "--", *tool.command, f"--db={store}"]
+            command += [f"--benchmarks={benchmark}", "--use_existing_db=1", *share]
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=BENCH_SECONDS_MAX)
+            if done.returncode:
+                raise Absent(f"perf: {(done.stderr.strip() or 'failed').splitlines()[-1][:200]}")
+            for line in profile_sets.report(data)[1][:PROFILE_LINES]:
+                percent, symbol = line.split("%", 1)
+                symbol = re.split(r"\s{2,}", symbol.strip().replace("[.] ", "").replace("[k] ", "kernel: "))[0]
+                step += 1
+                lines.append(
+                    {
+                        **self.key("profile", setting, "seq", args.num // 2, 1),
+                        "step": step,
+                        "benchmark": benchmark,
+                        "symbol": symbol,
+                        "share": float(percent),
+                        "emulated": "no",
+                        "keys": args.num,
+                        "note": args.note,
+                    }
+                )
+        self.cells.add(*lines, {**self.key("profile", setting, "seq", args.num // 2, 1), "note": args.note})
+        return f"profile {setting}: {len(lines)} symbols"
 
     def run_trap(self):
         """bench_rocksdb's own part; `benchmark` names the moment and what was read."""
@@ -312,6 +355,9 @@ class Study:
                     yield Job(key, partial(self.run_expiry, kind, repetition), seconds)
             if repetition == 1 and "trap" in parts:
                 yield trap
+            for setting in ("cemetery", "tombstones") if repetition == 1 and "profile" in parts else ():
+                key = self.key("profile", setting, "seq", args.num // 2, 1)
+                yield Job(key, partial(self.run_profile, setting), 4 + PROFILE_S * scale)
 
 
 class Collected:
@@ -330,7 +376,7 @@ def main():
     parser.add_argument("--deletes", default="10000,100000,1000000")
     parser.add_argument("--expiry-keys", type=int, default=1_000_000)
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--part", help="paper, deletes, scan, trap, expiry; all without")
+    parser.add_argument("--part", help="paper, deletes, scan, trap, profile, expiry; all without")
     parser.add_argument("--servers", default="sexton,redis,valkey")
     parser.add_argument("--value-size", type=int, default=100)
     parser.add_argument("--cache-size", type=int, default=32 << 20)
@@ -346,7 +392,7 @@ def main():
     if args.quick:
         args.num, args.deletes, args.expiry_keys = 20_000, "1000", 20_000
     args.deletes = [int(deletes) for deletes in args.deletes.split(",")]
-    parts = args.part.split(",") if args.part else ["paper", "deletes", "scan", "trap", "expiry"]
+    parts = args.part.split(",") if args.part else ["paper", "deletes", "scan", "trap", "profile", "expiry"]
     out = args.out or ROOT / ("study/quick/flsm" if args.quick else "study/flsm")
     if args.quick and not args.plan:
         shutil.rmtree(out, ignore_errors=True)

@@ -399,6 +399,15 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| fillseq, default setting | 1.00 | not measured | - | - |", text)
         self.assertIn("SMALL RUN", (self.target / "flsm-scan.svg").read_text())
 
+    def test_a_profile_stands_side_by_side(self):
+        cells = self.cells("flsm", study_flsm)
+        for setting, symbol, share in (("cemetery", "newest_grave", 12.5), ("tombstones", "decompress", 30), ("cemetery", "decompress", 20)):
+            key = study_flsm.Study.key("profile", setting, "seq", 10, 1)
+            cells.add({**key, "step": share, "benchmark": "readseq", "symbol": symbol, "share": share, "keys": 20})
+        text = self.page(report_flsm.flsm, "flsm")
+        lines = "| readseq | `decompress` | 20.0 | 30.0 |\n| readseq | `newest_grave` | 12.5 | - |"
+        self.assertIn(lines, text)
+
     def test_write_behind_gains_over_the_log(self):
         cells = self.cells("wbl", study_wbl)
         for setting, rate in (("wbl", 110), ("everysec, pmem", 100)):

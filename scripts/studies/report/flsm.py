@@ -26,6 +26,7 @@ def flsm(source, target):
         deletes_section(page, rows, order, note)
     scan_section(page, rows, note)
     trap_section(page, rows)
+    profile_section(page, rows)
     expiry_section(page, rows, note)
     page.absences(rows)
     page.write()
@@ -65,7 +66,10 @@ def paper_section(page, rows, note):
                 {**wanted, "setting": prefix + "tombstones"},
                 {**wanted, "setting": prefix + "cemetery"},
             )
-            beside.append(gain_line(f"{benchmark}, {name}", published, gain, WHY.get(benchmark, "")))
+            why = WHY.get(benchmark, "")
+            if why and rows.where(part="profile", benchmark=benchmark):
+                why += "; see Profile"
+            beside.append(gain_line(f"{benchmark}, {name}", published, gain, why))
     page.table(HEADER, beside)
     for name, title, unit, drawn in (
         ("paper", "The paper's run: throughput", "operations/s", groups),
@@ -181,6 +185,33 @@ def trap_section(page, rows):
     if lines_of_table:
         page.text("## The tombstone trap", "", "A prefix of the keys deleted, no manual compaction; microseconds.")
         page.table(["deleted", "moment", "cemetery", "RocksDB"], lines_of_table)
+
+
+def profile_section(page, rows):
+    """Symbols side by side."""
+    title = "## Profile"
+    found = [row for row in rows.where(part="profile") if row["benchmark"] != "whole"]
+    if not found:
+        reasons = dict.fromkeys(row["status"] for row in rows.absent_where(part="profile"))
+        page.text(title, "", *(f"Not measured: {reason}" for reason in reasons or ["no rows"]))
+        return
+    page.text(
+        title,
+        "",
+        f"Where the CPU goes, in percent of the samples, background threads included: {int(found[0]['keys']):,} puts, then "
+        "half of them deleted in sequence, then reads; 4 threads. The ten hottest symbols of each setting.",
+    )
+    lines = []
+    for benchmark in rows.values("benchmark", part="profile"):
+        shares = {}
+        for row in found:
+            if row["benchmark"] == benchmark:
+                shares.setdefault(row["symbol"], {})[row["setting"]] = row["share"]
+        for symbol, by in sorted(shares.items(), key=lambda item: -max(item[1].values())):
+            lines.append(
+                [benchmark, f"`{symbol}`"] + [f"{by[s]:.1f}" if s in by else "-" for s in ("cemetery", "tombstones")]
+            )
+    page.table(["", "symbol", "cemetery, %", "tombstones, %"], lines)
 
 
 def expiry_section(page, rows, note):
