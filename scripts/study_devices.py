@@ -199,6 +199,8 @@ def measure(args, cell, stack, port, memory_bytes):
             requests = min(requests, FOUND_MAX)
             generate(server.port, "set", requests, cell["value_bytes"], pipeline=16, keys=requests, first=0)
             sync(server, appendfsync)
+        # What the preparation wrote is not the cell's.
+        logged = -logged_bytes(server, cell)
         watch = Watch(server)
         watch.start()
         cpu_ns = process_tasks_cpu_ns(server.pid)
@@ -235,13 +237,19 @@ def measure(args, cell, stack, port, memory_bytes):
         watch.stop()
         written = written_bytes(server.pid)
         info = server.info()
+        logged += logged_bytes(server, cell)
     finally:
         if watch:
             watch.stop()
         server.kill()
         for path in (directory, *stack.places(), pool_directory(stack)):
             shutil.rmtree(path, ignore_errors=True)
-    return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, written, note, rewriting, saver)
+    return figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, logged, written, note, rewriting, saver)
+
+
+def logged_bytes(server, cell):
+    """Bytes in the log so far. Of the others it is the size of the file, which their own rewrites shrink."""
+    return field(server.info(), "log_written_bytes" if cell["server"] == "sexton" else "aof_current_size") or 0.0
 
 
 class Rewriting(Snapshots):
@@ -288,13 +296,12 @@ class Rewriting(Snapshots):
         }
 
 
-def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, written, note, rewriting, saver):
+def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, logged, written, note, rewriting, saver):
     requests = loaded["requests"]
     keys = 10 if cell["command"] == "mset" else 1
-    logged = field(info, "log_written_bytes") if cell["server"] == "sexton" else field(info, "aof_current_size")
     write_mb_s = stack.requested[1] or stack.achieved[1]
     logs = MODES[cell["mode"]][0] is not None and cell["command"] != "get"
-    bound = requests / (logged / (write_mb_s * 1e6)) if logs and logged and write_mb_s else None
+    bound = requests * keys / (logged / (write_mb_s * 1e6)) if logs and logged > 0 and write_mb_s else None
     age = field(info, "largest_unsynced_ms") if cell["mode"] in ("everysec", "rdb-aof") else None
     notes = [note] if note else []
     if age is not None and age > UNSYNCED_MAX_MS:
@@ -330,7 +337,7 @@ def figures(args, cell, stack, loaded, synced_s, cpu_us, watch, info, written, n
         "peak_rss_mb": watch.peak_rss_bytes / 1e6,
         "snapshots": saver.begun if saver else 0,
         "rewrites": field(info, "aof_rewrites"),
-        "logged_bytes": logged,
+        "logged_bytes": logged if logs else None,
         "written_bytes": written,
         "bound_rps": bound,
         "requested_sync_us": stack.requested[0],

@@ -38,7 +38,7 @@ from pathlib import Path
 
 from bench_common import ROOT, median_interval
 from studies import machine, rocksdb
-from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
+from studies.cells import Cells, Job, add_arguments, budget_s, measure, tell_plan
 from studies.report.archive import archive
 from studies.sitting import Sitting, prefix
 
