@@ -30,10 +30,9 @@ import time
 from pathlib import Path
 
 from bench_common import ROOT
-from harness.resp import ReplyError
-from harness.server import Server, binary_of, process_tasks_cpu_ns, redis_tool
+from harness.server import Server, process_tasks_cpu_ns, redis_tool
 from studies import machine
-from studies.cells import OK, Cells, Job, Progress, add_arguments, budget_s, out_of_time, tell_plan
+from studies.cells import FAILURES, OK, Cells, Job, Progress, add_arguments, budget_s, failed, out_of_time, tell_plan
 from studies.load import CLIENTS, Snapshots, Watch, field, generate, sync, wait_for_save, written_bytes
 from studies.plan import (
     FOUND_MAX,
@@ -147,6 +146,8 @@ def start(cell, stack, port):
     server.log_path.unlink(missing_ok=True)
     try:
         return server.start(), directory
+    except SystemExit as missing:
+        raise NotHere(str(missing)) from None
     except RuntimeError as error:
         server.close()
         raise NotHere(f"the server does not start: {str(error).strip().splitlines()[-1][-200:]}") from None
@@ -428,12 +429,10 @@ def run_cells(args, jobs, cells, scratch, directories, memory_bytes):
                     row = measure(args, cell, stack, args.port, memory_bytes)
                     row["off_synced_rps"] = row["synced_rps"] if cell["mode"] == "none" else off_of(cells, cell)
                 except NotHere as error:
-                    row = {
-                        **cell,
-                        "status": reasons.get(device, str(error)) if cell["server"] != "sexton" else str(error),
-                    }
-                except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
-                    row = {**cell, "status": f"failed: {error}"[:300]}
+                    profile = stack.name == "profile" and cell["server"] != "sexton"
+                    row = {**cell, "status": reasons.get(device, str(error)) if profile else str(error)}
+                except FAILURES as error:
+                    row = {**cell, "status": failed(error)}
             cells.add(row)
             progress.step(describe(row))
         print(progress.summary(), flush=True)
@@ -507,7 +506,7 @@ def main():
         return 0
     if args.quick:
         shutil.rmtree(out, ignore_errors=True)
-    facts = machine.record(out, [(kind, binary_of(kind)) for kind in args.servers])
+    facts = machine.record(out, machine.programs(args.servers))
     print(
         f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, {facts['kernel']}, build {facts['build']}",
         flush=True,

@@ -252,6 +252,10 @@ class Study:
 
     def run_expiry(self, server_kind, repetition):
         """Half of the keys expire at one instant."""
+        try:
+            binary_of(server_kind)
+        except SystemExit as missing:
+            raise Absent(str(missing)) from None
         keys = self.args.expiry_keys
         key = self.key("expiry", server_kind, "random", keys // 2, repetition)
         lines = []
@@ -396,8 +400,7 @@ def main():
     out = args.out or ROOT / ("study/quick/flsm" if args.quick else "study/flsm")
     if args.quick and not args.plan:
         shutil.rmtree(out, ignore_errors=True)
-    programs = [(kind, binary_of(kind)) for kind in args.servers.split(",")]
-    build = machine.build() if args.plan else machine.record(out, programs)["build"]
+    build = machine.build() if args.plan else machine.record(out, machine.programs(args.servers.split(",")))["build"]
     study = Study(args, Cells(out / "cells.csv", KEY, VALUES, build))
     jobs = list(study.jobs(parts))
     if args.plan:

@@ -22,6 +22,10 @@ TELLING_S = 60
 UNKNOWN_S = 30
 
 
+#: What a cell fails with that is a line, not a traceback.
+FAILURES = (RuntimeError, ReplyError, OSError, subprocess.SubprocessError, ValueError, KeyError)
+
+
 class Absent(Exception):
     """Why a cell cannot be had."""
 
@@ -214,14 +218,20 @@ def measure(cells, jobs, budget=None):
             except Absent as reason:
                 cells.add({**job.key, "status": str(reason)})
                 progress.step(f"{name}: not measured: {reason}")
-            except (RuntimeError, ReplyError, OSError, subprocess.SubprocessError) as error:
-                cells.add({**job.key, "status": f"failed: {error}"[:300]})
-                progress.step(f"{name}: failed: {error}"[:300])
+            except FAILURES as error:
+                cells.add({**job.key, "status": failed(error)})
+                progress.step(f"{name}: {failed(error)}")
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", flush=True)
         return 1
     print(f"{len(cells.rows)} lines: {cells.path}; {progress.summary()}", flush=True)
     return 0 if cells.rows else 1
+
+
+def failed(error):
+    """One line for a failure."""
+    kind = "" if isinstance(error, RuntimeError | OSError | ReplyError) else f"{type(error).__name__}: "
+    return f"failed: {kind}{' '.join(str(error).split())}"[:300]
 
 
 def out_of_time(cells, keys):

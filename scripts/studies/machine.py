@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from bench_common import ROOT
+from harness.server import binary_of
 
 
 #: What random numbers begin with.
@@ -46,6 +47,18 @@ def available_bytes():
 
 def version_of(binary):
     return _first(r"v=(\S+)", _output(binary, "--version")) or _first(r"(\d+\.\d+\.\d+)", _output(binary, "--version"))
+
+
+def programs(kinds):
+    """(kind, path) of the servers that are here. Ours has to be; the rows of the others say what is missing."""
+    found = []
+    for kind in kinds:
+        try:
+            found.append((kind, binary_of(kind)))
+        except SystemExit:
+            if kind == "sexton":
+                raise
+    return found
 
 
 def describe(programs=()):

@@ -112,6 +112,17 @@ class TimeTest(unittest.TestCase):
         self.run_jobs([1], budget=0)
         self.assertEqual(Rows(self.path.parent).absences(), {OUT_OF_TIME: 1})
 
+    def test_a_failure_is_a_line(self):
+        def fail():
+            raise ValueError("no\n  figures")
+
+        cells = Cells(self.path, ["part"], ["rps"], "build")
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            measure(cells, [Job({"part": "0"}, fail, 1), Job({"part": "1"}, partial(self.job, cells, 1), 1)])
+        self.assertEqual(Rows(self.path.parent).absences(), {"failed: ValueError: no figures": 1})
+        self.assertEqual(len(Rows(self.path.parent).rows), 1, "and the next one is measured")
+        self.assertIn("0: failed: ValueError", out.getvalue())
+
     def test_half_a_line_is_not_a_cell(self):
         self.run_jobs([1, 1], budget=None)
         with open(self.path, "a", encoding="utf-8") as file:
