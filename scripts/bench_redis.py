@@ -96,17 +96,17 @@ def options(kind, policy):
 
 
 class Candidate:
-    """A running, loaded server."""
+    """A running, loaded server; with directives of `made`, and data in `directory`, where these are given."""
 
-    def __init__(self, args, kind, policy):
+    def __init__(self, args, kind, policy, made=None, directory=None):
         self.kind, self.policy = kind, policy
         prefix = ["taskset", "-c", "0"] + (["chrt", "-r", "1"] if args.realtime else [])
-        made = options(kind, policy)
+        made = made or options(kind, policy)
         if kind == args.subject:
             made.update(option.split("=", 1) for option in args.option)
-        self.server = Server(kind, made, prefix=prefix, directory=None)
+        self.server = Server(kind, made, prefix=prefix, directory=directory)
         self.server.start()
-        load_keys(self.server.port, 0, KEYS, args.value_bytes)
+        load_keys(self.server.port, 0, args.keys, args.value_bytes)
         self.label = f"{kind}/{policy}"
 
     def field(self, name):
@@ -130,8 +130,8 @@ class Candidate:
 
     def sync(self):
         """Returns when everything written so far is synced; seconds it took."""
-        if self.policy == "none":
-            return 0.0
+        if self.policy in ("none", "wbl"):
+            return 0.0  # there is nothing to sync, or what was answered is durable
         begun = time.monotonic()
         connection = self.server.connect(timeout_s=60)
         try:
@@ -146,14 +146,14 @@ class Candidate:
         return took
 
 
-def redis_benchmark(port, row, value_bytes):
-    return [redis_tool("redis-benchmark"), "-p", str(port), "-t", row.test, "-n", str(row.requests), "-r", str(KEYS),
+def redis_benchmark(port, row, value_bytes, keys):
+    return [redis_tool("redis-benchmark"), "-p", str(port), "-t", row.test, "-n", str(row.requests), "-r", str(keys),
             "-d", str(value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv"]
 
 
-def command_load(port, row, value_bytes):
+def command_load(port, row, value_bytes, keys):
     requests = str(row.requests)
-    return [COMMAND_LOAD, str(port), row.test, requests, requests, str(RUN_SECONDS_MAX), str(row.clients), str(row.depth), str(KEYS),
+    return [COMMAND_LOAD, str(port), row.test, requests, requests, str(RUN_SECONDS_MAX), str(row.clients), str(row.depth), str(keys),
             str(value_bytes)]
 
 
@@ -183,7 +183,7 @@ def run_once(args, candidate, row):
 def measure(args, candidate, row):
     server = candidate.server
     client = ["taskset", "-c", "1"] + (["chrt", "-r", "1"] if args.realtime else [])
-    client += GENERATORS[args.generator](server.port, row, args.value_bytes)
+    client += GENERATORS[args.generator](server.port, row, args.value_bytes, args.keys)
     is_subject = candidate.kind == args.subject
     debt_start = candidate.field(DEBT) if is_subject else None
     flushes = candidate.field(FLUSHES) if is_subject else None
@@ -332,6 +332,7 @@ def main():
     parser.add_argument("--rows", help="only these, by name, with commas")
     parser.add_argument("--subject", default="sexton", help="server compared with the others")
     parser.add_argument("--value-bytes", type=int, default=64)
+    parser.add_argument("--keys", type=int, default=KEYS)
     parser.add_argument("--realtime", action="store_true", help="chrt -r 1 for server and client")
     parser.add_argument("--generator", choices=list(GENERATORS), default="redis-benchmark")
     parser.add_argument("--option", action="append", default=[], help="directive for the subject, name=value")
@@ -342,7 +343,7 @@ def main():
         raise SystemExit("no such row: " + ", ".join(r.name for r in rows(args.quick)))
     report = Report("bench-redis", ["round", "row", "server", "policy", "rps", "client_rps", "cpu_us", "foreign", "flushes",
                                     "debt_start", "debt_end", "unsynced_age_ms"])
-    print(f"{args.rounds} rounds, values of {args.value_bytes} bytes, {KEYS} keys; medians, 95 % intervals in brackets", flush=True)
+    print(f"{args.rounds} rounds, values of {args.value_bytes} bytes, {args.keys} keys; medians, 95 % intervals in brackets", flush=True)
     for row in chosen:
         try:
             print_row(args, row, run_row(args, row, report))

@@ -1,6 +1,6 @@
 """make study-wbl: YCSB on the engine, with a log and with write-behind memtables, RocksDB beside it.
 
-    .venv/bin/python scripts/study_wbl.py [--quick | --full] [--part ycsb,rocksdb,recovery,burst] [--dir DIR] [--wal-dir DIR]
+    .venv/bin/python scripts/study_wbl.py [--quick | --full] [--part ycsb,rocksdb,recovery,burst,redis] [--dir DIR] [--wal-dir DIR]
 
 ycsb      load, C six times to warm up, then C, B, A, F, D, G, H on 1 KB records and memtables as large as three of 16 MB, for each way to
           make writes durable: no log; a log on persistent memory, NVMe and HDD, synced every second or with each
@@ -10,6 +10,9 @@ rocksdb   the same workloads beside RocksDB, which ycsb_rocksdb.c runs over its 
           pool all lie in memory (or in --dir, --wal-dir, --pmem-dir). RocksDB's block cache is as large as ours and the
           DRAM table together
 recovery  kill -9 with a large unflushed memtable, and the start after it
+redis     SET through the server, values of 8 to 4096 bytes, pipelines of 1 and 16: wbl, a log on the same memory with each
+          write synced, and no persistence; three servers side by side, one core for them and one for redis-benchmark,
+          in rounds. Persistent memory is a tmpfs with pages of 2 MiB where that can be mounted, and not slowed down
 burst     ten memtables of writes at full speed while the tables lie on a slow disk
 
 Without --dir and --wal-dir everything lies in memory, and the log and the tables have the delays of a device of
@@ -27,12 +30,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from bench_common import ROOT
 from bench_rocksdb import BENCH, fresh
-from studies import machine, rocksdb
+from studies import machine, rocksdb, sets
 from studies.cells import Absent, Cells, Job, add_arguments, budget_s, measure, tell_plan
 from studies.report.archive import archive
 from studies.sitting import Sitting, fast_directory, prefix
@@ -102,7 +106,7 @@ REPETITIONS_FULL = 9
 MINUTES = 27
 #: For the estimate, of 200,000 records and as many operations, and of 1 GiB to recover: seconds of a job, and of one
 #: that syncs each write, which goes by --seconds.
-JOB_S = {"ycsb": 31, "rocksdb": 20, "recovery": 22, "burst": 8}
+JOB_S = {"ycsb": 31, "rocksdb": 20, "recovery": 22, "burst": 8, "redis": 85}
 #: Workloads of the latter, the warm-up too, by what waiting for the background adds to them.
 SYNCED_WORKLOADS, SYNCED_S = 8, 1.5
 #: Figures of flsm-bench's report -> column.
@@ -323,6 +327,32 @@ class Study:
         rate, longest_ms = row["ops_per_s"] / 1000, row["max_us"] / 1000
         return f"burst {setting}: {rate:.0f} k/s, p99.9 {row['p999_us']:.0f} us, max {longest_ms:.0f} ms"
 
+    def redis(self, value_bytes, *_key):
+        """All rounds of a size of value, through the server."""
+        with ExitStack() as stack:
+            pmem, is_huge = self.args.pmem_dir, True
+            if not pmem:
+                pmem, is_huge = stack.enter_context(sets.memory_with_huge_pages(self.memory))
+            work = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=self.work)))
+            found = sets.Sets(self.args, work, Path(pmem)).rows(value_bytes)
+        note = f"{self.args.note} {'' if is_huge else 'pages of 4 KiB'}".strip()
+        for row, results in found:
+            for way, runs in results.items():
+                for number, result in enumerate(runs, 1):
+                    line = self.key("redis", way, row.name, number)
+                    line |= {
+                        "emulated": "no" if self.args.pmem_dir or way == "none" else "yes",
+                        "mode": way,
+                        "records": sets.KEYS,
+                        "operations": row.requests,
+                        "ops_per_s": result["rps"],
+                        "cpu_us_per_op": result["cpu_us"],
+                        "flushes": result["flushes"],
+                        "note": f"{note} other processes {result['foreign']:.0%}".strip(),
+                    }
+                    self.cells.add(line)
+        return "\n  ".join(["SET through the server", *(sets.told(row, value_bytes, results) for row, results in found)])
+
     def work_list(self, parts):
         """(what marks it as done, function) of everything."""
         for repetition in range(1, self.args.repetitions + 1):
@@ -340,12 +370,19 @@ class Study:
                 for setting in list(BESIDE)[:: 1 if repetition % 2 else -1]:
                     yield self.key("rocksdb", setting, "h", repetition), self.rocksdb
 
+        if "redis" in parts:
+            for size in sets.SIZES:
+                # The row that is written last.
+                yield self.key("redis", "always", f"P1 d{size}", self.args.repetitions), partial(self.redis, size)
+
     def estimate_s(self, key):
         """How long a job takes, as far as rows that were measured tell."""
         args, part = self.args, key["part"]
         if part == "ycsb" and self.settings[key["setting"]][0] == "always":
             return SYNCED_WORKLOADS * (args.seconds + SYNCED_S) + JOB_S[part] / 4 * args.records / 200_000
         scale = args.unflushed_bytes / (1 << 30) if part == "recovery" else args.operations / 200_000
+        if part == "redis":
+            return JOB_S[part] * (args.repetitions + 1) / 4 * (0.2 if args.quick else 1)
         return JOB_S[part] * (1 if part == "burst" else scale)
 
     @staticmethod
@@ -365,7 +402,8 @@ def main():
     parser.add_argument("--dram-size", type=int, default=64 << 20, help="DRAM table")
     parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="of the recovery part")
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst")
+    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst,redis")
+    parser.add_argument("--realtime", action="store_true", help="chrt -r 1 for server and client of the part redis")
     parser.add_argument("--settings", help="only these, with semicolons")
     parser.add_argument("--dir", type=Path, help="a real device for the tables")
     parser.add_argument("--wal-dir", type=Path, help="a real device for the log")
