@@ -402,7 +402,7 @@ def main():
     parser.add_argument("--dram-size", type=int, default=64 << 20, help="DRAM table")
     parser.add_argument("--unflushed-bytes", type=int, default=1 << 30, help="of the recovery part")
     parser.add_argument("--repetitions", type=int)
-    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst,redis")
+    parser.add_argument("--part", default="ycsb,rocksdb,recovery,burst", help="of those above; redis only when asked for")
     parser.add_argument("--realtime", action="store_true", help="chrt -r 1 for server and client of the part redis")
     parser.add_argument("--settings", help="only these, with semicolons")
     parser.add_argument("--dir", type=Path, help="a real device for the tables")

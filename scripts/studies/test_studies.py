@@ -426,7 +426,12 @@ class ReportTest(unittest.TestCase):
                 key = study_wbl.Study.key("ycsb", setting, "g", repetition)
                 cells.add({**key, "ops_per_s": rate * factor, "emulated": "yes"})
             cells.add({**study_wbl.Study.key("recovery", setting, "recover", 1), "seconds": rate, "records": 5})
+        for repetition, (none, pooled) in enumerate(((100, 90), (200, 190), (50, 40)), 1):
+            for way, rate in (("none", none), ("wbl", pooled)):
+                key = study_wbl.Study.key("redis", way, "P16 d64", repetition)
+                cells.add({**key, "ops_per_s": rate, "cpu_us_per_op": 1.5})
         text = self.page(report_wbl.wbl, "wbl")
+        self.assertIn("| P16 d64 | 100, 1.50 us | - | 90, 1.50 us | 0.90 | - |", text)
         # Pairs of one repetition, whatever differs between repetitions.
         self.assertIn("| G, over our log: everysec, pmem | 1.14 | 1.10 | 0.97 | comes out |", text)
         self.assertIn("EMULATED", (self.target / "wbl-ycsb.svg").read_text())

@@ -5,50 +5,62 @@
 //! while those of different keys, which other threads write, may not.
 
 use super::arena::Position;
-use parking_lot::Mutex;
 use std::ptr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Positions of one block.
 const BLOCK_POSITIONS: usize = 8192;
+/// Blocks of one shelf, and shelves of a list: eight billion positions, whose records would fill 400 GB.
+const SHELF_BLOCKS: usize = 1024;
+const SHELVES: usize = 1024;
 
-type Block = Arc<[AtomicPtr<u8>]>;
+type Block = Box<[AtomicPtr<u8>]>;
+type Shelf = Box<[OnceLock<Block>]>;
 
-/// A list that grows under a lock, and is read without one below a length taken at a barrier.
-#[derive(Default)]
-pub(super) struct Positions(Mutex<Blocks>);
+/// A list that grows without a lock, since each write adds to it: a place is taken by one addition. Below a length
+/// taken at a barrier all of it can be read.
+pub(super) struct Positions {
+    shelves: Shelves,
+    len: AtomicUsize,
+}
 
-#[derive(Default)]
-struct Blocks {
-    blocks: Vec<Block>,
-    len: usize,
+type Shelves = Box<[OnceLock<Shelf>]>;
+
+impl Default for Positions {
+    fn default() -> Self {
+        Self { shelves: empty(SHELVES), len: AtomicUsize::new(0) }
+    }
 }
 
 impl Positions {
     /// Adds the positions of records, whose keys' latches are held.
     pub(super) fn add(&self, positions: &[Position]) {
-        let mut list = self.0.lock();
-        for position in positions {
-            let at = list.len % BLOCK_POSITIONS;
-            if at == 0 {
-                list.blocks.push(empty_block());
-            }
-            let block = list.blocks.last().expect("a block was just added at its start");
+        let first = self.len.fetch_add(positions.len(), Ordering::Relaxed);
+        for (index, position) in (first..).zip(positions) {
             // The barrier before anybody reads it orders this.
-            block[at].store(position.node(), Ordering::Relaxed);
-            list.len += 1;
+            self.block(index)[index % BLOCK_POSITIONS].store(position.node(), Ordering::Relaxed);
         }
+    }
+
+    /// The block of a position, which is made by whoever comes first.
+    fn block(&self, index: usize) -> &Block {
+        let block = index / BLOCK_POSITIONS;
+        let shelf = self.shelves[block / SHELF_BLOCKS].get_or_init(|| empty(SHELF_BLOCKS));
+        shelf[block % SHELF_BLOCKS].get_or_init(empty_block)
     }
 
     /// How many there are. To be taken at a barrier by those who will read below it.
     pub(super) fn len(&self) -> usize {
-        self.0.lock().len
+        self.len.load(Ordering::Relaxed)
     }
 
     /// Memory of the list, in bytes.
     pub(super) fn held_bytes(&self) -> u64 {
-        (self.0.lock().blocks.len() * BLOCK_POSITIONS * size_of::<*const u8>()) as u64
+        let blocks = self.len().div_ceil(BLOCK_POSITIONS);
+        let shelves = SHELVES + blocks.div_ceil(SHELF_BLOCKS) * SHELF_BLOCKS;
+        (blocks * size_of::<[*const u8; BLOCK_POSITIONS]>()
+            + shelves * size_of::<OnceLock<Block>>()) as u64
     }
 
     /// Calls `f` with the positions from `from` to `to`, each with the one `ahead` places further on where
@@ -59,9 +71,8 @@ impl Positions {
         ahead: usize,
         mut f: impl FnMut(Position, Option<Position>) -> bool,
     ) {
-        let blocks = self.0.lock().blocks.clone();
         let position = |index: usize| {
-            let word = &blocks[index / BLOCK_POSITIONS][index % BLOCK_POSITIONS];
+            let word = &self.block(index)[index % BLOCK_POSITIONS];
             Position::of_node(word.load(Ordering::Relaxed))
         };
         for index in from..to {
@@ -72,6 +83,10 @@ impl Positions {
             }
         }
     }
+}
+
+fn empty<T>(count: usize) -> Box<[OnceLock<T>]> {
+    (0..count).map(|_| OnceLock::new()).collect()
 }
 
 fn empty_block() -> Block {

@@ -24,13 +24,15 @@ use super::undo::Undo;
 use super::wbl::Wbl;
 use crate::cemetery::DeadRuns;
 use crate::key::{Seq, Slot};
-use crate::memtable::{ChunkPool, MemtableKind};
+use crate::memtable::{ChunkPool, Memtable, MemtableKind};
 use crate::tree::{DeleteMode, RateLimiter, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use sexton_persistence::aof::Log;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -144,6 +146,9 @@ pub(super) struct Inner {
     pub(super) commit: crate::sync::Mutex<CommitState>,
     pub(super) namespaces: Namespaces,
     pub(super) superversion: ArcSwap<SuperVersion>,
+    /// Address of its active memtable. It changes under all latches, so whoever holds one can tell whether a memtable
+    /// that it has kept still is the active one, without the cost of a look at the superversion.
+    pub(super) active_memtable: AtomicPtr<Memtable>,
     /// Serialises changes of `superversion`.
     pub(super) superversion_change: Mutex<()>,
     pub(super) versions: VersionSet,
@@ -252,6 +257,7 @@ impl Inner {
             shards: parts.shards,
             commit: crate::sync::Mutex::new(parts.commit),
             namespaces: parts.namespaces,
+            active_memtable: AtomicPtr::new(Arc::as_ptr(&parts.superversion.active).cast_mut()),
             superversion: ArcSwap::from_pointee(parts.superversion),
             superversion_change: Mutex::new(()),
             versions: parts.versions,

@@ -175,6 +175,7 @@ impl Engine {
         next.number += 1;
         change(&mut next);
         let number = next.number;
+        inner.active_memtable.store(Arc::as_ptr(&next.active).cast_mut(), Ordering::Release);
         inner.superversion.store(Arc::new(next));
         number
     }

@@ -90,6 +90,7 @@ def wbl(source, target):
             found = [rows.middle("ops_per_s", part="rocksdb", setting=setting, workload=letter) for letter in WORKLOADS]
             lines_of_table.append([setting] + [whole(f[0]) if f else "-" for f in found])
         page.table(["operations/s", *WORKLOADS.upper()], lines_of_table)
+    redis_section(page, rows)
     recoveries = {
         s: {"start": m} for s in rows.values("setting", part="recovery") if (m := rows.middle("seconds", part="recovery", setting=s))
     }
@@ -116,6 +117,25 @@ def wbl(source, target):
     page.absences(rows)
     page.write()
     return rows
+
+
+def redis_section(page, rows):
+    """SET through the server: rates and CPU of the three ways, and wbl by the others inside each round."""
+    lines = []
+    for workload in rows.values("workload", part="redis"):
+        key = {"part": "redis", "workload": workload}
+        line = [workload]
+        for way in ("none", "always", "wbl"):
+            found = [rows.middle(column, **key, setting=way) for column in ("ops_per_s", "cpu_us_per_op")]
+            line.append(f"{whole(found[0][0])}, {found[1][0]:.2f} us" if all(found) else "-")
+        for way in ("none", "always"):
+            found = between(rows, "ops_per_s", {**key, "setting": "wbl"}, {**key, "setting": way})
+            line.append(f"{found[0]:.2f}" if found else "-")
+        lines.append(line)
+    if lines:
+        page.text("## SET through the server", "", "Requests a second and CPU of the server for one; medians, ratios inside a round.")
+        header = ["pipeline, value bytes", "no persistence", "always, same device", "wbl", "wbl by none", "wbl by always"]
+        page.table(header, lines)
 
 
 def thesis_section(page, rows):

@@ -6,6 +6,7 @@ use crate::key::Meta;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimStorage};
 use sexton_persistence::pmem::{PmemOptions, SimPmem};
+use std::sync::Arc;
 
 /// Storage and persistent memory of one machine.
 #[derive(Default)]
@@ -149,5 +150,37 @@ fn a_nearly_empty_memtable_stays_active_and_a_fuller_one_is_frozen() {
         check(&third, &model);
         check_counts(&third, &model);
         [engine, again, third].iter().for_each(Engine::abandon);
+    }
+}
+
+#[test]
+fn a_writer_at_rest_keeps_no_memtable_and_one_in_a_batch_writes_to_the_newest() {
+    for by_batch in [false, true] {
+        let machine = Machine::default();
+        let (engine, mut model) = (machine.start(MEMTABLE_BYTES), Model::new(3));
+        let mut buf = if by_batch { TxBuf::fencing_by_batch() } else { TxBuf::default() };
+        for op in [Op::Flush(1), Op::Put(0, b"key".to_vec(), Meta::default(), vec![1; 50])] {
+            run_group_in(&engine, std::slice::from_ref(&op), &mut buf).expect("memory");
+            model.apply(&op);
+            // Frozen in the middle of a batch: what follows belongs to the next memtable.
+            freeze(&engine);
+            let next = Op::Put(2, b"next".to_vec(), Meta::default(), vec![2; 50]);
+            run_group_in(&engine, std::slice::from_ref(&next), &mut buf).expect("memory");
+            model.apply(&next);
+            let active = Arc::clone(&engine.inner().superversion.load().active);
+            engine.end_batch(&mut buf);
+            assert!(active.used_bytes() > 0, "written to the one before");
+            assert_eq!(engine.durable(), engine.last_seq());
+            let weak = Arc::downgrade(&active);
+            drop(active);
+            engine.flush_now().expect("flushed");
+            assert!(weak.upgrade().is_none(), "its arena could never be erased");
+            check(&engine, &model);
+        }
+        let again = machine.after_power_failure().start(MEMTABLE_BYTES);
+        check(&again, &model);
+        again.abandon();
+        drop(buf);
+        engine.abandon();
     }
 }

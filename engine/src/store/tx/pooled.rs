@@ -25,9 +25,8 @@ impl Tx<'_> {
                 Staged::Delete { len, .. } => bytes.graves += memtable::encoded_len(len, 0),
             }
         }
-        let superversion = inner.superversion.load();
         let held = self.buf.writer.take();
-        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
         let mut commit = inner.commit.lock();
         let first = commit.next_seq;
         commit.next_seq += count;
@@ -59,7 +58,6 @@ impl Tx<'_> {
         self.unclosed = !last;
         let fences = last && !self.buf.defers_fence;
         self.buf.writer = Some(batch.finish(self.engine, fences));
-        self.wake_freeze_when_full(wbl, &superversion.active);
     }
 
     /// Ends a commit that has nothing staged any more.
@@ -83,9 +81,8 @@ impl Tx<'_> {
     ) -> Option<T> {
         let inner = self.engine.inner();
         let bytes = BatchBytes { versions: 0, graves: memtable::encoded_len(0, 0) };
-        let superversion = inner.superversion.load();
         let held = self.buf.writer.take();
-        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
         let mut commit = inner.commit.lock();
         let seq = commit.next_seq;
         let changed = change(seq);
@@ -115,10 +112,9 @@ impl Tx<'_> {
         let inner = self.engine.inner();
         let head = namespace::head(inner.namespaces.id_of(key.slot));
         let versions = memtable::encoded_len(head.len() + key.bytes.len(), value.len());
-        let superversion = inner.superversion.load();
         let held = self.buf.writer.take();
         let bytes = BatchBytes { versions, graves: 0 };
-        let mut batch = PoolBatch::prepare(held, wbl, &superversion.active, bytes);
+        let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
         let mut commit = inner.commit.lock();
         let seq = commit.next_seq;
         commit.next_seq += 1;
@@ -133,15 +129,6 @@ impl Tx<'_> {
         }
         inner.note_write(key.hash, seq);
         self.buf.writer = Some(batch.finish(self.engine, !self.buf.defers_fence));
-        self.wake_freeze_when_full(wbl, &superversion.active);
         Commit { last_seq: seq, operations: 1 }
-    }
-
-    fn wake_freeze_when_full(&self, wbl: &Wbl, active: &memtable::Memtable) {
-        let inner = self.engine.inner();
-        let is_full = active.used_bytes() >= inner.options.memtable_bytes;
-        if is_full && wbl.tell_full(active.generation) {
-            inner.background.wake_freeze();
-        }
     }
 }

@@ -16,9 +16,9 @@ pub(in crate::store) struct BatchBytes {
 }
 
 /// One commit, or a part of one. Its latches are held from the first step to the last.
-pub(in crate::store) struct PoolBatch<'m> {
+pub(in crate::store) struct PoolBatch {
     writer: Box<TxWriter>,
-    memtable: &'m Memtable,
+    memtable: Arc<Memtable>,
     bytes: BatchBytes,
     /// The pool has no room: versions go to the memtable's own arena, and nothing is durable.
     spills: bool,
@@ -26,15 +26,15 @@ pub(in crate::store) struct PoolBatch<'m> {
     spilled: Vec<Position>,
 }
 
-impl<'m> PoolBatch<'m> {
-    /// Sees to room in the pool. `memtable` is the active one.
+impl PoolBatch {
+    /// Sees to room in the pool.
     pub(in crate::store) fn prepare(
         held: Option<Box<TxWriter>>,
-        wbl: &Arc<Wbl>,
-        memtable: &'m Memtable,
+        (engine, wbl): (&Engine, &Arc<Wbl>),
         bytes: BatchBytes,
     ) -> Self {
         let mut writer = TxWriter::of(held, wbl);
+        let memtable = writer.take_memtable(engine.inner());
         let prepared = match (memtable.pooled(), &mut writer.writer) {
             (Some(pooled), Some(writer)) => {
                 let mut prepare = |list, bytes| {
@@ -127,7 +127,8 @@ impl<'m> PoolBatch<'m> {
         }
     }
 
-    /// The versions become part of the memtable, and with `fence` all of it durable. Answers the writer.
+    /// The versions become part of the memtable, and with `fence` all of it durable. The background is told when the
+    /// memtable is full. Answers the writer.
     pub(in crate::store) fn finish(mut self, engine: &Engine, fence: bool) -> Box<TxWriter> {
         if let Some(pooled) = self.memtable.pooled() {
             if !self.writer.placed.is_empty() {
@@ -140,6 +141,14 @@ impl<'m> PoolBatch<'m> {
         }
         if fence {
             self.writer.fence(engine);
+        }
+        let inner = engine.inner();
+        let is_full = self.memtable.used_bytes() >= inner.options.memtable_bytes;
+        if is_full && self.writer.wbl.tell_full(self.memtable.generation) {
+            inner.background.wake_freeze();
+        }
+        if !fence {
+            self.writer.memtable = Some(self.memtable);
         }
         self.writer
     }

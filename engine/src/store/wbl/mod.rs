@@ -113,8 +113,8 @@ impl Engine {
     /// Ends a batch of commits of a thread, before its replies are looked at: one fence makes them durable
     /// (`persistence-mode wbl`), or the log thread is told (`appendfsync always`).
     pub fn end_batch(&self, buf: &mut super::TxBuf) {
-        if let Some(writer) = buf.writer.as_mut().filter(|writer| writer.has_unfenced()) {
-            writer.fence(self);
+        if let Some(writer) = &mut buf.writer {
+            writer.end_batch(self);
         }
         self.kick_log();
     }

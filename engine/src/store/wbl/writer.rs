@@ -1,9 +1,12 @@
 //! A transaction buffer's way into the pool.
 
 use super::Wbl;
-use crate::store::engine::Engine;
+use crate::memtable::Memtable;
+use crate::store::engine::{Engine, Inner};
 use sexton_persistence::pmem::{PmemPosition, Writer};
+use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// A writer of the pool, borrowed for as long as a transaction buffer lives.
 pub(in crate::store) struct TxWriter {
@@ -12,6 +15,8 @@ pub(in crate::store) struct TxWriter {
     pub(super) writer: Option<Writer>,
     /// Records of the commit that is being made.
     pub(super) placed: Vec<PmemPosition>,
+    /// The active memtable as of the last commit; kept until the next fence.
+    pub(super) memtable: Option<Arc<Memtable>>,
 }
 
 impl TxWriter {
@@ -24,16 +29,30 @@ impl TxWriter {
         }
         let idle = wbl.idle.lock().pop();
         let writer = idle.or_else(|| wbl.pool.writer().ok());
-        Box::new(Self { wbl: Arc::clone(wbl), writer, placed: Vec::new() })
+        Box::new(Self { wbl: Arc::clone(wbl), writer, placed: Vec::new(), memtable: None })
     }
 
-    /// True when something waits for a fence.
-    pub(in crate::store) fn has_unfenced(&self) -> bool {
-        self.writer.as_ref().is_some_and(Writer::has_unfenced)
+    /// The active memtable. The latch that keeps it so is held.
+    pub(super) fn take_memtable(&mut self, inner: &Inner) -> Arc<Memtable> {
+        // One that is kept is alive, so no other can be at its address.
+        let active = inner.active_memtable.load(Ordering::Acquire);
+        match self.memtable.take().filter(|kept| ptr::eq(Arc::as_ptr(kept), active)) {
+            Some(kept) => kept,
+            None => Arc::clone(&inner.superversion.load().active),
+        }
+    }
+
+    /// Ends a batch of commits: durable, and nothing of theirs is kept.
+    pub(in crate::store) fn end_batch(&mut self, engine: &Engine) {
+        self.memtable = None;
+        if self.writer.as_ref().is_some_and(Writer::has_unfenced) {
+            self.fence(engine);
+        }
     }
 
     /// Makes durable what was committed, and tells those who wait for it.
     pub(in crate::store) fn fence(&mut self, engine: &Engine) {
+        self.memtable = None;
         let Some(writer) = &mut self.writer else { return };
         if let Err(error) = writer.fence() {
             engine.pool_failed(&self.wbl, &error.to_string());
