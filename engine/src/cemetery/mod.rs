@@ -24,8 +24,12 @@ use std::sync::Arc;
 /// The e of a grave that no put has closed.
 pub(crate) const OPEN: Seq = Seq::MAX;
 
-/// One of so many deletes of a shard names the place where it happened (N5).
+/// One key in so many, by its hash, names the place where it was deleted (N5): with a count for each shard those of all
+/// shards would come at once.
 const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 32 };
+
+/// Bits of the hash below are in use elsewhere.
+const PLACE_SHIFT: u32 = 16;
 
 /// The table shrinks when it has room for this many times the graves in it.
 const SHRINK_AT: usize = 8;
@@ -61,7 +65,6 @@ pub(crate) struct Graves {
     /// Graves that the filter was told of, those that have gone since included.
     filtered: usize,
     key_bytes: usize,
-    opened: u64,
 }
 
 impl Graves {
@@ -103,9 +106,8 @@ impl Graves {
     }
 
     /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive. True for
-    /// one of so many, whose place is to be looked at for stretches of dead keys.
+    /// one key in so many, whose place is to be looked at for stretches of dead keys.
     pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
-        self.opened += 1;
         self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
@@ -113,7 +115,7 @@ impl Graves {
         if !self.filter.add(hash, self.filtered) {
             self.rebuild_filter();
         }
-        self.opened.is_multiple_of(PLACE_EVERY)
+        (hash >> PLACE_SHIFT).is_multiple_of(PLACE_EVERY)
     }
 
     /// Closes the key's open grave by the put at `q` (P1). Looks at sequences, never only at the
@@ -268,6 +270,15 @@ mod tests {
             true
         });
         assert_eq!(needed(&graves), [], "in limbo (F3) for readers that a crash ends");
+    }
+
+    #[test]
+    fn one_key_in_so_many_names_its_place_whenever_it_is_deleted() {
+        let mut graves = Graves::default();
+        let mut names =
+            |nth: u64| graves.open(nth << PLACE_SHIFT | 7, b"Rk".as_slice().into(), nth);
+        let named: Vec<u64> = (1..=3 * PLACE_EVERY).filter(|&nth| names(nth)).collect();
+        assert_eq!(named, [PLACE_EVERY, 2 * PLACE_EVERY, 3 * PLACE_EVERY]);
     }
 
     #[test]

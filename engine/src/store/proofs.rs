@@ -41,8 +41,10 @@ const SPARE_STEP: usize = 16;
 pub(super) struct Places {
     keys: Mutex<Vec<Box<[u8]>>>,
     changed: Condvar,
-    /// How many there are, read without the lock.
-    waiting: AtomicUsize,
+    /// How many have come since the start,
+    noted: AtomicUsize,
+    /// and how many of them had come when the last walk that has ended began.
+    walked: AtomicUsize,
     /// Held by one who deletes while he walks.
     helping: Mutex<()>,
     /// The last walk found nothing: deletes are scattered.
@@ -67,7 +69,7 @@ impl Places {
             });
         }
         keys.push(key.into());
-        self.waiting.store(keys.len(), Ordering::Relaxed);
+        self.noted.fetch_add(1, Ordering::Relaxed);
         let wakes = keys.len() == self.wake_at();
         if wakes {
             self.changed.notify_all();
@@ -79,26 +81,37 @@ impl Places {
         self.changed.notify_all();
     }
 
-    fn wait(&self) -> Vec<Box<[u8]>> {
+    /// Those that wait, once they are worth a walk or some time has passed, and what [`Places::note_walked`] is to be told.
+    fn wait(&self) -> (Vec<Box<[u8]>>, usize) {
         let mut keys = self.keys.lock();
         if keys.len() < self.wake_at() {
             self.changed.wait_for(&mut keys, IDLE);
         }
-        self.waiting.store(0, Ordering::Relaxed);
-        std::mem::take(&mut keys)
+        (std::mem::take(&mut keys), self.noted.load(Ordering::Relaxed))
     }
 
     /// Those that wait, for another thread than that of the proofs.
-    pub(super) fn take(&self) -> Vec<Box<[u8]>> {
+    fn take_now(&self) -> (Vec<Box<[u8]>>, usize) {
         let mut keys = self.keys.lock();
-        self.waiting.store(0, Ordering::Relaxed);
-        std::mem::take(&mut keys)
+        (std::mem::take(&mut keys), self.noted.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(super) fn take(&self) -> Vec<Box<[u8]>> {
+        self.take_now().0
+    }
+
+    /// A walk has ended for all that had come when it began: it goes on from the last run, also over what another
+    /// walk, whose thread may stand still, has begun with.
+    fn note_walked(&self, noted: usize) {
+        self.walked.fetch_max(noted, Ordering::Relaxed);
     }
 
     /// The thread is behind, and walks find something.
     #[inline]
     fn wants_help(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed) >= PLACES_HELP
+        let walked = self.walked.load(Ordering::Relaxed);
+        self.noted.load(Ordering::Relaxed).saturating_sub(walked) >= PLACES_HELP
             && !self.fruitless.load(Ordering::Relaxed)
     }
 }
@@ -108,7 +121,7 @@ impl Engine {
     pub(super) fn run_proofs(&self, stop: &AtomicBool) {
         let inner = self.inner();
         while !stop.load(Ordering::Acquire) {
-            let mut places = inner.places.wait();
+            let (mut places, noted) = inner.places.wait();
             if inner.places.fruitless.load(Ordering::Relaxed) {
                 let mut nth = 0;
                 places.retain(|_| {
@@ -124,6 +137,7 @@ impl Engine {
             if let Ok(found) = self.prove_dead(&places, stop) {
                 inner.places.fruitless.store(!found, Ordering::Relaxed);
             }
+            inner.places.note_walked(noted);
             std::thread::sleep(started.elapsed());
         }
     }
@@ -141,9 +155,11 @@ impl Engine {
         let places = &self.inner().places;
         let Some(_helping) = places.helping.try_lock() else { return };
         // As in the thread: a walk that fails proves nothing.
-        if let Ok(found) = self.prove_dead(&places.take(), &AtomicBool::new(false)) {
+        let (keys, noted) = places.take_now();
+        if let Ok(found) = self.prove_dead(&keys, &AtomicBool::new(false)) {
             places.fruitless.store(!found, Ordering::Relaxed);
         }
+        places.note_walked(noted);
     }
 
     /// Walks over the dead around `places`; true when a run came of it.
@@ -185,6 +201,36 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_deletes_helps_while_many_places_are_unproved() {
+        let places = Places::default();
+        let note = |count: usize| {
+            for _ in 0..count {
+                places.note(b"key");
+            }
+        };
+        note(PLACES_HELP - 1);
+        assert!(!places.wants_help());
+        let (_, in_hand) = places.wait();
+        note(1);
+        assert!(places.wants_help(), "those in the thread's hands are not proved yet");
+        places.note_walked(in_hand);
+        assert!(!places.wants_help());
+        note(PLACES_HELP);
+        places.fruitless.store(true, Ordering::Relaxed);
+        assert!(!places.wants_help(), "walks find nothing");
+        places.fruitless.store(false, Ordering::Relaxed);
+        assert!(places.wants_help());
+        let (keys, noted) = places.take_now();
+        assert_eq!(keys.len(), PLACES_HELP + 1);
+        places.note_walked(noted);
+        note(PLACES_HELP - 1);
+        places.note_walked(in_hand);
+        assert!(!places.wants_help());
+        note(1);
+        assert!(places.wants_help(), "a walk that began earlier and ended later changes nothing");
+    }
 
     #[test]
     fn few_places_wake_the_thread_unless_walks_find_nothing() {
