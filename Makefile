@@ -120,10 +120,10 @@ study-tools:
 study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (76 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
 
-study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (21 min)
+study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (20 min)
 	$(PY) scripts/study_flsm.py $(ARGS)
 
-study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (27 min)
+study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (28 min)
 	$(PY) scripts/study_wbl.py $(ARGS)
 
 study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (15 min)

@@ -95,7 +95,12 @@ WORKLOADS = "cbafdgh"
 #: Before them, and not counted: so that the DRAM table holds what is asked for often in all of them. Of the reads that find
 #: a key in a table only one in eight brings it in, so this takes more than a million reads.
 WARM_UP = 6 * "c"
-RUNS = [name for letter in WARM_UP + WORKLOADS for name in (f"ycsb{letter}", "waitforcompaction")]
+RUNS = [
+    *(f"ycsb{letter}" for letter in WARM_UP),
+    *(name for letter in WORKLOADS for name in ("waitforcompaction", f"ycsb{letter}")),
+]
+#: Small: nothing is awaited, which says nothing but that it works.
+RUNS_QUICK = [f"ycsb{letter}" for letter in "c" + WORKLOADS]
 #: Settings of the part rocksdb: of our engine --mode, of RocksDB whether each write is synced. With `synced` a write is as
 #: durable as one of wbl.
 BESIDE = {"wbl": "wbl", "everysec": "everysec", "rocksdb": False, "rocksdb, synced": True}
@@ -103,12 +108,12 @@ REPETITIONS = 3
 #: N15: a claim needs so many.
 REPETITIONS_FULL = 9
 #: What the default may take.
-MINUTES = 27
+MINUTES = 28
 #: For the estimate, of 200,000 records and as many operations, and of 1 GiB to recover: seconds of a job, and of one
 #: that syncs each write, which goes by --seconds.
-JOB_S = {"ycsb": 31, "rocksdb": 20, "recovery": 22, "burst": 8, "redis": 85}
-#: Workloads of the latter, the warm-up too, by what waiting for the background adds to them.
-SYNCED_WORKLOADS, SYNCED_S = 8, 1.5
+JOB_S = {"ycsb": 35, "rocksdb": 25, "recovery": 22, "burst": 8, "redis": 85}
+#: Workloads of the latter, by what waiting for the background and the warm-up add to them.
+SYNCED_WORKLOADS, SYNCED_S = 7, 2.5
 #: Figures of flsm-bench's report -> column.
 FIGURES = {
     "dram hit ratio": "dram_hit_ratio",
@@ -260,14 +265,17 @@ class Study:
             f"--duration={self.args.seconds}" if self.settings[setting][0] == "always" else "--duration=0",
         ]
         keep = [] if head else ["--use_existing_db=1"]
-        results += self.bench(head + RUNS, [*flags, *limits, *keep, f"--seed={repetition}"])
+        results += self.bench(head + self.runs(), [*flags, *limits, *keep, f"--seed={repetition}"])
         return self.note("ycsb", setting, repetition, results, self.devices(setting))
+
+    def runs(self):
+        return RUNS_QUICK if self.args.quick else RUNS
 
     def note(self, part, setting, repetition, results, devices):
         """Adds the rows of a load and its workloads. Of several C all but the last were to warm up."""
         results = {result["name"].removeprefix("ycsb"): result for result in results}
-        for workload, result in results.items():
-            self.cells.add(self.row(part, setting, workload, repetition, result, devices))
+        rows = (self.row(part, setting, workload, repetition, result, devices) for workload, result in results.items())
+        self.cells.add(*rows)
         rates = (f"{name} {result['ops_per_sec'] / 1000:.0f} k/s" for name, result in results.items())
         return f"{part} {setting}: " + ", ".join(rates)
 
@@ -279,7 +287,7 @@ class Study:
         if isinstance(beside, str):
             devices["emulated"] = "yes" if beside == "wbl" and not args.pmem_dir else "no"
             flags = [f"--operations={args.operations}", f"--seed={repetition}"]
-            results = self.bench(["ycsbload", "waitforcompaction", *RUNS], [*self.common(beside), *flags])
+            results = self.bench(["ycsbload", "waitforcompaction", *self.runs()], [*self.common(beside), *flags])
         else:
             self.driver = self.driver or rocksdb.build("ycsb_rocksdb", self.work)
             devices["mode"] = "always" if beside else "no"
@@ -362,7 +370,7 @@ class Study:
                 mode = self.settings[setting][0]
                 if part == "ycsb":
                     yield self.key(part, setting, "h", repetition), self.ycsb
-                elif part == "burst":
+                elif part == "burst" and (mode != "always" or self.args.full):
                     yield self.key(part, setting, "load", repetition), self.burst
                 elif part == "recovery" and mode not in ("none", "always"):
                     yield self.key(part, setting, "recover", repetition), self.recovery
@@ -383,7 +391,7 @@ class Study:
         scale = args.unflushed_bytes / (1 << 30) if part == "recovery" else args.operations / 200_000
         if part == "redis":
             return JOB_S[part] * (args.repetitions + 1) / 4 * (0.2 if args.quick else 1)
-        return JOB_S[part] * (1 if part == "burst" else scale)
+        return JOB_S[part] * (args.write_buffer_size / (16 << 20) if part == "burst" else scale)
 
     @staticmethod
     def key(part, setting, workload, repetition):
@@ -427,8 +435,8 @@ def main():
     if args.full:
         args.records, args.operations, args.dram_size = 10_000_000, 4_000_000, 2 << 30
     if args.quick:
-        args.records, args.operations, args.seconds, args.dram_size = 20_000, 10_000, 1, 8 << 20
-        args.write_buffer_size, args.unflushed_bytes = 1 << 20, 16 << 20
+        args.records, args.operations, args.seconds, args.dram_size = 10_000, 5_000, 1, 8 << 20
+        args.write_buffer_size, args.unflushed_bytes = 1 << 20, 8 << 20
     out = args.out or ROOT / ("study/quick/wbl" if args.quick else "study/wbl")
     if args.quick and not args.plan:
         shutil.rmtree(out, ignore_errors=True)
