@@ -4,13 +4,9 @@ use super::crash::small_options;
 use super::harness::*;
 use super::spill::{name, spilling};
 use crate::iterator::Bounds;
-use crate::key::{Meta, Seq};
-use crate::store::view::ReaderGraves;
+use crate::key::Meta;
 use crate::store::*;
-use crate::table::TableResult;
-use crate::tree::Graves;
 use sexton_persistence::device::sim::SimStorage;
-use std::cell::Cell;
 
 const KEYS: u64 = 2000;
 
@@ -44,28 +40,10 @@ fn with_few_graves(storage: &SimStorage) -> Engine {
     engine
 }
 
-/// The graves of a store, and how often they were asked for.
-struct Counted<'a>(ReaderGraves<'a>, Cell<u64>);
-
-impl Graves for Counted<'_> {
-    fn is_empty(&self) -> bool {
-        false
-    }
-
-    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
-        self.1.set(self.1.get() + 1);
-        self.0.newest_at(key, s)
-    }
-
-    fn youngest(&self) -> Seq {
-        self.0.youngest()
-    }
-}
-
 /// Live keys and how many of them were asked about, forward and back.
 fn walk(engine: &Engine) -> (u64, u64) {
     let (view, _pin, _) = engine.newest_view();
-    let graves = Counted(ReaderGraves::new(engine, true), Cell::new(0));
+    let graves = CountedGraves::of(engine);
     let mut walk = view.walk(Bounds::of_prefix(&[namespace::KIND_ROOT]));
     let mut count = 0;
     walk.seek(b"", &graves).expect("no faults");
@@ -73,7 +51,7 @@ fn walk(engine: &Engine) -> (u64, u64) {
         count += 1;
         walk.next(&graves).expect("no faults");
     }
-    let asked = graves.1.take();
+    let asked = graves.take_asked();
     let mut back = 0;
     walk.seek_back(None, &graves).expect("no faults");
     while walk.valid() {
@@ -81,7 +59,7 @@ fn walk(engine: &Engine) -> (u64, u64) {
         walk.prev(&graves).expect("no faults");
     }
     assert_eq!(count, back);
-    (count, asked.max(graves.1.get()))
+    (count, asked.max(graves.asked()))
 }
 
 #[test]

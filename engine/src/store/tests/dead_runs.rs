@@ -3,14 +3,10 @@
 
 use super::harness::*;
 use crate::iterator::Bounds;
-use crate::key::{Meta, Seq};
-use crate::store::view::ReaderGraves;
+use crate::key::Meta;
 use crate::store::*;
-use crate::table::TableResult;
-use crate::tree::Graves;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::SimStorage;
-use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -155,14 +151,14 @@ fn who_deletes_walks_when_nobody_else_does() {
     for number in 500..1500 {
         engine.delete(0, &name(number)).expect("a delete");
     }
-    let graves = Counted(ReaderGraves::new(&engine, true), Cell::new(0));
+    let graves = CountedGraves::of(&engine);
     let (view, _pin, _) = engine.newest_view();
     let walk = view.walk(Bounds::of_prefix(&[namespace::KIND_ROOT]));
     let mut walk = walk.passing_dead(&engine.inner().dead_runs);
     let from = [&namespace::head(engine.newest_view().2[0])[..], &name(500)].concat();
     walk.seek(&from, &graves).expect("no faults");
     assert!(walk.key().ends_with(&name(1500)));
-    let asked = graves.1.get();
+    let asked = graves.asked();
     assert!(asked < 150, "{asked} keys of 1000 were left unproved");
 }
 
@@ -185,20 +181,6 @@ fn proofs_come_back_with_the_mark_that_passed_them() {
     engine.close().expect("close");
 }
 
-/// The graves of a store, and how often they were asked for.
-struct Counted<'a>(ReaderGraves<'a>, Cell<u64>);
-
-impl Graves for Counted<'_> {
-    fn is_empty(&self) -> bool {
-        false
-    }
-
-    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
-        self.1.set(self.1.get() + 1);
-        self.0.newest_at(key, s)
-    }
-}
-
 #[test]
 fn a_seek_to_the_head_of_a_queue_costs_the_same_however_long_it_has_run() {
     let storage = SimStorage::new();
@@ -207,7 +189,7 @@ fn a_seek_to_the_head_of_a_queue_costs_the_same_however_long_it_has_run() {
     (0..LENGTH).for_each(|number| put(&engine, number));
     let mut asked = Vec::new();
     for part in 0..4 {
-        let graves = Counted(ReaderGraves::new(&engine, true), Cell::new(0));
+        let graves = CountedGraves::of(&engine);
         for step in part * 1000..(part + 1) * 1000 {
             put(&engine, LENGTH + step);
             delete(&engine, step..step + 1);
@@ -220,7 +202,7 @@ fn a_seek_to_the_head_of_a_queue_costs_the_same_however_long_it_has_run() {
                 engine.flush_now().expect("flush");
             }
         }
-        asked.push(graves.1.get());
+        asked.push(graves.asked());
     }
     // The dead one at the head, the live one behind it, and now and then one that a proof is younger than.
     assert!(

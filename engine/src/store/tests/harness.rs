@@ -1,9 +1,13 @@
 //! What the tests of the store share: a log of test operations, a model, and ways to run both.
 
 use crate::key::{Key, Meta, Seq};
+use crate::store::view::ReaderGraves;
 use crate::store::*;
+use crate::table::TableResult;
+use crate::tree::Graves;
 pub(super) use sexton_persistence::device::TempDir;
 use sexton_persistence::device::{DiskStorage, Storage};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -387,5 +391,38 @@ impl std::fmt::Display for Difference {
             Self::Wrong(text) => f.write_str(text),
             Self::Unreadable(error) => write!(f, "unreadable: {error}"),
         }
+    }
+}
+
+/// The graves of a store, and how often they were asked for.
+pub(super) struct CountedGraves<'a>(ReaderGraves<'a>, Cell<u64>);
+
+impl<'a> CountedGraves<'a> {
+    pub(super) fn of(engine: &'a Engine) -> Self {
+        Self(ReaderGraves::new(engine, true), Cell::new(0))
+    }
+
+    pub(super) fn asked(&self) -> u64 {
+        self.1.get()
+    }
+
+    /// The same, and counts from 0 again.
+    pub(super) fn take_asked(&self) -> u64 {
+        self.1.take()
+    }
+}
+
+impl Graves for CountedGraves<'_> {
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+        self.1.set(self.1.get() + 1);
+        self.0.newest_at(key, s)
+    }
+
+    fn youngest(&self) -> Seq {
+        self.0.youngest()
     }
 }
