@@ -38,10 +38,11 @@ check: ## formatting and lints, warnings are errors
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
 
-crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl (ROUNDS=100)
+crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl, then the matrix (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy everysec --rounds $(ROUNDS)
 	$(PY) -m crash_loop --policy wbl --rounds $(ROUNDS)
+	$(MAKE) --no-print-directory crash-matrix
 
 crash-matrix: setup build ## each policy, each way to die, in the middle of each thing a store does (CRASHES_A_CELL=16)
 	SEXTON_CRASH_MATRIX=$(CRASHES_A_CELL) cargo test --release -p sexton-engine crash_matrix -- --nocapture
@@ -82,8 +83,9 @@ snapshots: setup build ## sessions that read one instant beside a copy of it, wh
 deadline: setup build ## deleted keys and values are in no file after delete-persist-seconds
 	$(PY) -m delete_deadline
 
-faults: setup build ## failing writes, syncs and renames, injected by strace
+faults: setup build ## failing writes, syncs and renames, injected by strace; damaged and missing files, a full disk, a device that hangs
 	$(PY) -m faults
+	$(PY) -m outages
 
 rdb: setup build ## RDB files and data directories exchanged with redis-server 6.2, 7.0 and valkey-server 9.1
 	cargo build --release -p sexton-tests --bin rdb_tool

@@ -63,7 +63,7 @@ def tear_last_group(path):
     """A last group of which only the annotation arrived: what a write that was never synced may leave."""
     content = path.read_bytes()
     last = [match.start() for match in re.finditer(rb"#SX1 ", content)][-1]
-    length = int(content[last + 31 : last + 47], 16)
+    length = int(content[last + 48 : last + 64], 16)
     end = last + 128 + (-length % 64) + length
     with open(path, "r+b") as file:
         file.seek(end)
@@ -145,6 +145,11 @@ def torn_and_kept(steps, args, source, expected):
     server = Server(args.server, options, directory=directory)
     try:
         server.start()
+        # A start begins a segment whose header says that all before it is synced: only behind that is an end torn.
+        connection = server.connect()
+        connection.cmd("SET", "before the end", "1")
+        connection.cmd("DEL", "before the end")
+        connection.close()
         server.kill()
         path = log_with_groups(directory)
         tear_last_group(path)
