@@ -244,16 +244,20 @@ PAPER = {
 PAPER_ROWS = ["fillseq", "deleteseq", "readrandom", "readseq"]
 
 
+def settings_of_round(number):
+    """(Name, tool, flags) of each setting, in an order that is the round's own."""
+    names = list(PAPER)
+    random.Random(number).shuffle(names)
+    return [(name, *PAPER[name]) for name in names]
+
+
 def paper(args, report, work):
     """4 threads, the puts in all, then deletes and reads of 10,000 a thread; more deletes after that."""
     tools = {name: Tool(name, args) for name in ("flsm", "rocksdb")}
     for deletes in args.paper_deletes:
         seen = {}
         for number in range(args.rounds):
-            names = list(PAPER)
-            random.Random(number).shuffle(names)
-            for setting in names:
-                tool, flags = PAPER[setting]
+            for setting, tool, flags in settings_of_round(number):
                 # Four threads write a quarter of all puts each; as in db_bench, the same keys.
                 flags = flags + [f"--num={args.num // 4}", "--threads=4", "--reads=10000",
                                  f"--deletes={deletes}", f"--seed={number + 1}"]
@@ -288,10 +292,7 @@ def deleted(args, report, work):
             deletes = int(args.num * (share if order == "deleteseq" else -math.log1p(-share)))
             seen = {}
             for number in range(args.rounds):
-                names = list(PAPER)
-                random.Random(number).shuffle(names)
-                for setting in names:
-                    tool, flags = PAPER[setting]
+                for setting, tool, flags in settings_of_round(number):
                     flags = flags + [f"--num={args.num}", "--reads=10000", f"--deletes={deletes}",
                                      f"--seed={number + 1}"]
                     flags += ["--settle=600"] if tool == "flsm" else []

@@ -117,6 +117,12 @@ def ratio_cells(x, published):
     return [figure_text(x), f"{x[0] / published:.2f}"] if x else ["-", "-"]
 
 
+def lines_by_size(title, curves, unit, note, **more):
+    """A chart over the value sizes that its curves have."""
+    sizes = sorted({point[0] for line in curves.values() for point in line})
+    return chart.lines(title, curves, "value size, bytes", unit, note, log_x=True, x_ticks=sizes, **more)
+
+
 def throughput_charts(page, rows):
     """The paper's figure, for each server: throughput by value size, a line for each device and one without
     persistence."""
@@ -132,16 +138,8 @@ def throughput_charts(page, rows):
                     curves[name if mode != "none" else "off"] = points
                     kinds.append(what_it_is(device, stack))
         if len(curves) > 1:
-            sizes = sorted({point[0] for line in curves.values() for point in line})
-            svg = chart.lines(
-                f"{NAMES[server]}, everysec: SET/s until synced",
-                curves,
-                "value size, bytes",
-                "SET/s",
-                plot_note(rows, *kinds),
-                log_x=True,
-                x_ticks=sizes,
-            )
+            title = f"{NAMES[server]}, everysec: SET/s until synced"
+            svg = lines_by_size(title, curves, "SET/s", plot_note(rows, *kinds))
             page.chart(f"throughput-{server}", svg, f"{NAMES[server]}: throughput by value size, as the paper draws it")
 
 
@@ -178,17 +176,8 @@ def mode_section(page, rows, base, mode, kind):
         curves["paper, a real device"] = [(size, x, x, x) for size, x in PAPER[device].items()]
     page.text(f"### {device}, {mode}")
     if curves:
-        sizes = sorted({point[0] for line in curves.values() for point in line})
-        svg = chart.lines(
-            f"{device}, {mode}: how many times slower than without persistence",
-            curves,
-            "value size, bytes",
-            "times slower",
-            plot_note(rows, kind),
-            log_x=True,
-            x_ticks=sizes,
-            level=1,
-        )
+        title = f"{device}, {mode}: how many times slower than without persistence"
+        svg = lines_by_size(title, curves, "times slower", plot_note(rows, kind), level=1)
         page.chart(
             f"{device}-{base['stack']}-{mode}",
             svg,
