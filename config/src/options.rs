@@ -25,7 +25,7 @@ pub(crate) const WRITE_BUFFERS: usize = 2;
 /// Most memtables with a log.
 pub(crate) const WRITE_BUFFERS_MAX: usize = 64;
 /// Bytes of memtables where a disk is what writers would wait for and memory is not bounded, unless said otherwise.
-pub(crate) const DISK_MEMTABLES_BYTES: u64 = 1 << 30;
+pub(crate) const DISK_MEMTABLES_BYTES: u64 = 2 << 30;
 /// They are at most the machine's memory divided by this.
 pub(crate) const DISK_MEMTABLES_SHARE: u64 = 8;
 /// Bytes that memtables may take on a device of their own, unless said otherwise.
@@ -538,7 +538,8 @@ mod tests {
         let machine = 16 << 30;
         for (text, on_disk, machine_bytes, number) in [
             ("", false, machine, 2),
-            ("", true, machine, 16),
+            ("", true, machine, 32),
+            ("", true, 8 << 30, 16),
             ("", true, 2 << 30, 4),
             ("", true, 1 << 20, 2),
             ("memtable-bytes 1mb", true, machine, 64),

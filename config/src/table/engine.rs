@@ -25,7 +25,7 @@ pub(super) const TABLE: &[Directive] = &[
     int("max-write-buffer-number", 0, 64, "0").immutable().doc(
         "Memtables that there may be with persistence-mode log, the active one included, at least 2: when all \
             are full, writers wait for a flush. 0 for 2; with level 0 on a device of kind hdd and without \
-            maxmemory for as many as 1gb holds, or an eighth of the machine's memory. With wbl \
+            maxmemory for as many as 2gb holds, or an eighth of the machine's memory. With wbl \
             memtable-pool-bytes is the bound.",
     ),
     choice("memtable", MEMTABLE, "hash").immutable().doc(

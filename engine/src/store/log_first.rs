@@ -6,11 +6,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// From this age of the oldest unsynced byte on, a flush under way pauses.
-const LATE_MS: u64 = 1000;
+const LATE_MS: u64 = 500;
 
-/// How often and how long, between two pieces of its table. A flush must end: writers may wait for it as well.
-const PAUSES: u32 = 5;
-const PAUSE: Duration = Duration::from_millis(50);
+/// How often and how long, between two pieces of its table: long enough for the sync under way and the next one, which
+/// wait for nothing that a flush does. A flush must end: writers may wait for it as well.
+const PAUSES: u32 = 100;
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Inner {
     /// The log has much to write to the disk that the tree lies on, and nothing but the tree's order asks for that
