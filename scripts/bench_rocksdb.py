@@ -10,7 +10,8 @@ figure (a thread's microseconds for one operation). CPU is that of the whole pro
 compaction included, read from /proc at the lines that the tools print when a benchmark has ended.
 
 Both write a log without syncing it, compress with LZ4 below level 0, have 10 filter bits a key, the same
-block cache and the same write buffer, and two background threads. db_bench's --num counts per thread, and
+block cache and the same write buffer, two background threads, and jemalloc: flsm-bench has it as the server
+does, Debian's db_bench gets it preloaded. db_bench's --num counts per thread, and
 so does flsm-bench's: each thread writes all keys. flsm-bench has besides a DRAM table of twice the
 write buffer, which is its memtables' index; peak resident memory of both stands in the CSV file.
 """
@@ -30,6 +31,7 @@ import time
 from pathlib import Path
 
 from bench_common import ROOT, Report, machine_busy_s, median_interval
+from harness.server import jemalloc
 
 BENCH = ROOT / "target/release/flsm-bench"
 LINE = re.compile(r"^(\w+)\s+:\s+([\d.]+) micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations;(.*)")
@@ -55,6 +57,7 @@ class Tool:
 
     def __init__(self, name, args):
         self.name = name
+        self.env = dict(os.environ)
         common = [f"--key_size=16 --value_size={args.value_size} --compression_type=lz4",
                   "--compression_ratio=0.5 --bloom_bits=10 --sync=0 --disable_wal=0",
                   f"--cache_size={args.cache_size} --write_buffer_size={args.write_buffer_size}"]
@@ -62,6 +65,7 @@ class Tool:
         if name == "flsm":
             self.command = [str(BENCH)] + flags
         else:
+            self.env["LD_PRELOAD"] = jemalloc()
             # Line by line, so that the end of a wait is seen when it is reached.
             self.command = ["stdbuf", "-oL", "db_bench"] + flags + ["--min_level_to_compress=1", "--max_background_jobs=2"]
 
@@ -70,7 +74,7 @@ class Tool:
         command = self.command + [f"--db={directory}", f"--benchmarks={benchmark}", *flags]
         if self.name == "flsm":
             command = ["stdbuf", "-oL", *command]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=self.env)
         if not any(LINE.match(line) for line in process.stdout):
             raise RuntimeError(f"{' '.join(command)} ended without its line")
         process.kill()
@@ -81,7 +85,7 @@ class Tool:
         `seconds` is since the start of the process. `watch` sees every line."""
         command = self.command + [f"--db={directory}", "--benchmarks=" + ",".join(benchmarks), *flags]
         foreign_before, begun = machine_busy_s(), time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env)
         rows, cpu_before, errors = [], 0.0, []
         for line in process.stdout:
             if watch:

@@ -20,6 +20,10 @@ use flags::{Flags, Request};
 use runner::Runner;
 use std::process::ExitCode;
 
+/// As the server has it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn run(flags: Flags) -> Result<(), String> {
     let json = flags.json.clone();
     let given = flags.given.clone();
