@@ -31,6 +31,9 @@ const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 32 };
 /// Bits of the hash below are in use elsewhere.
 const PLACE_SHIFT: u32 = 16;
 
+/// Buckets of a slice: what is looked at under one hold of the latch.
+const SLICE_BUCKETS: usize = if cfg!(test) { 8 } else { 512 };
+
 /// The table shrinks when it has room for this many times the graves in it.
 const SHRINK_AT: usize = 8;
 
@@ -65,6 +68,8 @@ pub(crate) struct Graves {
     /// Graves that the filter was told of, those that have gone since included.
     filtered: usize,
     key_bytes: usize,
+    /// How often graves may have moved to other buckets.
+    moves: u64,
 }
 
 impl Graves {
@@ -110,6 +115,8 @@ impl Graves {
     pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
         self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
         let grave = Grave { key, d, e: OPEN, buried_in: 0 };
+        // Without room the table grows, or is cleared of what was removed.
+        self.moves += u64::from(self.table.len() == self.table.capacity());
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
         self.filtered += 1;
         if !self.filter.add(hash, self.filtered) {
@@ -153,9 +160,58 @@ impl Graves {
             stays
         });
         self.key_bytes -= freed;
-        // After a mass delete the room for its graves goes back, too.
+        self.tidy();
+    }
+
+    /// Changes when a walk in slices has to begin again: it could miss graves.
+    #[must_use]
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves
+    }
+
+    fn slice_end(&self, from: usize) -> usize {
+        (from + SLICE_BUCKETS).min(self.table.num_buckets())
+    }
+
+    fn next_slice(&self, end: usize) -> Option<usize> {
+        (end < self.table.num_buckets()).then_some(end)
+    }
+
+    /// As [`Graves::retain`], for the slice that begins with bucket `from`. Answers where the next one does.
+    pub(crate) fn retain_slice(
+        &mut self,
+        from: usize,
+        mut keep: impl FnMut(&mut Grave) -> bool,
+    ) -> Option<usize> {
+        let end = self.slice_end(from);
+        for bucket in from..end {
+            let Ok(mut entry) = self.table.get_bucket_entry(bucket) else { continue };
+            let (_, grave) = entry.get_mut();
+            if !keep(grave) {
+                self.key_bytes -= grave.key.len().next_multiple_of(ALLOCATION_BYTES);
+                entry.remove();
+            }
+        }
+        let next = self.next_slice(end);
+        if next.is_none() {
+            self.tidy();
+        }
+        next
+    }
+
+    /// Shows the graves of the slice that begins with bucket `from`. Answers where the next one does.
+    pub(crate) fn visit_slice(&self, from: usize, visit: impl FnMut(&Grave)) -> Option<usize> {
+        let end = self.slice_end(from);
+        let graves = (from..end).filter_map(|bucket| self.table.get_bucket(bucket));
+        graves.map(|(_, grave)| grave).for_each(visit);
+        self.next_slice(end)
+    }
+
+    /// After a mass delete the room for its graves goes back, too.
+    fn tidy(&mut self) {
         if self.table.capacity() > SHRINK_AT * self.table.len() {
             self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
+            self.moves += 1;
         }
         if self.filtered > 2 * self.table.len() {
             self.rebuild_filter();
@@ -171,11 +227,6 @@ impl Graves {
 }
 
 impl Graves {
-    /// Graves with d <= `s`, closed ones included: all that the dead of tables can have.
-    pub(crate) fn through(&self, s: Seq) -> impl Iterator<Item = &Grave> {
-        self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.d <= s)
-    }
-
     /// Graves that a spill with the mark `m` takes.
     pub(crate) fn sealed_through(&self, m: Seq) -> impl Iterator<Item = &Grave> {
         self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.is_sealed_through(m))
@@ -233,6 +284,40 @@ mod tests {
         graves.retain(|hash, _| hash % 100 == 7);
         assert!(graves.bytes() * 10 < full, "{} of {full} bytes", graves.bytes());
         assert_eq!(graves.newest_at(307, &307_u64.to_be_bytes(), Seq::MAX), Some(308));
+    }
+
+    #[test]
+    fn slices_show_every_grave_once_unless_some_have_moved() {
+        let mut graves = Graves::default();
+        let put = |graves: &mut Graves, nth: u64| {
+            graves.open(nth, nth.to_be_bytes().as_slice().into(), nth + 1);
+        };
+        (0..100).for_each(|nth| put(&mut graves, nth));
+        let walk = |graves: &Graves| {
+            let (mut seen, mut from) = (Vec::new(), Some(0));
+            while let Some(bucket) = from {
+                from = graves.visit_slice(bucket, |grave| seen.push(grave.d));
+            }
+            seen.sort_unstable();
+            seen
+        };
+        assert_eq!(walk(&graves), (1..=100).collect::<Vec<_>>());
+        let (moves, mut from) = (graves.moves(), Some(0));
+        while let Some(bucket) = from {
+            from = graves.retain_slice(bucket, |grave| grave.d % 3 == 0);
+        }
+        assert_eq!(walk(&graves), (1..=33).map(|nth| 3 * nth).collect::<Vec<_>>());
+        assert_eq!((graves.len(), graves.moves()), (33, moves));
+        let freed = graves.key_bytes;
+        let mut expected = walk(&graves);
+        for nth in 1000..2000 {
+            let (before, moves) = (graves.table.num_buckets(), graves.moves());
+            put(&mut graves, nth);
+            expected.push(nth + 1);
+            assert!(graves.table.num_buckets() == before || graves.moves() > moves, "{nth}");
+        }
+        assert_eq!(walk(&graves), expected);
+        assert_eq!(graves.key_bytes, freed + 1000 * ALLOCATION_BYTES);
     }
 
     #[test]

@@ -172,7 +172,7 @@ impl Engine {
             let compactions = inner.compactions.load(Ordering::Relaxed);
             if compactions != compactions_seen {
                 compactions_seen = compactions;
-                self.sweep_graves();
+                inner.sweep_turn.owe();
             }
             if let Err(error) = self.keep_deadline() {
                 background.note_error(&error);
@@ -183,8 +183,9 @@ impl Engine {
             self.end_old_snapshots();
             if self.forget_undo_runs() {
                 // Graves that only they needed may go (F2).
-                self.sweep_graves();
+                inner.sweep_turn.owe();
             }
+            self.sweep_in_turn();
             self.sweep_dead_namespaces();
             inner.pool.trim();
             self.adjust_memory_bound();
@@ -264,7 +265,8 @@ impl Engine {
         drop(job);
         inner.background.wake_freeze();
         self.tend_pool();
-        self.sweep_graves();
+        inner.sweep_turn.owe();
+        self.sweep_in_turn();
         inner.burial_wanted.store(true, Ordering::Release);
         inner.background.wake_compaction();
         Ok(())

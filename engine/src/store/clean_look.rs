@@ -6,6 +6,7 @@
 //! closed ones, those in limbo, spilled ones. Memory comes before the list of runs, as for readers.
 
 use super::engine::{Engine, EngineError};
+use super::grave_keys::GraveKeys;
 use crate::key::Seq;
 use crate::table::{CleanBlocks, ReadMode};
 use crate::tree::{Source, Version, files_that_may_hold};
@@ -99,20 +100,10 @@ impl Engine {
         let version = &view.superversion.version;
         let mut hits =
             Hits { version, tables: HashMap::default(), through: view.s, above: Vec::new() };
-        let (mut keys, mut ends) = (Vec::new(), Vec::new());
+        let mut graves = GraveKeys::default();
         for shard in &inner.shards {
-            keys.clear();
-            ends.clear();
-            // Tables are asked without the latch.
-            for grave in shard.state.lock().graves.through(Seq::MAX) {
-                keys.extend_from_slice(&grave.key);
-                ends.push((keys.len(), grave.d));
-            }
-            let mut from = 0;
-            for &(end, d) in &ends {
-                hits.note(&keys[from..end], d);
-                from = end;
-            }
+            graves.copy_from(shard, |_| true);
+            graves.iter().for_each(|(key, d)| hits.note(key, d));
         }
         let runs = inner.spill.runs.load();
         for file in runs.files() {

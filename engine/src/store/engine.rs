@@ -19,6 +19,7 @@ use super::shard::{SHARDS, Shard, ShardState, shard_of};
 use super::snapshot::Snapshots;
 use super::spill::Spill;
 use super::superversion::SuperVersion;
+use super::sweep_turn::SweepTurn;
 use super::tx::{Latched, Tx, TxBuf};
 use super::undo::Undo;
 use super::wbl::Wbl;
@@ -226,6 +227,7 @@ pub(super) struct Inner {
     /// Merges while nobody writes.
     pub(super) rest: Rest,
     pub(super) clean_looks: CleanLooks,
+    pub(super) sweep_turn: SweepTurn,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
@@ -311,6 +313,7 @@ impl Inner {
             youngest_grave: AtomicU64::new(0),
             rest: Rest::default(),
             clean_looks: CleanLooks::default(),
+            sweep_turn: SweepTurn::default(),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),

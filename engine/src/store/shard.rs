@@ -7,7 +7,7 @@ use super::tombstones::Tombstones;
 use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -28,6 +28,28 @@ pub(super) struct Shard {
     /// Which keys may have one.
     pub(super) grave_filter: Arc<GraveFilter>,
     pub(super) state: Mutex<ShardState>,
+}
+
+/// So often a walk over graves begins again because they have moved; then it holds the latch.
+const WALKS_MAX: u32 = 3;
+
+impl Shard {
+    /// Walks all graves in slices, between which whoever waits for the latch gets it. `slice` gets the first bucket
+    /// and answers that of the next slice; when graves have moved meanwhile, it gets 0 again.
+    pub(super) fn walk_graves(&self, mut slice: impl FnMut(&mut Graves, usize) -> Option<usize>) {
+        let mut state = self.state.lock();
+        let (mut from, mut moves, mut walks) = (0, state.graves.moves(), 1);
+        while let Some(next) = slice(&mut state.graves, from) {
+            from = next;
+            if walks < WALKS_MAX {
+                MutexGuard::bump(&mut state);
+                if state.graves.moves() != moves {
+                    (from, moves) = (0, state.graves.moves());
+                    walks += 1;
+                }
+            }
+        }
+    }
 }
 
 /// Keys and keys with an expiry of one namespace in one shard. Provisional by the unresolved ones.

@@ -1,6 +1,7 @@
 //! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
 
 use super::engine::{DeadSlot, Engine, EngineError};
+use super::grave_keys::GraveKeys;
 use super::namespace::{self, KIND_ROOT};
 use super::shard::Count;
 use super::sweep_look::SweepLook;
@@ -29,7 +30,6 @@ impl Engine {
             if shard.graves.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            let mut state = shard.state.lock();
             let stays = |grave: &mut Grave| {
                 let is_past = |grave: &Grave| look.is_buried(&grave.key, grave.d);
                 if grave.e != OPEN {
@@ -46,15 +46,19 @@ impl Engine {
                 }
                 true
             };
-            state.graves.retain(|_, grave| {
-                let stays = stays(grave);
-                if stays {
-                    oldest = oldest.min(grave.d);
-                }
-                forgotten |= !stays;
-                stays
+            // Graves of deletes since then are younger than what they could be forgotten by.
+            shard.walk_graves(|graves, from| {
+                let next = graves.retain_slice(from, |grave| {
+                    let stays = stays(grave);
+                    if stays {
+                        oldest = oldest.min(grave.d);
+                    }
+                    forgotten |= !stays;
+                    stays
+                });
+                shard.graves.store(graves.len(), Ordering::Release);
+                next
             });
-            shard.graves.store(state.graves.len(), Ordering::Release);
         }
         let runs = inner.spill.runs.load();
         let spilled = runs.in_use().map(|file| file.table.properties().min_seq).min();
@@ -103,12 +107,15 @@ impl Engine {
     }
 
     /// The rewrite that frees most graves (a table with many dead), if one pays. Asks every grave, so
-    /// only after something has changed.
+    /// only after something has changed, and with many graves for several rewrites at once.
     ///
     /// # Errors
     /// A grave run that cannot be read.
     pub(super) fn pick_burial(&self, version: &Version) -> Result<Option<Job>, EngineError> {
         let inner = self.inner();
+        if let Some(job) = inner.sweep_turn.take_burial(version) {
+            return Ok(Some(job));
+        }
         if !inner.burial_wanted.swap(false, Ordering::AcqRel) {
             return Ok(None);
         }
@@ -116,7 +123,10 @@ impl Engine {
         let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
         inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
         inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
-        let job = tally.pick(inner.deadline.overdue(), &inner.compaction_options());
+        let (overdue, options) = (inner.deadline.overdue(), inner.compaction_options());
+        let mut jobs = tally.picks(overdue, &options, inner.burials_a_tally()).into_iter();
+        let job = jobs.next();
+        inner.sweep_turn.keep_burials(jobs);
         if job.is_none() {
             inner.rest.want_burial();
         }
@@ -162,15 +172,16 @@ impl Engine {
             oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
         }
         let has_deadline = inner.deadline.is_set();
+        let mut graves = GraveKeys::default();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                let state = shard.state.lock();
                 // Without a deadline what a closed grave has killed goes as merges pass.
-                for grave in state.graves.through(min_reader) {
-                    if has_deadline || grave.e > min_reader {
-                        tally.note(&grave.key, grave.d);
-                        oldest = oldest.min(grave.d);
-                    }
+                graves.copy_from(shard, |grave| {
+                    grave.d <= min_reader && (has_deadline || grave.e > min_reader)
+                });
+                for (key, d) in graves.iter() {
+                    tally.note(key, d);
+                    oldest = oldest.min(d);
                 }
             }
         }

@@ -6,6 +6,7 @@ use super::pick::{CompactionOptions, Job, job_of_level_0};
 use super::version::Version;
 use crate::key::Seq;
 use hashbrown::HashMap;
+use std::sync::Arc;
 
 /// Share of a table that is dead, by keys or by blocks, from which its rewrite pays, in percent.
 const DENSITY_PERCENT_MIN: u64 = 25;
@@ -126,7 +127,7 @@ impl<'a> BurialTally<'a> {
     }
 
     /// Bytes of the dead versions counted, estimated by the tables' average, and bytes of the tables
-    /// that [`BurialTally::pick`] would have rewritten one after the other.
+    /// that [`BurialTally::picks`] would have rewritten one after the other.
     #[must_use]
     pub fn bytes(&self, overdue: Seq) -> (u64, u64) {
         let (mut dead_bytes, mut queue_bytes) = (0, 0);
@@ -140,12 +141,18 @@ impl<'a> BurialTally<'a> {
         (dead_bytes, queue_bytes)
     }
 
-    /// The rewrite to do next: a table with a grave at or below `overdue` (a delete whose deadline
-    /// nears), oldest first; else the table with the largest share of dead keys or blocks, from a quarter
-    /// on, at rest from a tenth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables
-    /// are merged, since their order is that of the flushes.
+    /// The first of [`BurialTally::picks`].
     #[must_use]
     pub fn pick(&self, overdue: Seq, options: &CompactionOptions) -> Option<Job> {
+        self.picks(overdue, options, 1).pop()
+    }
+
+    /// The rewrites to do next, at most `number`, the most urgent first: a table with a grave at or below `overdue` (a delete whose deadline
+    /// nears), oldest first; else the table with the largest share of dead keys or blocks, from a quarter
+    /// on, at rest from a tenth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables
+    /// are merged, since their order is that of the flushes, and nothing is picked besides.
+    #[must_use]
+    pub fn picks(&self, overdue: Seq, options: &CompactionOptions, number: usize) -> Vec<Job> {
         let level_0_pays = self.level_0_pays(options);
         let noted = self.version.tables().filter_map(|(level, table)| {
             let dead = self.tables.get(&table.number())?;
@@ -159,10 +166,12 @@ impl<'a> BurialTally<'a> {
             };
             pays.then_some(((age, yields), level, table))
         });
-        let (_, level, table) = noted.max_by_key(|(urgency, _, _)| *urgency)?;
-        if level == 0 {
-            return Some(job_of_level_0(self.version, options, false));
+        let mut noted: Vec<_> = noted.collect();
+        noted.sort_by_key(|(urgency, _, _)| std::cmp::Reverse(*urgency));
+        if let Some((_, 0, _)) = noted.first() {
+            return vec![job_of_level_0(self.version, options, false)];
         }
-        Some(Job::burial(level, std::sync::Arc::clone(table), options))
+        let deeper = noted.into_iter().filter(|(_, level, _)| *level > 0).take(number);
+        deeper.map(|(_, level, table)| Job::burial(level, Arc::clone(table), options)).collect()
     }
 }

@@ -53,6 +53,13 @@ impl Job {
         Self { inputs, output_level: level, is_move: false, dead_through: 0, output_bytes }
     }
 
+    /// True while all inputs lie in `version`, each in its level.
+    #[must_use]
+    pub fn stands_in(&self, version: &Version) -> bool {
+        let lies = |level: usize, number| version.level(level).iter().any(|t| t.number() == number);
+        self.tables().all(|(level, table)| lies(level, table.number()))
+    }
+
     /// Tables of which every version is proved dead leave unread; see [`Job::dead_through`].
     #[must_use]
     pub fn of_dead(inputs: Vec<(usize, Vec<Arc<Table>>)>, dead_through: Seq) -> Self {

@@ -276,6 +276,9 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
     assert_eq!(victim(&tally.pick(0, &options).unwrap()), [2], "a third dead, against a fifth");
     let job = tally.pick(25, &options).unwrap();
     assert_eq!(victim(&job), [1], "the grave of a is overdue");
+    let both = tally.picks(25, &options, 8);
+    assert_eq!(both.iter().map(victim).collect::<Vec<_>>(), [[1], [2]]);
+    assert!(both.iter().all(|job| job.stands_in(&version)));
     // A reader between: nothing can be buried, nothing is worth a rewrite.
     let mut early = BurialTally::new(&version, 19);
     assert!(!early.note(b"a", 20) && early.pick(25, &options).is_none());
@@ -285,6 +288,7 @@ fn burial_takes_the_overdue_first_and_then_the_dense() {
     assert_eq!(outcome.needs_durable(), 40);
     let version = set.apply(&outcome.edit).unwrap();
     assert_eq!(shape(&version), "L5[3] L6[2]");
+    assert!(!both[0].stands_in(&version) && both[1].stands_in(&version));
     let mut tally = BurialTally::new(&version, 40);
     assert!(tally.note(b"a", 20) && !tally.note(b"q", 30));
 }
