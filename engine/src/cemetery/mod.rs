@@ -151,16 +151,10 @@ impl Graves {
 
     /// Walks all graves; `keep` may mark them and answers whether they stay.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(u64, &mut Grave) -> bool) {
-        let mut freed = 0;
-        self.table.retain(|(hash, grave)| {
-            let stays = keep(*hash, grave);
-            if !stays {
-                freed += grave.key.len().next_multiple_of(ALLOCATION_BYTES);
-            }
-            stays
-        });
-        self.key_bytes -= freed;
-        self.tidy();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.retain_slice(from, &mut keep);
+        }
     }
 
     /// Changes when a walk in slices has to begin again: it could miss graves.
@@ -181,13 +175,13 @@ impl Graves {
     pub(crate) fn retain_slice(
         &mut self,
         from: usize,
-        mut keep: impl FnMut(&mut Grave) -> bool,
+        mut keep: impl FnMut(u64, &mut Grave) -> bool,
     ) -> Option<usize> {
         let end = self.slice_end(from);
         for bucket in from..end {
             let Ok(mut entry) = self.table.get_bucket_entry(bucket) else { continue };
-            let (_, grave) = entry.get_mut();
-            if !keep(grave) {
+            let (hash, grave) = entry.get_mut();
+            if !keep(*hash, grave) {
                 self.key_bytes -= grave.key.len().next_multiple_of(ALLOCATION_BYTES);
                 entry.remove();
             }
@@ -304,7 +298,7 @@ mod tests {
         assert_eq!(walk(&graves), (1..=100).collect::<Vec<_>>());
         let (moves, mut from) = (graves.moves(), Some(0));
         while let Some(bucket) = from {
-            from = graves.retain_slice(bucket, |grave| grave.d % 3 == 0);
+            from = graves.retain_slice(bucket, |_, grave| grave.d % 3 == 0);
         }
         assert_eq!(walk(&graves), (1..=33).map(|nth| 3 * nth).collect::<Vec<_>>());
         assert_eq!((graves.len(), graves.moves()), (33, moves));

@@ -48,7 +48,7 @@ impl Engine {
             };
             // Graves of deletes since then are younger than what they could be forgotten by.
             shard.walk_graves(|graves, from| {
-                let next = graves.retain_slice(from, |grave| {
+                let next = graves.retain_slice(from, |_, grave| {
                     let stays = stays(grave);
                     if stays {
                         oldest = oldest.min(grave.d);

@@ -234,8 +234,8 @@ pub(crate) fn settle(engine: &Engine, longest: Duration) -> bool {
         let stats = engine.stats();
         let now = (stats.flushes, stats.compactions, stats.memtables_frozen, stats.levels);
         // A look at millions of graves changes none of these for seconds.
-        let worked_ns = cpu::process_ns() - std::mem::replace(&mut busy_ns, cpu::process_ns());
-        let works = worked_ns > LOOK.as_nanos() as u64 / 2;
+        let now_ns = cpu::process_ns();
+        let works = now_ns - std::mem::replace(&mut busy_ns, now_ns) > LOOK.as_nanos() as u64 / 2;
         let busy = works || stats.memtables_frozen > 0 || stats.compaction_debt_bytes > 0;
         quiet = if busy || last.as_ref() != Some(&now) { 0 } else { quiet + 1 };
         if quiet >= QUIET_LOOKS {
