@@ -7,6 +7,7 @@ use super::commit::CommitState;
 use super::deadline::Deadline;
 use super::due::ColdDue;
 use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
+use super::log_first::LogLooks;
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
@@ -228,6 +229,7 @@ pub(super) struct Inner {
     pub(super) rest: Rest,
     pub(super) clean_looks: CleanLooks,
     pub(super) sweep_turn: SweepTurn,
+    pub(super) log_looks: LogLooks,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
@@ -314,6 +316,7 @@ impl Inner {
             rest: Rest::default(),
             clean_looks: CleanLooks::default(),
             sweep_turn: SweepTurn::default(),
+            log_looks: LogLooks::default(),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),

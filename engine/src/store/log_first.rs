@@ -2,7 +2,7 @@
 //! (N14) and what waits for a flush is safe in it.
 
 use super::engine::Inner;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// From this age of the oldest unsynced byte on, a flush under way pauses.
@@ -13,16 +13,50 @@ const LATE_MS: u64 = 500;
 const PAUSES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
+/// Looks in a row, ten a second, at which the log had little to sync, after which its load counts as over. Between two
+/// syncs of a busy log there is always a moment with little, and a memtable whose flush begins in it is written whole.
+pub(super) const CALM_LOOKS: u32 = 15;
+
+/// How long ago the log had much to sync, in looks.
+#[derive(Debug)]
+pub(super) struct LogLooks(AtomicU32);
+
+impl Default for LogLooks {
+    fn default() -> Self {
+        Self(AtomicU32::new(CALM_LOOKS))
+    }
+}
+
+impl LogLooks {
+    fn note(&self, is_pressed: bool) {
+        let calm = self.0.load(Ordering::Relaxed);
+        self.0.store(if is_pressed { 0 } else { (calm + 1).min(CALM_LOOKS) }, Ordering::Relaxed);
+    }
+
+    fn is_calm(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == CALM_LOOKS
+    }
+}
+
 impl Inner {
-    /// The log has much to write to the disk that the tree lies on, and nothing but the tree's order asks for that
-    /// disk: no deadline of deletes (N17), no graves (they leave memory with a flush) and no overwrites (settled by
-    /// one, N9) that have become many.
+    fn log_is_pressed(&self) -> bool {
+        self.log.load().as_ref().is_some_and(|log| log.is_pressed())
+    }
+
+    /// To be called ten times a second.
+    pub(super) fn look_at_log(&self) {
+        self.log_looks.note(self.log_is_pressed());
+    }
+
+    /// The log has, or just had, much to write to the disk that the tree lies on, and nothing but the tree's order asks
+    /// for that disk: no deadline of deletes (N17), no graves (they leave memory with a flush) and no overwrites
+    /// (settled by one, N9) that have become many.
     fn leaves_disk_to_log(&self) -> bool {
         self.options.yields_to_log
             && !self.deadline.is_set()
             && !self.spill.is_overfull()
             && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
-            && self.log.load().as_ref().is_some_and(|log| log.is_pressed())
+            && (self.log_is_pressed() || !self.log_looks.is_calm())
     }
 
     /// Frozen memtables wait for the log, as long as there may be more of them.

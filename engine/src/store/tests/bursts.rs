@@ -2,6 +2,7 @@
 
 use super::crash::small_options;
 use super::harness::*;
+use crate::store::log_first::CALM_LOOKS;
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use std::sync::atomic::Ordering;
@@ -157,7 +158,12 @@ fn on_a_disk_of_both_the_tree_leaves_it_to_a_busy_log() {
     assert_eq!(yields(1), (true, true), "one more may be frozen");
     freeze(&engine);
     assert_eq!(yields(0), (false, true), "else writers would wait");
+    engine.inner().look_at_log();
     sync(&engine);
+    for _ in 0..CALM_LOOKS {
+        assert_eq!(yields(0), (false, true), "a sync ends now and then while the load goes on");
+        engine.inner().look_at_log();
+    }
     assert_eq!(yields(0), (false, false));
     engine.flush_now().expect("flushed");
     assert_eq!(yields(20), (true, true));
