@@ -13,8 +13,9 @@ const LATE_MS: u64 = 500;
 const PAUSES: u32 = 100;
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Looks in a row, ten a second, at which the log had little to sync, after which its load counts as over. Between two
-/// syncs of a busy log there is always a moment with little, and a memtable whose flush begins in it is written whole.
+/// Looks in a row, ten a second or more, at which the log had little to sync, after which its load counts as over.
+/// Between two syncs of a busy log there is always a moment with little, and a memtable whose flush begins in it is
+/// written whole.
 pub(super) const CALM_LOOKS: u32 = 15;
 
 /// How long ago the log had much to sync, in looks.
@@ -43,20 +44,23 @@ impl Inner {
         self.log.load().as_ref().is_some_and(|log| log.is_pressed())
     }
 
-    /// To be called ten times a second.
+    /// To be called at least ten times a second.
     pub(super) fn look_at_log(&self) {
         self.log_looks.note(self.log_is_pressed());
     }
 
-    /// The log has, or just had, much to write to the disk that the tree lies on, and nothing but the tree's order asks
-    /// for that disk: no deadline of deletes (N17), no graves (they leave memory with a flush) and no overwrites
-    /// (settled by one, N9) that have become many.
-    fn leaves_disk_to_log(&self) -> bool {
+    /// The log shares the disk with the tree, and nothing but the tree's order asks for that disk: no deadline of deletes
+    /// (N17), no graves (they leave memory with a flush) and no overwrites (settled by one, N9) that have become many.
+    fn tree_can_wait(&self) -> bool {
         self.options.yields_to_log
             && !self.deadline.is_set()
             && !self.spill.is_overfull()
             && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
-            && (self.log_is_pressed() || !self.log_looks.is_calm())
+    }
+
+    /// The tree waits as long as the log has, or just had, much to write.
+    fn leaves_disk_to_log(&self) -> bool {
+        self.tree_can_wait() && (self.log_is_pressed() || !self.log_looks.is_calm())
     }
 
     /// Frozen memtables wait for the log, as long as there may be more of them.
@@ -64,7 +68,8 @@ impl Inner {
         self.may_freeze() && self.leaves_disk_to_log()
     }
 
-    /// A flush under way has written a piece of its table: when the log is late, it lets that sync first.
+    /// A flush under way has written a piece of its table: when the log is late, it lets that sync first. Nobody looks
+    /// at the log meanwhile, so what counts is how it is now.
     pub(super) fn pause_for_log(&self) {
         let is_late = || {
             let log = self.log.load();
@@ -72,7 +77,7 @@ impl Inner {
         };
         for _ in 0..PAUSES {
             let stops = self.background.stop_flag().load(Ordering::Relaxed);
-            if stops || !self.leaves_disk_to_log() || !is_late() {
+            if stops || !self.tree_can_wait() || !self.log_is_pressed() || !is_late() {
                 return;
             }
             std::thread::sleep(PAUSE);
