@@ -6,6 +6,7 @@ mod cemetery;
 pub mod check;
 #[doc(hidden)]
 pub mod dram;
+mod huge_page;
 mod iterator;
 #[doc(hidden)]
 pub mod key;

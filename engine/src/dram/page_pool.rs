@@ -1,14 +1,15 @@
 //! Pages for the slabs of all shards, cut from chunks of 1 MB.
 #![allow(unsafe_code)]
 
+use crate::huge_page;
 use parking_lot::Mutex;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-const CHUNK_BYTES: usize = 1 << 20;
+const CHUNK_BYTES: usize = REGION_BYTES / 2;
 /// Chunks are mapped two at a time, in one huge page where the system has them: entries lie anywhere,
 /// and with small pages nearly every look-up would miss the translation cache too.
-pub(super) const REGION_BYTES: usize = 2 * CHUNK_BYTES;
+pub(super) const REGION_BYTES: usize = huge_page::HUGE_PAGE_BYTES;
 /// Free pages whose memory is kept; what is freed beyond is given back to the system.
 const KEEP_PAGES: usize = 256;
 /// One bit of every pair.
@@ -149,7 +150,9 @@ impl PagePool {
         let mut chunks = self.chunks.lock();
         let (number, bit) = chunks.candidate(size).unwrap_or_else(|| {
             let start = chunks.unused.take().unwrap_or_else(|| {
-                let region = map_huge(REGION_BYTES);
+                let region = map_aligned(REGION_BYTES);
+                // SAFETY: fresh memory, mapped to the size and alignment of a huge page.
+                unsafe { huge_page::back(region) };
                 // SAFETY: the second half of a region of two chunks.
                 chunks.unused = Some(unsafe { region.add(CHUNK_BYTES) });
                 region
@@ -205,9 +208,17 @@ impl Drop for PagePool {
     }
 }
 
-/// Maps `bytes`, a multiple of [`REGION_BYTES`], in huge pages where the system has them. A process that
-/// gets no memory ends, as it does when the global allocator gets none.
+/// Maps `bytes`, a multiple of [`REGION_BYTES`], in huge pages where the system has them.
 pub(super) fn map_huge(bytes: usize) -> NonNull<u8> {
+    let start = map_aligned(bytes);
+    // SAFETY: the mapping just made. A wish only: without huge pages everything works the same.
+    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    start
+}
+
+/// Maps `bytes`, a multiple of [`REGION_BYTES`], aligned to it. A process that gets no memory ends, as it does when the
+/// global allocator gets none.
+fn map_aligned(bytes: usize) -> NonNull<u8> {
     debug_assert!(bytes.is_multiple_of(REGION_BYTES));
     let align = REGION_BYTES;
     let mapped = map(bytes + align);
@@ -220,8 +231,6 @@ pub(super) fn map_huge(bytes: usize) -> NonNull<u8> {
             libc::munmap(mapped.as_ptr().cast(), skip);
         }
         libc::munmap(start.add(bytes).as_ptr().cast(), align - skip);
-        // A wish only: without huge pages everything works the same.
-        libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE);
         start
     }
 }

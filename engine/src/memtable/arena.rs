@@ -6,6 +6,7 @@
 //! only once a barrier (all latches) has shown that every reservation below a length is filled.
 #![allow(unsafe_code)]
 
+use crate::huge_page;
 use parking_lot::Mutex;
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Size of an ordinary chunk, and of a huge page; a record that does not fit gets a chunk of its own.
-pub(crate) const CHUNK_BYTES: usize = 2 << 20;
+pub(crate) const CHUNK_BYTES: usize = huge_page::HUGE_PAGE_BYTES;
 
 /// Size of an ordinary chunk of small memtables.
 pub(crate) const SMALL_CHUNK_BYTES: usize = 256 << 10;
@@ -44,9 +45,9 @@ impl Chunk {
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
         if layout.align() == CHUNK_BYTES {
-            // SAFETY: our own memory. A wish only: a flush walks an arena in key order, which with
-            // small pages misses the translation cache at nearly every record.
-            unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
+            // SAFETY: our own memory, aligned by the layout. A flush walks an arena in key order, which
+            // with small pages misses the translation cache at nearly every record.
+            unsafe { huge_page::back(start) };
         }
         Self { start, len }
     }
