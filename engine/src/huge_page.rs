@@ -44,18 +44,36 @@ impl Choice {
 /// The memory is the system's, so all stores of a process choose together.
 static CHOICE: Choice = Choice::new();
 
-/// Puts one huge page behind `start`, when they are cheap.
+/// Asks for huge pages. A wish only: without them everything works the same.
 ///
 /// # Safety
-/// `start` is aligned to [`HUGE_PAGE_BYTES`] and begins as many bytes of zeroed memory of the caller's own.
-pub(crate) unsafe fn back(start: NonNull<u8>) {
-    if !CHOICE.takes_huge() {
-        return;
+/// The caller's own memory, whole pages of it.
+pub(crate) unsafe fn wish(start: NonNull<u8>, bytes: usize) {
+    // SAFETY: by the contract; the advice changes no content.
+    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+}
+
+/// Asks for one huge page behind fresh memory, when they are cheap: true then, and whoever uses the memory first is to
+/// [touch](first_touch) it.
+///
+/// # Safety
+/// `start` is aligned to [`HUGE_PAGE_BYTES`] and begins as many bytes of the caller's own.
+pub(crate) unsafe fn wish_if_cheap(start: NonNull<u8>) -> bool {
+    let takes_huge = CHOICE.takes_huge();
+    if takes_huge {
+        // SAFETY: by the contract.
+        unsafe { wish(start, HUGE_PAGE_BYTES) };
     }
-    // SAFETY: the caller's own memory. A wish only: without huge pages everything works the same.
-    unsafe { libc::madvise(start.as_ptr().cast(), HUGE_PAGE_BYTES, libc::MADV_HUGEPAGE) };
+    takes_huge
+}
+
+/// Touches a huge page that was asked for, and notes how long the system took to clear it.
+///
+/// # Safety
+/// The byte at `start` is the caller's own, and zero already if anybody is to find zeros there.
+pub(crate) unsafe fn first_touch(start: NonNull<u8>) {
     let began = thread_time();
-    // SAFETY: the first byte of that memory, which is zero already.
+    // SAFETY: by the contract.
     unsafe { start.as_ptr().write_volatile(0) };
     CHOICE.note(thread_time().saturating_sub(began));
 }

@@ -148,11 +148,12 @@ impl PagePool {
     /// A page whose content is undefined.
     pub(super) fn allocate(&self, size: PageSize) -> Page {
         let mut chunks = self.chunks.lock();
+        let mut is_huge = false;
         let (number, bit) = chunks.candidate(size).unwrap_or_else(|| {
             let start = chunks.unused.take().unwrap_or_else(|| {
                 let region = map_aligned(REGION_BYTES);
                 // SAFETY: fresh memory, mapped to the size and alignment of a huge page.
-                unsafe { huge_page::back(region) };
+                is_huge = unsafe { huge_page::wish_if_cheap(region) };
                 // SAFETY: the second half of a region of two chunks.
                 chunks.unused = Some(unsafe { region.add(CHUNK_BYTES) });
                 region
@@ -172,6 +173,12 @@ impl PagePool {
         // SAFETY: bit < 64 pages of a chunk.
         let start = unsafe { chunk.start.add(bit as usize * SMALL_BYTES) };
         chunks.dirty_pages -= reused;
+        drop(chunks);
+        if is_huge {
+            // Not under the mutex: the system may take its time.
+            // SAFETY: the first byte of the page that the caller gets, whose content is undefined.
+            unsafe { huge_page::first_touch(start) };
+        }
         Page { start, chunk: number }
     }
 
@@ -211,8 +218,8 @@ impl Drop for PagePool {
 /// Maps `bytes`, a multiple of [`REGION_BYTES`], in huge pages where the system has them.
 pub(super) fn map_huge(bytes: usize) -> NonNull<u8> {
     let start = map_aligned(bytes);
-    // SAFETY: the mapping just made. A wish only: without huge pages everything works the same.
-    unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
+    // SAFETY: the mapping just made.
+    unsafe { huge_page::wish(start, bytes) };
     start
 }
 

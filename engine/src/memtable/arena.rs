@@ -45,9 +45,13 @@ impl Chunk {
         let start = NonNull::new(unsafe { alloc_zeroed(layout) });
         let start = start.unwrap_or_else(|| handle_alloc_error(layout));
         if layout.align() == CHUNK_BYTES {
-            // SAFETY: our own memory, aligned by the layout. A flush walks an arena in key order, which
-            // with small pages misses the translation cache at nearly every record.
-            unsafe { huge_page::back(start) };
+            // SAFETY: our own zeroed memory, aligned by the layout. A flush walks an arena in key order,
+            // which with small pages misses the translation cache at nearly every record.
+            unsafe {
+                if huge_page::wish_if_cheap(start) {
+                    huge_page::first_touch(start);
+                }
+            }
         }
         Self { start, len }
     }
