@@ -7,7 +7,7 @@ The grid is device x value size x mode x server. A cell starts a server on an em
 values that do not compress over 10^8 keys from 50 connections (command_load), waits until the last byte
 is synced, and stops the clock. The same generator drives every cell; `--generator redis-benchmark` takes that one,
 which sends one value to every key. N is 1,000,000, 20 s of work or 1.5 GB, whichever comes first, and at least 20,000.
-Snapshots are forced in the RDB modes. Other modes keep each server's defaults, automatic rewrites included.
+In the RDB modes a snapshot is forced at a quarter of the keys. Other modes keep each server's defaults, automatic rewrites included.
 
 Devices are, in this order: directories named with --device, block devices with a timing model under the
 unmodified servers (root, FUSE, nbdkit), Sexton's in-process profiles (marked; the other servers have none then).
@@ -33,7 +33,7 @@ from bench_common import ROOT
 from harness.server import Server, process_tasks_cpu_ns, redis_tool
 from studies import machine
 from studies.cells import FAILURES, OK, Cells, Job, Progress, add_arguments, budget_s, failed, out_of_time, tell_plan
-from studies.load import CLIENTS, Snapshots, Watch, field, generate, sync, wait_for_save, written_bytes
+from studies.load import CLIENTS, Saving, Watch, field, generate, sync, wait_for_save, written_bytes
 from studies.plan import (
     FOUND_MAX,
     KEY,
@@ -206,7 +206,7 @@ def measure(args, cell, stack, port, memory_bytes):
         watch.start()
         cpu_ns = process_tasks_cpu_ns(server.pid)
         if snapshots:
-            saver = Snapshots(server, requests, seconds)
+            saver = Saving(server, requests, seconds)
             saver.start()
         if cell["part"] == "rewrite":
             rewriting = Rewriting(server, requests, seconds)
@@ -253,7 +253,7 @@ def logged_bytes(server, cell):
     return field(server.info(), "log_written_bytes" if cell["server"] == "sexton" else "aof_current_size") or 0.0
 
 
-class Rewriting(Snapshots):
+class Rewriting(Saving):
     """BGREWRITEAOF once, when half of the keys are there (or half of the time is over); when it began and ended,
     in seconds of the run."""
 

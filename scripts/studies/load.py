@@ -141,11 +141,10 @@ def private_bytes(pid):
     return total
 
 
-class Snapshots(threading.Thread):
-    """BGSAVE when a quarter of the keys is there (or of the time is over), and again a while after each has
-    ended, until `stop`, which waits for the one under way."""
+class Saving(threading.Thread):
+    """BGSAVE when a quarter of the keys is there (or of the time is over); `stop` waits for it. Once: one that is begun
+    some time after another has ended is more work for the server that was faster."""
 
-    PAUSE_S = 4.0
     SHARE = 0.25
 
     def __init__(self, server, keys, seconds):
@@ -159,14 +158,8 @@ class Snapshots(threading.Thread):
         connection = self.server.connect(timeout_s=120)
         try:
             self.wait_for_share(connection)
-            while not self._ended.is_set():
-                connection.cmd("BGSAVE", "SCHEDULE")
-                self.begun += 1
-                wait_for_save(connection)
-                self._ended.wait(self.PAUSE_S)
-            if not self.begun:
-                connection.cmd("BGSAVE", "SCHEDULE")
-                self.begun += 1
+            connection.cmd("BGSAVE", "SCHEDULE")
+            self.begun += 1
             wait_for_save(connection)
         except Exception as error:  # noqa: BLE001 - it is the cell's reason, not a traceback
             self.error = error

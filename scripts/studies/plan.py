@@ -30,8 +30,8 @@ SET_US, BYTE_US = 5.3, 0.003
 WRITE_MB_S = {"hdd": 140, "sata": 450, "nvme": 650}
 ALWAYS_PER_S = {"hdd": 1500, "sata": 15_000, "nvme": 40_000}
 IN_MEMORY_MB_S, IN_MEMORY_ALWAYS_PER_S = 1000, 90_000
-#: A server's start and end with its files, a mean wait for snapshots that are forced, a device's coming up.
-CELL_S, SAVE_S, STACK_S = 1.0, 4.0, 3.0
+#: A server's start and end with its files, what a forced snapshot takes beside its bytes, a device's coming up.
+CELL_S, SAVE_S, STACK_S = 1.0, 1.0, 3.0
 
 
 class Plan:
@@ -179,7 +179,7 @@ def estimate_s(args, cell, memory_bytes):
         rate = ALWAYS_PER_S.get(device, IN_MEMORY_ALWAYS_PER_S)
         work_s = max(work_s, requests / rate)
     if snapshots:
-        after_s = SAVE_S + requests * bytes_each / 1e6 / write_mb_s
+        after_s = SAVE_S + requests * bytes_each / 4e6 / write_mb_s
     if args.quick:
         return min(work_s, 2) + after_s / 4 + CELL_S / 2
     return min(work_s, SECONDS_MAX) + after_s + CELL_S

@@ -5,9 +5,9 @@ use super::clean_look::CleanLooks;
 use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::deadline::Deadline;
+use super::disk_order::WriteLooks;
 use super::due::ColdDue;
 use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
-use super::log_first::LogLooks;
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
@@ -229,7 +229,9 @@ pub(super) struct Inner {
     pub(super) rest: Rest,
     pub(super) clean_looks: CleanLooks,
     pub(super) sweep_turn: SweepTurn,
-    pub(super) log_looks: LogLooks,
+    pub(super) write_looks: WriteLooks,
+    /// [`DiskClaim`](super::DiskClaim)s held.
+    pub(super) disk_claims: AtomicUsize,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
@@ -316,7 +318,8 @@ impl Inner {
             rest: Rest::default(),
             clean_looks: CleanLooks::default(),
             sweep_turn: SweepTurn::default(),
-            log_looks: LogLooks::default(),
+            write_looks: WriteLooks::default(),
+            disk_claims: AtomicUsize::new(0),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),

@@ -162,7 +162,9 @@ impl Scan<'_> {
             // M8: behind a header line that was torn there is nothing yet. Most slots without a header are empty,
             // which `is_zero` sees many times faster than a look at each byte.
             let rest = &bytes[CHUNK_HEADER_BYTES as usize..];
-            if found.has_rest && let Some(at) = rest.iter().position(|b| *b != 0) {
+            if found.has_rest
+                && let Some(at) = rest.iter().position(|b| *b != 0)
+            {
                 found.evidence = Some((offset + CHUNK_HEADER_BYTES + at as u64, None));
             }
             return found;

@@ -158,6 +158,16 @@ pub fn disk_of_level_0(options: &Options) -> Option<&str> {
     options.devices.iter().find(is_disk).map(|spec| spec.name.as_str())
 }
 
+/// Whether a directory lies on the disk of level 0. False where level 0 is not on a disk, or one of them cannot be asked.
+pub(crate) fn is_on_disk_of_level_0(options: &Options, dir: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let disk =
+        disk_of_level_0(options).and_then(|name| declared(options, "tree-device", name).ok());
+    let file_system = |path: &Path| std::fs::metadata(path).ok().map(|found| found.dev());
+    disk.and_then(|spec| file_system(&dir_of(options, spec)))
+        .is_some_and(|number| file_system(dir) == Some(number))
+}
+
 /// The engine's side of `tree-device`: in which places it makes the tables of which level.
 #[must_use]
 pub fn level_places(options: &Options) -> LevelPlaces {
@@ -367,5 +377,24 @@ mod tests {
         forget_undo(&place, None).unwrap();
         assert!(!place.is_symlink(), "a link to a device that is away");
         forget_undo(&place, Some(&base.join("not yet"))).unwrap();
+    }
+
+    #[test]
+    fn a_dump_shares_the_disk_of_the_tables_by_its_file_system() {
+        let base = TempDir::new("shares-disk");
+        let (disk, other) = (base.join("disk"), base.join("other"));
+        fs::create_dir_all(&disk).unwrap();
+        fs::create_dir_all(&other).unwrap();
+        let shares = |tree: &str, dir: &Path| {
+            let text = format!("device disk kind hdd path {}\n{tree}", disk.display());
+            let config = sexton_config::Config::from_text(text.as_bytes()).unwrap();
+            is_on_disk_of_level_0(config.options(), dir)
+        };
+        assert!(shares("tree-device disk\n", &disk) && shares("tree-device disk\n", &other));
+        assert!(shares("tree-device 0 disk\n", &other));
+        assert!(!shares("tree-device disk\n", Path::new("/proc")), "another file system");
+        assert!(!shares("tree-device disk\n", &base.join("none")));
+        assert!(!shares("tree-device 3 disk\n", &disk), "flushes go elsewhere");
+        assert!(!shares("", &disk));
     }
 }

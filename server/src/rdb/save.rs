@@ -139,7 +139,7 @@ fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let (storage, dir) = (server.storage(), devices::dump_dir(options));
     let temporary = dir.join(temporary_name());
     let write = |writer: &mut Writer<FileWriter>| write_all(server, options, &temporary, writer);
-    let written = write_file(&*storage, options, &temporary, write).and_then(|seq| {
+    let written = write_file(server, options, &temporary, write).and_then(|seq| {
         devices::put_dump(&*storage, options, &temporary)?;
         Ok(seq)
     });
@@ -167,15 +167,18 @@ pub(crate) fn remove_temporary_files(options: &Options) {
     }
 }
 
-/// Makes the file durable at `path`.
+/// Makes the file durable at `path`. Where that is on the disk of the tree, which has to go from one to the other else,
+/// the tree waits.
 fn write_file<T>(
-    storage: &dyn Storage,
+    server: &Server,
     options: &Options,
     path: &Path,
     write: impl FnOnce(&mut Writer<FileWriter>) -> Result<T, SaveError>,
 ) -> Result<T, SaveError> {
     let pieces = if options.rdb_save_incremental_fsync { PIECE_BYTES } else { 0 };
-    let out = FileWriter::new(storage.create(path)?, pieces);
+    let out = FileWriter::new(server.storage().create(path)?, pieces);
+    let shares_disk = path.parent().is_some_and(|dir| devices::is_on_disk_of_level_0(options, dir));
+    let _claim = shares_disk.then(|| server.engine.claim_disk());
     let writer_options = WriterOptions {
         version: FILE_VERSION,
         compress: options.rdbcompression,
@@ -197,7 +200,7 @@ pub(crate) fn write_base(
 ) -> Result<(), SaveError> {
     let options = server.config.options();
     let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
-    write_file(&*server.storage(), &options, path, |writer| {
+    write_file(server, &options, path, |writer| {
         write_snapshot(server, &options, path, writer, snapshot, "1", note)
     })
 }
