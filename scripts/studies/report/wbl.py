@@ -26,7 +26,7 @@ def wbl(source, target):
             "## YCSB",
             "",
             "1 KB records; operations a second, medians. A log on a device of config/profiles.conf is emulated in "
-            "process; the tables lie on another, NVMe-like device. Runs that sync each write go by time, not by count.",
+            "process; the tables lie on another, NVMe-like device. Runs that sync each write to NVMe or HDD go by time, not by count.",
         )
         lines_of_table, groups = [], {}
         for setting in settings:
