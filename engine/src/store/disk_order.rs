@@ -76,8 +76,9 @@ impl Engine {
 }
 
 impl Inner {
-    fn log_is_pressed(&self) -> bool {
-        self.log.load().as_ref().is_some_and(|log| log.is_pressed())
+    /// A log on the same disk has much to write.
+    fn log_wants_disk(&self) -> bool {
+        self.options.yields_to_log && self.log.load().as_ref().is_some_and(|log| log.is_pressed())
     }
 
     /// Level 0 lies on a disk, and nothing keeps what is written.
@@ -91,7 +92,7 @@ impl Inner {
             let last_seq = self.commit.lock().next_seq - 1;
             self.write_looks.many_until(last_seq)
         } else {
-            self.log_is_pressed()
+            self.log_wants_disk()
         };
         self.write_looks.note(is_busy);
     }
@@ -104,16 +105,11 @@ impl Inner {
             && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
     }
 
-    /// A log on the same disk has, or just had, much to write.
-    fn log_wants_disk(&self) -> bool {
-        self.options.yields_to_log && (self.log_is_pressed() || !self.write_looks.is_calm())
-    }
-
     fn leaves_disk(&self) -> bool {
         self.tree_can_wait()
             && (self.disk_claims.load(Ordering::Relaxed) > 0
                 || self.log_wants_disk()
-                || self.is_volatile_on_disk() && !self.write_looks.is_calm())
+                || !self.write_looks.is_calm())
     }
 
     /// Frozen memtables wait, as long as there may be more of them.
@@ -130,8 +126,7 @@ impl Inner {
         };
         for _ in 0..PAUSES {
             let stops = self.background.stop_flag().load(Ordering::Relaxed);
-            let waits = self.options.yields_to_log && self.tree_can_wait();
-            if stops || !waits || !self.log_is_pressed() || !is_late() {
+            if stops || !self.tree_can_wait() || !self.log_wants_disk() || !is_late() {
                 return;
             }
             std::thread::sleep(PAUSE);
