@@ -3,11 +3,11 @@
 //! The whole life of a connection is one poll function without an await in between, so that the
 //! buffers of the worker can be borrowed while a batch runs. An idle connection owns no buffer.
 
-use super::batch::{BatchRun, Kind, TURN_REPLY_BYTES};
+use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
 use super::output_limit;
 use super::stream::Stream;
-use super::worker::{WORKER, WorkerState};
+use super::worker::WorkerState;
 use crate::client::Client;
 use crate::command::Args;
 use crate::command::dispatch::{Outcome, load_blocking, now_ms};
@@ -15,7 +15,7 @@ use crate::resp::{Limits, Reply, Scanner};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
-use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq, SyncPolicy};
+use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq};
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ const TURNS: usize = 16;
 const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
 /// Why a connection does not go on.
-enum Parked {
+pub(super) enum Parked {
     /// Cold keys are being read.
     Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
     /// A moment must pass.
@@ -47,17 +47,17 @@ enum Parked {
 }
 
 /// What a helper thread gives back.
-struct Helped {
+pub(super) struct Helped {
     client: Box<Client>,
     reply: Vec<u8>,
     required: Seq,
 }
 
 pub(super) struct Connection {
-    server: Arc<Server>,
+    pub(super) server: Arc<Server>,
     helpers: Arc<HelperPool>,
-    stream: Stream,
-    session: Arc<Session>,
+    pub(super) stream: Stream,
+    pub(super) session: Arc<Session>,
     /// Absent while a helper thread has it.
     client: Option<Box<Client>>,
     scanner: Scanner,
@@ -67,14 +67,16 @@ pub(super) struct Connection {
     /// True when `input` may hold a whole request.
     input_ready: bool,
     /// Replies that are not sent yet, from `sent` on.
-    output: Vec<u8>,
-    sent: usize,
+    pub(super) output: Vec<u8>,
+    pub(super) sent: usize,
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
-    held: VecDeque<(usize, Seq)>,
-    parked: Option<Parked>,
+    pub(super) held: VecDeque<(usize, Seq)>,
+    pub(super) parked: Option<Parked>,
     pin: Option<LoadPin>,
-    closing: bool,
+    pub(super) closing: bool,
     started: bool,
+    /// What is in `output` is sent when the worker's turn ends.
+    pub(super) deferred: bool,
 }
 
 impl Drop for Connection {
@@ -115,28 +117,35 @@ impl Connection {
             pin: None,
             closing: false,
             started: false,
+            deferred: false,
         }
     }
 
     /// Goes on as far as possible; ready when the connection is over.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         if !self.started {
             self.started = true;
             self.session.set_task(cx.waker().clone());
         }
-        WORKER.with_borrow_mut(|worker| match worker {
-            Some(worker) => self.turns(worker, cx),
-            None => Poll::Ready(()),
-        })
+        let polled = self.turns(worker, cx);
+        if polled.is_ready() && self.deferred {
+            // It is over whether or not this succeeds.
+            let _ = self.flush(worker, cx);
+        }
+        polled
     }
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
-        for _ in 0..TURNS {
+        for turn in 0..TURNS {
             self.empty_outbox();
-            if self.flush(worker, cx).is_err() {
+            let waits = turn > 0 && self.deferred && self.may_defer(0);
+            if !waits && self.flush(worker, cx).is_err() {
                 return Poll::Ready(());
             }
-            if self.parked.is_some() && self.poll_parked(worker, cx).is_pending() {
+            if self.parked.is_some() {
+                if self.poll_parked(worker, cx).is_ready() {
+                    continue;
+                }
                 let helped = matches!(self.parked, Some(Parked::Helper(_)));
                 return if self.session.is_killed() && !helped {
                     Poll::Ready(())
@@ -215,13 +224,6 @@ impl Connection {
         self.server.observe.traffic.input_bytes.fetch_add(count as u64, Ordering::Relaxed);
     }
 
-    fn count_output(&self, count: usize) {
-        self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
-        let traffic = &self.server.observe.traffic;
-        traffic.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
-        traffic.writes.fetch_add(1, Ordering::Relaxed);
-    }
-
     fn check_input_limit(&mut self) {
         let limit = self.server.settings.query_buffer_max_bytes.load(Ordering::Relaxed) as usize;
         // Positions in the buffer are 32 bits wide, whatever the limit.
@@ -262,6 +264,7 @@ impl Connection {
     /// Executes the complete requests at the start of `buf` and returns how many bytes are done.
     fn process(&mut self, worker: &mut WorkerState, buf: &mut [u8], cx: &mut Context<'_>) -> usize {
         let Some(mut client) = self.client.take() else { return 0 };
+        worker.turn_batches += 1;
         let now_ms = now_ms();
         let mut used = 0;
         let mut commands = 0;
@@ -377,113 +380,6 @@ impl Connection {
                 self.session.touch(last);
             }
         }
-    }
-
-    /// The replies of the worker's buffer become this connection's output; sent at once where
-    /// nothing is in the way.
-    fn put_out(&mut self, worker: &mut WorkerState, required: Seq, cx: &mut Context<'_>) {
-        worker.executor.end_batch(&self.server);
-        if worker.reply.is_empty() {
-            return;
-        }
-        let engine = &self.server.engine;
-        let hold = required != 0
-            && engine.sync_policy() == SyncPolicy::Always
-            && engine.durable() < required;
-        let mut bytes = worker.reply.bytes();
-        // As in Redis, what has just been answered counts before anything of it is sent.
-        let unsent = self.output.len() - self.sent + bytes.len();
-        if output_limit::enforce(&self.server, &self.session, unsent as u64) {
-            worker.reply.truncate(0);
-            return;
-        }
-        if self.output.is_empty() && !hold {
-            match self.stream.poll_write(cx, bytes) {
-                Poll::Ready(Ok(count)) => {
-                    self.count_output(count);
-                    bytes = &bytes[count..];
-                }
-                Poll::Ready(Err(_)) => {
-                    self.closing = true;
-                    bytes = &[];
-                }
-                Poll::Pending => {}
-            }
-        }
-        if !bytes.is_empty() {
-            if hold {
-                self.held.push_back((self.output.len(), required));
-            }
-            self.output.extend_from_slice(bytes);
-        } else if self.output.is_empty() {
-            self.session.above_soft_limit_s(false);
-        }
-        worker.reply.truncate(0);
-        worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
-    }
-
-    /// What others have for this connection goes behind its replies. A connection that does not read
-    /// leaves it where its size is watched.
-    fn empty_outbox(&mut self) {
-        let unsent = (self.output.len() - self.sent) as u64;
-        let pause = self.server.settings.output_limit.pause_bytes();
-        if self.session.outbox.bytes() == 0 || self.parked.is_some() || unsent > pause {
-            return;
-        }
-        let parcel = self.session.outbox.take();
-        if self.server.engine.sync_policy() == SyncPolicy::Always {
-            let start = self.output.len();
-            self.held.extend(parcel.marks.into_iter().map(|(at, required)| (start + at, required)));
-        }
-        self.output.extend(parcel.bytes);
-    }
-
-    /// Sends what may leave.
-    fn flush(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> std::io::Result<()> {
-        if self.output.is_empty() {
-            return Ok(());
-        }
-        if !self.held.is_empty() {
-            // Announced first, looked at second: a move in between is not lost.
-            worker.durable.wanted.store(true, Ordering::SeqCst);
-            let durable = self.server.engine.durable();
-            while self.held.front().is_some_and(|&(_, required)| required <= durable) {
-                self.held.pop_front();
-            }
-            if let Some(&(at, required)) = self.held.front() {
-                if required <= self.server.engine.given_up_through() {
-                    // Whether the write survives is not known: no answer at all (N2).
-                    self.output.truncate(at);
-                    self.held.clear();
-                    self.closing = true;
-                }
-                worker.holding.push(cx.waker().clone());
-            }
-        }
-        let end = self.held.front().map_or(self.output.len(), |&(at, _)| at);
-        while self.sent < end {
-            match self.stream.poll_write(cx, &self.output[self.sent..end]) {
-                Poll::Ready(Ok(count)) => {
-                    self.sent += count;
-
-                    self.count_output(count);
-                }
-                Poll::Ready(Err(error)) => return Err(error),
-                Poll::Pending => break,
-            }
-        }
-        if self.sent == self.output.len() {
-            self.output = Vec::new();
-            self.sent = 0;
-            self.session.above_soft_limit_s(false);
-        } else if self.sent > self.output.len() / 2 {
-            let sent = std::mem::take(&mut self.sent);
-            self.output.drain(..sent);
-            self.held.iter_mut().for_each(|(at, _)| *at -= sent);
-        }
-        let unsent = self.output.len() - self.sent;
-        self.session.output_bytes.store(unsent, Ordering::Relaxed);
-        Ok(())
     }
 
     fn park(&mut self, outcome: Outcome) {

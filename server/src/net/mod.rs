@@ -6,6 +6,7 @@ mod descriptors;
 mod helper;
 mod listener;
 mod output_limit;
+mod sending;
 mod stream;
 mod worker;
 

@@ -44,4 +44,12 @@ impl Stream {
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
+
+    /// Writes once, without asking to be woken when the socket is full.
+    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(stream) => stream.try_write(bytes),
+            Self::Unix(stream) => stream.try_write(bytes),
+        }
+    }
 }

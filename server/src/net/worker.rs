@@ -7,11 +7,12 @@ use crate::command::dispatch::Executor;
 use crate::resp::{Batch, Reply};
 use crate::server::Server;
 use crate::session::Session;
+use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::Waker;
+use std::task::{Context, Poll, Waker};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
 
@@ -20,6 +21,9 @@ const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Threads for commands that may block.
 const HELPER_THREADS: usize = 2;
+
+/// Batches after which a turn ends although there is more to do; otherwise it ends when there is not.
+const TURN_BATCHES: usize = 64;
 
 /// What all connections of a worker share, so that an idle connection costs little.
 pub(super) struct WorkerState {
@@ -32,6 +36,10 @@ pub(super) struct WorkerState {
     /// Connections that hold replies until the log is durable.
     pub(super) holding: Vec<Waker>,
     pub(super) durable: Arc<DurableSignal>,
+    /// Connections whose replies are sent when the turn ends.
+    pub(super) sending: Vec<Arc<Mutex<Connection>>>,
+    /// Batches of requests that were run in this turn.
+    pub(super) turn_batches: usize,
 }
 
 thread_local! {
@@ -71,7 +79,11 @@ impl Workers {
         for number in 0..count.max(1) {
             let (sender, receiver) = mpsc::unbounded_channel();
             let signal = Arc::new(DurableSignal::default());
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let at_end = Arc::clone(server);
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .on_thread_park(move || end_turn(&at_end))
+                .build()?;
             let (server, helpers) = (Arc::clone(server), Arc::clone(&helpers));
             signals.push(Arc::clone(&signal));
             senders.push(sender);
@@ -85,6 +97,8 @@ impl Workers {
                     log_form: Vec::new(),
                     holding: Vec::new(),
                     durable: Arc::clone(&signal),
+                    sending: Vec::new(),
+                    turn_batches: 0,
                 })));
                 runtime.block_on(async move {
                     tokio::spawn(wake_holding(signal));
@@ -123,13 +137,55 @@ async fn serve(
         };
         match stream {
             Ok(stream) => {
-                let mut connection =
+                let connection =
                     Connection::new(Arc::clone(&server), Arc::clone(&helpers), stream, session);
-                tokio::spawn(std::future::poll_fn(move |cx| connection.poll(cx)));
+                let (connection, server) = (Arc::new(Mutex::new(connection)), Arc::clone(&server));
+                tokio::spawn(std::future::poll_fn(move |cx| {
+                    poll_connection(&connection, &server, cx)
+                }));
             }
             Err(_) => server.sessions.close(session.id),
         }
     }
+}
+
+/// Ends a turn: what was deferred in it becomes durable, and is sent, in one go.
+fn end_turn(server: &Server) {
+    let mut sending = WORKER.with_borrow_mut(|worker| {
+        let Some(worker) = worker else { return Vec::new() };
+        worker.turn_batches = 0;
+        worker.executor.end_batch(server);
+        std::mem::take(&mut worker.sending)
+    });
+    sending.iter().for_each(|connection| connection.lock().send_deferred());
+    // Here, since a connection may end with it.
+    sending.clear();
+    WORKER.with_borrow_mut(|worker| {
+        if let Some(worker) = worker {
+            worker.sending = sending;
+        }
+    });
+}
+
+/// Serves a connection as far as possible, and ends the worker's turn when that has lasted.
+fn poll_connection(
+    connection: &Arc<Mutex<Connection>>,
+    server: &Server,
+    cx: &mut Context<'_>,
+) -> Poll<()> {
+    let (polled, turn_is_over) = WORKER.with_borrow_mut(|worker| {
+        let Some(worker) = worker else { return (Poll::Ready(()), false) };
+        let mut served = connection.lock();
+        let polled = served.poll(worker, cx);
+        if served.has_deferred() {
+            worker.sending.push(Arc::clone(connection));
+        }
+        (polled, worker.turn_batches >= TURN_BATCHES)
+    });
+    if turn_is_over {
+        end_turn(server);
+    }
+    polled
 }
 
 /// Wakes the connections that wait for the log, all at once and on their own thread.

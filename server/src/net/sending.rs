@@ -1,0 +1,188 @@
+//! What a connection sends, and when.
+//!
+//! Short replies leave when the worker's turn ends, those of all connections in a row: sent one by one between requests,
+//! each would wake a client that has nothing else to do yet, which on loopback costs the server as much as a SET. And
+//! one fence makes durable what all of them have written to persistent memory.
+
+use super::batch::TURN_REPLY_BYTES;
+use super::connection::Connection;
+use super::output_limit;
+use super::worker::WorkerState;
+use sexton_engine::{Seq, SyncPolicy};
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+/// Replies of a connection that may wait for the end of the turn, in bytes.
+const DEFERRED_BYTES: usize = 16 << 10;
+
+impl Connection {
+    fn count_output(&self, count: usize) {
+        self.session.output_total_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        let traffic = &self.server.observe.traffic;
+        traffic.output_bytes.fetch_add(count as u64, Ordering::Relaxed);
+        traffic.writes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// True when it has replies that are sent at the end of the turn.
+    pub(super) fn has_deferred(&self) -> bool {
+        self.deferred
+    }
+
+    /// True when replies of so many bytes more may wait for the end of the turn: nothing but that would send them
+    /// later than they could be sent.
+    pub(super) fn may_defer(&self, bytes: usize) -> bool {
+        let nothing_waits = self.output.is_empty() || self.deferred;
+        let goes_on = !self.closing && self.parked.is_none();
+        goes_on && nothing_waits && self.output.len() + bytes < DEFERRED_BYTES
+    }
+
+    /// The replies of the worker's buffer become this connection's output, which is sent at the end of the turn, or
+    /// at once where nothing is in the way.
+    pub(super) fn put_out(
+        &mut self,
+        worker: &mut WorkerState,
+        required: Seq,
+        cx: &mut Context<'_>,
+    ) {
+        let engine = &self.server.engine;
+        let is_empty = worker.reply.is_empty();
+        let may_defer = !is_empty && self.may_defer(worker.reply.len());
+        // Else the fence of the turn is in time for these replies, too.
+        if !may_defer || !engine.is_write_behind() {
+            worker.executor.end_batch(&self.server);
+        }
+        if is_empty {
+            return;
+        }
+        let hold = required != 0
+            && engine.sync_policy() == SyncPolicy::Always
+            && engine.durable() < required;
+        let defer = may_defer && (!hold || engine.is_write_behind());
+        let mut bytes = worker.reply.bytes();
+        // As in Redis, what has just been answered counts before anything of it is sent.
+        let unsent = self.output.len() - self.sent + bytes.len();
+        if output_limit::enforce(&self.server, &self.session, unsent as u64) {
+            worker.reply.truncate(0);
+            return;
+        }
+        self.deferred = defer;
+        if self.output.is_empty() && !hold && !defer {
+            match self.stream.poll_write(cx, bytes) {
+                Poll::Ready(Ok(count)) => {
+                    self.count_output(count);
+                    bytes = &bytes[count..];
+                }
+                Poll::Ready(Err(_)) => {
+                    self.closing = true;
+                    bytes = &[];
+                }
+                Poll::Pending => {}
+            }
+        }
+        if !bytes.is_empty() {
+            if hold {
+                self.held.push_back((self.output.len(), required));
+            }
+            self.output.extend_from_slice(bytes);
+        } else if self.output.is_empty() {
+            self.session.above_soft_limit_s(false);
+        }
+        worker.reply.truncate(0);
+        worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
+    }
+
+    /// What others have for this connection goes behind its replies. A connection that does not read
+    /// leaves it where its size is watched.
+    pub(super) fn empty_outbox(&mut self) {
+        let unsent = (self.output.len() - self.sent) as u64;
+        let pause = self.server.settings.output_limit.pause_bytes();
+        if self.session.outbox.bytes() == 0 || self.parked.is_some() || unsent > pause {
+            return;
+        }
+        let parcel = self.session.outbox.take();
+        if self.server.engine.sync_policy() == SyncPolicy::Always {
+            let start = self.output.len();
+            self.held.extend(parcel.marks.into_iter().map(|(at, required)| (start + at, required)));
+        }
+        self.output.extend(parcel.bytes);
+    }
+
+    /// Sends what may leave.
+    pub(super) fn flush(
+        &mut self,
+        worker: &mut WorkerState,
+        cx: &mut Context<'_>,
+    ) -> std::io::Result<()> {
+        self.deferred = false;
+        if self.output.is_empty() {
+            return Ok(());
+        }
+        if !self.held.is_empty() {
+            worker.executor.end_batch(&self.server);
+            // Announced first, looked at second: a move in between is not lost.
+            worker.durable.wanted.store(true, Ordering::SeqCst);
+            let durable = self.server.engine.durable();
+            while self.held.front().is_some_and(|&(_, required)| required <= durable) {
+                self.held.pop_front();
+            }
+            if let Some(&(at, required)) = self.held.front() {
+                if required <= self.server.engine.given_up_through() {
+                    // Whether the write survives is not known: no answer at all (N2).
+                    self.output.truncate(at);
+                    self.held.clear();
+                    self.closing = true;
+                }
+                worker.holding.push(cx.waker().clone());
+            }
+        }
+        let end = self.held.front().map_or(self.output.len(), |&(at, _)| at);
+        while self.sent < end {
+            match self.stream.poll_write(cx, &self.output[self.sent..end]) {
+                Poll::Ready(Ok(count)) => {
+                    self.sent += count;
+                    self.count_output(count);
+                }
+                Poll::Ready(Err(error)) => return Err(error),
+                Poll::Pending => break,
+            }
+        }
+        if self.sent == self.output.len() {
+            self.all_is_sent();
+        } else if self.sent > self.output.len() / 2 {
+            let sent = std::mem::take(&mut self.sent);
+            self.output.drain(..sent);
+            self.held.iter_mut().for_each(|(at, _)| *at -= sent);
+        }
+        let unsent = self.output.len() - self.sent;
+        self.session.output_bytes.store(unsent, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Sends what was deferred. The worker has ended its batch; what is not durable all the same, or does not fit into
+    /// the socket, is left to the connection's task.
+    pub(super) fn send_deferred(&mut self) {
+        if !std::mem::take(&mut self.deferred) {
+            return;
+        }
+        let required = self.held.back().map_or(0, |&(_, required)| required);
+        if required == 0 || self.server.engine.durable() >= required {
+            self.held.clear();
+            // The task meets an error again.
+            if let Ok(count) = self.stream.try_write(&self.output[self.sent..]) {
+                self.sent += count;
+                self.count_output(count);
+            }
+        }
+        if self.sent == self.output.len() {
+            self.all_is_sent();
+        } else {
+            self.session.wake_task();
+        }
+    }
+
+    fn all_is_sent(&mut self) {
+        self.output = Vec::new();
+        self.sent = 0;
+        self.session.above_soft_limit_s(false);
+    }
+}
