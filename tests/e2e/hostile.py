@@ -154,6 +154,29 @@ def slow_loris(steps, server, clients=500, seconds=3):
         sock.close()
 
 
+def never_idle(steps, server, clients=3):
+    """Pipelines without end: the worker always has something to do, and others' replies must not wait until it has not."""
+    ended = threading.Event()
+    sockets = [socket.create_connection(("127.0.0.1", server.port), timeout=30) for _ in range(clients)]
+    requests = encode([b"PING"]) * 100_000
+
+    def send(sock):
+        # Without replies nothing but the server holds them up.
+        sock.sendall(encode([b"CLIENT", b"REPLY", b"OFF"]))
+        while not ended.is_set():
+            sock.sendall(requests)
+
+    threads = [threading.Thread(target=send, args=[sock]) for sock in sockets]
+    for thread in threads:
+        thread.start()
+    probe(steps, server, f"others are served beside {clients} pipelines without end", limit_ms=1000)
+    ended.set()
+    for thread in threads:
+        thread.join()
+    for sock in sockets:
+        sock.close()
+
+
 def never_reads(steps, server):
     """A client that asks for 512 MB and does not read: Redis would buffer it all."""
     setup = server.connect()
@@ -272,6 +295,7 @@ def main():
         byte_by_byte(steps, server)
         announced_never_sent(steps, server)
         slow_loris(steps, server)
+        never_idle(steps, server)
         many_connections(steps, server, 5_000 if args.quick else args.connections)
         never_reads(steps, server)
         above_maxclients(steps)
