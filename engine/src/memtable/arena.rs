@@ -341,7 +341,7 @@ impl Position {
     }
 }
 
-/// A place between two records of a memtable: in an arena, or in the list of its records.
+/// A place between two records of a memtable: in an arena, or in the list of stretches that hold them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark {
     chunk: usize,
@@ -349,15 +349,21 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    /// The place behind the first `count` records.
+    /// The place `offset` bytes into a chunk of an arena, or into a stretch of records.
     #[must_use]
-    pub(super) fn of_count(count: usize) -> Self {
-        Self { chunk: 0, offset: count }
+    pub(super) fn new(chunk: usize, offset: usize) -> Self {
+        Self { chunk, offset }
     }
 
-    /// How many records are before it.
+    /// Number of the chunk or stretch.
     #[must_use]
-    pub(super) fn count(self) -> usize {
+    pub(super) fn chunk(self) -> usize {
+        self.chunk
+    }
+
+    /// Bytes before it in there.
+    #[must_use]
+    pub(super) fn offset(self) -> usize {
         self.offset
     }
 }

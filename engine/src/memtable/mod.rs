@@ -8,12 +8,12 @@ mod arena;
 mod list_source;
 mod order;
 mod pooled;
-mod positions;
 mod prefix;
 mod record;
 mod run;
 mod run_source;
 mod skiplist;
+mod stretches;
 
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
@@ -131,6 +131,15 @@ impl Memtable {
         record::copy_with_tower(room.bytes(), encoded, height, LINK_BYTES);
         if let Some(list) = &self.list {
             list.insert(room);
+        }
+    }
+
+    /// Calls `f` with records in the order in which they were written, as many as lie in one piece, and where that
+    /// begins. Both marks were taken at barriers.
+    fn for_each_filled(&self, from: Mark, to: Mark, f: impl FnMut(&[u8], Position)) {
+        match &self.pooled {
+            Some(pooled) => pooled.stretches.for_each_filled(from, to, f),
+            None => self.arena.for_each_filled(from, to, f),
         }
     }
 

@@ -5,6 +5,7 @@ use super::arena::{Mark, Position};
 use super::prefix::{BitCloser, Cut, PREFIX_BYTES, prefix_of};
 use super::record::{self, Record};
 use super::skiplist::SkipList;
+use super::stretches::skip_room;
 use crate::key::Seq;
 use std::sync::OnceLock;
 
@@ -107,26 +108,14 @@ fn each(
     to: Mark,
     mut f: impl FnMut(&Record<'_>, usize, Position) -> bool,
 ) {
-    if let Some(pooled) = memtable.pooled() {
-        let range = (from.count(), to.count());
-        pooled.positions.each(range, PREFETCH_RECORDS, |at, ahead| {
-            if let Some(ahead) = ahead {
-                ahead.prefetch();
-            }
-            let record = memtable.record(at);
-            let len = record::encoded_len(record.key.len(), record.value.len());
-            f(&record, len, at)
-        });
-        return;
-    }
     let mut go_on = true;
-    memtable.arena().for_each_filled(from, to, |bytes, start| {
-        let mut at = 0;
+    memtable.for_each_filled(from, to, |bytes, start| {
+        let mut at = skip_room(bytes, 0);
         while go_on && at < bytes.len() {
             let (record, len) = record::decode(&bytes[at..]);
             start.advance(at + PREFETCH_RECORDS * len).prefetch();
             go_on = f(&record, len, start.advance(at));
-            at += len;
+            at = skip_room(bytes, at + len);
         }
     });
 }
@@ -152,14 +141,11 @@ fn extent(memtable: &Memtable, from: Mark, to: Mark, count: usize) -> Option<Ext
     extent
 }
 
-/// About how many records there are, should the others be as long as the first of each chunk.
+/// About how many records there are, should the others be as long as the first of each chunk or stretch.
 fn estimate(memtable: &Memtable, from: Mark, to: Mark) -> usize {
-    if memtable.pooled().is_some() {
-        return to.count() - from.count();
-    }
     let mut records = 0;
-    memtable.arena().for_each_filled(from, to, |bytes, _| {
-        let (_, len) = record::decode(bytes);
+    memtable.for_each_filled(from, to, |bytes, _| {
+        let (_, len) = record::decode(&bytes[skip_room(bytes, 0)..]);
         records += bytes.len().div_ceil(len);
     });
     records

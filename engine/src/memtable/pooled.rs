@@ -1,23 +1,24 @@
 //! The records of a memtable that lie in persistent memory (`engine/DESIGN.md`, "Write-behind logging").
+#![allow(unsafe_code)]
 
 use super::arena::{Mark, Position};
-use super::positions::Positions;
+use super::stretches::Stretches;
 use sexton_persistence::pmem::{PmemArena, PmemPosition};
 use std::sync::Arc;
 
 /// Arenas of a pool, and where in them the memtable's records are. What the pool had no room for lies in
-/// the memtable's own arena; its positions are here, too.
+/// the memtable's own arena; where, is here, too.
 pub(crate) struct Pooled {
     /// Those of an earlier run first, to which nothing is added; the last one takes new records.
     arenas: Vec<Arc<PmemArena>>,
-    pub(super) positions: Positions,
+    pub(super) stretches: Stretches,
 }
 
 impl Pooled {
     /// Arenas of an earlier run, oldest first, and the one that takes new records.
     pub(super) fn new(mut recovered: Vec<Arc<PmemArena>>, active: Arc<PmemArena>) -> Self {
         recovered.push(active);
-        Self { arenas: recovered, positions: Positions::default() }
+        Self { arenas: recovered, stretches: Stretches::default() }
     }
 
     /// The arena for new records.
@@ -25,27 +26,25 @@ impl Pooled {
         self.arenas.last().expect("there is always one")
     }
 
-    /// Adds records that were appended to its arenas. The latches of their keys are held.
-    pub(crate) fn add(&self, records: &[PmemPosition]) {
-        match records {
-            [one] => self.positions.add(&[Position::at(one.address())]),
-            several => {
-                let positions = several.iter().map(|record| Position::at(record.address()));
-                self.positions.add(&positions.collect::<Vec<_>>());
-            }
-        }
+    /// Adds `len` bytes of records that `writer` has appended to its list of versions, one behind the other. The latches
+    /// of their keys are held.
+    pub(crate) fn add(&self, writer: u16, first: PmemPosition, len: usize) {
+        // SAFETY: the arena of the records is one of this memtable's and keeps them; a writer leaves nothing but zeros
+        // between its batches (M1 of persistence); `mark` has all of it copied at the barrier.
+        unsafe { self.stretches.add(Some(writer), Position::at(first.address()), len) };
     }
 
-    /// Adds records in the memtable's own arena, for which the pool had no room.
-    pub(crate) fn add_spilled(&self, records: &[Position]) {
-        self.positions.add(records);
+    /// Adds `len` bytes of records in the memtable's own arena, for which the pool had no room.
+    pub(crate) fn add_spilled(&self, first: Position, len: usize) {
+        // SAFETY: the memtable's own arena keeps them, and they were written before they came here.
+        unsafe { self.stretches.add(None, first, len) };
     }
 
     /// Its end, as of a barrier. What writers have appended below it and still hold is copied first (`FORMAT.md` of
     /// persistence, M9).
     pub(super) fn mark(&self) -> Mark {
         self.active().pool().settle();
-        Mark::of_count(self.positions.len())
+        self.stretches.mark()
     }
 
     /// Bytes of its arenas.
@@ -54,10 +53,10 @@ impl Pooled {
         self.arenas.iter().map(|arena| arena.used_bytes()).sum()
     }
 
-    /// Memory of the positions.
+    /// Memory of the list of its records.
     #[must_use]
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.positions.held_bytes()
+        self.stretches.held_bytes()
     }
 
     /// The arenas, to be erased when everything in them is in the tree (M7).

@@ -5,7 +5,7 @@ use crate::key::{Meta, Seq};
 use crate::memtable::{self, Memtable, Position, Room};
 use crate::store::commit::CommitState;
 use crate::store::engine::Engine;
-use sexton_persistence::pmem::{KIND_DELETE, KIND_PUT, List, NewRecord};
+use sexton_persistence::pmem::{KIND_DELETE, KIND_PUT, List, NewRecord, PmemPosition};
 use std::sync::Arc;
 
 /// Bytes of a commit's records in each list.
@@ -23,7 +23,9 @@ pub(in crate::store) struct PoolBatch {
     /// The pool has no room: versions go to the memtable's own arena, and nothing is durable.
     spills: bool,
     room: Option<Room>,
-    spilled: Vec<Position>,
+    /// Its versions, which lie one behind the other: where, and how many bytes.
+    placed: Option<(PmemPosition, usize)>,
+    spilled: Option<(Position, usize)>,
 }
 
 impl PoolBatch {
@@ -45,7 +47,7 @@ impl PoolBatch {
             _ => false,
         };
         let spills = !prepared || wbl.failure.get().is_some();
-        Self { writer, memtable, bytes, spills, room: None, spilled: Vec::new() }
+        Self { writer, memtable, bytes, spills, room: None, placed: None, spilled: None }
     }
 
     /// In the critical section: the batch has the sequences from `first` to `last`.
@@ -97,14 +99,17 @@ impl PoolBatch {
         if let Some(room) = &mut self.room {
             let len = memtable::encoded_len(key.0.len() + key.1.len(), value.len());
             let mut room = room.split_to(len);
-            self.spilled.push(room.position());
+            let (_, spilled_bytes) = self.spilled.get_or_insert((room.position(), 0));
+            *spilled_bytes += len;
             memtable::encode(room.bytes(), seq, meta, key, value);
             return;
         }
         let (flags, aux) = (meta.flags, meta.expire_at_ms);
         let record = NewRecord { seq, kind, flags, aux, more, key, value };
         if let Some(writer) = &mut self.writer.writer {
-            self.writer.placed.push(writer.append(List::Versions, &record));
+            let at = writer.append(List::Versions, &record);
+            let (_, placed_bytes) = self.placed.get_or_insert((at, 0));
+            *placed_bytes += record.encoded_len();
         }
     }
 
@@ -131,12 +136,11 @@ impl PoolBatch {
     /// memtable is full. Answers the writer.
     pub(in crate::store) fn finish(mut self, engine: &Engine, fence: bool) -> Box<TxWriter> {
         if let Some(pooled) = self.memtable.pooled() {
-            if !self.writer.placed.is_empty() {
-                pooled.add(&self.writer.placed);
-                self.writer.placed.clear();
+            if let (Some((first, len)), Some(writer)) = (self.placed, &self.writer.writer) {
+                pooled.add(writer.number(), first, len);
             }
-            if !self.spilled.is_empty() {
-                pooled.add_spilled(&self.spilled);
+            if let Some((first, len)) = self.spilled {
+                pooled.add_spilled(first, len);
             }
         }
         if fence {

@@ -12,7 +12,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::shard::shard_of;
 use crate::store::tx::{Latched, Tx, TxBuf};
 use parking_lot::Mutex;
-use sexton_persistence::pmem::{InOrder, PmemPool, PmemPosition, Record, Recovered};
+use sexton_persistence::pmem::{InOrder, PmemPool, Record, Recovered, encoded_len};
 use std::collections::VecDeque;
 use std::sync::{Arc, Barrier};
 use std::thread;
@@ -20,8 +20,8 @@ use std::thread;
 /// How far ahead of a record its bucket is asked for.
 const AHEAD_RECORDS: usize = 8;
 
-/// Positions that a thread gathers before it adds them to the memtable's list, which all share.
-const GATHERED_POSITIONS: usize = 512;
+/// The writer of what was recovered; none of this run has that number.
+const RECOVERED: u16 = u16::MAX - 1;
 
 /// The newest arena stays the active memtable when it has less than one of so many parts of one. A fuller one, which
 /// would soon be frozen, is frozen.
@@ -126,6 +126,9 @@ impl<'a> Indexer<'a> {
                 return Ok(Some(record));
             }
             let Some(user) = super::recover::user_key(&record)? else { continue };
+            if part == 0 {
+                share.note_place(&record);
+            }
             let hash = self.engine.hash(user);
             if shard_of(hash) % self.parts == part {
                 share.take(Hashed { record, hash })?;
@@ -173,15 +176,13 @@ struct Share<'r, 't> {
     memtable: Arc<Memtable>,
     leaves_values: bool,
     waiting: VecDeque<Hashed<'r>>,
-    positions: Vec<PmemPosition>,
 }
 
 impl<'r, 't> Share<'r, 't> {
     fn new(of: &Indexer<'_>, tx: Tx<'t>, leaves_values: bool) -> Self {
         let memtable = Arc::clone(&of.engine.inner().superversion.load().active);
         let waiting = VecDeque::with_capacity(AHEAD_RECORDS + 1);
-        let positions = Vec::with_capacity(GATHERED_POSITIONS);
-        Self { tx, memtable, leaves_values, waiting, positions }
+        Self { tx, memtable, leaves_values, waiting }
     }
 
     fn take(&mut self, next: Hashed<'r>) -> Result<(), EngineError> {
@@ -190,28 +191,24 @@ impl<'r, 't> Share<'r, 't> {
         self.apply_waiting(AHEAD_RECORDS)
     }
 
-    /// Applies the oldest records until `left` wait; with none left, all that was gathered is in the memtable.
+    /// Applies the oldest records until `left` wait.
     fn apply_waiting(&mut self, left: usize) -> Result<(), EngineError> {
         while self.waiting.len() > left {
             let Some(Hashed { record, hash }) = self.waiting.pop_front() else { break };
             let leaves_value = self.leaves_values && record.aux == 0;
-            if self.tx.take_up(&record, hash, leaves_value)? {
-                self.positions.push(record.position());
-                if self.positions.len() == GATHERED_POSITIONS {
-                    self.add_positions();
-                }
-            }
-        }
-        if left == 0 {
-            self.add_positions();
+            self.tx.take_up(&record, hash, leaves_value)?;
         }
         Ok(())
     }
 
-    fn add_positions(&mut self) {
-        if let Some(pooled) = self.memtable.pooled() {
-            pooled.add(&self.positions);
+    /// The memtable takes a record into its list, if it is a version. For one thread: so they are in the order of their
+    /// sequences there.
+    fn note_place(&self, record: &Record<'_>) {
+        if super::recover::is_version(record.kind)
+            && let Some(pooled) = self.memtable.pooled()
+        {
+            let len = encoded_len(record.key.len(), record.value.len());
+            pooled.add(RECOVERED, record.position(), len);
         }
-        self.positions.clear();
     }
 }

@@ -60,14 +60,13 @@ impl Engine {
 
 impl Tx<'_> {
     /// Applies a recovered operation on a key of a latched shard; nothing is staged. With `leaves_value` the key's
-    /// entry has none, and must go before anybody reads it. True when the record is a version, which belongs to the
-    /// memtable.
+    /// entry has none, and must go before anybody reads it.
     pub(super) fn take_up(
         &mut self,
         record: &Record<'_>,
         hash: u64,
         leaves_value: bool,
-    ) -> Result<bool, EngineError> {
+    ) -> Result<(), EngineError> {
         let seq = record.seq;
         let (key, is_live) = self.recovered_key(record, hash)?;
         match record.kind {
@@ -88,7 +87,6 @@ impl Tx<'_> {
                     self.take_up_delete(key, record.kind == KIND_DELETE_EXPIRING);
                 }
                 self.open_grave(hash, record.key, seq);
-                return Ok(false);
             }
             KIND_TOMBSTONE | KIND_TOMBSTONE_EXPIRING => {
                 if is_live {
@@ -98,7 +96,7 @@ impl Tx<'_> {
             }
             kind => return Err(unusable(record, &format!("kind {kind} is not one of a key"))),
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Applies a recovered operation on databases. Under all latches.
@@ -146,6 +144,11 @@ impl Tx<'_> {
         let db = usize::try_from(db).ok().filter(|db| *db < self.engine.databases());
         db.ok_or_else(|| unusable(record, "there are fewer databases now"))
     }
+}
+
+/// True for the version of a key, which belongs to the memtable.
+pub(super) fn is_version(kind: u8) -> bool {
+    matches!(kind, KIND_PUT | KIND_TOMBSTONE | KIND_TOMBSTONE_EXPIRING)
 }
 
 /// True for a record about whole databases.

@@ -3,7 +3,7 @@
 use super::Wbl;
 use crate::memtable::Memtable;
 use crate::store::engine::{Engine, Inner};
-use sexton_persistence::pmem::{PmemPosition, Writer};
+use sexton_persistence::pmem::Writer;
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,8 +13,6 @@ pub(in crate::store) struct TxWriter {
     pub(super) wbl: Arc<Wbl>,
     /// `None` when there are as many as there may be: what is committed here goes by way of DRAM.
     pub(super) writer: Option<Writer>,
-    /// Records of the commit that is being made.
-    pub(super) placed: Vec<PmemPosition>,
     /// The active memtable as of the last commit; kept until the next fence.
     pub(super) memtable: Option<Arc<Memtable>>,
 }
@@ -29,7 +27,7 @@ impl TxWriter {
         }
         let idle = wbl.idle.lock().pop();
         let writer = idle.or_else(|| wbl.pool.writer().ok());
-        Box::new(Self { wbl: Arc::clone(wbl), writer, placed: Vec::new(), memtable: None })
+        Box::new(Self { wbl: Arc::clone(wbl), writer, memtable: None })
     }
 
     /// The active memtable. The latch that keeps it so is held.
