@@ -90,7 +90,7 @@ fn main() {
             bench.of(hash).0.prefetch_bucket(hash);
             batch.push((bytes, hash));
             if batch.len() == BATCH {
-                batch.iter().for_each(|&(_, hash)| bench.of(hash).0.prefetch_entry(hash));
+                batch.iter().for_each(|&(_, hash)| bench.of(hash).0.prefetch_entry(hash, 100));
                 for (bytes, hash) in batch.drain(..) {
                     black_box(bench.get(&bytes, hash));
                 }

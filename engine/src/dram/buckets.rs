@@ -282,24 +282,35 @@ impl Hint {
         self.homes(hash, |bucket| prefetch_line(std::ptr::from_ref(bucket).cast()));
     }
 
-    /// Asks for the first lines of the entries that may be the one of `hash` (second pass): two, or the
-    /// three that an entry of a hundred bytes touches when it begins late in its first one.
+    /// Asks for the lines of the entries that may be the one of `hash` (second pass), whose key and value are
+    /// `content_bytes` long. A line that is missing when the entry is overwritten costs as much as all of them: the next
+    /// locked instruction waits until every store has found its line.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
+    pub fn prefetch_entry(&self, hash: u64, content_bytes: usize) {
         let tag = tag_of(hash);
+        let bytes = (HEADER_BYTES_MAX + content_bytes).min(PREFETCH_BYTES_MAX);
         self.homes(hash, |bucket| {
             for word in &bucket.0 {
                 let word = word.load(Ordering::Relaxed);
                 if word >> TAG_SHIFT == tag {
-                    let address = (word & ADDRESS) as usize as *const u8;
-                    prefetch_line(address);
-                    prefetch_line(address.wrapping_add(64));
-                    prefetch_line(address.wrapping_add(96));
+                    let address = (word & ADDRESS) as usize;
+                    for line in (address & !(LINE_BYTES - 1)..address + bytes).step_by(LINE_BYTES) {
+                        prefetch_line(line as *const u8);
+                    }
                 }
             }
         });
     }
 }
+
+/// Bytes of a cache line.
+const LINE_BYTES: usize = 64;
+
+/// Bytes of an entry before its key: header, two long lengths and an expiry.
+const HEADER_BYTES_MAX: usize = 24;
+
+/// Bytes of an entry that are asked for at most.
+const PREFETCH_BYTES_MAX: usize = 1024;
 
 /// Asks for a cache line. Any address is allowed.
 #[inline]

@@ -253,7 +253,7 @@ fn hints_may_be_used_while_the_table_changes() {
             while !stop.load(Ordering::Relaxed) {
                 let hash = key::hash(&(asked % 50_000).to_le_bytes());
                 hint.prefetch_bucket(hash);
-                hint.prefetch_entry(hash);
+                hint.prefetch_entry(hash, 100);
                 asked += 1;
             }
             asked

@@ -466,16 +466,20 @@ impl Engine {
         self.0.namespaces.databases()
     }
 
+    /// Bytes of key and value to ask for where nobody knows them.
+    pub const SHORT_ENTRY_BYTES: usize = 76;
+
     /// Hint: the bucket of `hash` will be looked at soon (first pass of a batch).
     #[inline]
     pub fn prefetch_bucket(&self, hash: u64) {
         self.0.shards[shard_of(hash)].hint.prefetch_bucket(hash);
     }
 
-    /// Hint: the entry of `hash` will be looked at soon (second pass of a batch).
+    /// Hint: the entry of `hash` will be looked at soon (second pass of a batch); its key and value are about
+    /// `content_bytes` long.
     #[inline]
-    pub fn prefetch_entry(&self, hash: u64) {
-        self.0.shards[shard_of(hash)].hint.prefetch_entry(hash);
+    pub fn prefetch_entry(&self, hash: u64, content_bytes: usize) {
+        self.0.shards[shard_of(hash)].hint.prefetch_entry(hash, content_bytes);
     }
 
     /// Hint for a walk over many keys that has come to `at`: asks for those further on.
@@ -485,7 +489,7 @@ impl Engine {
             self.prefetch_bucket(hash);
         }
         if let Some(&hash) = hashes.get(at + AHEAD_KEYS) {
-            self.prefetch_entry(hash);
+            self.prefetch_entry(hash, Self::SHORT_ENTRY_BYTES);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::command::dispatch::{Outcome, logged_form};
 use crate::command::{Args, CommandSpec, table};
 use crate::resp::Request;
 use crate::server::Server;
-use sexton_engine::Seq;
+use sexton_engine::{Engine, Seq};
 use std::sync::LazyLock;
 use std::time::Instant;
 
@@ -20,6 +20,8 @@ const LONG_WAY_BYTES: usize = 64 * 1024;
 pub(super) struct Plan {
     pub(super) kind: Kind,
     pub(super) hash: u64,
+    /// Bytes of key and value, as far as the request tells.
+    pub(super) content_bytes: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -126,11 +128,15 @@ impl BatchRun<'_> {
                     engine.prefetch_bucket(hash);
                 }
             }
-            worker.plan.push(Plan { kind, hash });
+            let content_bytes = match kind {
+                Kind::Set => args.get(1).len() + args.get(2).len(),
+                _ => Engine::SHORT_ENTRY_BYTES,
+            };
+            worker.plan.push(Plan { kind, hash, content_bytes });
         }
         if several {
             for plan in worker.plan.iter().filter(|plan| plan.hash != 0) {
-                engine.prefetch_entry(plan.hash);
+                engine.prefetch_entry(plan.hash, plan.content_bytes);
             }
         }
     }
