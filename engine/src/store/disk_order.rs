@@ -101,6 +101,7 @@ impl Inner {
     /// flush) and no overwrites (settled by one, N9) that have become many.
     fn tree_can_wait(&self) -> bool {
         !self.deadline.is_set()
+            && !self.spill.flush_is_due()
             && !self.spill.is_overfull()
             && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
     }

@@ -118,12 +118,24 @@ impl Spill {
         self.unmarked_bytes.load(Ordering::Relaxed) > 0
     }
 
+    /// Bytes of new graves from which on they wait for the flush; 0 for no bound.
+    fn wait_bytes(&self) -> u64 {
+        self.max_bytes() / 100 * WAIT_PERCENT
+    }
+
     /// True when deletes must wait for a flush.
     pub(super) fn is_overfull(&self) -> bool {
-        let limit = self.max_bytes() / 100 * WAIT_PERCENT;
+        let limit = self.wait_bytes();
         let unmarked = self.unmarked_bytes.load(Ordering::Relaxed);
         let both = unmarked + self.sealed_bytes.load(Ordering::Relaxed);
         limit != 0 && unmarked > 0 && (unmarked > limit || both > 2 * limit)
+    }
+
+    /// True when a flush that begins later would come too late for deletes that go on: graves that it takes out of
+    /// memory have become many.
+    pub(super) fn flush_is_due(&self) -> bool {
+        let limit = self.wait_bytes();
+        limit != 0 && self.sealed_bytes.load(Ordering::Relaxed) > limit / 2
     }
 
     /// True when graves that take `bytes` of memory are to be spilled with the next mark.

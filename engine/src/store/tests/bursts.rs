@@ -237,3 +237,36 @@ fn without_a_log_the_tree_leaves_a_disk_alone_while_many_write() {
     assert!(!engine.inner().flush_yields() && !engine.inner().compaction_yields());
     engine.abandon();
 }
+
+#[test]
+fn the_tree_leaves_its_disk_to_nobody_when_graves_wait_for_a_flush() {
+    let storage = SimStorage::new();
+    let options = small_options(&storage, SyncPolicy::Off, false);
+    let options = EngineOptions {
+        cemetery_max_bytes: 32 << 10,
+        max_write_buffer_number: 16,
+        on_disk: true,
+        ..options
+    };
+    let (engine, _) = Engine::open(options, &mut replay).expect("a new store");
+    let mut model = Model::new(3);
+    for number in 0..200 {
+        put(&engine, &mut model, &format!("key:{number}"), b"value");
+    }
+    engine.flush_now().expect("flushed");
+    let _claim = engine.claim_disk();
+    for number in 0..200 {
+        write(&engine, &mut model, Op::Delete(0, format!("key:{number}").into_bytes()));
+        assert!(!engine.inner().spill.is_overfull(), "deletes wait before a flush begins");
+        if number % 25 == 24 {
+            freeze(&engine);
+        }
+        if !engine.inner().flush_yields() {
+            break;
+        }
+    }
+    assert!(!engine.inner().flush_yields(), "all is deleted, and none of it was flushed");
+    engine.flush_now().expect("flushed");
+    assert!(engine.inner().flush_yields(), "they have left memory");
+    engine.abandon();
+}
