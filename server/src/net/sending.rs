@@ -23,11 +23,6 @@ impl Connection {
         traffic.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True when it has replies that are sent at the end of the turn.
-    pub(super) fn has_deferred(&self) -> bool {
-        self.deferred
-    }
-
     /// True when replies of so many bytes more may wait for the end of the turn: nothing but that would send them
     /// later than they could be sent.
     pub(super) fn may_defer(&self, bytes: usize) -> bool {
@@ -113,29 +108,26 @@ impl Connection {
         worker: &mut WorkerState,
         cx: &mut Context<'_>,
     ) -> std::io::Result<()> {
-        self.deferred = false;
+        if std::mem::take(&mut self.deferred) {
+            worker.executor.end_batch(&self.server);
+        }
         if self.output.is_empty() {
             return Ok(());
         }
         if !self.held.is_empty() {
-            worker.executor.end_batch(&self.server);
             // Announced first, looked at second: a move in between is not lost.
             worker.durable.wanted.store(true, Ordering::SeqCst);
-            let durable = self.server.engine.durable();
-            while self.held.front().is_some_and(|&(_, required)| required <= durable) {
-                self.held.pop_front();
-            }
-            if let Some(&(at, required)) = self.held.front() {
-                if required <= self.server.engine.given_up_through() {
-                    // Whether the write survives is not known: no answer at all (N2).
-                    self.output.truncate(at);
-                    self.held.clear();
-                    self.closing = true;
-                }
-                worker.holding.push(cx.waker().clone());
-            }
         }
-        let end = self.held.front().map_or(self.output.len(), |&(at, _)| at);
+        let end = self.end_of_durable();
+        if let Some(&(at, required)) = self.held.front() {
+            if required <= self.server.engine.given_up_through() {
+                // Whether the write survives is not known: no answer at all (N2).
+                self.output.truncate(at);
+                self.held.clear();
+                self.closing = true;
+            }
+            worker.holding.push(cx.waker().clone());
+        }
         while self.sent < end {
             match self.stream.poll_write(cx, &self.output[self.sent..end]) {
                 Poll::Ready(Ok(count)) => {
@@ -164,20 +156,31 @@ impl Connection {
         if !std::mem::take(&mut self.deferred) {
             return;
         }
-        let required = self.held.back().map_or(0, |&(_, required)| required);
-        if required == 0 || self.server.engine.durable() >= required {
-            self.held.clear();
-            // The task meets an error again.
-            if let Ok(count) = self.stream.try_write(&self.output[self.sent..]) {
-                self.sent += count;
-                self.count_output(count);
-            }
+        let end = self.end_of_durable();
+        // The task meets an error again.
+        if end > self.sent
+            && let Ok(count) = self.stream.try_write(&self.output[self.sent..end])
+        {
+            self.sent += count;
+            self.count_output(count);
         }
         if self.sent == self.output.len() {
             self.all_is_sent();
         } else {
             self.session.wake_task();
         }
+    }
+
+    /// Lets go of what is durable by now; answers where in `output` that ends, which is as far as may be sent. In order:
+    /// a reply may need less than one before it (N13).
+    fn end_of_durable(&mut self) -> usize {
+        if !self.held.is_empty() {
+            let durable = self.server.engine.durable();
+            while self.held.front().is_some_and(|&(_, required)| required <= durable) {
+                self.held.pop_front();
+            }
+        }
+        self.held.front().map_or(self.output.len(), |&(at, _)| at)
     }
 
     fn all_is_sent(&mut self) {

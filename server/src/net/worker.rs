@@ -177,7 +177,7 @@ fn poll_connection(
         let Some(worker) = worker else { return (Poll::Ready(()), false) };
         let mut served = connection.lock();
         let polled = served.poll(worker, cx);
-        if served.has_deferred() {
+        if served.deferred {
             worker.sending.push(Arc::clone(connection));
         }
         (polled, worker.turn_batches >= TURN_BATCHES)

@@ -110,7 +110,7 @@ impl Wbl {
 }
 
 impl Engine {
-    /// Ends a batch of commits of a thread, before its replies are looked at: one fence makes them durable
+    /// Ends a batch of commits of a thread, before replies to them are sent: one fence makes them durable
     /// (`persistence-mode wbl`), or the log thread is told (`appendfsync always`).
     pub fn end_batch(&self, buf: &mut super::TxBuf) {
         if let Some(writer) = &mut buf.writer {
