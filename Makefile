@@ -119,7 +119,7 @@ study-tools:
 	@scripts/setup.sh studies || scripts/setup.sh test
 	cargo build --release --bin sexton-server --bin flsm-bench --bin command_load
 
-study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (76 min; docs/studies.md)
+study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (80 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
 
 study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (20 min)
@@ -128,7 +128,7 @@ study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (
 study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (28 min)
 	$(PY) scripts/study_wbl.py $(ARGS)
 
-study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (15 min)
+study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (11 min)
 	$(PY) scripts/study_mvcc.py $(ARGS)
 
 study-quick: study-tools ## all studies, small, in three minutes: to see that they work

@@ -130,7 +130,7 @@ class Candidate:
 
     def sync(self):
         """Returns when everything written so far is synced; seconds it took."""
-        if self.policy in ("none", "wbl"):
+        if self.policy in ("none", "shared", "wbl"):
             return 0.0  # there is nothing to sync, or what was answered is durable
         begun = time.monotonic()
         connection = self.server.connect(timeout_s=60)

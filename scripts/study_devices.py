@@ -1,7 +1,7 @@
 """make study-devices: what durability costs on each device, for Sexton, redis-server and valkey-server.
 
     .venv/bin/python scripts/study_devices.py [--device hdd=DIR ...] [--quick | --full] [--part grid,commands,rewrite,...]
-        [--sizes 2048,4096] [--modes everysec] [--minutes 76] [--plan]
+        [--sizes 2048,4096] [--modes everysec] [--minutes 80] [--plan]
 
 The grid is device x value size x mode x server. A cell starts a server on an empty directory, sends SETs of
 values that do not compress over 10^8 keys from 50 connections (command_load), waits until the last byte
@@ -45,6 +45,7 @@ from studies.plan import (
     STACK_S,
     Plan,
     estimate_s,
+    off_modes,
     requests_of,
 )
 from studies.report.archive import archive
@@ -55,7 +56,7 @@ QUICK_LEAST, QUICK_SECONDS = 2000, 2
 #: Older unsynced data makes a row invalid (N14).
 UNSYNCED_MAX_MS = 2000
 #: What the default may take.
-MINUTES = 76
+MINUTES = 80
 
 VALUES = [
     "emulated",
@@ -105,9 +106,11 @@ def server_options(cell, stack):
     appendfsync, snapshots = MODES[cell["mode"]]
     is_sexton = cell["server"] == "sexton"
     options = {"appendonly": "no"} if appendfsync is None else {"appendonly": "yes", "appendfsync": appendfsync}
+    if cell["mode"] == "none-copied":
+        options["share-values"] = "no"
     if not is_sexton:
-        if cell["mode"] == "wbl":
-            raise NotHere("only Sexton has wbl")
+        if cell["mode"] in ("wbl", "none-copied"):
+            raise NotHere(f"only Sexton has {cell['mode']}")
         if stack.name == "profile":
             raise NotHere("an in-process profile is Sexton's alone")
         return stack.directory / "data", options
@@ -372,12 +375,12 @@ def in_process(info):
 
 def off_of(cells, cell):
     """Median synced rate of the same stack without persistence."""
-    rates = []
-    for repetition in range(1, REPETITIONS + 1):
-        row = cells.get({**cell, "mode": "none", "repetition": repetition})
-        if row:
-            rates.append(float(row["synced_rps"]))
-    return statistics.median(rates) if rates else None
+    for mode in off_modes(cell["server"], cell["mode"], cell["value_bytes"]):
+        found = [cells.get({**cell, "mode": mode, "repetition": n}) for n in range(1, REPETITIONS + 1)]
+        rates = [float(row["synced_rps"]) for row in found if row]
+        if rates:
+            return statistics.median(rates)
+    return None
 
 
 def describe(row):

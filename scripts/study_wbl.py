@@ -357,7 +357,7 @@ class Study:
                 for number, result in enumerate(runs, 1):
                     line = self.key("redis", way, row.name, number)
                     line |= {
-                        "emulated": "no" if self.args.pmem_dir or way == "none" else "yes",
+                        "emulated": "no" if self.args.pmem_dir or way in ("none", "shared") else "yes",
                         "mode": way,
                         "records": sets.KEYS,
                         "operations": row.requests,

@@ -227,6 +227,8 @@ pub struct Options {
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
+    /// `share-values`: Whether a long value lies in memory once, for memtable and table, where no log keeps it.
+    pub share_values: bool,
     /// `tree-direct-io`: Whether flushes and compactions go past the page cache.
     pub tree_direct_io: bool,
     /// `compaction-threads`: Threads of one large compaction; 0 means half of the cores, at most 4.
@@ -412,6 +414,7 @@ impl Options {
             compression: Compression::of(view.number("compression")),
             compression_bottom: Compression::of(view.number("compression-bottom")),
             deletes: Deletes::of(view.number("deletes")),
+            share_values: view.on("share-values"),
             tree_direct_io: view.on("tree-direct-io"),
             compaction_threads: view.int("compaction-threads"),
             compaction_rate_limit_bytes: view.int("compaction-rate-limit"),
@@ -445,6 +448,15 @@ impl Options {
                 memtables.clamp(WRITE_BUFFERS, WRITE_BUFFERS_MAX)
             }
             number => number.max(WRITE_BUFFERS),
+        }
+    }
+
+    /// Bytes of shared values that may wait for a flush: as many as memtables on a disk. None where memory is bounded.
+    pub fn unflushed_values_bytes(&self, machine_bytes: u64) -> u64 {
+        if self.share_values && self.maxmemory_bytes == 0 {
+            DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE)
+        } else {
+            0
         }
     }
 

@@ -11,6 +11,7 @@ mod iterator;
 #[doc(hidden)]
 pub mod key;
 mod memtable;
+mod shared_value;
 mod store;
 mod sync;
 pub mod table;

@@ -9,12 +9,17 @@ FEW_SIZES = (8, 128, 1024, 4096)
 #: Mode -> appendfsync, forced snapshots.
 MODES = {
     "none": (None, False),
+    "none-copied": (None, False),
     "rdb": (None, True),
     "everysec": ("everysec", False),
     "always": ("always", False),
     "rdb-aof": ("everysec", True),
     "wbl": (None, False),
 }
+#: From this size on Sexton without a log keeps a value once for memtable and table, unless "none-copied" forbids it; the
+#: modes that do not, so that this is the same path without persistence.
+SHARED_BYTES = 512
+COPYING_MODES = ("everysec", "always", "rdb-aof", "wbl")
 N_MAX, N_MIN, SECONDS_MAX, BYTES_MAX = 1_000_000, 20_000, 20, 1.5e9
 #: Requests that set up what GET, DEL and EXPIRE then find.
 FOUND_MAX = 400_000
@@ -34,6 +39,19 @@ IN_MEMORY_MB_S, IN_MEMORY_ALWAYS_PER_S = 1000, 90_000
 CELL_S, SAVE_S, STACK_S = 1.0, 1.0, 3.0
 
 
+def off_modes(server, mode, value_bytes):
+    """What a mode is held against, the first of them that was measured: no persistence on the same path."""
+    copies = server == "sexton" and mode in COPYING_MODES and value_bytes >= SHARED_BYTES
+    return ("none-copied", "none") if copies else ("none",)
+
+
+def exists(server, mode, value_bytes):
+    """Whether a server has a mode, as one that differs from others."""
+    if mode == "none-copied" and value_bytes < SHARED_BYTES:
+        return False
+    return mode not in ("none-copied", "wbl") or server == "sexton"
+
+
 class Plan:
     """The cells. All of the default come once, then again, repetition by repetition, so that a run that is stopped has
     whole ones; in a repetition device by device, and servers on the same device and size one after the other."""
@@ -49,13 +67,13 @@ class Plan:
     @staticmethod
     def placements(device, server, mode, elsewhere):
         """Tables on the device of the log, and on another: two rows, where that can matter."""
-        if server == "sexton" and device in elsewhere and mode in ("none", "everysec", "always"):
+        if server == "sexton" and device in elsewhere and mode in ("none", "none-copied", "everysec", "always"):
             return ("same", "other")
         return ("same",)
 
     def grid(self, devices, sizes, modes, servers=SERVERS, elsewhere=("hdd", "sata")):
         for device, size, mode, server in itertools.product(devices, sizes, modes, servers):
-            if server in self.args.servers and (mode != "wbl" or server == "sexton"):
+            if server in self.args.servers and exists(server, mode, size):
                 for placement in self.placements(device, server, mode, elsewhere):
                     yield self.cell(device=device, server=server, mode=mode, value_bytes=size, placement=placement)
 
@@ -83,9 +101,9 @@ class Plan:
     def pmem(self, sizes, pipelines=(1, 16), servers=SERVERS):
         """The same memory as a block device, and through libpmem without RDB or AOF."""
         for size, pipeline, mode, server in itertools.product(
-            sizes, pipelines, ("none", "everysec", "always", "wbl"), servers
+            sizes, pipelines, ("none", "none-copied", "everysec", "always", "wbl"), servers
         ):
-            if server in self.args.servers and (mode != "wbl" or server == "sexton"):
+            if server in self.args.servers and exists(server, mode, size):
                 yield self.cell(
                     part="pmem", device="pmem", server=server, mode=mode, value_bytes=size, pipeline=pipeline
                 )
@@ -112,9 +130,9 @@ class Plan:
 
         blocks = [device for device in devices if device != "pmem"]
         default = [
-            self.grid(blocks, FEW_SIZES, ("none", "everysec"), pair, elsewhere=("hdd",)),
+            self.grid(blocks, FEW_SIZES, ("none", "none-copied", "everysec"), pair, elsewhere=("hdd",)),
             # In memory as nvram is: for wbl beside it, which is Sexton's way with such a device.
-            self.grid(only("pmem"), (128, 1024), ("none", "everysec", "wbl"), pair),
+            self.grid(only("pmem"), (128, 1024), ("none", "none-copied", "everysec", "wbl"), pair),
             self.grid(devices, (1024,), ("none", "everysec"), ("valkey",)),
             self.grid(devices, (1024,), ("always",), pair, elsewhere=()),
             self.grid(only("hdd", "nvram"), (1024,), ("always",), ("valkey",)),

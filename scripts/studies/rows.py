@@ -5,6 +5,7 @@ import json
 import statistics
 
 from studies.cells import OK
+from studies.plan import off_modes
 
 
 class Rows:
@@ -38,6 +39,11 @@ class Rows:
         """(median, lowest, highest) of a column; None without rows."""
         found = [row[column] for row in self.where(**wanted) if isinstance(row.get(column), float)]
         return (statistics.median(found), min(found), max(found)) if found else None
+
+    def off(self, column, mode, **key):
+        """The same of what a mode is held against."""
+        found = (self.middle(column, **key, mode=off) for off in off_modes(key["server"], mode, key["value_bytes"]))
+        return next((off for off in found if off), None)
 
     def note(self):
         """What a figure of these rows has to say about them."""

@@ -9,6 +9,7 @@ import subprocess
 from bench_common import median_interval
 from bench_redis import Candidate, Row, measure, ratios
 
+from studies.plan import SHARED_BYTES
 from studies.sitting import unmount
 
 SIZES = (8, 64, 256, 1024, 4096)
@@ -21,8 +22,14 @@ REQUESTS = {8: 5_000_000, 64: 4_000_000, 256: 2_000_000, 1024: 700_000, 4096: 20
 UNPIPELINED = 150_000
 #: Wanted of the rate without persistence, for values up to so many bytes.
 WANTED, WANTED_BYTES = 0.9, 1024
-#: Ways in the order of a round, which alternates.
+#: Ways in the order of a round, which alternates. Without persistence values are copied as with it; "shared" is what the
+#: server does there with long ones.
 WAYS = ("none", "wbl", "always")
+
+
+def ways(value_bytes):
+    """Those that differ for values of this size."""
+    return (*WAYS, "shared") if value_bytes >= SHARED_BYTES else WAYS
 
 
 @contextlib.contextmanager
@@ -47,7 +54,7 @@ def memory_with_huge_pages(directory):
 
 
 class Sets:
-    """One size of value: the three servers side by side, in rounds."""
+    """One size of value: the servers side by side, in rounds."""
 
     def __init__(self, args, work, pmem):
         self.args, self.work, self.pmem = args, work, pmem
@@ -59,8 +66,8 @@ class Sets:
         declared = self.work / f"device-{way}-{value_bytes}.conf"
         declared.write_text(f"device memory kind pmem path {directory}\n")
         made = {"worker-threads": 1}
-        if way == "none":
-            return made | {"appendonly": "no"}
+        if way in ("none", "shared"):
+            return made | {"appendonly": "no", "share-values": "yes" if way == "shared" else "no"}
         made["include"] = declared
         if way == "wbl":
             return made | {"persistence-mode": "wbl", "memtable-device": "memory"}
@@ -78,7 +85,7 @@ class Sets:
         )
         servers = {}
         try:
-            for way in WAYS:
+            for way in ways(value_bytes):
                 servers[way] = Candidate(
                     args, "sexton", way, self.options(way, value_bytes), self.work / f"data-{way}-{value_bytes}"
                 )
@@ -86,13 +93,13 @@ class Sets:
             for depth in DEPTHS:
                 requests = REQUESTS[value_bytes] if depth > 1 else UNPIPELINED
                 requests = max(2000, requests // 50) if self.args.quick else requests
-                row = Row(f"P{depth} d{value_bytes}", "set", depth, CLIENTS, requests, WAYS)
-                results = {way: [] for way in WAYS}
-                for way in WAYS:
+                row = Row(f"P{depth} d{value_bytes}", "set", depth, CLIENTS, requests, tuple(servers))
+                results = {way: [] for way in servers}
+                for way in servers:
                     # Not counted: after it memory and files are those of the runs to come.
                     measure(args, servers[way], row)
                 for number in range(self.args.repetitions):
-                    for way in WAYS[:: -1 if number % 2 else 1]:
+                    for way in list(servers)[:: -1 if number % 2 else 1]:
                         results[way].append(measure(args, servers[way], row))
                 found.append((row, results))
             return found
@@ -106,7 +113,7 @@ def told(row, value_bytes, results):
     by_none = median_interval(ratios(results["wbl"], results["none"], "rps"))
     by_always = median_interval(ratios(results["wbl"], results["always"], "rps"))
     parts = []
-    for way in WAYS:
+    for way in results:
         rps, cpu = (median_interval([r[name] for r in results[way]])[0] for name in ("rps", "cpu_us"))
         parts.append(f"{way} {rps / 1000:.0f} k/s {cpu:.2f} us")
     verdict = ""

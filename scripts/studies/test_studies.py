@@ -31,7 +31,7 @@ from studies.report import flsm as report_flsm  # noqa: E402
 from studies.report import mvcc as report_mvcc  # noqa: E402
 from studies.report import wbl as report_wbl  # noqa: E402
 from studies.rows import Rows  # noqa: E402
-from studies.plan import KEY, MODES, SERVERS, SIZES, Plan, estimate_s, requests_of  # noqa: E402
+from studies.plan import KEY, MODES, SERVERS, SHARED_BYTES, SIZES, Plan, estimate_s, requests_of  # noqa: E402
 from studies.sitting import Sitting  # noqa: E402
 from studies.stacks import BLOCK, DEVICES, profile_figures  # noqa: E402
 
@@ -213,7 +213,9 @@ class PlanTest(unittest.TestCase):
         cells = self.cells(full=True)
         self.assertEqual(len(cells), len(set(map(self.key, cells))))
         grid = {(c["device"], c["value_bytes"], c["mode"], c["server"]) for c in cells if c["part"] == "grid"}
-        self.assertEqual(len(grid), 5 * len(SIZES) * (3 * len(MODES) - 2), "wbl is Sexton's alone")
+        copied = sum(size >= SHARED_BYTES for size in SIZES)
+        own = len(SIZES) + copied
+        self.assertEqual(len(grid), 5 * (len(SIZES) * 3 * (len(MODES) - 2) + own), "wbl and copies are Sexton's alone")
 
     def test_full_does_what_the_default_does_and_the_rest(self):
         self.assertLess(set(map(self.key, self.cells())), set(map(self.key, self.cells(full=True))))
@@ -224,7 +226,7 @@ class PlanTest(unittest.TestCase):
             ("device", set(DEVICES)),
             ("server", set(SERVERS)),
             ("value_bytes", {8, 128, 1024, 4096}),
-            ("mode", {"none", "rdb", "everysec", "always", "wbl"}),
+            ("mode", {"none", "none-copied", "rdb", "everysec", "always", "wbl"}),
             ("placement", {"same", "other"}),
             ("repetition", {1, 2, 3}),
         ):
@@ -341,7 +343,17 @@ class ReportTest(unittest.TestCase):
             cells.add(self.cell(mode=mode, synced_rps=rate, repetition=repetition, bound_rps=42_000))
         cells.add(self.cell(device="sata", stack="none", status="no root"))
         cells.add(self.cell(mode="everysec", value_bytes=8, status=OUT_OF_TIME))
+        for mode, rate in (("none", 100_000), ("none-copied", 60_000), ("everysec", 50_000), ("rdb", 80_000)):
+            cells.add(self.cell(mode=mode, device="nvme", server="sexton", synced_rps=rate))
         text = self.page(report_devices.devices, "devices")
+        for line in (
+            "| Sexton | 4096 | 1 | 50,000 | 60,000 | 1.20 |",
+            "| Sexton | 4096 | 1 | 60,000 | 100,000 | 1.67 |",
+            "| Sexton | 4096 | 1 | 80,000 | 100,000 | 1.25 |",
+            "| at most 1.25 | 1 of 1 | met | 1.20: nvme, block, everysec, 4096 B |",
+            "| at most 1.25 | 0 of 1 | NOT met | 2.00: nvme, block, everysec, 4096 B |",
+        ):
+            self.assertIn(line, text)
         line = "| redis-server 7.0 | 4096 | 2 | 21,000 (20,000-22,000) | 85,000 | 4.05 | 42,000 | 2.00 | - | 30 | 40 | - |"
         self.assertIn(line, text)
         self.assertIn("| redis-server 7.0 | 8 | 0 | not run: out of time |", text)
@@ -431,7 +443,7 @@ class ReportTest(unittest.TestCase):
                 key = study_wbl.Study.key("redis", way, "P16 d64", repetition)
                 cells.add({**key, "ops_per_s": rate, "cpu_us_per_op": 1.5})
         text = self.page(report_wbl.wbl, "wbl")
-        self.assertIn("| P16 d64 | 100, 1.50 us | - | 90, 1.50 us | 0.90 | - |", text)
+        self.assertIn("| P16 d64 | 100, 1.50 us | - | - | 90, 1.50 us | 0.90 | - |", text)
         # Pairs of one repetition, whatever differs between repetitions.
         self.assertIn("| G, over our log: everysec, pmem | 1.14 | 1.10 | 0.97 | comes out |", text)
         self.assertIn("EMULATED", (self.target / "wbl-ycsb.svg").read_text())

@@ -257,6 +257,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     let disk = devices::disk_of_level_0(options);
     engine_options.max_write_buffer_number =
         options.effective_write_buffers(disk.is_some(), total_system_bytes());
+    engine_options.unflushed_values_bytes = options.unflushed_values_bytes(total_system_bytes());
     engine_options.on_disk = disk.is_some();
     engine_options.yields_to_log = disk.is_some() && disk == options.aof_device.as_deref();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;

@@ -55,6 +55,9 @@ pub(super) const TABLE: &[Directive] = &[
         "How deletes are kept, fixed when a store is made: cemetery keeps them beside the tree; \
             tombstones makes an ordinary LSM-tree of the same engine, for comparison.",
     ),
+    yes_no("share-values", "yes").immutable().doc(
+        "Whether a long value lies in memory once, for memtable and table, where no log keeps it.",
+    ),
     yes_no("tree-direct-io", "yes").immutable().doc(
         "Whether flushes and compactions read and write past the page cache: syncs of the log then do \
             not wait for tables; with no, what was just written is read from memory.",

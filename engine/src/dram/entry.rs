@@ -3,22 +3,27 @@
 //! ```text
 //! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | has expiry 1 | flags 5 | access 24
 //! u32          key length, when its byte is 255
-//! u32          value length, when its byte is 255
+//! u32          value length, when its byte is 254 or 255
 //! u64          expiry in milliseconds, when there is one
 //! key, value
 //! ```
+//!
+//! With 254 in the value's length byte the address of a value that a memtable may share stands in its place.
 //!
 //! A free cell of a page is marked by what no entry has: a key whose length byte says "see below"
 //! and whose length below is 0.
 #![allow(unsafe_code)]
 
 use crate::key::{Key, Meta, Slot};
+use crate::shared_value::{self, ADDRESS_BYTES, SharedValue, Value};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 const HEADER_BYTES: usize = 8;
 /// Length byte that says that a u32 follows.
 const EXTENDED: usize = 255;
+/// Length byte of a value that says that a u32 follows, and that the value is shared.
+const SHARED: usize = 254;
 const SLOT_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 24;
 const CLOCK_SHIFT: u32 = 32;
@@ -30,10 +35,19 @@ const FLAGS_MASK: u8 = 0x1f;
 const ACCESS_SHIFT: u32 = 40;
 const ACCESS_MAX: u32 = 0xff_ffff;
 
+/// The length byte of a value.
+fn value_len_byte(value: Value<'_>) -> usize {
+    match value {
+        Value::Shared(_) => SHARED,
+        Value::Copied(bytes) if bytes.len() < SHARED => bytes.len(),
+        Value::Copied(_) => EXTENDED,
+    }
+}
+
 /// Bytes of an entry with these parts.
-pub(super) fn encoded_len(key_len: usize, value_len: usize, has_expiry: bool) -> usize {
-    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len >= EXTENDED);
-    HEADER_BYTES + 4 * extended + 8 * usize::from(has_expiry) + key_len + value_len
+pub(super) fn encoded_len(key_len: usize, value: Value<'_>, has_expiry: bool) -> usize {
+    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) >= SHARED);
+    HEADER_BYTES + 4 * extended + 8 * usize::from(has_expiry) + key_len + value.stored_len()
 }
 
 /// What an entry is written from.
@@ -41,7 +55,7 @@ pub(super) struct Content<'a> {
     pub(super) slot: Slot,
     pub(super) key: &'a [u8],
     pub(super) meta: Meta,
-    pub(super) value: &'a [u8],
+    pub(super) value: Value<'a>,
     pub(super) generation: u8,
     pub(super) access: u32,
     pub(super) clock: u64,
@@ -49,13 +63,13 @@ pub(super) struct Content<'a> {
 
 impl Content<'_> {
     pub(super) fn encoded_len(&self) -> usize {
-        encoded_len(self.key.len(), self.value.len(), self.meta.expire_at_ms != 0)
+        encoded_len(self.key.len(), self.value, self.meta.expire_at_ms != 0)
     }
 
     fn header(&self) -> u64 {
         let has_expiry = self.meta.expire_at_ms != 0;
         self.key.len().min(EXTENDED) as u64
-            | (self.value.len().min(EXTENDED) as u64) << 8
+            | (value_len_byte(self.value) as u64) << 8
             | u64::from(self.slot) << SLOT_SHIFT
             | u64::from(self.generation) << GENERATION_SHIFT
             | self.clock << CLOCK_SHIFT
@@ -69,6 +83,13 @@ struct Layout {
     key_at: usize,
     key_len: usize,
     value_len: usize,
+    is_shared: bool,
+}
+
+impl Layout {
+    fn value_at(&self) -> usize {
+        self.key_at + self.key_len
+    }
 }
 
 /// Handle of an entry.
@@ -81,11 +102,11 @@ struct Layout {
 pub(super) struct Entry(NonNull<u8>);
 
 impl Entry {
-    /// Writes an entry.
+    /// Writes an entry, which gets a count of its own of a shared value.
     ///
     /// # Safety
-    /// `block` is aligned to 8, has `content.encoded_len()` bytes, and nothing in `content` lies
-    /// in it.
+    /// `block` is aligned to 8, has `content.encoded_len()` bytes, nothing in `content` lies
+    /// in it, and no entry with a shared value.
     pub(super) unsafe fn write(block: NonNull<u8>, content: &Content<'_>) -> Self {
         let (key, value) = (content.key, content.value);
         let start = block.as_ptr();
@@ -94,8 +115,9 @@ impl Entry {
         // does not overlap the sources.
         unsafe {
             start.cast::<u64>().write(content.header());
-            for len in [key.len(), value.len()] {
-                if len >= EXTENDED {
+            let is_long = [key.len() >= EXTENDED, value_len_byte(value) >= SHARED];
+            for (len, is_long) in [key.len(), value.bytes().len()].into_iter().zip(is_long) {
+                if is_long {
                     let len = u32::try_from(len).expect("keys and values stay below 4 GiB");
                     start.add(at).cast::<u32>().write_unaligned(len);
                     at += 4;
@@ -106,7 +128,15 @@ impl Entry {
                 at += 8;
             }
             start.add(at).copy_from_nonoverlapping(key.as_ptr(), key.len());
-            start.add(at + key.len()).copy_from_nonoverlapping(value.as_ptr(), value.len());
+            let place = start.add(at + key.len());
+            match value {
+                Value::Copied(value) => {
+                    place.copy_from_nonoverlapping(value.as_ptr(), value.len());
+                }
+                Value::Shared(value) => place
+                    .cast::<[u8; ADDRESS_BYTES]>()
+                    .write_unaligned(value.clone().into_address()),
+            }
         }
         Self(block)
     }
@@ -152,14 +182,15 @@ impl Entry {
             key_len = self.u32_at(key_at);
             key_at += 4;
         }
-        if value_len == EXTENDED {
+        let is_shared = value_len == SHARED;
+        if value_len >= SHARED {
             value_len = self.u32_at(key_at);
             key_at += 4;
         }
         if header & EXPIRY_BIT != 0 {
             key_at += 8;
         }
-        Layout { key_at, key_len, value_len }
+        Layout { key_at, key_len, value_len, is_shared }
     }
 
     fn bytes_at<'a>(self, at: usize, len: usize) -> &'a [u8] {
@@ -168,10 +199,40 @@ impl Entry {
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().add(at), len) }
     }
 
-    /// Bytes of the whole entry.
+    /// Bytes of the whole entry, without those of a shared value.
     pub(super) fn len(self) -> usize {
         let layout = self.layout();
-        layout.key_at + layout.key_len + layout.value_len
+        layout.value_at() + if layout.is_shared { ADDRESS_BYTES } else { layout.value_len }
+    }
+
+    fn address_at(self, at: usize) -> [u8; ADDRESS_BYTES] {
+        // SAFETY: type invariant; the header says that an address lies there.
+        unsafe { self.0.as_ptr().add(at).cast::<[u8; ADDRESS_BYTES]>().read_unaligned() }
+    }
+
+    /// The count that the entry holds of a shared value; `None` where the value lies in the entry.
+    ///
+    /// # Safety
+    /// The entry is overwritten or freed next: its value is not read again, and nobody takes it twice.
+    pub(super) unsafe fn take_shared(self) -> Option<SharedValue> {
+        let layout = self.layout();
+        // SAFETY: `write` has left a count there with that length.
+        layout.is_shared.then(|| unsafe {
+            SharedValue::from_address(self.address_at(layout.value_at()), layout.value_len)
+        })
+    }
+
+    /// Another count of a shared value.
+    pub(super) fn shared(self) -> Option<SharedValue> {
+        // SAFETY: the count that the entry holds stays with it.
+        let held = unsafe { self.take_shared() }.map(std::mem::ManuallyDrop::new);
+        held.map(|held| SharedValue::clone(&held))
+    }
+
+    /// Bytes of a shared value, 0 where it lies in the entry.
+    pub(super) fn shared_bytes(self) -> usize {
+        let layout = self.layout();
+        if layout.is_shared { layout.value_len } else { 0 }
     }
 
     #[inline]
@@ -183,7 +244,14 @@ impl Entry {
     #[inline]
     pub(super) fn value<'a>(self) -> &'a [u8] {
         let layout = self.layout();
-        self.bytes_at(layout.key_at + layout.key_len, layout.value_len)
+        if layout.is_shared {
+            // SAFETY: the entry holds a count for as long as it is there; the callers tie the lifetime to a borrow
+            // of the table.
+            return unsafe {
+                shared_value::bytes_at(self.address_at(layout.value_at()), layout.value_len)
+            };
+        }
+        self.bytes_at(layout.value_at(), layout.value_len)
     }
 
     pub(super) fn slot(self) -> Slot {

@@ -5,7 +5,7 @@
 //! pool at once. Entries above the largest class come from the global allocator.
 #![allow(unsafe_code)]
 
-use super::entry::{self, Entry};
+use super::entry::{self, Content, Entry};
 use super::page_pool::{Page, PagePool, PageSize, SMALL_BYTES};
 use std::alloc::Layout;
 use std::ptr::NonNull;
@@ -193,6 +193,8 @@ pub(super) struct Slab {
     free_bytes: usize,
     large: Vec<Entry>,
     large_bytes: usize,
+    /// Bytes of the values that entries share with memtables.
+    shared_bytes: usize,
 }
 
 impl Slab {
@@ -206,12 +208,52 @@ impl Slab {
             free_bytes: 0,
             large: Vec::new(),
             large_bytes: 0,
+            shared_bytes: 0,
         }
     }
 
-    /// Bytes of pages and large entries, whether or not entries fill them.
+    /// Bytes of pages and large entries, whether or not entries fill them, and of the shared values.
     pub(super) fn bytes(&self) -> usize {
-        self.page_bytes + self.large_bytes
+        self.page_bytes + self.large_bytes + self.shared_bytes
+    }
+
+    /// Bytes of the shared values.
+    pub(super) fn shared_bytes(&self) -> usize {
+        self.shared_bytes
+    }
+
+    /// Writes an entry into a block.
+    ///
+    /// # Safety
+    /// As for [`Entry::write`]; the block is one of this slab.
+    pub(super) unsafe fn write(&mut self, block: NonNull<u8>, content: &Content<'_>) -> Entry {
+        // SAFETY: the caller's promise.
+        let entry = unsafe { Entry::write(block, content) };
+        self.shared_bytes += entry.shared_bytes();
+        entry
+    }
+
+    /// Gives up an entry's count of a shared value.
+    ///
+    /// # Safety
+    /// As for [`Entry::take_shared`]; the entry is one of this slab.
+    unsafe fn drop_shared(&mut self, entry: Entry) {
+        // SAFETY: the caller's promise.
+        if let Some(value) = unsafe { entry.take_shared() } {
+            self.shared_bytes -= value.bytes().len();
+        }
+    }
+
+    /// Writes an entry in the place of another one.
+    ///
+    /// # Safety
+    /// `fits_in_place` says so, and nothing of `content` lies in the entry.
+    pub(super) unsafe fn overwrite(&mut self, entry: Entry, content: &Content<'_>) {
+        // SAFETY: the slab says that the block is long enough; what is in it ends here.
+        unsafe {
+            self.drop_shared(entry);
+            self.write(entry.block(), content);
+        }
     }
 
     /// Bytes of `bytes()` that no entry fills and that are there for new ones.
@@ -330,6 +372,8 @@ impl Slab {
     /// No handle of the entry is used afterwards, and it is an entry of this slab.
     pub(super) unsafe fn free(&mut self, entry: Entry) {
         let bytes = entry.len();
+        // SAFETY: the entry ends here.
+        unsafe { self.drop_shared(entry) };
         if bytes > CELL_MAX {
             // SAFETY: the caller's promise.
             return unsafe { self.free_large(entry, bytes) };
@@ -513,10 +557,19 @@ impl Slab {
 impl Drop for Slab {
     fn drop(&mut self) {
         while let Some(&entry) = self.large.last() {
+            let bytes = entry.len();
             // SAFETY: the table is being dropped; the entry is in the list of large ones.
-            unsafe { self.free_large(entry, entry.len()) };
+            unsafe {
+                self.drop_shared(entry);
+                self.free_large(entry, bytes);
+            }
         }
         while let Some(&page) = self.pages.last() {
+            if self.shared_bytes > 0 {
+                let entries: Vec<Entry> = self.entries(page).collect();
+                // SAFETY: as above.
+                entries.into_iter().for_each(|entry| unsafe { self.drop_shared(entry) });
+            }
             // SAFETY: as above; lists and counts are not used any more.
             unsafe { self.release(page) };
         }

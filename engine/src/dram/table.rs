@@ -6,6 +6,7 @@ use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
 use super::slab::{PageRef, Slab};
 use crate::key::{self, Key, Meta};
+use crate::shared_value::Value;
 use std::sync::Arc;
 
 /// Buckets are doubled when entries fill more than this share of the lanes.
@@ -102,7 +103,13 @@ impl Table {
         self.len() == 0
     }
 
-    /// Bytes held: pages, buckets, large entries.
+    /// Bytes of `bytes()` in values that memtables refer to, or did.
+    #[must_use]
+    pub(crate) fn shared_bytes(&self) -> usize {
+        self.slab.shared_bytes()
+    }
+
+    /// Bytes held: pages, buckets, large entries, shared values.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.slab.bytes()
@@ -198,7 +205,7 @@ impl Table {
     fn write_new(&mut self, content: &Content<'_>) -> Entry {
         let block = self.slab.allocate(content.encoded_len());
         // SAFETY: the block is that long, aligned to 8, and new.
-        unsafe { Entry::write(block, content) }
+        unsafe { self.slab.write(block, content) }
     }
 
     /// Writes an entry, new or over the key's old one (in place where the size allows).
@@ -207,6 +214,18 @@ impl Table {
         key: Key<'_>,
         meta: Meta,
         value: &[u8],
+        generation: u8,
+        access: u32,
+    ) -> Upsert {
+        self.upsert_value(key, meta, Value::Copied(value), generation, access)
+    }
+
+    /// The same of a value that may be shared: then the entry refers to it.
+    pub(crate) fn upsert_value(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: Value<'_>,
         generation: u8,
         access: u32,
     ) -> Upsert {
@@ -231,7 +250,7 @@ impl Table {
     fn replace(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         if self.slab.fits_in_place(entry, entry.len(), content.encoded_len()) {
             // SAFETY: the slab says that the block is long enough; the sources are the caller's.
-            unsafe { Entry::write(entry.block(), content) };
+            unsafe { self.slab.overwrite(entry, content) };
             return;
         }
         self.relocate(at, entry, content);
@@ -252,7 +271,8 @@ impl Table {
             entry.set_meta(meta, generation);
             return true;
         }
-        let (value, access, clock) = (entry.value(), entry.access(), entry.clock());
+        let (access, clock, shared) = (entry.access(), entry.clock(), entry.shared());
+        let value = shared.as_ref().map_or(Value::Copied(entry.value()), Value::Shared);
         let (slot, key) = (key.slot, key.bytes);
         let content = Content { slot, key, meta, value, generation, access, clock };
         self.relocate(at, entry, &content);

@@ -1,5 +1,6 @@
 use super::{PagePool, Table};
 use crate::key::{self, Key, Meta, Slot};
+use crate::shared_value::{SharedValue, Value};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -79,6 +80,7 @@ fn model_run(seed: u64, operations: u64) {
     let mut random = Random(seed);
     let mut table = Table::new(PagePool::new());
     let mut model = Model::new();
+    let mut shared: Vec<SharedValue> = Vec::new();
     // The key space grows and shrinks, so that the table does.
     for phase in 0..6 {
         let deletes = if phase % 2 == 0 { 10 } else { 70 };
@@ -114,8 +116,15 @@ fn model_run(seed: u64, operations: u64) {
                         generation: random.next() as u8,
                         access: random.next() as u32 & 0xff_ffff,
                     };
-                    let done =
-                        table.upsert(k, item.meta, &item.value, item.generation, item.access);
+                    let (meta, generation, access) = (item.meta, item.generation, item.access);
+                    let done = if random.below(4) == 0 {
+                        let value = SharedValue::new(&item.value);
+                        shared.push(value.clone());
+                        let value = Value::Shared(&value);
+                        table.upsert_value(k, meta, value, generation, access)
+                    } else {
+                        table.upsert(k, meta, &item.value, generation, access)
+                    };
                     let before = model.insert(own, item);
                     assert_eq!(done.existed, before.is_some());
                     let was_expiring = before.is_some_and(|item| item.meta.expire_at_ms != 0);
@@ -147,6 +156,9 @@ fn model_run(seed: u64, operations: u64) {
         while !table.sweep_slots(&dead, 100) {}
         model.retain(|(slot, _), _| *slot != 2);
         assert_same(&table, &model);
+        shared.retain(|value| value.holders() > 1);
+        let bytes: usize = shared.iter().map(|value| value.bytes().len()).sum();
+        assert_eq!(table.shared_bytes(), bytes, "of the values that entries still refer to");
     }
     let keys: Vec<_> = model.keys().cloned().collect();
     for (slot, bytes) in keys {
@@ -154,6 +166,27 @@ fn model_run(seed: u64, operations: u64) {
     }
     assert!(table.is_empty());
     assert_eq!(table.slab.bytes(), 0, "every page and block was given back");
+    assert!(shared.iter().all(|value| value.holders() == 1), "and every shared value");
+}
+
+#[test]
+fn a_table_that_ends_gives_shared_values_up() {
+    let value = SharedValue::new(&[7; 1000]);
+    let mut table = Table::new(PagePool::new());
+    // Entries in pages and large ones.
+    for key_bytes in [1_usize, 10, 300, 5000] {
+        for n in 0..100_u8 {
+            let bytes = vec![n; key_bytes];
+            table.upsert_value(key(0, &bytes), Meta::default(), Value::Shared(&value), 1, 0);
+        }
+    }
+    assert_eq!((value.holders(), table.shared_bytes()), (401, 400_000));
+    let with_expiry = Meta { flags: 3, expire_at_ms: 1 };
+    assert!(table.set_meta(key(0, b"\x01"), with_expiry, 2), "moves to a longer entry");
+    assert_eq!((value.holders(), table.shared_bytes()), (401, 400_000));
+    assert_eq!(table.find(key(0, b"\x01")).expect("an entry").value(), value.bytes());
+    drop(table);
+    assert_eq!(value.holders(), 1);
 }
 
 #[test]

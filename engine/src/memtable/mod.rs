@@ -18,7 +18,7 @@ mod stretches;
 pub(crate) use arena::{Arena, ChunkPool, Cursor, Mark, Position, Room};
 pub(crate) use list_source::ListSource;
 pub(crate) use pooled::Pooled;
-pub(crate) use record::{HEADER_BYTES, Record, decode, encode, encoded_len, stamp};
+pub(crate) use record::{HEADER_BYTES, Record, decode, encode, encode_shared, encoded_len, stamp};
 pub(crate) use run::Run;
 pub(crate) use run_source::RunSource;
 pub(crate) use skiplist::{LINK_BYTES, random_height};
@@ -26,9 +26,11 @@ pub(crate) use skiplist::{LINK_BYTES, random_height};
 use self::order::Order;
 use self::skiplist::SkipList;
 use crate::key::Seq;
+use crate::shared_value::SharedValue;
 use parking_lot::Mutex;
 use sexton_persistence::pmem::PmemArena;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How a memtable finds and orders its records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,6 +54,14 @@ pub(crate) struct Memtable {
     pub(crate) first_seq: Seq,
     /// What scans have sorted of it so far: orders, not runs, which would keep the memtable for ever.
     ordered: Mutex<Ordered>,
+    shared: Shared,
+}
+
+/// The values that records refer to, a count of each, and their bytes in all.
+#[derive(Default)]
+struct Shared {
+    values: Mutex<Vec<SharedValue>>,
+    bytes: AtomicU64,
 }
 
 #[derive(Default)]
@@ -85,6 +95,7 @@ impl Memtable {
             generation,
             first_seq,
             ordered,
+            shared: Shared::default(),
         })
     }
 
@@ -100,7 +111,8 @@ impl Memtable {
         let pooled = Some(Pooled::new(recovered, active));
         let ordered = Mutex::new(Ordered::default());
         let arena = Arena::new(pool);
-        Arc::new(Self { arena, list: None, pooled, generation, first_seq, ordered })
+        let shared = Shared::default();
+        Arc::new(Self { arena, list: None, pooled, generation, first_seq, ordered, shared })
     }
 
     /// What of it lies in persistent memory.
@@ -109,10 +121,24 @@ impl Memtable {
         self.pooled.as_ref()
     }
 
-    /// Bytes of its records.
+    /// Bytes of its records, and of the values that these share.
     #[must_use]
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.arena.used_bytes() + self.pooled.as_ref().map_or(0, Pooled::used_bytes)
+        let pooled = self.pooled.as_ref().map_or(0, Pooled::used_bytes);
+        self.arena.used_bytes() + self.shared_bytes() + pooled
+    }
+
+    /// Bytes of the values that records share with the DRAM table, or shared before they were overwritten there.
+    #[must_use]
+    pub(crate) fn shared_bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Keeps a value that a record refers to. Callers hold the commit mutex.
+    pub(crate) fn keep(&self, value: SharedValue) {
+        let bytes = self.shared_bytes() + value.bytes().len() as u64;
+        self.shared.bytes.store(bytes, Ordering::Relaxed);
+        self.shared.values.lock().push(value);
     }
 
     /// Its end, as of a barrier: below it everything can be read. Callers hold the commit mutex, which owns

@@ -6,14 +6,21 @@
 //!        16  key length     u32   engine key: kind, namespace id, user key
 //!        20  value length   u32
 //!        24  flags          u8
-//!        25  height         u8    links of its tower in a skip list, 0 without; then 6 bytes of zero
+//!        25  height         u8    links of its tower in a skip list, 0 without; 128: the value is shared, and its
+//!                                 address stands in its place; then 6 bytes of zero
 //!        32  tower: height * 8 bytes
 //!            key, value, padding to a multiple of 8
 //! ```
 //! Little-endian, as in persistent memory, whose records are the same but for the bytes from 26 on (kind,
-//! commit, checksum: `persistence/FORMAT.md`, "Record"), which nobody reads here.
+//! commit, checksum: `persistence/FORMAT.md`, "Record"), which nobody reads here; a height that is not 0 is refused there.
+
+#![allow(unsafe_code)]
 
 use crate::key::{Meta, Seq};
+use crate::shared_value::{self, ADDRESS_BYTES, SharedValue};
+
+/// In place of a height: the value lies elsewhere.
+const SHARED: u8 = 0x80;
 
 /// Bytes before the key.
 pub(crate) const HEADER_BYTES: usize = 32;
@@ -54,6 +61,20 @@ pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), 
     rest[..value.len()].copy_from_slice(value);
 }
 
+/// The same of a record of `encoded_len(key length, ADDRESS_BYTES)` bytes that refers to its value. The memtable that
+/// it lies in holds a count of that.
+pub(crate) fn encode_shared(
+    out: &mut [u8],
+    seq: Seq,
+    meta: Meta,
+    key: (&[u8], &[u8]),
+    value: &SharedValue,
+) {
+    encode(out, seq, meta, key, &value.address());
+    out[20..24].copy_from_slice(&(value.bytes().len() as u32).to_le_bytes());
+    out[25] = SHARED;
+}
+
 /// Stamps the sequence into a record encoded before its sequence was known.
 pub(crate) fn stamp(encoded: &mut [u8], seq: Seq) {
     encoded[0..8].copy_from_slice(&seq.to_le_bytes());
@@ -70,7 +91,9 @@ pub(crate) fn copy_with_tower(out: &mut [u8], encoded: &[u8], height: usize, lin
 /// Height of the tower and bytes of key and value, from a header.
 #[must_use]
 pub(super) fn extent(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
-    (usize::from(header[25]), (u32_at(header, 16) + u32_at(header, 20)) as usize)
+    let key_len = u32_at(header, 16) as usize;
+    let value_len = if header[25] == SHARED { ADDRESS_BYTES } else { u32_at(header, 20) as usize };
+    (usize::from(header[25] & !SHARED), key_len + value_len)
 }
 
 /// The record of a header and of the key and value that it describes.
@@ -78,6 +101,13 @@ pub(super) fn extent(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
 pub(super) fn assemble<'a>(header: &[u8; HEADER_BYTES], body: &'a [u8]) -> Record<'a> {
     let (key, value) = body.split_at(u32_at(header, 16) as usize);
     let meta = Meta { flags: header[24], expire_at_ms: u64_at(header, 8) };
+    let value = match value.first_chunk::<ADDRESS_BYTES>() {
+        // SAFETY: the memtable that the record lies in, of which `body` is a borrow, holds a count of it.
+        Some(address) if header[25] == SHARED => unsafe {
+            shared_value::bytes_at(*address, u32_at(header, 20) as usize)
+        },
+        _ => value,
+    };
     Record { seq: u64_at(header, 0), meta, key, value }
 }
 

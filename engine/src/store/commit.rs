@@ -2,6 +2,7 @@
 
 use crate::key::Seq;
 use crate::memtable::{Cursor, Mark, Memtable, Room};
+use crate::shared_value::SharedValue;
 use sexton_persistence::aof::LogBuffer;
 use std::sync::Arc;
 
@@ -44,6 +45,11 @@ impl CommitState {
     /// Room for records in the active arena.
     pub(super) fn reserve(&mut self, bytes: usize) -> Room {
         self.memtable.arena().reserve(&mut self.cursor, bytes)
+    }
+
+    /// Keeps a value that a record of the active memtable refers to.
+    pub(super) fn keep(&mut self, value: SharedValue) {
+        self.memtable.keep(value);
     }
 
     /// True once a memtable, when it has reached the size at which it is frozen.

@@ -130,9 +130,6 @@ fn write_word(hash: u64) -> usize {
     const WORDS_A_SHARD: usize = WRITE_WORDS / SHARDS;
     shard_of(hash) * WORDS_A_SHARD + hash as usize % WORDS_A_SHARD
 }
-/// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
-/// that left the DRAM table looks into each.
-const FROZEN_IN_POOL_MAX: usize = 64;
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -593,25 +590,6 @@ impl Engine {
 }
 
 impl Inner {
-    /// Flushes are so far behind that writers must wait, or hear that flushes fail.
-    fn memtable_is_overfull(&self) -> bool {
-        let superversion = self.superversion.load();
-        if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
-            return true;
-        }
-        let bytes = self.options.memtable_bytes;
-        self.wbl.get().is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
-    }
-
-    /// True when another memtable may be frozen although those before it are not flushed.
-    pub(super) fn may_freeze(&self) -> bool {
-        let waiting_max = match self.wbl.get() {
-            Some(_) => FROZEN_IN_POOL_MAX,
-            None => self.options.max_write_buffer_number.saturating_sub(1).max(1),
-        };
-        self.frozen.len() < waiting_max
-    }
-
     /// True with `deletes = tombstones`.
     #[inline]
     pub(super) fn has_tombstones(&self) -> bool {

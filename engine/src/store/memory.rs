@@ -1,8 +1,10 @@
-//! One bound for the whole process: what is left of it for the DRAM table.
+//! One bound for the whole process: what is left of it for the DRAM table, and what memtables may take.
 
 use super::engine::{Engine, Inner};
 use super::shard::{SHARDS, ShardState};
+use super::superversion::SuperVersion;
 use crate::memtable::Pooled;
+use crate::shared_value::SHARED_MIN_BYTES;
 use std::sync::atomic::Ordering;
 
 /// What a process is taken to hold beside the parts of the store (code, stacks, connection buffers,
@@ -18,6 +20,10 @@ const RISE_SHARE: u64 = 4;
 
 /// The same for a fall. Slower, so that what comes back every second stays provided for.
 const FALL_SHARE: u64 = 64;
+
+/// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
+/// that left the DRAM table looks into each.
+const FROZEN_IN_POOL_MAX: usize = 64;
 
 impl Engine {
     /// Gives the DRAM table what `maxmemory` leaves beside memtables, filters, indexes, caches and
@@ -94,8 +100,16 @@ impl Engine {
         let pooled =
             memtables.chain([&superversion.active]).filter_map(|memtable| memtable.pooled());
         self.inner().pool.held_bytes()
+            + self.overwritten_values_bytes(&superversion)
             + pooled.map(Pooled::held_bytes).sum::<u64>()
             + runs.map(|run| run.held_bytes()).sum::<u64>()
+    }
+
+    /// About the bytes of values that memtables refer to and the DRAM table does not any more.
+    fn overwritten_values_bytes(&self, superversion: &SuperVersion) -> u64 {
+        let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+        let shared = frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes());
+        shared.sum::<u64>().saturating_sub(self.inner().write_looks.shared_in_table_bytes())
     }
 
     /// Filters, indexes and cached blocks.
@@ -126,5 +140,40 @@ impl Inner {
         } else {
             2 * memtable
         }
+    }
+
+    /// Flushes are so far behind that writers must wait, or hear that flushes fail.
+    pub(super) fn memtable_is_overfull(&self) -> bool {
+        let superversion = self.superversion.load();
+        if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
+            return true;
+        }
+        let bytes = self.options.memtable_bytes;
+        self.wbl.get().is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
+    }
+
+    /// True when another memtable may be frozen although those before it are not flushed.
+    pub(super) fn may_freeze(&self) -> bool {
+        match self.wbl.get() {
+            Some(_) => self.frozen.len() < FROZEN_IN_POOL_MAX,
+            None => self.frozen.len() < self.frozen_max() || self.may_hold_values(),
+        }
+    }
+
+    /// Memtables that may wait for their flush, each full of its own bytes.
+    pub(super) fn frozen_max(&self) -> usize {
+        self.options.max_write_buffer_number.saturating_sub(1).max(1)
+    }
+
+    /// Whether memtable and DRAM table share a value of so many bytes. Not where memory is bounded: eviction does not
+    /// give back what a memtable shares. With a log memtables are flushed soon, and a copy in memory that they use again
+    /// and again costs less than a block (`docs/measurements.md`).
+    #[inline]
+    pub(super) fn shares_value(&self, value_bytes: usize) -> bool {
+        value_bytes >= SHARED_MIN_BYTES
+            && self.options.unflushed_values_bytes > 0
+            && self.memory_bound_bytes.load(Ordering::Relaxed) == 0
+            && self.options.dram_table_bytes == 0
+            && self.is_volatile()
     }
 }

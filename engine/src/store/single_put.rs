@@ -6,13 +6,15 @@ use super::shard::Unresolved;
 use super::tx::{Commit, Tx};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
+use crate::shared_value::{SharedValue, Value};
 use std::sync::atomic::Ordering;
 
 impl Tx<'_> {
     /// Writes a value, logs `resp` for database `db` (as [`Tx::log`] would), and commits: one
     /// operation. With `access` the entry gets that access field instead of the engine's own.
     ///
-    /// The record is encoded where it stays, and the log bytes are copied once.
+    /// The record is encoded where it stays, and the log bytes are copied once. A long value lies in memory once, too:
+    /// the record and the DRAM table's entry refer to it.
     pub fn commit_put(
         mut self,
         key: Key<'_>,
@@ -31,12 +33,14 @@ impl Tx<'_> {
             return self.commit();
         }
         let access = access.unwrap_or_else(|| inner.access_now());
-        let unresolved = self.apply_put(key, meta, value, access);
+        let shared = inner.shares_value(value.len()).then(|| SharedValue::new(value));
+        let stored = shared.as_ref().map_or(Value::Copied(value), Value::Shared);
+        let unresolved = self.apply_put(key, meta, stored, access);
         if let Some(wbl) = inner.wbl.get() {
             return self.commit_put_to_pool(wbl, key, meta, value, unresolved);
         }
         let head = namespace::head(inner.namespaces.id_of(key.slot));
-        let len = memtable::encoded_len(head.len() + key.bytes.len(), value.len());
+        let len = memtable::encoded_len(head.len() + key.bytes.len(), stored.stored_len());
 
         let mut commit = inner.commit.lock();
         let seq = commit.next_seq;
@@ -45,11 +49,19 @@ impl Tx<'_> {
             inner.log_wants_kick();
         }
         let mut room = commit.reserve(len);
+        if let Some(value) = &shared {
+            commit.keep(value.clone());
+        }
         let full = commit.just_filled();
         drop(commit);
         self.committed = true;
 
-        memtable::encode(room.bytes(), seq, meta, (&head, key.bytes), value);
+        match &shared {
+            Some(value) => {
+                memtable::encode_shared(room.bytes(), seq, meta, (&head, key.bytes), value);
+            }
+            None => memtable::encode(room.bytes(), seq, meta, (&head, key.bytes), value),
+        }
         self.close_graves(key, &head, seq);
         if let Some(item) = unresolved {
             self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });

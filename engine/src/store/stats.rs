@@ -20,7 +20,7 @@ pub struct Stats {
     pub dram_entries: u64,
     /// Bound of the DRAM table; 0 for none.
     pub dram_bound_bytes: u64,
-    /// Bytes written to the active memtable.
+    /// Bytes written to the active memtable, with those of the values that it shares with the DRAM table.
     pub memtable_bytes: u64,
     /// Memory of all memtables, chunks kept for reuse and the order of the frozen ones included; with
     /// `persistence-mode wbl` of the lists of their records, and of what persistent memory had no room for.

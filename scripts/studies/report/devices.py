@@ -15,7 +15,7 @@ PAPER = {
     "nvme": {8: 1.0, 64: 1.0, 128: 1.0},
     "nvram": {8: 1.0, 64: 1.0, 128: 1.0},
 }
-MODES = ("everysec", "always", "rdb", "rdb-aof", "wbl")
+MODES = ("none-copied", "everysec", "always", "rdb", "rdb-aof", "wbl")
 STACKS = ["directory", "block", "profile"]
 
 
@@ -79,8 +79,7 @@ def devices(source, target):
 
 def slow_down(rows, mode, **key):
     """(median, low, high) of persistence off by a mode; None where one of both is missing."""
-    on, off = (rows.middle("synced_rps", **key, mode=m) for m in (mode, "none"))
-    return ratio(off, on)
+    return ratio(rows.off("synced_rps", mode, **key), rows.middle("synced_rps", **key, mode=mode))
 
 
 def paper_section(page, rows):
@@ -201,7 +200,8 @@ def cells_of(rows, key, mode, size):
     def middle(column, **more):
         return rows.middle(column, **key, value_bytes=size, **{"mode": mode, **more})
 
-    on, off, bound = middle("synced_rps"), middle("synced_rps", mode="none"), middle("bound_rps")
+    on, bound = middle("synced_rps"), middle("bound_rps")
+    off = rows.off("synced_rps", mode, **key, value_bytes=size)
     slower = ratio(off, on)
     return [
         len(found),

@@ -1,5 +1,6 @@
 """What was wanted of the study of devices, beside what came out."""
 
+from studies.plan import SHARED_BYTES
 from studies.report.page import NAMES, ratio
 
 #: Shape of the paper on its disk, as a check of the rig: redis-server's slow-down up to and from these sizes.
@@ -37,15 +38,18 @@ def wanted(page, rows):
     rig_large = Points("rig: redis-server, hdd, everysec, 4096 bytes, x", RIG_LARGE_LEAST, at_most=False)
     bound = Points("Sexton, hdd, everysec: time by that of the bandwidth or of no persistence", BOUND_MOST)
     flash = Points("Sexton, nvme and nvram, everysec, x", FLASH_MOST)
+    fastest = Points("the same by no persistence with values that lie in memory once, x", FLASH_MOST)
     wbl = Points("Sexton, wbl, up to 1 KB, x", WBL_MOST)
     age = Points("Sexton, everysec: oldest unsynced byte, ms (N14), every run", 2000)
     peer = Points("Sexton's rate by redis-server's, everywhere", 1.0, at_most=False)
+    copied = Points("the same of Sexton with share-values no, without persistence", 1.0, at_most=False)
     for device, stack, server, placement, mode, size in dict.fromkeys(
         (r["device"], r["stack"], r["server"], r["placement"], r["mode"], r["value_bytes"])
         for r in rows.where(part="grid")
     ):
         key = {"part": "grid", "device": device, "stack": stack, "server": server, "placement": placement}
-        on, off = (rows.middle("synced_rps", **key, mode=m, value_bytes=size) for m in (mode, "none"))
+        on = rows.middle("synced_rps", **key, mode=mode, value_bytes=size)
+        off = rows.off("synced_rps", mode, **key, value_bytes=size)
         slower = ratio(off, on)
         x = slower[0] if slower else None
         tables = ", tables elsewhere" if placement == "other" else ""
@@ -62,17 +66,26 @@ def wanted(page, rows):
             bound.add(min(limit[0], off[0]) / on[0] if limit else None, where)
         if mode == "everysec" and device in ("nvme", "nvram"):
             flash.add(x, where)
+            shared = ratio(rows.middle("synced_rps", **key, mode="none", value_bytes=size), on)
+            if shared and size >= SHARED_BYTES:
+                fastest.add(shared[0], where)
         if mode == "wbl" and size <= WBL_LARGEST:
             wbl.add(x, where)
         theirs = rows.middle(
-            "synced_rps", part="grid", device=device, stack=stack, server="redis", mode=mode, value_bytes=size
+            "synced_rps",
+            part="grid",
+            device=device,
+            stack=stack,
+            server="redis",
+            mode=mode.removesuffix("-copied"),
+            value_bytes=size,
         )
-        peer.add(on[0] / theirs[0] if theirs else None, where)
+        (copied if mode == "none-copied" else peer).add(on[0] / theirs[0] if theirs else None, where)
     for row in rows.where(part="grid", server="sexton", mode=("everysec", "rdb-aof")):
         if isinstance(row.get("unsynced_age_ms"), float):
             age.add(row["unsynced_age_ms"], f"{row['device']}, {row['stack']}, {row['value_bytes']:.0f} B")
     page.text("## Wanted", "", f"Medians; x as above; {NAMES['redis']} on the same stack.")
     page.table(
         ["what", "wanted", "points", "", "worst"],
-        [points.line() for points in (rig_small, rig_large, bound, flash, wbl, age, peer)],
+        [points.line() for points in (rig_small, rig_large, bound, flash, fastest, wbl, age, peer, copied)],
     )

@@ -125,7 +125,7 @@ def redis_section(page, rows):
     for workload in rows.values("workload", part="redis"):
         key = {"part": "redis", "workload": workload}
         line = [workload]
-        for way in ("none", "always", "wbl"):
+        for way in ("none", "shared", "always", "wbl"):
             found = [rows.middle(column, **key, setting=way) for column in ("ops_per_s", "cpu_us_per_op")]
             line.append(f"{whole(found[0][0])}, {found[1][0]:.2f} us" if all(found) else "-")
         for way in ("none", "always"):
@@ -134,7 +134,7 @@ def redis_section(page, rows):
         lines.append(line)
     if lines:
         page.text("## SET through the server", "", "Requests a second and CPU of the server for one; medians, ratios inside a round.")
-        header = ["pipeline, value bytes", "no persistence", "always, same device", "wbl", "wbl by none", "wbl by always"]
+        header = ["pipeline, value bytes", "no persistence", "the same, values in memory once", "always, same device", "wbl", "wbl by none", "wbl by always"]
         page.table(header, lines)
 
 

@@ -224,6 +224,13 @@ pub(super) fn run_group_in(
     'again: loop {
         let latched = if all { Latched::All } else { Latched::Hashes(&hashes) };
         let mut tx = engine.begin(latched, buf);
+        // A single put may be its own transaction.
+        if let [op @ Op::Put(db, bytes, meta, value)] = ops
+            && value.len().is_multiple_of(2)
+        {
+            let log = (*db, &*op.encode());
+            return Ok(tx.commit_put(key(engine, *db, bytes), *meta, value, None, log));
+        }
         for op in ops {
             if let Op::Delete(db, bytes) | Op::Append(db, bytes, _) = op
                 && matches!(tx.find(key(engine, *db, bytes)), Found::Cold)

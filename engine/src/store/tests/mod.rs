@@ -20,6 +20,7 @@ mod policy;
 mod pool;
 mod reads;
 mod rest;
+mod shared_values;
 mod snapshots;
 mod spill;
 mod threads;

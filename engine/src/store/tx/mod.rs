@@ -23,6 +23,7 @@ use super::namespace::{self, HEAD_BYTES};
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
+use crate::shared_value::Value;
 use parking_lot::MutexGuard;
 
 /// Which latches a transaction holds.
@@ -172,7 +173,7 @@ impl<'e> Tx<'e> {
     /// Writes a value: one operation. A cold key may be overwritten without loading it.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.engine.inner().access_now();
-        if let Some(item) = self.apply_put(key, meta, value, access) {
+        if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
             self.buf.unresolved.push((self.buf.operations.len(), item));
         }
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
@@ -185,12 +186,12 @@ impl<'e> Tx<'e> {
         &mut self,
         key: Key<'_>,
         meta: Meta,
-        value: &[u8],
+        value: Value<'_>,
         access: u32,
     ) -> Option<Unresolved> {
         let (engine, generation) = (self.engine, self.generation);
         let shard = self.shard(key.hash);
-        let upsert = shard.table.upsert(key, meta, value, generation, access);
+        let upsert = shard.table.upsert_value(key, meta, value, generation, access);
         let mut unresolved = false;
         let mut expired_before = upsert.was_expiring;
         if !upsert.existed {

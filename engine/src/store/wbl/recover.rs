@@ -8,6 +8,7 @@ use super::{
 };
 use crate::key::{Key, Meta, Seq, Slot};
 use crate::memtable::Memtable;
+use crate::shared_value::Value;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::shard::Unresolved;
@@ -75,7 +76,7 @@ impl Tx<'_> {
                     let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
                     let access = self.engine.inner().access_now();
                     let value = if leaves_value { b"" } else { record.value };
-                    if let Some(item) = self.apply_put(key, meta, value, access) {
+                    if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
                         self.shard(hash).unresolved.push(Unresolved { seq, ..item });
                         self.engine.inner().unresolved.fetch_add(1, Ordering::Relaxed);
                     }

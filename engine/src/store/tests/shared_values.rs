@@ -1,0 +1,207 @@
+//! Values that lie in memory once, for memtable and DRAM table.
+
+use super::crash::small_options;
+use super::harness::*;
+use crate::key::Meta;
+use crate::shared_value::SHARED_MIN_BYTES;
+use crate::store::disk_order::{BUSY_COMMITS, CALM_LOOKS};
+use crate::store::*;
+use sexton_persistence::device::DiskStorage;
+use sexton_persistence::device::sim::SimStorage;
+use std::sync::Arc;
+
+const LONG: usize = SHARED_MIN_BYTES;
+
+fn volatile(storage: &SimStorage) -> EngineOptions {
+    let options = small_options(storage, SyncPolicy::Off, false);
+    EngineOptions { unflushed_values_bytes: 64 << 10, ..options }
+}
+
+fn start(options: EngineOptions) -> Engine {
+    Engine::open(options, &mut replay).expect("a new store").0
+}
+
+fn put_value(engine: &Engine, model: &mut Model, name: &str, value: Vec<u8>) {
+    write(engine, model, Op::Put(0, name.into(), Meta::default(), value));
+}
+
+/// Bytes that the DRAM table and the memtables that are not flushed refer to.
+fn shared(engine: &Engine) -> (usize, u64) {
+    let shards = engine.inner().shards.iter();
+    let superversion = engine.inner().superversion.load();
+    let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+    (
+        shards.map(|shard| shard.state.lock().table.shared_bytes()).sum(),
+        frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes()).sum(),
+    )
+}
+
+#[test]
+fn a_value_goes_with_the_last_of_entry_and_memtable() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
+    put_value(&engine, &mut model, "short", vec![1; LONG - 2]);
+    assert_eq!(shared(&engine), (0, 0));
+    put_value(&engine, &mut model, "long", vec![2; LONG]);
+    assert_eq!(shared(&engine), (LONG, LONG as u64));
+    put_value(&engine, &mut model, "long", vec![3; 2 * LONG]);
+    assert_eq!(shared(&engine), (2 * LONG, 3 * LONG as u64), "the memtable has both");
+    check(&engine, &model);
+    let key = key(&engine, 0, b"long");
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    let meta = Meta { flags: 1, expire_at_ms: u64::MAX / 2 };
+    tx.set_meta(key, meta);
+    tx.commit();
+    model.0[0].get_mut(&b"long"[..]).expect("there").0 = meta;
+    assert_eq!(shared(&engine).0, 2 * LONG, "a new expiry leaves it where it is");
+    check(&engine, &model);
+    freeze(&engine);
+    check(&engine, &model);
+    engine.flush_now().expect("flushed");
+    assert_eq!(shared(&engine), (2 * LONG, 0));
+    check(&engine, &model);
+    write(&engine, &mut model, Op::Delete(0, b"long".to_vec()));
+    assert_eq!(shared(&engine), (0, 0));
+    check(&engine, &model);
+    engine.abandon();
+}
+
+#[test]
+fn a_snapshot_keeps_a_value_that_was_overwritten() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
+    put_value(&engine, &mut model, "key", vec![1; LONG]);
+    let mut scan = engine.scan(&ScanRange::default()).expect("scan");
+    for round in 2..5 {
+        put_value(&engine, &mut model, "key", vec![round; LONG]);
+        freeze(&engine);
+    }
+    engine.flush_now().expect("flushed");
+    let item = scan.next().expect("the key").expect("readable");
+    assert_eq!(item.value, vec![1; LONG]);
+    drop(scan);
+    check(&engine, &model);
+    engine.abandon();
+}
+
+#[test]
+fn values_are_copied_with_a_log_and_where_memory_is_bounded() {
+    let storage = SimStorage::new();
+    let mut model = Model::new(3);
+    let with_log = EngineOptions { sync_policy: SyncPolicy::EverySec, ..volatile(&storage) };
+    let bounded = EngineOptions { dram_table_bytes: 1 << 20, ..volatile(&SimStorage::new()) };
+    let without = EngineOptions { unflushed_values_bytes: 0, ..volatile(&SimStorage::new()) };
+    for options in [with_log, bounded, without] {
+        let engine = start(options);
+        put_value(&engine, &mut model, "key", vec![1; LONG]);
+        assert_eq!(shared(&engine), (0, 0));
+        check(&engine, &model);
+        engine.abandon();
+    }
+    let engine = start(volatile(&SimStorage::new()));
+    engine.set_memory_bound(1 << 30);
+    put_value(&engine, &mut model, "key", vec![1; LONG]);
+    assert_eq!(shared(&engine), (0, 0));
+    engine.abandon();
+}
+
+/// A load, as the store sees it, of short values: 28 KB of records.
+fn load_shorts(engine: &Engine, model: &mut Model) {
+    (0..BUSY_COMMITS).for_each(|_| _ = put(engine, model, "short", b"value"));
+    engine.inner().look_at_writes();
+}
+
+#[test]
+fn memtables_of_shared_values_wait_for_their_flush_while_many_write() {
+    let storage = SimStorage::new();
+    let options = EngineOptions { memtable_bytes: 128 << 10, ..volatile(&storage) };
+    let (engine, mut model) = (start(options), Model::new(3));
+    let inner = engine.inner();
+    assert_eq!(inner.frozen_max(), 1);
+    let long = |engine: &Engine, model: &mut Model, name: &str| {
+        put_value(engine, model, name, vec![1; 16 << 10]);
+        freeze(engine);
+    };
+    inner.look_at_writes();
+    long(&engine, &mut model, "a");
+    assert!(!inner.flush_yields(), "few write");
+    load_shorts(&engine, &mut model);
+    assert!(inner.flush_yields() && inner.may_freeze());
+    assert!(!inner.compaction_yields(), "what is in the tree is none of its values");
+    (0..CALM_LOOKS).for_each(|_| inner.look_at_writes());
+    assert!(!inner.flush_yields(), "they have stopped");
+    load_shorts(&engine, &mut model);
+    for name in ["b", "c"] {
+        long(&engine, &mut model, name);
+    }
+    assert!(inner.flush_yields() && inner.may_freeze());
+    long(&engine, &mut model, "d");
+    assert!(!inner.flush_yields() && !inner.may_freeze(), "64 KB wait");
+    check(&engine, &model);
+    engine.flush_now().expect("flushed");
+    check(&engine, &model);
+    engine.abandon();
+}
+
+#[test]
+fn overwritten_values_wait_for_a_flush_as_long_as_they_are_few() {
+    let storage = SimStorage::new();
+    let options = volatile(&storage);
+    let memtable_bytes = 64 << 10;
+    let options = EngineOptions { memtable_bytes, unflushed_values_bytes: 1 << 30, ..options };
+    let (engine, mut model) = (start(options), Model::new(3));
+    engine.inner().look_at_writes();
+    load_shorts(&engine, &mut model);
+    let mut rounds = 0;
+    while engine.inner().may_freeze() {
+        put_value(&engine, &mut model, "a", vec![1; 32 << 10]);
+        put_value(&engine, &mut model, "a", vec![2; 32 << 10]);
+        freeze(&engine);
+        engine.inner().look_at_writes();
+        rounds += 1;
+    }
+    assert_eq!(rounds, 5, "64 KB each: as many as the table has, 32 KB, and four memtables' worth");
+    assert!(!engine.inner().flush_yields());
+    check(&engine, &model);
+    engine.abandon();
+}
+
+#[test]
+fn memtables_of_short_values_are_flushed_as_soon_as_they_are_full() {
+    let storage = SimStorage::new();
+    let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
+    let name = |number: usize| format!("key:{number}");
+    engine.inner().look_at_writes();
+    (0..=BUSY_COMMITS as usize)
+        .for_each(|n| put_value(&engine, &mut model, &name(n), vec![1; 100]));
+    engine.inner().look_at_writes();
+    freeze(&engine);
+    assert!(!engine.inner().flush_yields() && !engine.inner().may_freeze());
+    engine.abandon();
+}
+
+#[test]
+fn a_history_of_long_values_equals_the_model() {
+    let dir = TempDir::new("shared");
+    let options = options(&dir, Arc::new(DiskStorage), SyncPolicy::Off);
+    let options = EngineOptions { unflushed_values_bytes: 64 << 10, ..options };
+    let (engine, mut model, mut state) = (start(options), Model::new(3), 0xfeed_f00d_5ca1_ab1e);
+    for step in 0..6000 {
+        let op = match random_op(&mut state, 400) {
+            Op::Put(db, name, meta, value) => Op::Put(db, name, meta, value.repeat(8)),
+            op => op,
+        };
+        run(&engine, &op);
+        model.apply(&op);
+        let (db, name) = ((random(&mut state) % 3) as usize, random(&mut state) % 400);
+        let name = format!("key:{name:05}").into_bytes();
+        let found = get(&engine, db, &name);
+        assert!(found.as_ref() == model.0[db].get(&name), "step {step}: {name:?} {found:?}");
+        if step % 1500 == 1499 {
+            check(&engine, &model);
+        }
+    }
+    assert!(engine.stats().flushes > 3, "the history goes through several memtables");
+    engine.close().expect("close");
+}
