@@ -7,6 +7,8 @@ mod helper;
 mod listener;
 mod output_limit;
 mod sending;
+#[cfg(test)]
+mod sending_tests;
 mod stream;
 mod worker;
 

@@ -42,6 +42,23 @@ pub(super) struct WorkerState {
     pub(super) turn_batches: usize,
 }
 
+impl WorkerState {
+    pub(super) fn new(number: usize, durable: Arc<DurableSignal>) -> Self {
+        Self {
+            executor: Executor::of_worker(number),
+            read_buffer: Vec::with_capacity(READ_BUFFER_BYTES),
+            batch: Batch::default(),
+            plan: Vec::new(),
+            reply: Reply::new(),
+            log_form: Vec::new(),
+            holding: Vec::new(),
+            durable,
+            sending: Vec::new(),
+            turn_batches: 0,
+        }
+    }
+}
+
 thread_local! {
     pub(super) static WORKER: RefCell<Option<Box<WorkerState>>> = const { RefCell::new(None) };
 }
@@ -88,18 +105,7 @@ impl Workers {
             signals.push(Arc::clone(&signal));
             senders.push(sender);
             std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
-                WORKER.set(Some(Box::new(WorkerState {
-                    executor: Executor::of_worker(number),
-                    read_buffer: Vec::with_capacity(READ_BUFFER_BYTES),
-                    batch: Batch::default(),
-                    plan: Vec::new(),
-                    reply: Reply::new(),
-                    log_form: Vec::new(),
-                    holding: Vec::new(),
-                    durable: Arc::clone(&signal),
-                    sending: Vec::new(),
-                    turn_batches: 0,
-                })));
+                WORKER.set(Some(Box::new(WorkerState::new(number, Arc::clone(&signal)))));
                 runtime.block_on(async move {
                     tokio::spawn(wake_holding(signal));
                     serve(server, helpers, receiver).await;
