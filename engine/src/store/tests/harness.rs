@@ -339,6 +339,22 @@ pub(super) fn random_op(state: &mut u64, keys: u64) -> Op {
     }
 }
 
+/// One step of a random history of 400 keys: the operation, on store and model, a look at some key, and now and then at all.
+pub(super) fn take_step(engine: &Engine, model: &mut Model, state: &mut u64, step: usize, op: &Op) {
+    let did = run(engine, op);
+    if let Op::Delete(db, name) = op {
+        assert_eq!(did, model.0[*db].contains_key(name), "answer of DEL at step {step}");
+    }
+    model.apply(op);
+    let (db, name) = ((random(state) % 3) as usize, random(state) % 400);
+    let name = format!("key:{name:05}").into_bytes();
+    let found = get(engine, db, &name);
+    assert!(found.as_ref() == model.0[db].get(&name), "step {step}: {name:?} {found:?}");
+    if step % 1500 == 1499 {
+        check(engine, model);
+    }
+}
+
 pub(super) fn check(engine: &Engine, model: &Model) {
     if let Err(difference) = compare(engine, model) {
         panic!("{difference}");

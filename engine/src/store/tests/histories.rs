@@ -15,18 +15,7 @@ fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: 
             engine.inner().shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
         }
         let op = random_op(&mut state, 400);
-        let did = run(&engine, &op);
-        if let Op::Delete(db, name) = &op {
-            assert_eq!(did, model.0[*db].contains_key(name), "answer of DEL at step {step}");
-        }
-        model.apply(&op);
-        let (db, name) = ((random(&mut state) % 3) as usize, random(&mut state) % 400);
-        let name = format!("key:{name:05}").into_bytes();
-        let found = get(&engine, db, &name);
-        assert!(found.as_ref() == model.0[db].get(&name), "step {step}: {name:?} {found:?}");
-        if step % 1500 == 1499 {
-            check(&engine, &model);
-        }
+        take_step(&engine, &mut model, &mut state, step, &op);
     }
     assert!(engine.stats().flushes > 3, "the history goes through several memtables");
     if bounded {

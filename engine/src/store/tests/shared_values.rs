@@ -192,15 +192,7 @@ fn a_history_of_long_values_equals_the_model() {
             Op::Put(db, name, meta, value) => Op::Put(db, name, meta, value.repeat(8)),
             op => op,
         };
-        run(&engine, &op);
-        model.apply(&op);
-        let (db, name) = ((random(&mut state) % 3) as usize, random(&mut state) % 400);
-        let name = format!("key:{name:05}").into_bytes();
-        let found = get(&engine, db, &name);
-        assert!(found.as_ref() == model.0[db].get(&name), "step {step}: {name:?} {found:?}");
-        if step % 1500 == 1499 {
-            check(&engine, &model);
-        }
+        take_step(&engine, &mut model, &mut state, step, &op);
     }
     assert!(engine.stats().flushes > 3, "the history goes through several memtables");
     engine.close().expect("close");
