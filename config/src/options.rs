@@ -293,6 +293,11 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
+/// Bytes that may wait for a flush so that a burst of writes does not: `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
+fn burst_bytes(machine_bytes: u64) -> u64 {
+    DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE)
+}
+
 impl Options {
     pub(crate) fn of(values: &[Value]) -> Options {
         let view = View(values);
@@ -443,8 +448,8 @@ impl Options {
     pub fn effective_write_buffers(&self, on_disk: bool, machine_bytes: u64) -> usize {
         match self.max_write_buffer_number {
             0 if on_disk && self.maxmemory_bytes == 0 => {
-                let bytes = DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE);
-                let memtables = (bytes / self.effective_memtable_bytes()) as usize;
+                let memtables =
+                    (burst_bytes(machine_bytes) / self.effective_memtable_bytes()) as usize;
                 memtables.clamp(WRITE_BUFFERS, WRITE_BUFFERS_MAX)
             }
             number => number.max(WRITE_BUFFERS),
@@ -453,11 +458,7 @@ impl Options {
 
     /// Bytes of shared values that may wait for a flush: as many as memtables on a disk. None where memory is bounded.
     pub fn unflushed_values_bytes(&self, machine_bytes: u64) -> u64 {
-        if self.share_values && self.maxmemory_bytes == 0 {
-            DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE)
-        } else {
-            0
-        }
+        if self.share_values && self.maxmemory_bytes == 0 { burst_bytes(machine_bytes) } else { 0 }
     }
 
     /// Bytes of a log segment: `aof-segment-bytes`, or a quarter more than those of a memtable, which begins one and
@@ -562,6 +563,18 @@ mod tests {
         ] {
             let effective = options(text).effective_write_buffers(on_disk, machine_bytes);
             assert_eq!(effective, number, "{text} {on_disk} {machine_bytes}");
+        }
+    }
+
+    #[test]
+    fn shared_values_wait_for_a_flush_where_memory_is_not_bounded() {
+        for (text, machine_bytes, expected) in [
+            ("", 64 << 30, 2 << 30),
+            ("", 8 << 30, 1 << 30),
+            ("share-values no", 64 << 30, 0),
+            ("maxmemory 1gb", 64 << 30, 0),
+        ] {
+            assert_eq!(options(text).unflushed_values_bytes(machine_bytes), expected, "{text}");
         }
     }
 

@@ -21,10 +21,6 @@ fn start(options: EngineOptions) -> Engine {
     Engine::open(options, &mut replay).expect("a new store").0
 }
 
-fn put_value(engine: &Engine, model: &mut Model, name: &str, value: Vec<u8>) {
-    write(engine, model, Op::Put(0, name.into(), Meta::default(), value));
-}
-
 /// Bytes that the DRAM table and the memtables that are not flushed refer to.
 fn shared(engine: &Engine) -> (usize, u64) {
     let shards = engine.inner().shards.iter();
@@ -40,11 +36,11 @@ fn shared(engine: &Engine) -> (usize, u64) {
 fn a_value_goes_with_the_last_of_entry_and_memtable() {
     let storage = SimStorage::new();
     let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
-    put_value(&engine, &mut model, "short", vec![1; LONG - 2]);
+    put(&engine, &mut model, "short", &[1; LONG - 2]);
     assert_eq!(shared(&engine), (0, 0));
-    put_value(&engine, &mut model, "long", vec![2; LONG]);
+    put(&engine, &mut model, "long", &[2; LONG]);
     assert_eq!(shared(&engine), (LONG, LONG as u64));
-    put_value(&engine, &mut model, "long", vec![3; 2 * LONG]);
+    put(&engine, &mut model, "long", &[3; 2 * LONG]);
     assert_eq!(shared(&engine), (2 * LONG, 3 * LONG as u64), "the memtable has both");
     check(&engine, &model);
     let key = key(&engine, 0, b"long");
@@ -71,10 +67,10 @@ fn a_value_goes_with_the_last_of_entry_and_memtable() {
 fn a_snapshot_keeps_a_value_that_was_overwritten() {
     let storage = SimStorage::new();
     let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
-    put_value(&engine, &mut model, "key", vec![1; LONG]);
+    put(&engine, &mut model, "key", &[1; LONG]);
     let mut scan = engine.scan(&ScanRange::default()).expect("scan");
     for round in 2..5 {
-        put_value(&engine, &mut model, "key", vec![round; LONG]);
+        put(&engine, &mut model, "key", &[round; LONG]);
         freeze(&engine);
     }
     engine.flush_now().expect("flushed");
@@ -94,14 +90,14 @@ fn values_are_copied_with_a_log_and_where_memory_is_bounded() {
     let without = EngineOptions { unflushed_values_bytes: 0, ..volatile(&SimStorage::new()) };
     for options in [with_log, bounded, without] {
         let engine = start(options);
-        put_value(&engine, &mut model, "key", vec![1; LONG]);
+        put(&engine, &mut model, "key", &[1; LONG]);
         assert_eq!(shared(&engine), (0, 0));
         check(&engine, &model);
         engine.abandon();
     }
     let engine = start(volatile(&SimStorage::new()));
     engine.set_memory_bound(1 << 30);
-    put_value(&engine, &mut model, "key", vec![1; LONG]);
+    put(&engine, &mut model, "key", &[1; LONG]);
     assert_eq!(shared(&engine), (0, 0));
     engine.abandon();
 }
@@ -120,7 +116,7 @@ fn memtables_of_shared_values_wait_for_their_flush_while_many_write() {
     let inner = engine.inner();
     assert_eq!(inner.frozen_max(), 1);
     let long = |engine: &Engine, model: &mut Model, name: &str| {
-        put_value(engine, model, name, vec![1; 16 << 10]);
+        put(engine, model, name, &[1; 16 << 10]);
         freeze(engine);
     };
     inner.look_at_writes();
@@ -155,8 +151,8 @@ fn overwritten_values_wait_for_a_flush_as_long_as_they_are_few() {
     load_shorts(&engine, &mut model);
     let mut rounds = 0;
     while engine.inner().may_freeze() {
-        put_value(&engine, &mut model, "a", vec![1; 32 << 10]);
-        put_value(&engine, &mut model, "a", vec![2; 32 << 10]);
+        put(&engine, &mut model, "a", &[1; 32 << 10]);
+        put(&engine, &mut model, "a", &[2; 32 << 10]);
         freeze(&engine);
         engine.inner().look_at_writes();
         rounds += 1;
@@ -173,8 +169,7 @@ fn memtables_of_short_values_are_flushed_as_soon_as_they_are_full() {
     let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
     let name = |number: usize| format!("key:{number}");
     engine.inner().look_at_writes();
-    (0..=BUSY_COMMITS as usize)
-        .for_each(|n| put_value(&engine, &mut model, &name(n), vec![1; 100]));
+    (0..=BUSY_COMMITS as usize).for_each(|n| _ = put(&engine, &mut model, &name(n), &[1; 100]));
     engine.inner().look_at_writes();
     freeze(&engine);
     assert!(!engine.inner().flush_yields() && !engine.inner().may_freeze());
