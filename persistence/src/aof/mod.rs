@@ -10,6 +10,7 @@ mod buffer;
 mod cache_hint;
 mod commands;
 mod core;
+mod device_rate;
 mod error;
 mod foreign;
 mod gather;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::device_rate::{DeviceRate, RATED_BYTES_MIN};
 use super::gauge::monotonic_us;
 use crate::device::File;
 
@@ -12,12 +13,6 @@ pub(super) const SYNC_BYTES: u64 = 32 << 20;
 
 /// Pieces in which the device gets what waits for its sync, ahead of it.
 pub(super) const WRITEBACK_BYTES: u64 = 4 << 20;
-
-/// A sync of less says nothing about how fast the device is, and is not worth being early for.
-const RATED_BYTES_MIN: u64 = 8 << 20;
-
-/// What a device is taken to make durable per second until it has shown it.
-const RATE_AT_FIRST: u64 = 64 << 20;
 
 /// Writers are never held up for fewer unsynced bytes, however slow the device is.
 const ROOM_BYTES_MIN: u64 = 16 << 20;
@@ -49,14 +44,11 @@ pub(super) struct Unsynced {
     waiting_bytes: u64,
     /// Bytes that the sync under way covers.
     syncing_bytes: u64,
-    /// What the last large syncs made durable per second.
-    rate: Option<u64>,
+    rate: DeviceRate,
     /// Since when the bytes of the next sync and of the one under way keep the device busy: their first write, or
-    /// the end of the sync before it.
+    /// the end of the large sync before it.
     busy_us: u64,
     syncing_busy_us: u64,
-    /// Share of that time that went by in the last large syncs themselves.
-    sync_share: f64,
     /// When the oldest byte was appended that is taken, written, or being synced.
     taken_us: u64,
     written_us: u64,
@@ -103,24 +95,18 @@ impl Unsynced {
     /// The next sync should not wait for its time.
     pub(super) fn is_much(&self) -> bool {
         // On a slow device less at a time: two syncs are what a byte may have to wait for.
-        let quarter_s = self.room_bytes(Duration::from_millis(250));
+        let quarter_s = self.rate.bytes_in(Duration::from_millis(250));
         self.bytes >= quarter_s.clamp(RATED_BYTES_MIN, SYNC_BYTES)
     }
 
-    /// The device is what the log waits for: more than half of the time went by in its last large syncs.
+    /// See [`DeviceRate::is_bound`].
     pub(super) fn is_device_bound(&self) -> bool {
-        self.sync_share > 0.5
+        self.rate.is_bound()
     }
 
     /// Bytes written that are not durable.
     pub(super) fn outstanding_bytes(&self) -> u64 {
         self.bytes + self.syncing_bytes
-    }
-
-    /// Bytes that the device makes durable within `time`. With more outstanding, the last one of them would be
-    /// older than that when its sync ends.
-    fn room_bytes(&self, time: Duration) -> u64 {
-        (self.rate.unwrap_or(RATE_AT_FIRST) as f64 * time.as_secs_f64()) as u64
     }
 
     /// What the device may begin to write, once that is a piece worth it.
@@ -156,15 +142,12 @@ impl Unsynced {
         if bytes >= RATED_BYTES_MIN {
             // The device has had part of it before the sync began: from then on. Where writers are slower than it
             // this is their rate, which leaves them the room they need.
-            let busy_us = now_us.saturating_sub(self.syncing_busy_us).max(1);
-            let rate = bytes.saturating_mul(1_000_000) / busy_us;
-            // What others do on the device comes and goes: the half of it.
-            self.rate = Some(self.rate.map_or(rate, |before| before / 2 + rate / 2));
-            let share = took.as_micros() as f64 / busy_us as f64;
-            self.sync_share = self.sync_share.midpoint(share.min(1.0));
+            let busy_us = now_us.saturating_sub(self.syncing_busy_us);
+            self.rate.add(bytes, took, Duration::from_micros(busy_us));
+            // What was written meanwhile is rated with the time from here on. After a little one, which is not
+            // rated, it keeps its own time: the device was at it already.
+            self.busy_us = self.busy_us.max(now_us);
         }
-        // What was written meanwhile waited for this one.
-        self.busy_us = self.busy_us.max(now_us);
         let since_us = std::mem::take(&mut self.syncing_us);
         self.largest_age_us = self.largest_age_us.max(age_us(since_us));
     }
@@ -191,7 +174,7 @@ impl Unsynced {
     ) -> bool {
         let outstanding = pending_bytes + self.outstanding_bytes();
         self.oldest_age_us(gathering_us) > age_max.as_micros() as u64 / 4 * 3
-            || outstanding > self.room_bytes(age_max / 4).max(ROOM_BYTES_MIN)
+            || outstanding > self.rate.bytes_in(age_max / 4).max(ROOM_BYTES_MIN)
     }
 
     /// Age of the oldest byte that is not durable, of those taken and of those gathering since
@@ -257,7 +240,8 @@ mod tests {
     #[test]
     fn much_is_counted_from_the_begin_of_the_last_sync() {
         let [a, _] = files();
-        let mut unsynced = Unsynced { rate: Some(1 << 30), ..Unsynced::default() };
+        let mut unsynced = Unsynced::default();
+        unsynced.rate.add(1 << 30, Duration::ZERO, Duration::from_secs(1));
         unsynced.wrote(&a, 0, SYNC_BYTES - 1);
         assert!(!unsynced.is_much());
         assert!(unsynced.wrote(&a, SYNC_BYTES - 1, 1), "whoever syncs is told");
@@ -269,7 +253,6 @@ mod tests {
     #[test]
     fn a_slow_device_has_room_for_what_it_makes_durable_in_time() {
         const MIB: u64 = 1 << 20;
-        const MINUTE_MS: u64 = 60_000;
         let [a, _] = files();
         let mut unsynced = Unsynced::default();
         let is_behind =
@@ -282,50 +265,31 @@ mod tests {
             unsynced.begin_sync();
             unsynced.wrote(&a, bytes, MIB);
             assert_eq!(unsynced.outstanding_bytes(), bytes + MIB, "until it has ended");
+            let next_us = unsynced.busy_us;
             unsynced.end_sync_at(Duration::from_millis(ms / 2), since_us + 1000 * ms);
             assert_eq!(unsynced.outstanding_bytes(), MIB);
-            assert_eq!(unsynced.busy_us, since_us + 1000 * ms, "the rest waited for it");
+            let is_rated = bytes >= RATED_BYTES_MIN;
+            let rest_us = if is_rated { since_us + 1000 * ms } else { next_us };
+            assert_eq!(unsynced.busy_us, rest_us, "the rest waited for it if it was much");
             unsynced.begin_sync();
             unsynced.end_sync_at(Duration::ZERO, since_us);
         };
-        sync(&mut unsynced, RATED_BYTES_MIN - 1, MINUTE_MS);
-        assert_eq!(unsynced.rate, None, "too little to tell");
-        sync(&mut unsynced, 6000 * MIB, MINUTE_MS);
-        assert_eq!(unsynced.rate, Some(100 * MIB));
-        assert!(!is_behind(&unsynced, 50) && is_behind(&unsynced, 51));
+        sync(&mut unsynced, RATED_BYTES_MIN - 1, 60_000);
+        assert!(!is_behind(&unsynced, 32) && is_behind(&unsynced, 33), "too little to tell");
+        sync(&mut unsynced, 1000 * MIB, 10_000);
+        assert!(!is_behind(&unsynced, 50) && is_behind(&unsynced, 51), "100 MiB/s");
         unsynced.wrote(&a, 0, 25 * MIB);
         assert!(unsynced.is_much(), "a quarter of a second's");
         assert!(!is_behind(&unsynced, 25) && is_behind(&unsynced, 26), "with what was written");
         unsynced.forget(false);
-        sync(&mut unsynced, 6000 * MIB, 2 * MINUTE_MS);
-        assert_eq!(unsynced.rate, Some(75 * MIB), "between the last two");
         for _ in 0..10 {
-            sync(&mut unsynced, 10 * MIB, MINUTE_MS);
+            sync(&mut unsynced, 10 * MIB, 60_000);
         }
         assert!(!is_behind(&unsynced, 16) && is_behind(&unsynced, 17), "never less");
         unsynced.wrote(&a, 0, RATED_BYTES_MIN - 1);
         assert!(!unsynced.is_much(), "not worth a sync of its own");
         unsynced.forget(false);
         assert_eq!(unsynced.outstanding_bytes(), 0);
-    }
-
-    #[test]
-    fn a_device_is_the_bound_when_the_log_does_little_but_sync() {
-        let [a, _] = files();
-        let mut unsynced = Unsynced::default();
-        let mut syncs = |of_100_ms: u64, bytes: u64| {
-            for _ in 0..3 {
-                unsynced.wrote(&a, 0, bytes);
-                let since_us = unsynced.busy_us;
-                unsynced.begin_sync();
-                unsynced.end_sync_at(Duration::from_millis(of_100_ms), since_us + 100_000);
-            }
-            unsynced.is_device_bound()
-        };
-        assert!(!syncs(100, RATED_BYTES_MIN - 1), "little ones say nothing");
-        assert!(!syncs(20, RATED_BYTES_MIN), "the writers are");
-        assert!(syncs(95, RATED_BYTES_MIN));
-        assert!(!syncs(20, RATED_BYTES_MIN), "not any more");
     }
 
     #[test]
