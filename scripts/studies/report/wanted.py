@@ -37,6 +37,7 @@ def wanted(page, rows):
     rig_small = Points("rig: redis-server, hdd, everysec, below 128 bytes, x", RIG_SMALL_MOST)
     rig_large = Points("rig: redis-server, hdd, everysec, 4096 bytes, x", RIG_LARGE_LEAST, at_most=False)
     bound = Points("Sexton, hdd, everysec: time by that of the bandwidth or of no persistence", BOUND_MOST)
+    achieved = Points("the same by the bandwidth that 64 MiB with one sync had there, nothing else running", BOUND_MOST)
     flash = Points("Sexton, nvme and nvram, everysec, x", FLASH_MOST)
     fastest = Points("the same by no persistence with values that lie in memory once, x", FLASH_MOST)
     wbl = Points("Sexton, wbl, up to 1 KB, x", WBL_MOST)
@@ -64,6 +65,10 @@ def wanted(page, rows):
         if mode == "everysec" and device == "hdd" and off:
             limit = rows.middle("bound_rps", **key, mode=mode, value_bytes=size)
             bound.add(min(limit[0], off[0]) / on[0] if limit else None, where)
+            cell = {**key, "mode": mode, "value_bytes": size}
+            given = ratio(rows.middle("achieved_write_mb_s", **cell), rows.middle("requested_write_mb_s", **cell))
+            if limit and given:
+                achieved.add(min(limit[0] * given[0], off[0]) / on[0], where)
         if mode == "everysec" and device in ("nvme", "nvram"):
             flash.add(x, where)
             shared = ratio(rows.middle("synced_rps", **key, mode="none", value_bytes=size), on)
@@ -87,5 +92,5 @@ def wanted(page, rows):
     page.text("## Wanted", "", f"Medians; x as above; {NAMES['redis']} on the same stack.")
     page.table(
         ["what", "wanted", "points", "", "worst"],
-        [points.line() for points in (rig_small, rig_large, bound, flash, fastest, wbl, age, peer, copied)],
+        [points.line() for points in (rig_small, rig_large, bound, achieved, flash, fastest, wbl, age, peer, copied)],
     )
