@@ -112,7 +112,7 @@ bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the t
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
-studies: study-tools ## the four studies, then the report: at most 2 h 20 min, goes on after a stop (ARGS=--plan, --full)
+studies: study-tools ## the four studies, then the report: at most 2 h 30 min, goes on after a stop (ARGS=--plan, --full)
 	$(PY) scripts/study_all.py $(ARGS)
 
 study-tools:
@@ -122,13 +122,13 @@ study-tools:
 study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (80 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
 
-study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (20 min)
+study-flsm: study-tools ## deletes: cemetery, tombstones, RocksDB; bulk expiry (18 min)
 	$(PY) scripts/study_flsm.py $(ARGS)
 
-study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (28 min)
+study-wbl: study-tools ## YCSB: log, write-behind memtables, RocksDB (35 min)
 	$(PY) scripts/study_wbl.py $(ARGS)
 
-study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (11 min)
+study-mvcc: study-tools ## old versions on disk, flash and the own device; held snapshots (15 min)
 	$(PY) scripts/study_mvcc.py $(ARGS)
 
 study-quick: study-tools ## all studies, small, in three minutes: to see that they work

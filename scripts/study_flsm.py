@@ -1,6 +1,6 @@
 """make study-flsm: what deletes cost, with a cemetery, with tombstones, and in RocksDB.
 
-    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 20] [--plan]
+    .venv/bin/python scripts/study_flsm.py [--quick | --full] [--minutes 18] [--plan]
         [--part paper,deletes,scan,trap,profile,expiry] [--dir DIR]
 
 paper    the paper's run: 4 threads, 2,000,000 puts in all, then deletes and reads of 10,000 a thread
@@ -72,7 +72,7 @@ SCAN_AFTER = 5
 EARLY_S = 0.5
 REPETITIONS = 3
 #: What the default may take.
-MINUTES = 20
+MINUTES = 18
 #: A bench that takes longer is stuck.
 BENCH_SECONDS_MAX = 900
 #: For the estimate, of 2,000,000 keys: seconds of a run by part and tool, and of a million deletes beside it, from rows

@@ -66,7 +66,7 @@ HELD_VALUE_BYTES, HELD_BUFFER, HELD_CACHE = 100, 16 << 20, 32 << 20
 #: What a process may take before it counts as stuck.
 SECONDS_MAX = 1800
 #: What the default may take.
-MINUTES = 11
+MINUTES = 15
 #: For the estimate, of 100,000 keys: the script on an emulated disk, and once for each way on the machine's own;
 #: of a pair of 200,000 keys, 20 times overwritten: ours and RocksDB's.
 EMULATED_S, OWN_S, PAIR_S = 265, 52, {"flsm": 12, "rocksdb": 48}

@@ -110,7 +110,7 @@ REPETITIONS = 3
 #: N15: a claim needs so many.
 REPETITIONS_FULL = 9
 #: What the default may take.
-MINUTES = 28
+MINUTES = 35
 #: For the estimate, of 200,000 records and as many operations, and of 1 GiB to recover: seconds of a job, and of one
 #: that syncs each write, which goes by --seconds.
 JOB_S = {"ycsb": 35, "rocksdb": 25, "recovery": 22, "burst": 8, "redis": 85}
