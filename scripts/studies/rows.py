@@ -1,5 +1,6 @@
 """Reads what a study left, for the report."""
 
+import collections
 import csv
 import json
 import statistics
@@ -20,7 +21,8 @@ class Rows:
             return
         with open(directory / name, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                row = {column: number(value) for column, value in row.items()}
+                # A build may look like a number.
+                row = {column: value if column == "build" else number(value) for column, value in row.items()}
                 (self.rows if row.get("status", OK) == OK else self.absent).append(row)
 
     def where(self, **wanted):
@@ -44,6 +46,10 @@ class Rows:
         """The same of what a mode is held against."""
         found = (self.middle(column, **key, mode=off) for off in off_modes(key["server"], mode, key["value_bytes"]))
         return next((off for off in found if off), None)
+
+    def builds(self):
+        """How many rows each build has made, most first."""
+        return collections.Counter(row["build"] for row in self.rows if row.get("build")).most_common()
 
     def note(self):
         """What a figure of these rows has to say about them."""

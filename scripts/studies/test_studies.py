@@ -30,6 +30,7 @@ from studies.report import html  # noqa: E402
 from studies.report import flsm as report_flsm  # noqa: E402
 from studies.report import mvcc as report_mvcc  # noqa: E402
 from studies.report import wbl as report_wbl  # noqa: E402
+from studies.report.page import of_builds  # noqa: E402
 from studies.rows import Rows  # noqa: E402
 from studies.plan import KEY, MODES, SERVERS, SHARED_BYTES, SIZES, Plan, estimate_s, requests_of  # noqa: E402
 from studies.sitting import Sitting  # noqa: E402
@@ -289,6 +290,23 @@ class AllTest(unittest.TestCase):
         self.assertLessEqual(minutes, 150)
 
 
+class BuildsTest(unittest.TestCase):
+    """Which builds a report's rows are of."""
+
+    def test_rows_of_several_builds_are_counted_for_each(self):
+        with tempfile.TemporaryDirectory() as directory:
+            for build, count in (("12e4567", 1), ("abc1234", 2)):
+                cells = Cells(Path(directory) / "cells.csv", ["nth"], ["rps"], build)
+                for nth in range(count):
+                    cells.add({"nth": f"{build} {nth}", "rps": 1})
+            builds = Rows(Path(directory)).builds()
+        self.assertEqual(builds, [("abc1234", 2), ("12e4567", 1)], "a build that looks like a number, too")
+        facts = {"build": "of the last run"}
+        self.assertEqual(of_builds(builds, facts), "abc1234 (2 rows), 12e4567 (1 rows)")
+        self.assertEqual(of_builds(builds[:1], facts), "abc1234")
+        self.assertEqual(of_builds([], facts), "of the last run")
+
+
 class ReportTest(unittest.TestCase):
     """Pages drawn from made-up rows."""
 
@@ -362,6 +380,15 @@ class ReportTest(unittest.TestCase):
         self.assertIn("| at least 3 | 1 of 1 | met | 4.05: hdd, block, everysec, 4096 B |", text)
         self.assertIn("| hdd, 4096 B | 3.5 | 4.05 (3.64-4.50) | 1.16 | - | - | rig: loses more than there |", text)
         self.assertIn("EMULATED", (self.target / "devices-hdd-block-everysec.svg").read_text())
+
+    def test_a_disk_is_held_against_the_bandwidth_that_it_had_too(self):
+        cells = self.cells("devices", study_devices)
+        probed = {"bound_rps": 40_000, "requested_write_mb_s": 180, "achieved_write_mb_s": 135}
+        for mode, rate in (("none", 90_000), ("everysec", 20_000)):
+            cells.add(self.cell(server="sexton", mode=mode, synced_rps=rate, **probed))
+        text = self.page(report_devices.devices, "devices")
+        self.assertIn("| at most 1.2 | 0 of 1 | NOT met | 2.00: hdd, block, everysec, 4096 B |", text)
+        self.assertIn("| at most 1.2 | 0 of 1 | NOT met | 1.50: hdd, block, everysec, 4096 B |", text)
 
     def test_data_that_was_unsynced_for_too_long_makes_a_run_invalid(self):
         cells = self.cells("devices", study_devices)

@@ -36,7 +36,7 @@ class Page:
         )
         program, *arguments = facts["command"].split()
         self.text(
-            f"{facts['date']}, `{' '.join([Path(program).name, *arguments])}`, build {facts['build']}. "
+            f"{facts['date']}, `{' '.join([Path(program).name, *arguments])}`, build {of_builds(rows.builds(), facts)}. "
             f"{facts['cpu']}, {facts['cores']} cores, {facts['memory_gib']} GiB, Linux {facts['kernel']}, {facts['system']}"
             f"{'; ' + versions if versions else ''}{'; RocksDB ' + facts['rocksdb'] if facts.get('rocksdb') else ''}."
         )
@@ -55,6 +55,13 @@ class Page:
 
     def write(self):
         (self.directory / f"{self.name}.md").write_text("\n".join(self.parts), encoding="utf-8")
+
+
+def of_builds(builds, facts):
+    """The build of all rows; each with the number of its rows where the runs that a study took had several."""
+    if len(builds) > 1:
+        return ", ".join(f"{build} ({count} rows)" for build, count in builds)
+    return builds[0][0] if builds else facts["build"]
 
 
 def ratio(over, under):
