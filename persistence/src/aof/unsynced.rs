@@ -293,6 +293,25 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_the_bound_when_the_log_does_little_but_sync() {
+        let [a, _] = files();
+        let mut unsynced = Unsynced::default();
+        let mut syncs = |of_100_ms: u64, bytes: u64| {
+            for _ in 0..3 {
+                unsynced.wrote(&a, 0, bytes);
+                let since_us = unsynced.busy_us;
+                unsynced.begin_sync();
+                unsynced.end_sync_at(Duration::from_millis(of_100_ms), since_us + 100_000);
+            }
+            unsynced.is_device_bound()
+        };
+        assert!(!syncs(100, RATED_BYTES_MIN - 1), "little ones say nothing");
+        assert!(!syncs(20, RATED_BYTES_MIN), "the writers are");
+        assert!(syncs(95, RATED_BYTES_MIN));
+        assert!(!syncs(20, RATED_BYTES_MIN), "not any more");
+    }
+
+    #[test]
     fn age_is_that_of_the_oldest_byte_wherever_it_is() {
         let [a, _] = files();
         let mut unsynced = Unsynced::default();

@@ -49,7 +49,8 @@ def wanted(page, rows):
         for r in rows.where(part="grid")
     ):
         key = {"part": "grid", "device": device, "stack": stack, "server": server, "placement": placement}
-        on = rows.middle("synced_rps", **key, mode=mode, value_bytes=size)
+        cell = {**key, "mode": mode, "value_bytes": size}
+        on = rows.middle("synced_rps", **cell)
         off = rows.off("synced_rps", mode, **key, value_bytes=size)
         slower = ratio(off, on)
         x = slower[0] if slower else None
@@ -63,9 +64,8 @@ def wanted(page, rows):
         if server != "sexton":
             continue
         if mode == "everysec" and device == "hdd" and off:
-            limit = rows.middle("bound_rps", **key, mode=mode, value_bytes=size)
+            limit = rows.middle("bound_rps", **cell)
             bound.add(min(limit[0], off[0]) / on[0] if limit else None, where)
-            cell = {**key, "mode": mode, "value_bytes": size}
             given = ratio(rows.middle("achieved_write_mb_s", **cell), rows.middle("requested_write_mb_s", **cell))
             if limit and given:
                 achieved.add(min(limit[0] * given[0], off[0]) / on[0], where)
