@@ -9,7 +9,7 @@ COMMANDS ?= 100000
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity pubsub crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
@@ -50,6 +50,9 @@ crash-matrix: setup build ## each policy, each way to die, in the middle of each
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity
+
+operate: setup build ## configurations of Redis, log, loading, ports, crashes: what an operator sees
+	$(PY) -m operate
 
 pubsub: setup build ## channels, patterns and key-space events against redis-server 7.0
 	$(PY) -m pubsub

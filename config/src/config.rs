@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use crate::directive::{Class, Directive};
+use crate::directive::Directive;
 use crate::load::ExtraLine;
 use crate::options::Options;
 use crate::syntax::{glob, split_words};
@@ -72,12 +72,12 @@ impl Config {
         &self.renamed_commands
     }
 
-    /// Names of directives that were set away from their default although they have no effect
-    /// here; the server logs them.
-    pub fn without_effect(&self) -> Vec<&'static str> {
+    /// Directives that were set away from their default although they have no effect here, each with the
+    /// reason; the server logs them.
+    pub fn without_effect(&self) -> Vec<(&'static str, &'static str)> {
         let rows = table::all().zip(&self.values);
-        rows.filter(|(row, value)| row.class == Class::NoEffect && **value != default_value(row))
-            .map(|(row, _)| row.name)
+        rows.filter(|(row, value)| **value != default_value(row))
+            .filter_map(|(row, _)| Some((row.name, row.no_effect_reason()?)))
             .collect()
     }
 
@@ -132,6 +132,7 @@ pub(crate) fn make_dir_absolute(values: &mut [Value]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directive::Class;
 
     #[test]
     fn every_default_is_a_value() {

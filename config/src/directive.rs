@@ -11,8 +11,9 @@ const HZ_BOUNDS: (i128, i128) = (1, 500);
 pub enum Class {
     /// The server acts on it.
     Effective,
-    /// Accepted, reported by CONFIG GET, without effect: the server logs one line when it is set.
-    NoEffect,
+    /// Accepted, reported by CONFIG GET, without effect for this reason: the server logs one line when it is
+    /// set to another value than its default.
+    NoEffect(&'static str),
     /// Accepted at its default only; any other value is an error with this reason.
     Refused(&'static str),
 }
@@ -100,8 +101,8 @@ impl Directive {
         self
     }
 
-    pub(crate) const fn no_effect(mut self) -> Self {
-        self.class = Class::NoEffect;
+    pub(crate) const fn no_effect(mut self, reason: &'static str) -> Self {
+        self.class = Class::NoEffect(reason);
         self
     }
 
@@ -129,6 +130,14 @@ impl Directive {
     /// Whether repeated lines add up instead of replacing each other.
     pub fn adds_up(&self) -> bool {
         matches!(self.kind, Kind::Save | Kind::OutputLimits | Kind::Devices | Kind::LevelDevices)
+    }
+
+    /// Why it has no effect here, if it has none.
+    pub fn no_effect_reason(&self) -> Option<&'static str> {
+        match self.class {
+            Class::NoEffect(reason) => Some(reason),
+            Class::Effective | Class::Refused(_) => None,
+        }
     }
 
     /// The value as it takes effect: `hz` is moved into its bounds instead of being refused.

@@ -303,6 +303,31 @@ mod tests {
         }
     }
 
+    /// Directives of what is not built are taken, unless data or protection were lost without it.
+    #[test]
+    fn settings_of_what_is_not_built_are_named_or_refused() {
+        let text = b"repl-diskless-sync-delay 0\nslave-serve-stale-data yes\nreplica-read-only no\n\
+            tls-cert-file a.crt\ntls-cluster yes\nenable-module-command yes\ndaemonize yes\nsupervised systemd\n";
+        let config = Config::from_text(text).unwrap();
+        let mut named: Vec<&str> = config.without_effect().iter().map(|(name, _)| *name).collect();
+        named.sort_unstable();
+        assert_eq!(
+            named,
+            [
+                "enable-module-command",
+                "repl-diskless-sync-delay",
+                "replica-read-only",
+                "tls-cert-file",
+                "tls-cluster"
+            ]
+        );
+        for text in
+            ["tls-port 7000", "replicaof a 1", "min-replicas-to-write 1", "aclfile users.acl"]
+        {
+            assert!(Config::from_text(text.as_bytes()).is_err(), "{text}");
+        }
+    }
+
     #[test]
     fn lines_of_the_server_are_kept() {
         let text = b"rename-command FLUSHALL \"\"\nhz 5\nuser ann on >x ~*\n";

@@ -1,7 +1,7 @@
 //! CONFIG SET: several directives at once, all or none.
 
 use crate::config::{Config, make_dir_absolute};
-use crate::directive::{Class, Directive, Mutability};
+use crate::directive::{Directive, Mutability};
 use crate::error::SetError;
 use crate::load::check_class;
 use crate::options::Options;
@@ -22,8 +22,8 @@ pub struct SetBy {
 pub struct SetDone {
     /// Names, without aliases, of the directives whose value is another one now.
     pub changed: Vec<&'static str>,
-    /// Names that were set to something that has no effect here; the server logs them.
-    pub without_effect: Vec<&'static str>,
+    /// Those of them that have no effect here, with the reason; the server logs them.
+    pub without_effect: Vec<(&'static str, &'static str)>,
 }
 
 impl Config {
@@ -52,10 +52,9 @@ impl Config {
                 }
             }
         }
-        let no_effect = |name: &&&str| {
-            table::find(name.as_bytes()).is_some_and(|row| row.class == Class::NoEffect)
-        };
-        done.without_effect = done.changed.iter().filter(no_effect).copied().collect();
+        let no_effect =
+            |name: &&'static str| Some((*name, table::find(name.as_bytes())?.no_effect_reason()?));
+        done.without_effect = done.changed.iter().filter_map(no_effect).collect();
         make_dir_absolute(&mut self.values);
         self.options = Options::of(&self.values);
         Ok(done)
@@ -217,7 +216,8 @@ mod tests {
         );
         let done = done.unwrap();
         assert_eq!(done.changed, ["slowlog-max-len", "hash-max-listpack-value", "activerehashing"]);
-        assert_eq!(done.without_effect, ["hash-max-listpack-value", "activerehashing"]);
+        let names: Vec<&str> = done.without_effect.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["hash-max-listpack-value", "activerehashing"]);
         assert_eq!(config.options().slowlog_max_len, 20);
         assert_eq!(config.options().hash_max_listpack_value_bytes, 2);
     }

@@ -1,6 +1,7 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
 use crate::eviction;
+use crate::log;
 use crate::number::parse_i64;
 use crate::server::Server;
 use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
@@ -8,6 +9,7 @@ use sexton_config::choice::EvictionPolicy;
 use sexton_config::{Config, Options, SetBy, SetError};
 use sexton_engine::{SyncPolicy, UndoFull, VALUE_MAX_BYTES};
 use sexton_persistence::aof::{LogClock, log_clock};
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 /// The directives' values, shared by all threads.
@@ -17,6 +19,8 @@ pub struct Configuration {
     /// Held over a whole change, so that changes of several clients follow each other. Taken before
     /// any latch of the store: a change may wait for writers, which hold latches.
     changes: ReentrantMutex<()>,
+    /// Directives without effect that the log has named: each once, however often it is set.
+    named: Mutex<HashSet<&'static str>>,
 }
 
 /// Keeps other clients from changing the configuration.
@@ -78,7 +82,17 @@ impl Configuration {
             }
         }
         *self.inner.lock() = new;
+        self.name_without_effect(&done.without_effect);
         Ok(())
+    }
+
+    /// Says in the log which of these directives, each with its reason, do nothing.
+    pub fn name_without_effect(&self, directives: &[(&'static str, &'static str)]) {
+        for (name, reason) in directives {
+            if self.named.lock().insert(name) {
+                log::warning(&format!("Directive '{name}' has no effect: {reason}"));
+            }
+        }
     }
 
     /// CONFIG REWRITE.
@@ -109,6 +123,7 @@ pub fn start(server: &Server, config: Config) -> Result<(), String> {
             apply(server, &config, &name).map_err(|reason| format!("{name}: {reason}"))?;
         }
     }
+    server.config.name_without_effect(&config.without_effect());
     server.config.replace(config);
     Ok(())
 }

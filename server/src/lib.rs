@@ -16,6 +16,7 @@ pub mod notify;
 pub mod number;
 pub mod observe;
 pub mod outbox;
+pub mod process;
 pub mod pubsub;
 pub mod rdb;
 pub mod resp;

@@ -56,6 +56,12 @@ pub fn set_file(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether lines go to a file.
+#[must_use]
+pub fn is_file() -> bool {
+    FILE.lock().is_some()
+}
+
 /// Writes one line.
 pub fn line(level: Level, message: &str) {
     if (level as u8) < THRESHOLD.load(Ordering::Relaxed) {

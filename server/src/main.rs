@@ -7,6 +7,7 @@ use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::observe::total_system_bytes;
+use sexton::process::{self, PidFile, Supervisor};
 use sexton::server::Server;
 use sexton::takeover::{self, Takeover};
 use sexton_config::choice::{
@@ -58,6 +59,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(text) => {
             log::warning(&text);
+            if log::is_file() {
+                // Whoever starts the server by hand looks here, not into the file.
+                eprintln!("{text}");
+            }
             ExitCode::FAILURE
         }
     }
@@ -89,8 +94,9 @@ fn endpoints(options: &Options) -> Endpoints {
     }
 }
 
-/// Log file and level, the data directory: what must stand before anything else is said or done.
-fn prepare(config: &Config) -> Result<(), String> {
+/// Log file and level, the data directory, the background: what must stand before anything else is said or
+/// done. Answers who supervises, and whether the process is in the background now.
+fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     let options = config.options();
     let level = match options.loglevel {
         LogLevel::Debug => "debug",
@@ -110,22 +116,22 @@ fn prepare(config: &Config) -> Result<(), String> {
         .map_err(|error| format!("Can't create the directory '{dir}': {error}"))?;
     std::env::set_current_dir(&options.dir)
         .map_err(|error| format!("Can't chdir to '{dir}': {error}"))?;
-    if options.daemonize {
-        return Err("daemonize yes is not supported: let a service manager run the server".into());
+    let supervisor =
+        Supervisor::find(options.supervised, |name| std::env::var_os(name).map(PathBuf::from));
+    let in_background = options.daemonize && !supervisor.is_any();
+    if in_background {
+        process::daemonize().map_err(|error| format!("Can't go to the background: {error}"))?;
     }
     log::notice(&format!(
         "Sexton {} is starting, PID: {}",
         env!("CARGO_PKG_VERSION"),
         std::process::id()
     ));
-    for name in config.without_effect() {
-        log::warning(&format!("Directive '{name}' is accepted and has no effect here"));
-    }
-    Ok(())
+    Ok((supervisor, in_background))
 }
 
 fn run(config: Config) -> Result<(), String> {
-    prepare(&config)?;
+    let (supervisor, in_background) = prepare(&config)?;
     let mut options = config.options().clone();
     if options.persistence_mode == PersistenceMode::Wbl {
         // The store is durable, as with a log (N3).
@@ -166,12 +172,7 @@ fn run(config: Config) -> Result<(), String> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
-    let pid_file = options.pidfile.clone();
-    if let Some(path) = &pid_file
-        && let Err(error) = std::fs::write(path, format!("{}\n", std::process::id()))
-    {
-        log::warning(&format!("Failed to write PID file {}: {error}", path.display()));
-    }
+    let _pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
     let stop = Arc::new(AtomicBool::new(false));
     let cron = {
         let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
@@ -200,11 +201,13 @@ fn run(config: Config) -> Result<(), String> {
     let (undo, ended) = match loaded {
         Loaded::Ready => {
             log::notice("Ready to accept connections");
+            supervisor.tell_ready();
             (None, runtime.block_on(until_stopped(&server)))
         }
         Loaded::Stopped(takeover) => (takeover, Ok(())),
         Loaded::Failed(takeover, error) => (takeover, Err(error)),
     };
+    supervisor.tell_stopping();
     // A second signal does not wait for the store.
     runtime.spawn(async {
         if wait_for_signal().await.is_ok() {
@@ -220,9 +223,6 @@ fn run(config: Config) -> Result<(), String> {
     let _ = (cron.join(), saver.join(), rewriter.join());
     if let Some(takeover) = undo {
         takeover.undo();
-    }
-    if let Some(path) = &pid_file {
-        let _ = std::fs::remove_file(path);
     }
     ended?;
     match closed {

@@ -4,32 +4,33 @@ use super::{INT_MAX, LONG_MAX, ULONG_MAX, choice, int, memory, optional, special
 use crate::directive::Directive;
 use crate::kind::Kind;
 
+const NO_CLUSTER: &str = "Redis Cluster is not built";
 const ENDPOINT: &[(&str, u8)] = &[("ip", 0), ("hostname", 1), ("unknown-endpoint", 2)];
 
 pub(super) const TABLE: &[Directive] = &[
-    yes_no("cluster-enabled", "no")
-        .immutable()
-        .refused("Redis Cluster's gossip is not built; use replication with Sentinel"),
-    text("cluster-config-file", super::anything, "nodes.conf").immutable().no_effect(),
-    int("cluster-node-timeout", 0, LONG_MAX, "15000").no_effect(),
-    int("cluster-port", 0, 65535, "0").immutable().no_effect(),
-    optional("cluster-announce-ip").no_effect(),
-    int("cluster-announce-port", 0, 65535, "0").no_effect(),
-    int("cluster-announce-tls-port", 0, 65535, "0").no_effect(),
-    int("cluster-announce-bus-port", 0, 65535, "0").no_effect(),
+    yes_no("cluster-enabled", "no").immutable().refused(NO_CLUSTER),
+    text("cluster-config-file", super::anything, "nodes.conf").immutable().no_effect(NO_CLUSTER),
+    int("cluster-node-timeout", 0, LONG_MAX, "15000").no_effect(NO_CLUSTER),
+    int("cluster-port", 0, 65535, "0").immutable().no_effect(NO_CLUSTER),
+    optional("cluster-announce-ip").no_effect(NO_CLUSTER),
+    int("cluster-announce-port", 0, 65535, "0").no_effect(NO_CLUSTER),
+    int("cluster-announce-tls-port", 0, 65535, "0").no_effect(NO_CLUSTER),
+    int("cluster-announce-bus-port", 0, 65535, "0").no_effect(NO_CLUSTER),
     special("cluster-announce-hostname", Kind::Text { empty_is_none: true, check: hostname }, "")
-        .no_effect(),
-    choice("cluster-preferred-endpoint-type", ENDPOINT, "ip").no_effect(),
-    int("cluster-migration-barrier", 0, INT_MAX, "1").no_effect(),
+        .no_effect(NO_CLUSTER),
+    choice("cluster-preferred-endpoint-type", ENDPOINT, "ip").no_effect(NO_CLUSTER),
+    int("cluster-migration-barrier", 0, INT_MAX, "1").no_effect(NO_CLUSTER),
     int("cluster-replica-validity-factor", 0, INT_MAX, "10")
         .alias("cluster-slave-validity-factor")
-        .no_effect(),
-    yes_no("cluster-replica-no-failover", "no").alias("cluster-slave-no-failover").no_effect(),
-    yes_no("cluster-require-full-coverage", "yes").no_effect(),
-    yes_no("cluster-allow-reads-when-down", "no").no_effect(),
-    yes_no("cluster-allow-pubsubshard-when-down", "yes").no_effect(),
-    yes_no("cluster-allow-replica-migration", "yes").no_effect(),
-    memory("cluster-link-sendbuf-limit", 0, ULONG_MAX, "0").no_effect(),
+        .no_effect(NO_CLUSTER),
+    yes_no("cluster-replica-no-failover", "no")
+        .alias("cluster-slave-no-failover")
+        .no_effect(NO_CLUSTER),
+    yes_no("cluster-require-full-coverage", "yes").no_effect(NO_CLUSTER),
+    yes_no("cluster-allow-reads-when-down", "no").no_effect(NO_CLUSTER),
+    yes_no("cluster-allow-pubsubshard-when-down", "yes").no_effect(NO_CLUSTER),
+    yes_no("cluster-allow-replica-migration", "yes").no_effect(NO_CLUSTER),
+    memory("cluster-link-sendbuf-limit", 0, ULONG_MAX, "0").no_effect(NO_CLUSTER),
 ];
 
 /// Redis' NET_HOST_STR_LEN.

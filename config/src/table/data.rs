@@ -14,6 +14,10 @@ const POLICIES: &[(&str, u8)] = &[
     ("noeviction", 7),
 ];
 const SANITIZE: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("clients", 2)];
+const FREED_BY_COMPACTION: &str = "what a deleted key holds is freed beside its deletion";
+const NO_COLLECTIONS: &str = "types other than strings are not built yet";
+const OWN_WAY: &str = "memory and expiry work in another way here";
+const NO_DEFRAG_SETTINGS: &str = "active defragmentation is not built";
 const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a Redis server \
     compiled with a modified Jemalloc like the one shipped by default with the Redis source \
     distribution";
@@ -25,45 +29,45 @@ pub(super) const TABLE: &[Directive] = &[
     memory("maxmemory", 0, ULONG_MAX, "0"),
     choice("maxmemory-policy", POLICIES, "noeviction"),
     int("maxmemory-samples", 1, INT_MAX, "5"),
-    int("maxmemory-eviction-tenacity", 0, 100, "10").no_effect(),
+    int("maxmemory-eviction-tenacity", 0, 100, "10").no_effect(OWN_WAY),
     int("lfu-log-factor", 0, INT_MAX, "10"),
     int("lfu-decay-time", 0, INT_MAX, "1"),
-    int("active-expire-effort", 1, 10, "1").no_effect(),
-    yes_no("lazyfree-lazy-eviction", "no").no_effect(),
-    yes_no("lazyfree-lazy-expire", "no").no_effect(),
-    yes_no("lazyfree-lazy-server-del", "no").no_effect(),
-    yes_no("lazyfree-lazy-user-del", "no").no_effect(),
-    yes_no("lazyfree-lazy-user-flush", "no").no_effect(),
+    int("active-expire-effort", 1, 10, "1").no_effect(OWN_WAY),
+    yes_no("lazyfree-lazy-eviction", "no").no_effect(FREED_BY_COMPACTION),
+    yes_no("lazyfree-lazy-expire", "no").no_effect(FREED_BY_COMPACTION),
+    yes_no("lazyfree-lazy-server-del", "no").no_effect(FREED_BY_COMPACTION),
+    yes_no("lazyfree-lazy-user-del", "no").no_effect(FREED_BY_COMPACTION),
+    yes_no("lazyfree-lazy-user-flush", "no").no_effect(FREED_BY_COMPACTION),
     int("hash-max-listpack-entries", 0, LONG_MAX, "512")
         .alias("hash-max-ziplist-entries")
-        .no_effect(),
+        .no_effect(NO_COLLECTIONS),
     memory("hash-max-listpack-value", 0, LONG_MAX, "64")
         .alias("hash-max-ziplist-value")
-        .no_effect(),
+        .no_effect(NO_COLLECTIONS),
     int("list-max-listpack-size", i32::MIN as i128, INT_MAX, "-2")
         .alias("list-max-ziplist-size")
-        .no_effect(),
-    int("list-compress-depth", 0, INT_MAX, "0").no_effect(),
-    int("set-max-intset-entries", 0, LONG_MAX, "512").no_effect(),
-    int("set-max-listpack-entries", 0, LONG_MAX, "128").no_effect(),
-    memory("set-max-listpack-value", 0, LONG_MAX, "64").no_effect(),
+        .no_effect(NO_COLLECTIONS),
+    int("list-compress-depth", 0, INT_MAX, "0").no_effect(NO_COLLECTIONS),
+    int("set-max-intset-entries", 0, LONG_MAX, "512").no_effect(NO_COLLECTIONS),
+    int("set-max-listpack-entries", 0, LONG_MAX, "128").no_effect(NO_COLLECTIONS),
+    memory("set-max-listpack-value", 0, LONG_MAX, "64").no_effect(NO_COLLECTIONS),
     int("zset-max-listpack-entries", 0, LONG_MAX, "128")
         .alias("zset-max-ziplist-entries")
-        .no_effect(),
+        .no_effect(NO_COLLECTIONS),
     memory("zset-max-listpack-value", 0, LONG_MAX, "64")
         .alias("zset-max-ziplist-value")
-        .no_effect(),
-    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000").no_effect(),
-    memory("stream-node-max-bytes", 0, LONG_MAX, "4096").no_effect(),
-    int("stream-node-max-entries", 0, LONG_MAX, "100").no_effect(),
-    choice("sanitize-dump-payload", SANITIZE, "no").no_effect(),
-    yes_no("activerehashing", "yes").no_effect(),
-    yes_no("jemalloc-bg-thread", "yes").no_effect(),
+        .no_effect(NO_COLLECTIONS),
+    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000").no_effect(NO_COLLECTIONS),
+    memory("stream-node-max-bytes", 0, LONG_MAX, "4096").no_effect(NO_COLLECTIONS),
+    int("stream-node-max-entries", 0, LONG_MAX, "100").no_effect(NO_COLLECTIONS),
+    choice("sanitize-dump-payload", SANITIZE, "no").no_effect(OWN_WAY),
+    yes_no("activerehashing", "yes").no_effect(OWN_WAY),
+    yes_no("jemalloc-bg-thread", "yes").no_effect(OWN_WAY),
     yes_no("activedefrag", "no").refused(NO_DEFRAG),
-    int("active-defrag-cycle-min", 1, 99, "1").no_effect(),
-    int("active-defrag-cycle-max", 1, 99, "25").no_effect(),
-    int("active-defrag-threshold-lower", 0, 1000, "10").no_effect(),
-    int("active-defrag-threshold-upper", 0, 1000, "100").no_effect(),
-    int("active-defrag-max-scan-fields", 1, LONG_MAX, "1000").no_effect(),
-    memory("active-defrag-ignore-bytes", 1, LONG_MAX, "100mb").no_effect(),
+    int("active-defrag-cycle-min", 1, 99, "1").no_effect(NO_DEFRAG_SETTINGS),
+    int("active-defrag-cycle-max", 1, 99, "25").no_effect(NO_DEFRAG_SETTINGS),
+    int("active-defrag-threshold-lower", 0, 1000, "10").no_effect(NO_DEFRAG_SETTINGS),
+    int("active-defrag-threshold-upper", 0, 1000, "100").no_effect(NO_DEFRAG_SETTINGS),
+    int("active-defrag-max-scan-fields", 1, LONG_MAX, "1000").no_effect(NO_DEFRAG_SETTINGS),
+    memory("active-defrag-ignore-bytes", 1, LONG_MAX, "100mb").no_effect(NO_DEFRAG_SETTINGS),
 ];

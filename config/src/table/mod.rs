@@ -131,7 +131,7 @@ mod tests {
             assert!(directive.doc.ends_with('.'), "{}", directive.name);
         }
         for directive in all() {
-            if let Class::Refused(reason) = directive.class {
+            if let Class::Refused(reason) | Class::NoEffect(reason) = directive.class {
                 assert!(reason.len() > 8, "{}", directive.name);
             }
         }

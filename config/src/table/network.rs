@@ -9,6 +9,12 @@ const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)
 const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
 const NO_CLIENT_EVICTION: &str = "eviction of clients is not built yet";
 const NO_TLS: &str = "TLS is not built";
+const NO_OUTGOING: &str = "the server connects to no other server";
+const NO_TRACKING: &str = "client-side caching is not built yet";
+const NO_ACL: &str = "users other than the default one are not built yet";
+const NO_MODULES: &str = "modules are not built";
+const OWN_THREADS: &str = "worker-threads says how many threads serve connections";
+const ALL_AT_ONCE: &str = "connections are accepted as they come";
 const NO_ACL_FILE: &str = "ACL files are not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
@@ -20,8 +26,8 @@ pub(super) const TABLE: &[Directive] = &[
     int("tcp-keepalive", 0, INT_MAX, "300"),
     int("timeout", 0, INT_MAX, "0"),
     int("maxclients", 1, u32::MAX as i128, "10000"),
-    special("bind-source-addr", optional("").kind, "").no_effect(),
-    int("socket-mark-id", 0, u32::MAX as i128, "0").immutable().no_effect(),
+    special("bind-source-addr", optional("").kind, "").no_effect(NO_OUTGOING),
+    int("socket-mark-id", 0, u32::MAX as i128, "0").immutable().no_effect(NO_OUTGOING),
     yes_no("protected-mode", "yes"),
     special(
         "client-output-buffer-limit",
@@ -32,36 +38,36 @@ pub(super) const TABLE: &[Directive] = &[
     memory("proto-max-bulk-len", 1 << 20, LONG_MAX, "512mb"),
     special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0")
         .refused(NO_CLIENT_EVICTION),
-    int("tracking-table-max-keys", 0, LONG_MAX, "1000000").no_effect(),
+    int("tracking-table-max-keys", 0, LONG_MAX, "1000000").no_effect(NO_TRACKING),
     optional("requirepass").sensitive(),
     text("aclfile", super::anything, "").immutable().refused(NO_ACL_FILE),
-    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels").no_effect(),
-    int("acllog-max-len", 0, LONG_MAX, "128").no_effect(),
+    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels").no_effect(NO_ACL),
+    int("acllog-max-len", 0, LONG_MAX, "128").no_effect(NO_ACL),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").immutable(),
     choice("enable-debug-command", PROTECTED_ACTION, "no").immutable(),
-    choice("enable-module-command", PROTECTED_ACTION, "no").immutable().no_effect(),
-    int("io-threads", 1, 128, "1").immutable().no_effect().doc("Use worker-threads."),
-    yes_no("io-threads-do-reads", "no").immutable().no_effect(),
-    int("max-new-connections-per-cycle", 1, 1000, "10").no_effect(),
-    int("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(),
+    choice("enable-module-command", PROTECTED_ACTION, "no").immutable().no_effect(NO_MODULES),
+    int("io-threads", 1, 128, "1").immutable().no_effect(OWN_THREADS).doc("Use worker-threads."),
+    yes_no("io-threads-do-reads", "no").immutable().no_effect(OWN_THREADS),
+    int("max-new-connections-per-cycle", 1, 1000, "10").no_effect(ALL_AT_ONCE),
+    int("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(ALL_AT_ONCE),
     int("tls-port", 0, 65535, "0").refused(NO_TLS),
-    int("tls-session-cache-size", 0, INT_MAX, "20480").no_effect(),
-    int("tls-session-cache-timeout", 0, INT_MAX, "300").no_effect(),
-    yes_no("tls-cluster", "no").refused(NO_TLS),
-    yes_no("tls-replication", "no").refused(NO_TLS),
-    choice("tls-auth-clients", TLS_AUTH_CLIENTS, "yes").no_effect(),
-    yes_no("tls-prefer-server-ciphers", "no").no_effect(),
-    yes_no("tls-session-caching", "yes").no_effect(),
-    optional("tls-cert-file").no_effect(),
-    optional("tls-key-file").no_effect(),
-    optional("tls-key-file-pass").sensitive().no_effect(),
-    optional("tls-client-cert-file").no_effect(),
-    optional("tls-client-key-file").no_effect(),
-    optional("tls-client-key-file-pass").sensitive().no_effect(),
-    optional("tls-dh-params-file").no_effect(),
-    optional("tls-ca-cert-file").no_effect(),
-    optional("tls-ca-cert-dir").no_effect(),
-    optional("tls-protocols").no_effect(),
-    optional("tls-ciphers").no_effect(),
-    optional("tls-ciphersuites").no_effect(),
+    int("tls-session-cache-size", 0, INT_MAX, "20480").no_effect(NO_TLS),
+    int("tls-session-cache-timeout", 0, INT_MAX, "300").no_effect(NO_TLS),
+    yes_no("tls-cluster", "no").no_effect(NO_TLS),
+    yes_no("tls-replication", "no").no_effect(NO_TLS),
+    choice("tls-auth-clients", TLS_AUTH_CLIENTS, "yes").no_effect(NO_TLS),
+    yes_no("tls-prefer-server-ciphers", "no").no_effect(NO_TLS),
+    yes_no("tls-session-caching", "yes").no_effect(NO_TLS),
+    optional("tls-cert-file").no_effect(NO_TLS),
+    optional("tls-key-file").no_effect(NO_TLS),
+    optional("tls-key-file-pass").sensitive().no_effect(NO_TLS),
+    optional("tls-client-cert-file").no_effect(NO_TLS),
+    optional("tls-client-key-file").no_effect(NO_TLS),
+    optional("tls-client-key-file-pass").sensitive().no_effect(NO_TLS),
+    optional("tls-dh-params-file").no_effect(NO_TLS),
+    optional("tls-ca-cert-file").no_effect(NO_TLS),
+    optional("tls-ca-cert-dir").no_effect(NO_TLS),
+    optional("tls-protocols").no_effect(NO_TLS),
+    optional("tls-ciphers").no_effect(NO_TLS),
+    optional("tls-ciphersuites").no_effect(NO_TLS),
 ];

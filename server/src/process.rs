@@ -1,0 +1,185 @@
+//! The process as its surroundings see it: in the background or not, its pid file, its supervisor.
+#![allow(unsafe_code)]
+
+use crate::log;
+use sexton_config::choice::Supervised;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+
+/// Where the process number goes without `pidfile` when the server is in the background, as in Redis.
+const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
+
+/// Goes to the background: a child goes on in a session of its own, with standard streams that lead nowhere;
+/// the process that was started ends at once with status 0, as redis-server does. Nothing but the calling
+/// thread survives, so there must be no other yet.
+///
+/// # Errors
+/// What the system says. Nothing has changed then.
+pub fn daemonize() -> io::Result<()> {
+    // SAFETY: only one thread runs, so the child inherits no lock that somebody else holds.
+    match unsafe { libc::fork() } {
+        -1 => return Err(io::Error::last_os_error()),
+        0 => {}
+        _ => std::process::exit(0),
+    }
+    // SAFETY: no pointers. It fails for leaders of a group only, which a fresh child is not.
+    unsafe { libc::setsid() };
+    if let Ok(null) = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null") {
+        for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            // SAFETY: both are open descriptors, and nobody reads or writes at this moment.
+            unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&null), stream) };
+        }
+    }
+    // jemalloc's own thread has stayed in the parent; without it unused memory would not go back.
+    if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
+        log::warning(&format!("The allocator's thread could not be started again: {error}"));
+    }
+    Ok(())
+}
+
+/// What starts the server, and hears when it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Supervisor {
+    /// Nobody.
+    Nobody,
+    /// `UPSTART_JOB` is set: the process stops itself when it is ready, and is set going again.
+    Upstart,
+    /// `NOTIFY_SOCKET` names a socket that takes datagrams.
+    Systemd(PathBuf),
+}
+
+impl Supervisor {
+    /// What `supervised` and the environment say. `env` looks a variable up.
+    pub fn find(supervised: Supervised, env: impl Fn(&str) -> Option<PathBuf>) -> Self {
+        let upstart = || env("UPSTART_JOB").map(|_| Self::Upstart);
+        let systemd = || env("NOTIFY_SOCKET").map(Self::Systemd);
+        let (found, missing) = match supervised {
+            Supervised::No => return Self::Nobody,
+            Supervised::Auto => return upstart().or_else(systemd).unwrap_or(Self::Nobody),
+            Supervised::Upstart => {
+                (upstart(), "upstart supervision requested, but UPSTART_JOB not found!")
+            }
+            Supervised::Systemd => (
+                systemd(),
+                "systemd supervision requested or auto-detected, but NOTIFY_SOCKET not found!",
+            ),
+        };
+        found.unwrap_or_else(|| {
+            log::warning(missing);
+            Self::Nobody
+        })
+    }
+
+    /// Whether somebody supervises: then `daemonize` is ignored, as in Redis.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        *self != Self::Nobody
+    }
+
+    /// The server takes requests.
+    pub fn tell_ready(&self) {
+        match self {
+            Self::Nobody => {}
+            Self::Upstart => {
+                log::notice("supervised by upstart, will stop to signal readiness");
+                // SAFETY: no pointers; the signal has its default action.
+                unsafe { libc::raise(libc::SIGSTOP) };
+            }
+            Self::Systemd(_) => self.tell("STATUS=Ready to accept connections\nREADY=1\n"),
+        }
+    }
+
+    /// The server takes no more requests and writes what is left.
+    pub fn tell_stopping(&self) {
+        self.tell("STOPPING=1\n");
+    }
+
+    /// What the server is doing while it is not ready, for `systemctl status`; the start may take `more` longer.
+    pub fn tell_progress(&self, what: &str, more: std::time::Duration) {
+        self.tell(&format!("STATUS={what}\nEXTEND_TIMEOUT_USEC={}\n", more.as_micros()));
+    }
+
+    fn tell(&self, message: &str) {
+        let Self::Systemd(path) = self else { return };
+        let send = || {
+            let socket = UnixDatagram::unbound()?;
+            let name = path.to_string_lossy();
+            let address = match name.strip_prefix('@') {
+                Some(name) => SocketAddr::from_abstract_name(name)?,
+                None => SocketAddr::from_pathname(path)?,
+            };
+            socket.send_to_addr(message.as_bytes(), &address)
+        };
+        if let Err(error) = send() {
+            log::warning(&format!("Cannot tell {}: {error}", path.display()));
+        }
+    }
+}
+
+/// The file with the process number; removed when this goes.
+#[derive(Debug)]
+pub struct PidFile(Option<PathBuf>);
+
+impl PidFile {
+    /// Writes it where `pidfile` says, and for a server in the background in any case.
+    #[must_use]
+    pub fn write(pid_file: Option<&Path>, in_background: bool) -> Self {
+        let default = in_background.then_some(Path::new(PID_FILE_DEFAULT));
+        let Some(path) = pid_file.or(default) else { return Self(None) };
+        if let Err(error) = std::fs::write(path, format!("{}\n", std::process::id())) {
+            log::warning(&format!("Failed to write PID file {}: {error}", path.display()));
+            return Self(None);
+        }
+        // It is removed from wherever the process works then.
+        Self(Some(std::path::absolute(path).unwrap_or_else(|_| path.to_owned())))
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // Somebody may have removed it already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn supervisors_are_found_by_directive_and_environment() {
+        let nothing = |_: &str| None;
+        let upstart = |name: &str| (name == "UPSTART_JOB").then(|| PathBuf::from("sexton"));
+        let systemd = |name: &str| (name == "NOTIFY_SOCKET").then(|| PathBuf::from("/run/notify"));
+        let notify = Supervisor::Systemd(PathBuf::from("/run/notify"));
+        assert_eq!(Supervisor::find(Supervised::No, systemd), Supervisor::Nobody);
+        assert_eq!(Supervisor::find(Supervised::Auto, nothing), Supervisor::Nobody);
+        assert_eq!(Supervisor::find(Supervised::Auto, upstart), Supervisor::Upstart);
+        assert_eq!(Supervisor::find(Supervised::Auto, systemd), notify);
+        assert_eq!(Supervisor::find(Supervised::Systemd, systemd), notify);
+        assert_eq!(Supervisor::find(Supervised::Systemd, upstart), Supervisor::Nobody);
+        assert_eq!(Supervisor::find(Supervised::Upstart, upstart), Supervisor::Upstart);
+    }
+
+    #[test]
+    fn systemd_hears_of_readiness_on_named_and_abstract_sockets() {
+        let name = format!("sexton-notify-{}", std::process::id());
+        let path = std::env::temp_dir().join(&name);
+        let sockets = [
+            (path.clone(), SocketAddr::from_pathname(&path).unwrap()),
+            (format!("@{name}").into(), SocketAddr::from_abstract_name(&name).unwrap()),
+        ];
+        for (path, address) in sockets {
+            let hears = UnixDatagram::bind_addr(&address).unwrap();
+            Supervisor::Systemd(path).tell_ready();
+            let mut message = [0; 128];
+            let bytes = hears.recv(&mut message).unwrap();
+            assert!(message[..bytes].ends_with(b"\nREADY=1\n"));
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}
