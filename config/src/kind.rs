@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use crate::device::DeviceSpec;
 use crate::level_device::LevelDevice;
+use crate::machine::MachineMemory;
 use crate::size_route::SizeRoute;
 use crate::syntax::number::{parse_integer, parse_lenient, parse_memory, parse_octal};
 use crate::value::{Events, OutputLimit, OutputLimits, SavePoint, Value};
@@ -38,6 +39,11 @@ pub enum Kind {
         max: i128,
         /// Whether percentages are values.
         percent: bool,
+    },
+    /// A memory size in bytes, or `auto`: a share of the memory that the process may have.
+    AutoMemory {
+        /// Largest value in bytes.
+        max: i128,
     },
     /// An octal number from 0 to `max`.
     Octal {
@@ -137,6 +143,12 @@ impl Kind {
                 Ok(Value::Int(number))
             }
             Kind::Memory { min, max, percent } => parse_size(single()?, *min, *max, *percent),
+            Kind::AutoMemory { max } => match single()? {
+                word if word.eq_ignore_ascii_case(b"auto") => {
+                    Ok(Value::AutoBytes(MachineMemory::now().auto_bytes()))
+                }
+                word => parse_size(word, 0, *max, false),
+            },
             Kind::Octal { max } => {
                 let number = parse_octal(single()?)
                     .map(i128::from)

@@ -3,8 +3,8 @@
 //!
 //! A directive is one row of the [`table`]: name, [`kind::Kind`], default, who may change it, and
 //! whether it acts, is only reported, or is refused. [`Config`] holds one [`value::Value`] a row;
-//! [`Options`] is the typed view of it. This crate reads and rewrites configuration files and does
-//! no other I/O: it neither changes the directory nor opens sockets or logs.
+//! [`Options`] is the typed view of it. This crate reads and rewrites configuration files, asks the kernel
+//! how much memory there is, and does no other I/O: it neither changes the directory nor opens sockets or logs.
 //!
 //! ```
 //! use sexton_config::{Config, SetBy};
@@ -27,6 +27,7 @@ mod include;
 pub mod kind;
 pub mod level_device;
 mod load;
+pub mod machine;
 mod options;
 pub mod profile;
 mod rewrite;

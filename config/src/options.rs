@@ -115,6 +115,8 @@ pub struct Options {
     pub databases: usize,
     /// `maxmemory`: Bytes of data in memory before eviction; 0 means no bound.
     pub maxmemory_bytes: u64,
+    /// `maxmemory auto`: The bound is a share of the memory that the process may have.
+    pub maxmemory_is_auto: bool,
     /// `maxmemory-policy`: Which keys are evicted.
     pub maxmemory_policy: EvictionPolicy,
     /// `maxmemory-samples`: Keys looked at for one eviction.
@@ -262,6 +264,7 @@ impl<'a> View<'a> {
     fn int<T: TryFrom<i128> + Default>(&self, name: &str) -> T {
         match self.value(name) {
             Some(Value::Int(number)) => T::try_from(*number).unwrap_or_default(),
+            Some(Value::AutoBytes(bytes)) => T::try_from(i128::from(*bytes)).unwrap_or_default(),
             _ => T::default(),
         }
     }
@@ -352,6 +355,7 @@ impl Options {
             shutdown_on_sigterm: view.number("shutdown-on-sigterm"),
             databases: view.int("databases"),
             maxmemory_bytes: view.int("maxmemory"),
+            maxmemory_is_auto: matches!(view.value("maxmemory"), Some(Value::AutoBytes(_))),
             maxmemory_policy: EvictionPolicy::of(view.number("maxmemory-policy")),
             maxmemory_samples: view.int("maxmemory-samples"),
             lfu_log_factor: view.int("lfu-log-factor"),

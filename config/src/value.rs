@@ -97,6 +97,8 @@ impl Events {
 pub enum Value {
     /// yes or no.
     Bool(bool),
+    /// What `auto` stood for when it was set, in bytes.
+    AutoBytes(u64),
     /// Integers, bytes, octal modes; a percentage is negative.
     Int(i128),
     /// A byte string, or "not set".
@@ -155,6 +157,7 @@ impl Value {
                 format!("{}%", -percent).into()
             }
             (Value::Int(number), _) => number.to_string().into(),
+            (Value::AutoBytes(bytes), _) => bytes.to_string().into(),
             (Value::Text(text), _) => text.clone().unwrap_or_default(),
             (Value::Enum(number), Kind::Enum(names)) => enum_name(names, *number).into(),
             (Value::Flags(flags), Kind::Flags(names)) => flag_names(names, *flags).into(),
@@ -196,7 +199,11 @@ impl Value {
         match self {
             Value::Text(None) | Value::ReplicaOf(None) => Vec::new(),
             Value::Text(Some(text)) => vec![(quote(text), changed)],
-            Value::Int(bytes) if matches!(kind, Kind::Memory { .. }) && *bytes >= 0 => {
+            // The memory may be another one at the next start.
+            Value::AutoBytes(_) => vec![(b"auto".to_vec(), changed)],
+            Value::Int(bytes)
+                if matches!(kind, Kind::Memory { .. } | Kind::AutoMemory { .. }) && *bytes >= 0 =>
+            {
                 vec![(format_memory(*bytes).into(), changed)]
             }
             Value::Save(points) if points.is_empty() => vec![(b"\"\"".to_vec(), true)],

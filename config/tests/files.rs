@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use sexton_config::machine::MachineMemory;
 use sexton_config::{Arguments, Config, ConfigError, SetBy};
 
 /// An empty directory of this test.
@@ -169,4 +170,22 @@ fn rewrite_creates_a_file_that_was_deleted() {
     fs::remove_file(&file).unwrap();
     config.rewrite(None).unwrap();
     assert_eq!(text(&load(&file).unwrap(), "timeout"), "9");
+}
+
+/// What `auto` stands for may be another number at the next start.
+#[test]
+fn an_automatic_bound_shows_as_bytes_and_is_rewritten_as_auto() {
+    let file = directory("auto").join("a.conf");
+    fs::write(&file, "maxmemory Auto\n").unwrap();
+    let mut config = load(&file).unwrap();
+    let bytes = MachineMemory::now().auto_bytes();
+    assert!(bytes > 0);
+    assert_eq!(text(&config, "maxmemory"), bytes.to_string());
+    assert_eq!(config.options().maxmemory_bytes, bytes);
+    config.rewrite(None).unwrap();
+    assert!(fs::read_to_string(&file).unwrap().starts_with("maxmemory auto\n"));
+    set(&mut config, "maxmemory", "100mb");
+    assert!(!config.options().maxmemory_is_auto);
+    config.rewrite(None).unwrap();
+    assert!(fs::read_to_string(&file).unwrap().starts_with("maxmemory 100mb\n"));
 }

@@ -6,13 +6,13 @@ use sexton::command::dispatch::Executor;
 use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
-use sexton::observe::total_system_bytes;
 use sexton::process::{self, PidFile, Supervisor};
 use sexton::server::Server;
 use sexton::takeover::{self, Takeover};
 use sexton_config::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, PersistenceMode,
 };
+use sexton_config::machine::{MachineMemory, MemoryOf};
 use sexton_config::{Config, Invocation, Options};
 use sexton_engine::{DeleteMode, Engine, EngineOptions, MemtableKind, SyncPolicy};
 use sexton_persistence::device::PlacedStorage;
@@ -127,7 +127,23 @@ fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
         env!("CARGO_PKG_VERSION"),
         std::process::id()
     ));
+    if config.options().maxmemory_is_auto {
+        tell_auto_bound(config.options().maxmemory_bytes);
+    }
     Ok((supervisor, in_background))
+}
+
+/// Says what `maxmemory auto` stands for.
+fn tell_auto_bound(bound_bytes: u64) {
+    let memory = MachineMemory::now();
+    let of = match memory.of {
+        MemoryOf::Machine => "the memory of the machine",
+        MemoryOf::ControlGroup => "the memory limit of the control group",
+    };
+    log::notice(&match bound_bytes {
+        0 => "maxmemory auto: no bound, since the memory of the machine cannot be told".to_owned(),
+        bound => format!("maxmemory auto: {bound} bytes, 0.8 of {of} of {} bytes", memory.bytes),
+    });
 }
 
 fn run(config: Config) -> Result<(), String> {
@@ -255,9 +271,10 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     let disk = devices::disk_of_level_0(options);
+    let machine_bytes = MachineMemory::now().bytes;
     engine_options.max_write_buffer_number =
-        options.effective_write_buffers(disk.is_some(), total_system_bytes());
-    engine_options.unflushed_values_bytes = options.unflushed_values_bytes(total_system_bytes());
+        options.effective_write_buffers(disk.is_some(), machine_bytes);
+    engine_options.unflushed_values_bytes = options.unflushed_values_bytes(machine_bytes);
     engine_options.on_disk = disk.is_some();
     engine_options.yields_to_log = disk.is_some() && disk == options.aof_device.as_deref();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;

@@ -1,7 +1,8 @@
 //! Memory, eviction, expiry, encodings of values.
 
-use super::{INT_MAX, LONG_MAX, ULONG_MAX, choice, int, memory, yes_no};
+use super::{INT_MAX, LONG_MAX, ULONG_MAX, choice, int, memory, special, yes_no};
 use crate::directive::Directive;
+use crate::kind::Kind;
 
 const POLICIES: &[(&str, u8)] = &[
     ("volatile-lru", 0),
@@ -26,7 +27,10 @@ pub(super) const TABLE: &[Directive] = &[
     int("databases", 1, 128, "16")
         .immutable()
         .doc("At most 128 (Redis: no bound): a database costs one byte of a namespace slot."),
-    memory("maxmemory", 0, ULONG_MAX, "0"),
+    special("maxmemory", Kind::AutoMemory { max: ULONG_MAX }, "0").doc(
+        "Bytes of memory of the whole process, 0 for no bound; auto is 0.8 of what the machine has, or of \
+            the limit of the control group, whichever is less.",
+    ),
     choice("maxmemory-policy", POLICIES, "noeviction"),
     int("maxmemory-samples", 1, INT_MAX, "5"),
     int("maxmemory-eviction-tenacity", 0, 100, "10").no_effect(OWN_WAY),

@@ -43,25 +43,15 @@ pub fn rss_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Physical memory of the machine in bytes, 0 when it cannot be told.
-#[must_use]
-pub fn total_system_bytes() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    text.lines()
-        .find_map(|line| line.strip_prefix("MemTotal:"))
-        .and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok())
-        .unwrap_or(0)
-        * 1024
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sexton_config::machine::MachineMemory;
 
     #[test]
     fn a_running_process_has_memory() {
         let memory = Memory::now();
         assert!(memory.rss_bytes > 0);
-        assert!(total_system_bytes() > memory.rss_bytes);
+        assert!(MachineMemory::now().bytes > memory.rss_bytes);
     }
 }

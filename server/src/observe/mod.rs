@@ -9,7 +9,7 @@ mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use memory::{Memory, rss_bytes, total_system_bytes};
+pub use memory::{Memory, rss_bytes};
 pub use monitor::Monitors;
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, Traffic};

@@ -2,8 +2,9 @@
 
 use super::{Text, human};
 use crate::command::{Ctx, REDIS_VERSION};
-use crate::observe::{CpuOf, Memory, cpu_times, total_system_bytes};
+use crate::observe::{CpuOf, Memory, cpu_times};
 use crate::pubsub::Kind;
+use sexton_config::machine::MachineMemory;
 use sexton_engine::SyncPolicy;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -95,7 +96,7 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("allocator_allocated", memory.allocated_bytes);
     text.field("allocator_active", memory.active_bytes);
     text.field("allocator_resident", memory.resident_bytes);
-    text.bytes("total_system_memory", total_system_bytes());
+    text.bytes("total_system_memory", MachineMemory::now().bytes);
     // No scripts and no functions yet.
     text.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
     text.field("used_memory_lua_human", human(0));
