@@ -1,0 +1,334 @@
+"""python3 -m memory_bound [--only NAME ...] [--quick] [--list]
+
+What the process holds under `maxmemory`: each load below runs against a server of its own, in a control group of 1.25
+times the bound where one can be made. The kernel's own high-water mark of the resident set must stay below 1.2 times
+the bound, the server must live and answer, and a client that asks for more than the bound allows must hear Redis' OOM
+error or be closed.
+"""
+
+import argparse
+import contextlib
+import random
+import socket
+import threading
+import time
+from pathlib import Path
+
+from harness.cgroup import MemoryGroup
+from harness.resp import encode
+from harness.server import Server
+from harness.steps import Steps
+
+MIB = 1 << 20
+RESIDENT_SHARE, GROUP_SHARE = 1.2, 1.25
+OOM = b"-OOM command not allowed when used memory > 'maxmemory'.\r\n"
+
+
+def peak_rss_bytes(pid):
+    """The kernel's high-water mark of the resident set."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+class Client:
+    """A socket that says what came of a request: its reply's first line, or that it was closed."""
+
+    def __init__(self, server, timeout_s=120):
+        self.sock = socket.create_connection(("127.0.0.1", server.port))
+        self.sock.settimeout(timeout_s)
+        self.file = self.sock.makefile("rb", buffering=1 << 16)
+
+    def send(self, *args):
+        """False when the server has closed the connection."""
+        return self.send_raw(encode([a if isinstance(a, bytes) else str(a).encode() for a in args]))
+
+    def send_raw(self, data):
+        try:
+            self.sock.sendall(data)
+            return True
+        except OSError:
+            return False
+
+    def line(self):
+        try:
+            return self.file.readline()
+        except OSError:
+            return b""
+
+    def reply(self):
+        """The reply's first line; the rest of it is read and dropped. b"" when closed."""
+        line = self.line()
+        if line[:1] == b"$" and int(line[1:]) >= 0:
+            left = int(line[1:]) + 2
+            while left:
+                try:
+                    got = len(self.file.read(min(left, 1 << 16)))
+                except OSError:
+                    return b""
+                if not got:
+                    return b""
+                left -= got
+        elif line[:1] == b"*":
+            for _ in range(max(int(line[1:]), 0)):
+                if not self.reply():
+                    return b""
+        return line
+
+    def ask(self, *args):
+        return self.reply() if self.send(*args) else b""
+
+    def close(self):
+        self.file.close()
+        self.sock.close()
+
+
+def sets(server, count, value_bytes, seed=1):
+    """SETs of random keys and values, in pipelines; the number that was answered OK."""
+    rng, client, taken = random.Random(seed), Client(server), 0
+    for start in range(0, count, 500):
+        n = min(500, count - start)
+        client.send_raw(b"".join(
+            b"*3\r\n$3\r\nSET\r\n$20\r\n%020d\r\n$%d\r\n%b\r\n" % (rng.getrandbits(60), value_bytes, rng.randbytes(value_bytes))
+            for _ in range(n)))
+        taken += sum(client.reply() == b"+OK\r\n" for _ in range(n))
+    client.close()
+    return taken
+
+
+def small_keys(server, scale):
+    count = int(3_700_000 * scale)
+    return sets(server, count, 256) == count
+
+
+def kilobyte_values(server, scale):
+    count = int(600_000 * scale)
+    return sets(server, count, 1024) == count
+
+
+def many_clients(server, scale):
+    """Idle ones hold a connection; busy ones write and read."""
+    idle = [Client(server) for _ in range(int(10_000 * scale))]
+    for client in idle:
+        if client.ask("PING") != b"+PONG\r\n":
+            return False
+    busy = [Client(server) for _ in range(int(1_000 * scale))]
+    rng = random.Random(5)
+    right = True
+    for _ in range(20):
+        for client in busy:
+            client.send("SET", rng.getrandbits(40), rng.randbytes(4096))
+            client.send("GET", rng.getrandbits(40))
+        for client in busy:
+            right &= client.reply() == b"+OK\r\n" and client.reply()[:1] == b"$"
+    for client in idle + busy:
+        client.close()
+    return right
+
+
+def long_pipelines(server, scale):
+    """200 MB in one pipeline whose replies are read while it is sent."""
+    client, count = Client(server), int(200_000 * scale)
+    request = encode([b"SET", b"key", b"v" * 1000])
+    sender = threading.Thread(target=lambda: client.send_raw(request * count))
+    sender.start()
+    taken = sum(client.reply() == b"+OK\r\n" for _ in range(count))
+    sender.join()
+    client.close()
+    return taken == count
+
+
+def refused_or_closed(*replies):
+    """True when each reply is the OOM error, or the connection was closed."""
+    return all(reply in (OOM, b"") or reply.startswith(b"-EXECABORT") for reply in replies)
+
+
+def multi_queue(server, scale):
+    """A transaction that queues 1 GB."""
+    client, value = Client(server), b"v" * MIB
+    client.ask("MULTI")
+    for _ in range(int(1024 * scale)):
+        if client.ask("SET", "k", value) != b"+QUEUED\r\n":
+            break
+    return refused_or_closed(client.ask("EXEC"))
+
+
+def big_exec(server, scale):
+    """400 MB in one transaction, its commands sent in one go."""
+    client, value = Client(server), b"v" * MIB
+    client.send("MULTI")
+    for number in range(400):
+        if not client.send("SET", f"k{number}", value):
+            break
+    client.send("EXEC")
+    replies = [client.reply() for _ in range(402)]
+    return refused_or_closed(replies[-1])
+
+
+def long_range(server, scale):
+    """40 bytes that ask for 500 MB."""
+    client = Client(server)
+    return client.ask("SETRANGE", "k", 500_000_000, "x") == OOM and client.ask("STRLEN", "k") == b":0\r\n"
+
+
+def appended(server, scale):
+    """A value that grows to 480 MB."""
+    client, piece, reply = Client(server), b"v" * (4 * MIB), b":1\r\n"
+    for _ in range(120):
+        reply = client.ask("APPEND", "k", piece)
+        if not reply.startswith(b":"):
+            break
+    return refused_or_closed(reply)
+
+
+def one_large_value(server, scale):
+    """A value that the bound does not leave room for, beside what a SET of it needs."""
+    client = Client(server)
+    return refused_or_closed(client.ask("SET", "k", b"v" * (60 * MIB)))
+
+
+def several_large_values(server, scale):
+    """16 of 40 MB at once."""
+    clients = [Client(server) for _ in range(16)]
+    threads = [threading.Thread(target=c.send, args=("SET", f"k{i}", b"v" * (40 * MIB))) for i, c in enumerate(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return all(c.reply() in (OOM, b"", b"+OK\r\n") for c in clients)
+
+
+def unfinished_requests(server, scale):
+    """50 clients that each send 20 of 25 MB, and wait."""
+    head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (25 * MIB)
+    clients = [Client(server) for _ in range(50)]
+    for client in clients:
+        client.send_raw(head + b"v" * (20 * MIB))
+    time.sleep(0.5)
+    return True
+
+
+def scan_cursors(server, scale):
+    """Cursors that each stand behind a key of 100 KB."""
+    client = Client(server)
+    for number in range(200):
+        client.ask("SET", b"%05d" % number + b"k" * 100_000, "v")
+    for _ in range(int(16_384 * scale)):
+        client.send("SCAN", 0, "COUNT", 1)
+        if not client.reply():
+            return False
+    return True
+
+
+def large_replies(server, scale):
+    """MGET of 100 times 8 MB, its reply not read."""
+    client = Client(server)
+    client.ask("SET", "k", b"v" * (8 * MIB))
+    reader = Client(server)
+    reader.send("MGET", *["k"] * 100)
+    time.sleep(1)
+    return True
+
+
+def long_names(server, scale):
+    """WATCH and SUBSCRIBE of long names."""
+    clients = [Client(server) for _ in range(20)]
+    for number in range(int(800 * scale)):
+        name = b"%06d" % number + b"n" * MIB
+        client = clients[number % 20]
+        if not client.send("WATCH" if number % 2 else "SUBSCRIBE", name):
+            clients[number % 20] = Client(server)
+            continue
+        client.line()
+    return True
+
+
+def longest_common(server, scale):
+    """LCS of two values of 11,000 bytes, whose table has 121 million fields."""
+    client, rng = Client(server), random.Random(3)
+    client.ask("SET", "a", rng.randbytes(11_000))
+    client.ask("SET", "b", rng.randbytes(11_000))
+    length = client.ask("LCS", "a", "b", "LEN")
+    whole = client.ask("LCS", "a", "b")
+    return length.startswith(b":") and (whole.startswith(b"$") or whole == OOM)
+
+
+def image(server, scale):
+    """1,000,000 SETs of 1 KB with the defaults of the image."""
+    count = int(1_000_000 * scale)
+    return sets(server, count, 1024) == count
+
+
+#: name -> (load, maxmemory in MB, or None: `auto` in a group of 256 MB)
+LOADS = {
+    "small-keys": (small_keys, 100),
+    "kilobyte-values": (kilobyte_values, 64),
+    "clients": (many_clients, 100),
+    "pipelines": (long_pipelines, 100),
+    "multi-queue": (multi_queue, 64),
+    "exec": (big_exec, 64),
+    "setrange": (long_range, 64),
+    "append": (appended, 64),
+    "large-value": (one_large_value, 64),
+    "large-values": (several_large_values, 64),
+    "unfinished": (unfinished_requests, 64),
+    "scan-cursors": (scan_cursors, 64),
+    "mget": (large_replies, 64),
+    "names": (long_names, 64),
+    "lcs": (longest_common, 64),
+    "image": (image, None),
+}
+
+
+def run(steps, name, scale, has_groups, options):
+    load, megabytes = LOADS[name]
+    bound = megabytes * MIB if megabytes else int(256 * MIB * 0.8)
+    limit = int(bound * GROUP_SHARE) if megabytes else 256 * MIB
+    made = {"maxmemory": f"{megabytes}mb" if megabytes else "auto", "appendfsync": "everysec", "maxclients": 12_000}
+    made.update(options)
+    with contextlib.ExitStack() as stack:
+        group = stack.enter_context(MemoryGroup(limit)) if has_groups else None
+        server = stack.enter_context(Server("sexton", made, prefix=group.prefix() if group else ()))
+        before = peak_rss_bytes(server.pid)
+        begun, right = time.monotonic(), False
+        with contextlib.suppress(OSError, RuntimeError):
+            right = load(server, scale)
+        took = time.monotonic() - begun
+        alive = server.alive()
+        peak = peak_rss_bytes(server.pid) if alive else 0
+        answers = False
+        if alive:
+            with contextlib.suppress(OSError):
+                answers = Client(server, 10).ask("PING") == b"+PONG\r\n"
+        steps.check(f"{name}: lives and answers", alive and answers, "" if alive else "killed")
+        if alive:
+            steps.check(f"{name}: replies as they should be", right)
+            steps.check(f"{name}: resident", peak <= RESIDENT_SHARE * bound,
+                        f"{peak / MIB:.0f} MiB at most, {peak / bound:.2f} of maxmemory, "
+                        f"{before / MIB:.0f} before, {took:.1f} s")
+        server.close()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", help="these loads")
+    parser.add_argument("--list", action="store_true", help="the loads' names")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the keys, clients and pipelines")
+    parser.add_argument("--option", action="append", default=[], help="directive, name=value")
+    parser.add_argument("--no-group", action="store_true", help="outside of any control group")
+    args = parser.parse_args()
+    if args.list:
+        print("\n".join(LOADS))
+        return
+    has_groups = not args.no_group and MemoryGroup.possible()
+    steps = Steps("resident memory under maxmemory" + ("" if has_groups else ", without control groups"))
+    for name in args.only or LOADS:
+        if name == "image" and not has_groups:
+            continue
+        run(steps, name, 0.1 if args.quick else 1.0, has_groups, [o.split("=", 1) for o in args.option])
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
