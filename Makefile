@@ -10,7 +10,7 @@ CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity operate pubsub crash crash-matrix smoke tools \
-	bench-cemetery loom larger-than-memory scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
+	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
 
 help: ## this list
@@ -66,6 +66,9 @@ tools: setup build ## redis-cli's modes and redis-benchmark with -P, -c and -3
 
 larger-than-memory: setup build ## 2,000,000 keys of 1 KB under maxmemory 256mb
 	$(PY) -m larger_than_memory
+
+memory-bound: setup build ## resident memory under maxmemory: small keys, clients, pipelines, large requests (ARGS='--only lcs')
+	$(PY) -m memory_bound $(ARGS)
 
 scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 	$(PY) -m scan_guarantee

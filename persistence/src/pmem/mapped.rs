@@ -24,7 +24,7 @@ const FORCE_VARIABLE: &str = "PMEM_IS_PMEM_FORCE";
 /// The files below a directory, mapped by libpmem.
 #[derive(Debug)]
 pub struct MappedMedium {
-    library: &'static Libpmem,
+    libpmem: &'static Libpmem,
     kind: PmemKind,
 }
 
@@ -54,14 +54,14 @@ impl MappedMedium {
             (false, true) => PmemKind::Emulated,
             (false, false) => PmemKind::Msync,
         };
-        Ok(Arc::new(Self { library, kind }))
+        Ok(Arc::new(Self { libpmem: library, kind }))
     }
 
     fn region(&self, path: &Path, mapping: io::Result<Mapping>) -> StorageResult<Arc<dyn Region>> {
         let mapping = mapping.map_err(|error| StorageError::new("map", path, error))?;
         let file = File::options().read(true).write(true).open(path);
         let region = MappedRegion {
-            library: self.library,
+            libpmem: self.libpmem,
             mapping,
             file: file.map_err(|error| StorageError::new("open", path, error))?,
             path: path.to_path_buf(),
@@ -86,7 +86,7 @@ impl Medium for MappedMedium {
 
     fn create(&self, path: &Path, len: u64) -> StorageResult<Arc<dyn Region>> {
         let region =
-            self.region(path, self.library.create(path, len as usize)).inspect_err(|_| {
+            self.region(path, self.libpmem.create(path, len as usize)).inspect_err(|_| {
                 // Made and not allocated, for want of space.
                 let _ = fs::remove_file(path);
             })?;
@@ -97,7 +97,7 @@ impl Medium for MappedMedium {
     }
 
     fn open(&self, path: &Path) -> StorageResult<Arc<dyn Region>> {
-        self.region(path, self.library.open(path))
+        self.region(path, self.libpmem.open(path))
     }
 
     fn remove(&self, path: &Path) -> StorageResult<()> {
@@ -117,7 +117,7 @@ impl Medium for MappedMedium {
 /// A mapped file.
 #[derive(Debug)]
 struct MappedRegion {
-    library: &'static Libpmem,
+    libpmem: &'static Libpmem,
     mapping: Mapping,
     /// For reads that may meet a media error.
     file: File,
@@ -169,19 +169,19 @@ impl Writable for MappedRegion {
             unsafe { std::ptr::copy_nonoverlapping(src.as_ptr(), to, src.len()) };
         } else {
             // SAFETY: as above.
-            unsafe { self.library.copy(to, src) };
+            unsafe { self.libpmem.copy(to, src) };
         }
     }
 
     fn fence(&self, _lane: Lane, dirty: &[Range<u64>]) -> StorageResult<()> {
         if !self.msync {
-            self.library.drain();
+            self.libpmem.drain();
             return Ok(());
         }
         for range in dirty {
             let len = (range.end - range.start) as usize;
             // SAFETY: `at` has checked that the range is mapped.
-            let synced = unsafe { self.library.msync(self.at(range.start, len), len) };
+            let synced = unsafe { self.libpmem.msync(self.at(range.start, len), len) };
             synced
                 .map_err(|error| StorageError::new("msync", &self.path, error).at(range.start))?;
         }
@@ -221,7 +221,7 @@ impl Region for MappedRegion {
             unsafe { std::ptr::write_bytes(to, 0, len as usize) };
         } else {
             // SAFETY: as above.
-            unsafe { self.library.zero(to, len as usize) };
+            unsafe { self.libpmem.zero(to, len as usize) };
         }
     }
 }
@@ -229,6 +229,6 @@ impl Region for MappedRegion {
 impl Drop for MappedRegion {
     fn drop(&mut self) {
         // SAFETY: whoever reads the mapping borrows this region.
-        unsafe { self.library.unmap(&self.mapping) };
+        unsafe { self.libpmem.unmap(&self.mapping) };
     }
 }
