@@ -24,7 +24,7 @@ fn write(storage: &dyn Storage, path: &Path, bytes: &[u8]) {
 }
 
 /// A manifest of `count` segments, behind a base if there is one.
-fn manifest(count: usize, base: bool) -> Vec<u8> {
+fn manifest(count: usize, base: bool, secret: bool) -> Vec<u8> {
     let mut text = String::new();
     if base {
         text.push_str("#SXB 0000000000000002\nfile a.aof.90.base.rdb seq 90 type b\n");
@@ -32,15 +32,21 @@ fn manifest(count: usize, base: bool) -> Vec<u8> {
     for number in 1..=count {
         text.push_str(&format!("file a.aof.{number}.incr.aof seq {number} type i\n"));
     }
+    if secret {
+        text.push_str(&format!("#SXK {SECRET:016x}\n"));
+    }
     text.into_bytes()
 }
+
+/// The secret of the log, where its manifest has one.
+const SECRET: u64 = 0x5ec;
 
 /// A valid group.
 fn group(annotation: &Annotation, commands: &[u8]) -> Vec<u8> {
     let padding = (ALIGNMENT_BYTES - commands.len() % ALIGNMENT_BYTES) % ALIGNMENT_BYTES;
     let mut bytes = vec![0; 2 * ALIGNMENT_BYTES + padding];
     bytes.extend_from_slice(commands);
-    annotation.encode(&mut bytes);
+    annotation.encode(&mut bytes, SECRET);
     bytes
 }
 
@@ -62,6 +68,7 @@ fn segments(script: &[u8]) -> Vec<Vec<u8>> {
                 previous_seq: near(next - 1, c),
                 after_seq: near(next - 1, d),
                 synced_seq: near(0, e),
+                filled_bytes: u64::from(a) << 6,
             };
             segments.push(header.encode().to_vec());
             next = header.after_seq + 1;
@@ -134,7 +141,7 @@ fuzz_target!(|input: &[u8]| {
         }
     } else {
         let segments = segments(rest);
-        write(&storage, &location().manifest_path(), &manifest(segments.len(), pick & 2 != 0));
+        write(&storage, &location().manifest_path(), &manifest(segments.len(), pick & 2 != 0, pick & 16 != 0));
         for (number, segment) in (1..).zip(&segments) {
             write(&storage, &location().segment_path(number), segment);
         }

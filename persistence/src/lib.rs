@@ -9,4 +9,5 @@ pub mod checksum;
 pub mod device;
 pub mod manifest;
 pub mod pmem;
+mod random;
 pub mod rdb;

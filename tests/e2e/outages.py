@@ -46,14 +46,14 @@ def newest(directory, pattern):
 def log_with_groups(directory):
     """The segment that holds the last groups."""
     segments = sorted(directory.glob("appendonlydir/*.incr.aof"), key=lambda p: int(p.name.split(".")[-3]))
-    with_groups = [path for path in segments if b"#SX1 " in path.read_bytes()]
+    with_groups = [path for path in segments if b"#SX2 " in path.read_bytes()]
     return with_groups[-1] if with_groups else None
 
 
 def damage_first_group(path):
     """A bit of the first group's commands, with synced groups behind it."""
     content = path.read_bytes()
-    at = content.index(b"#SX1 ") + 200
+    at = content.index(b"#SX2 ") + 200
     with open(path, "r+b") as file:
         file.seek(at)
         file.write(bytes([content[at] ^ 0xFF]))
@@ -62,12 +62,12 @@ def damage_first_group(path):
 def tear_last_group(path):
     """A last group of which only the annotation arrived: what a write that was never synced may leave."""
     content = path.read_bytes()
-    last = [match.start() for match in re.finditer(rb"#SX1 ", content)][-1]
+    last = [match.start() for match in re.finditer(rb"#SX2 ", content)][-1]
     length = int(content[last + 48 : last + 64], 16)
     end = last + 128 + (-length % 64) + length
     with open(path, "r+b") as file:
         file.seek(end)
-        file.write(b"#SX1 " + b"torn" * 30)
+        file.write(b"#SX2 " + b"torn" * 30)
 
 
 #: name -> (finds the file, what happens to it, whether the server must refuse)

@@ -3,6 +3,7 @@
 //! All three are comment lines to Redis. `FORMAT.md` draws the bytes.
 
 use crate::checksum::crc32c;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Groups, headers and filler lines start and end at multiples of this many bytes.
 pub const ALIGNMENT_BYTES: usize = 64;
@@ -18,11 +19,16 @@ pub const FILLER: [u8; ALIGNMENT_BYTES] = {
     line
 };
 
-pub(super) const GROUP_TAG: &[u8; 5] = b"#SX1 ";
+pub(super) const GROUP_TAG: &[u8; 5] = b"#SX2 ";
+/// Groups of before there was a proof.
+const GROUP_TAG_1: &[u8; 5] = b"#SX1 ";
 const HEADER_TAG: &[u8; 5] = b"#SXH ";
 /// Offset of the checksum in both kinds of line: tag, epoch, four numbers, each with a blank.
 const CRC_AT: usize = 5 + 9 + 4 * 17;
 const FIELDS_END: usize = CRC_AT + 8;
+/// Offset of a group's proof, and of a header's `filled`, behind a blank.
+const EXTRA_AT: usize = FIELDS_END + 1;
+const EXTRA_END: usize = EXTRA_AT + 16;
 
 /// The facts of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +59,9 @@ pub struct SegmentHeader {
     pub after_seq: u64,
     /// What was durable when the header was written.
     pub synced_seq: u64,
+    /// Length of the file when the header was written, which a server that appends begins behind; 0 when the
+    /// header does not say.
+    pub filled_bytes: u64,
 }
 
 /// Length of the annotation of a group with so many bytes of commands.
@@ -62,8 +71,8 @@ pub(super) fn annotation_bytes(command_bytes: usize) -> usize {
 
 impl Annotation {
     /// Writes the annotation in front of the commands. `group` is the annotation's room, of
-    /// [`annotation_bytes`], followed by the commands.
-    pub fn encode(&self, group: &mut [u8]) {
+    /// [`annotation_bytes`], followed by the commands. `secret` is the log's own: what clients write cannot know it.
+    pub fn encode(&self, group: &mut [u8], secret: u64) {
         let length = annotation_bytes(self.command_bytes as usize);
         debug_assert_eq!(group.len() as u64, length as u64 + self.command_bytes);
         write_line(
@@ -72,15 +81,28 @@ impl Annotation {
             self.epoch,
             [self.first_seq, self.count, self.command_bytes, self.synced_seq],
         );
+        group[EXTRA_AT..EXTRA_END].fill(b'0');
         let crc = crc32c(group);
         write_hex(&mut group[CRC_AT..FIELDS_END], u64::from(crc));
+        let proof = xxh3_64_with_seed(&group[..FIELDS_END], secret);
+        write_hex(&mut group[EXTRA_AT..EXTRA_END], proof);
+    }
+
+    /// Whether the line was written by who knows the log's secret. Only what is proven is a word about what was
+    /// durable: the rest may be a piece of a value.
+    #[must_use]
+    pub fn is_proven(line: &[u8], secret: u64) -> bool {
+        line.starts_with(GROUP_TAG)
+            && line.get(EXTRA_AT..EXTRA_END).and_then(read_hex)
+                == Some(xxh3_64_with_seed(&line[..FIELDS_END], secret))
     }
 
     /// Reads the fields from the first [`ANNOTATION_MIN_BYTES`] of a group; nothing is verified
     /// but the form. `None` when this is no annotation.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {
-        let (epoch, [first_seq, count, command_bytes, synced_seq]) = read_line(line, GROUP_TAG)?;
+        let (epoch, [first_seq, count, command_bytes, synced_seq]) =
+            read_line(line, GROUP_TAG).or_else(|| read_line(line, GROUP_TAG_1))?;
         Some(Self { epoch, first_seq, count, command_bytes, synced_seq })
     }
 
@@ -97,10 +119,13 @@ impl Annotation {
         self.first_seq.saturating_add(self.count).saturating_sub(1)
     }
 
-    /// True when the checksum of the whole group holds. Clobbers and restores nothing: the
-    /// checksum field is left zeroed in `group`.
+    /// True when the checksum of the whole group holds. Clobbers and restores nothing: checksum and proof
+    /// are left zeroed in `group`.
     #[must_use]
     pub fn verify(group: &mut [u8]) -> bool {
+        if group.starts_with(GROUP_TAG) {
+            group[EXTRA_AT..EXTRA_END].fill(b'0');
+        }
         verify_line(group)
     }
 }
@@ -112,6 +137,9 @@ impl SegmentHeader {
         let mut line = [0; HEADER_BYTES];
         let numbers = [self.number, self.previous_seq, self.after_seq, self.synced_seq];
         write_line(&mut line, HEADER_TAG, self.epoch, numbers);
+        if self.filled_bytes > 0 {
+            write_hex(&mut line[EXTRA_AT..EXTRA_END], self.filled_bytes);
+        }
         let crc = crc32c(&line);
         write_hex(&mut line[CRC_AT..FIELDS_END], u64::from(crc));
         line
@@ -127,6 +155,8 @@ impl SegmentHeader {
             previous_seq,
             after_seq,
             synced_seq,
+            // Blank in headers of before there was the field.
+            filled_bytes: read_hex(&line[EXTRA_AT..EXTRA_END]).unwrap_or(0),
         })
     }
 }
@@ -186,6 +216,8 @@ pub(super) fn read_hex(field: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const SECRET: u64 = 0x0123_4567_89ab_cdef;
+
     fn group_of(commands: &[u8]) -> (Annotation, Vec<u8>) {
         let annotation = Annotation {
             epoch: 7,
@@ -196,7 +228,7 @@ mod tests {
         };
         let mut group = vec![0; annotation_bytes(commands.len())];
         group.extend_from_slice(commands);
-        annotation.encode(&mut group);
+        annotation.encode(&mut group, SECRET);
         (annotation, group)
     }
 
@@ -210,6 +242,8 @@ mod tests {
             assert_eq!(line_end, Some(annotation_bytes(length)));
             assert!(annotation_bytes(length) <= 256, "Redis' limit is 1023, ours 256");
             assert_eq!(Annotation::parse(&group), Some(annotation));
+            assert!(Annotation::is_proven(&group, SECRET));
+            assert!(!Annotation::is_proven(&group, SECRET + 1), "nobody else's word");
             assert!(Annotation::verify(&mut group));
         }
     }
@@ -221,7 +255,10 @@ mod tests {
             let mut flipped = group.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
             let same_fields = Annotation::parse(&flipped) == Some(annotation);
-            assert!(!same_fields || !Annotation::verify(&mut flipped), "bit {bit}");
+            let is_proof = (EXTRA_AT..EXTRA_END).contains(&(bit / 8));
+            let in_line = bit / 8 < FIELDS_END || is_proof;
+            assert!(!in_line || !Annotation::is_proven(&flipped, SECRET), "bit {bit}");
+            assert!(is_proof || !same_fields || !Annotation::verify(&mut flipped), "bit {bit}");
         }
     }
 
@@ -233,6 +270,7 @@ mod tests {
             previous_seq: 41,
             after_seq: 1_000_041,
             synced_seq: 40,
+            filled_bytes: 64 << 20,
         };
         let line = header.encode();
         assert_eq!(SegmentHeader::decode(&line), Some(header));

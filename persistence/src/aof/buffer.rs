@@ -176,7 +176,13 @@ impl Group {
     }
 
     /// Writes annotation and extents into the head room and answers the bytes to write: a multiple of 64.
-    pub(super) fn seal(&mut self, epoch: u32, synced_seq: u64, extents: &[Extent]) -> &[u8] {
+    pub(super) fn seal(
+        &mut self,
+        epoch: u32,
+        synced_seq: u64,
+        secret: u64,
+        extents: &[Extent],
+    ) -> &[u8] {
         let content = HEAD_BYTES - extents.len() * EXTENT_BYTES;
         let lines = self.chunk[content..HEAD_BYTES].chunks_mut(EXTENT_BYTES);
         lines.zip(extents).for_each(|(line, extent)| extent.encode(line));
@@ -190,7 +196,7 @@ impl Group {
             command_bytes: command_bytes as u64,
             synced_seq,
         };
-        annotation.encode(group);
+        annotation.encode(group, secret);
         group
     }
 }

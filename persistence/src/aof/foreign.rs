@@ -33,11 +33,21 @@ pub fn has_foreign_writes(
     }
 }
 
-/// Where in a segment, behind the last group at `from`, another server's commands begin.
-pub(super) fn begin_of_foreign(window: &mut Window, from: u64) -> StorageResult<Option<u64>> {
+/// Where in a segment, behind the last group at `from`, another server's commands begin. The file was
+/// `filled_bytes` long before its groups were written.
+pub(super) fn begin_of_foreign(
+    window: &mut Window,
+    from: u64,
+    filled_bytes: u64,
+) -> StorageResult<Option<u64>> {
     let mut at = from;
     while at < window.file_bytes() && *window.get(at, ALIGNMENT_BYTES as u64)? == FILLER {
         at += ALIGNMENT_BYTES as u64;
+    }
+    if at > from && at < filled_bytes {
+        // A server appends behind all filler, or where it has cut: this is a group of ours that has lost its
+        // annotation, and what looks like commands may be a piece of a value.
+        return Ok(None);
     }
     let last = window.file_bytes().saturating_sub(ALIGNMENT_BYTES as u64).max(at);
     if *window.get(last, ALIGNMENT_BYTES as u64)? == FILLER {
@@ -79,7 +89,8 @@ fn behind_torn_group(window: &mut Window, at: u64, group_bytes: u64) -> StorageR
     let mut selects = 0;
     let mut begin = None;
     while let Some(command) = commands.next() {
-        if command.starts_with(GROUP_TAG) && commands.offset() > command.len() {
+        let is_ours = command.starts_with(GROUP_TAG) || command == FILLER;
+        if is_ours && commands.offset() > command.len() {
             return Ok(None);
         }
         if is_select(command) {

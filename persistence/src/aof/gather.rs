@@ -56,8 +56,12 @@ fn copy_all(
     mark: u64,
 ) -> Result<Gathered, LogError> {
     let mut found: BTreeMap<u64, (PathBuf, u64)> = BTreeMap::new();
+    let mut secret = None;
     for dir in sources {
         let source = LogLocation { dir: dir.clone(), file_name: location.file_name.clone() };
+        // An archive has none, and one that cannot be read is no obstacle: the segments tell the rest.
+        let listing = Listing::load(storage, &source).unwrap_or_default();
+        secret = secret.or(listing.and_then(|listing| listing.secret));
         for name in storage.list(dir)? {
             let Some(number) = source.segment_number(&name) else { continue };
             // One without a header was made ahead and never used.
@@ -78,7 +82,7 @@ fn copy_all(
     storage.create_dir_all(&location.dir)?;
     sync_parent(storage, &location.dir)?;
     let mut gathered = Gathered::default();
-    let mut listing = Listing { incomplete: true, ..Listing::default() };
+    let mut listing = Listing { incomplete: true, secret, ..Listing::default() };
     for (number, (path, _)) in found.range(first..) {
         let target = location.segment_path(*number);
         if let Some(source) = path.parent() {

@@ -15,6 +15,9 @@ const LISTING_BYTES_MAX: u64 = 16 << 20;
 /// everything up to this sequence (16 hex digits).
 const BASE_MARK: &str = "#SXB ";
 
+/// The line with the secret of the log, 16 hex digits: what proves that an annotation is the log's own (N8).
+const SECRET_MARK: &str = "#SXK ";
+
 /// A base: a snapshot file that, with the segments behind it, is the whole data (N4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Base {
@@ -32,6 +35,8 @@ pub(super) struct Listing {
     pub(super) segments: Vec<u64>,
     /// Log was retired, so the files alone are not the whole data.
     pub(super) incomplete: bool,
+    /// What clients cannot know; `None` in a log of before there was one.
+    pub(super) secret: Option<u64>,
 }
 
 impl Listing {
@@ -53,6 +58,9 @@ impl Listing {
         for number in &self.segments {
             push_line(&mut text, &location.segment_name(*number), *number, 'i');
         }
+        if let Some(secret) = self.secret {
+            let _ = writeln!(text, "{SECRET_MARK}{secret:016x}");
+        }
         text
     }
 
@@ -63,6 +71,9 @@ impl Listing {
         for (index, line) in text.lines().enumerate() {
             if let Some(digits) = line.strip_prefix(BASE_MARK) {
                 through_seq = u64::from_str_radix(digits, 16).ok();
+            }
+            if let Some(digits) = line.strip_prefix(SECRET_MARK) {
+                listing.secret = u64::from_str_radix(digits, 16).ok();
             }
             if line.starts_with('#') || line.is_empty() {
                 continue;
@@ -194,19 +205,20 @@ mod tests {
         for name in ["appendonly.aof", "with blank", "quo\"te\\"] {
             for base in [None, Some(Base { number: 2, through_seq: u64::MAX })] {
                 let incomplete = base.is_some() || name.len() > 10;
-                let listing = Listing { segments: vec![3, 4, 17], incomplete, base };
+                let secret = base.map(|base| base.through_seq / 3);
+                let listing = Listing { segments: vec![3, 4, 17], incomplete, base, secret };
                 let text = listing.encode(&location(name));
                 assert_eq!(Listing::decode(&text, &location(name)).expect("own text"), listing);
             }
         }
         let base = Some(Base { number: 7, through_seq: 0x1f });
-        let listing = Listing { segments: vec![8], incomplete: true, base };
+        let listing = Listing { segments: vec![8], incomplete: true, base, secret: Some(0xbed) };
         assert_eq!(
             listing.encode(&location("a.aof")),
             "#SXB 000000000000001f\nfile a.aof.7.base.rdb seq 7 type b\n\
-             file a.aof.8.incr.aof seq 8 type i\n"
+             file a.aof.8.incr.aof seq 8 type i\n#SXK 0000000000000bed\n"
         );
-        let listing = Listing { segments: vec![2], incomplete: true, base: None };
+        let listing = Listing { segments: vec![2], incomplete: true, ..Listing::default() };
         assert_eq!(
             listing.encode(&location("a.aof")),
             "file run-BGREWRITEAOF-first.rdb seq 1 type b\nfile a.aof.2.incr.aof seq 2 type i\n"

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, annotation_bytes};
+use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
 use super::foreign::begin_of_foreign;
 use super::listing::{Base, Listing};
 use super::route::{read_extents, splice, split_extents, sync_parts};
@@ -57,6 +57,8 @@ pub struct LogTail {
     pub(super) base: Option<Base>,
     /// Above every number ever used.
     pub(super) next_number: u64,
+    /// What proves its annotations.
+    pub(super) secret: Option<u64>,
 }
 
 /// The end of a log whose content is no longer needed, because everything up to `mark` is durable
@@ -79,6 +81,7 @@ pub fn supersede(
         incomplete: true,
         base: None,
         next_number: listing.next_number(),
+        secret: listing.secret,
     })
 }
 
@@ -390,7 +393,8 @@ impl Recovery {
             }
             let from = if is_end { self.offset } else { 0 };
             let mut window = Window::new(Arc::clone(&segment.file), segment.bytes);
-            if let Some(offset) = begin_of_foreign(&mut window, from)? {
+            let filled_bytes = segment.header.map_or(0, |header| header.filled_bytes);
+            if let Some(offset) = begin_of_foreign(&mut window, from, filled_bytes)? {
                 let file = segment.file.path().to_path_buf();
                 let manifest = self.location.manifest_path();
                 return Err(LogError::ForeignWrites { file, offset, manifest });
@@ -423,7 +427,16 @@ impl Recovery {
             self.lost_bytes += behind(&mut window, from)?;
             from = from.next_multiple_of(ALIGNMENT_BYTES as u64);
             while from + ANNOTATION_MIN_BYTES as u64 <= segment.bytes {
-                match window.group(from, epochs.clone())? {
+                // Before anything else is looked at: a value may hold what looks like a group at each of its lines.
+                let is_own = match self.listing.secret {
+                    Some(secret) => {
+                        let line = window.get(from, ANNOTATION_MIN_BYTES as u64)?;
+                        Annotation::is_proven(line, secret)
+                    }
+                    None => true,
+                };
+                let group = if is_own { window.group(from, epochs.clone())? } else { None };
+                match group {
                     Some((annotation, length)) => {
                         synced_seq = synced_seq.max(annotation.synced_seq);
                         from += length;
@@ -557,6 +570,7 @@ impl Recovery {
             incomplete: self.listing.incomplete,
             base: self.listing.base,
             next_number,
+            secret: self.listing.secret,
         })
     }
 }

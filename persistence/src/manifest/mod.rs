@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::device::{File, Storage};
-use frame::{FrameReader, HEADER, Scan};
+use crate::random::random_u64;
+use frame::{FrameReader, Scan, Secret};
 
 /// Name of the pointer file.
 const CURRENT: &str = "CURRENT";
@@ -30,6 +31,7 @@ pub struct Manifest {
     dir: PathBuf,
     file: Arc<dyn File>,
     number: u64,
+    secret: Secret,
     /// The highest number that a rewrite has tried: `CURRENT` may name its file although it failed.
     last_number: u64,
     end: u64,
@@ -65,7 +67,7 @@ impl Manifest {
     pub fn open(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self, ManifestError> {
         let number = read_current(&*storage, dir)?;
         let file = storage.open(&file_path(dir, number))?;
-        let Scan { end, records, torn } = frame::scan(&*file)?;
+        let Scan { secret, end, records, torn } = frame::scan(&*file)?;
         if torn {
             file.set_len(end)?;
         }
@@ -74,8 +76,14 @@ impl Manifest {
         // before they are.
         file.sync_data()?;
         storage.sync_dir(dir)?;
-        let manifest = Self::in_file(storage, dir, file, number, (end, records));
+        let mut manifest = Self::in_file(storage, dir, file, number, secret, (end, records));
         manifest.remove_leftovers()?;
+        if secret == Secret::None {
+            // What clients write could be taken for a frame of it.
+            let records = manifest.replay()?;
+            let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+            manifest.rewrite(&records)?;
+        }
         Ok(manifest)
     }
 
@@ -88,8 +96,8 @@ impl Manifest {
     pub fn open_read_only(storage: Arc<dyn Storage>, dir: &Path) -> Result<Self, ManifestError> {
         let number = read_current(&*storage, dir)?;
         let file = storage.open(&file_path(dir, number))?;
-        let Scan { end, records, .. } = frame::scan(&*file)?;
-        let opened = Self::in_file(storage, dir, file, number, (end, records));
+        let Scan { secret, end, records, .. } = frame::scan(&*file)?;
+        let opened = Self::in_file(storage, dir, file, number, secret, (end, records));
         Ok(Self { failed: Some("it was opened for reading".to_owned()), ..opened })
     }
 
@@ -114,7 +122,7 @@ impl Manifest {
     ///
     /// Damage, or a failing device.
     pub fn replay(&self) -> Result<Vec<Vec<u8>>, ManifestError> {
-        let mut reader = FrameReader::new(&*self.file, self.end);
+        let mut reader = FrameReader::new(&*self.file, self.end, self.secret);
         let mut records = Vec::with_capacity(self.records.min(1 << 16) as usize);
         while let Some(record) = reader.next_record()? {
             records.push(record);
@@ -136,7 +144,7 @@ impl Manifest {
             let file = self.file.path().to_path_buf();
             return Err(ManifestError::Failed { file, reason: reason.clone() });
         }
-        let bytes = frame::encode(self.records, record)?;
+        let bytes = self.secret.encode(self.records, record)?;
         let written = self.file.write_all_at(&bytes, self.end).and_then(|()| self.file.sync_data());
         if let Err(error) = written {
             self.failed = Some(error.to_string());
@@ -192,10 +200,12 @@ impl Manifest {
         records: &[&[u8]],
     ) -> Result<Self, ManifestError> {
         let file = storage.create(&file_path(dir, number))?;
-        file.write_all_at(HEADER, 0)?;
-        let mut end = HEADER.len() as u64;
+        let secret = Secret::Known(random_u64());
+        let header = secret.header();
+        file.write_all_at(&header, 0)?;
+        let mut end = header.len() as u64;
         for (index, record) in records.iter().enumerate() {
-            let bytes = frame::encode(index as u64, record)?;
+            let bytes = secret.encode(index as u64, record)?;
             file.write_all_at(&bytes, end)?;
             end += bytes.len() as u64;
         }
@@ -208,7 +218,7 @@ impl Manifest {
         storage.sync_dir(dir)?;
         storage.rename(&temp, &dir.join(CURRENT))?;
         storage.sync_dir(dir)?;
-        Ok(Self::in_file(storage, dir, file, number, (end, records.len() as u64)))
+        Ok(Self::in_file(storage, dir, file, number, secret, (end, records.len() as u64)))
     }
 
     /// The manifest in file `number`, which holds so many bytes and records.
@@ -217,10 +227,11 @@ impl Manifest {
         dir: &Path,
         file: Arc<dyn File>,
         number: u64,
+        secret: Secret,
         (end, records): (u64, u64),
     ) -> Self {
         let dir = dir.to_path_buf();
-        Self { storage, dir, file, number, last_number: number, end, records, failed: None }
+        Self { storage, dir, file, number, secret, last_number: number, end, records, failed: None }
     }
 
     fn remove_leftovers(&self) -> Result<(), ManifestError> {

@@ -1,6 +1,6 @@
 //! Reading what is left of a manifest that cannot be opened.
 
-use super::frame::{ALIGNMENT, FrameReader, HEADER};
+use super::frame::{FrameReader, Secret};
 use super::{ManifestError, file_path, parse_name};
 use crate::device::Storage;
 use std::path::Path;
@@ -27,18 +27,23 @@ pub fn salvage(storage: &dyn Storage, dir: &Path) -> Result<Salvaged, ManifestEr
     for number in numbers.into_iter().rev() {
         let file = storage.open(&file_path(dir, number))?;
         let length = file.len()?;
-        let reader = FrameReader::new(&*file, length);
+        let secret = Secret::of(&*file, length)?;
+        let mut reader = FrameReader::new(&*file, length, secret);
         let mut found = Salvaged { is_whole: true, ..Salvaged::default() };
-        let (mut at, mut expected) = (HEADER.len() as u64, 0);
-        while at < length {
-            match reader.frame_at(at)? {
-                Some((index, end, record)) if index >= expected => {
-                    found.is_whole &= index == expected;
-                    found.records.push(record);
-                    (at, expected) = (end, index + 1);
-                }
-                _ => at += ALIGNMENT as u64,
+        if secret == Secret::Lost {
+            // A frame elsewhere than behind the one before cannot be told from what clients have written.
+            while let Some(record) = reader.next_record()? {
+                found.records.push(record);
             }
+            found.is_whole = reader.offset() == length;
+        }
+        let (mut at, mut expected) = (reader.offset(), 0);
+        while secret != Secret::Lost
+            && let Some((index, end, record)) = reader.find(at, expected)?
+        {
+            found.is_whole &= index == expected;
+            found.records.push(record);
+            (at, expected) = (end, index + 1);
         }
         if !found.records.is_empty() {
             return Ok(found);

@@ -40,7 +40,7 @@ fn every_crash_leaves_all_confirmed_records_and_at_most_the_one_under_way() {
                     let record = vec![9; random.below(3000) as usize];
                     let before = storage.crash(0, CrashOptions::KEEP_ALL);
                     let file = before.open(manifest.file.path()).expect("opens");
-                    let bytes = frame::encode(manifest.records, &record).expect("fits");
+                    let bytes = manifest.secret.encode(manifest.records, &record).expect("fits");
                     file.write_all_at(&bytes, manifest.end).expect("writes");
                     storage = before.crash(random.next_u64(), CrashOptions::default());
                     manifest = Manifest::open(shared(&storage), dir()).expect("opens");
@@ -68,7 +68,7 @@ fn a_flipped_bit_before_the_last_record_is_refused() {
         manifest.append(record).expect("appends");
     }
     let path = manifest.file.path().to_path_buf();
-    let last_start = manifest.size_bytes() - 24;
+    let last_start = manifest.size_bytes() - 32;
     for bit in 0..last_start * 8 {
         let damaged = storage.crash(0, CrashOptions::KEEP_ALL);
         damaged.flip_bit(&path, bit).expect("flips");
@@ -79,6 +79,83 @@ fn a_flipped_bit_before_the_last_record_is_refused() {
             Err(error) => panic!("bit {bit}: {error}"),
         }
     }
+}
+
+/// A manifest of before files had a secret, with these records.
+fn of_version_1(records: &[&[u8]]) -> (SimStorage, PathBuf) {
+    let (storage, manifest) = created();
+    let path = manifest.path().to_path_buf();
+    let file = storage.create(&path).expect("creates");
+    let mut bytes = Secret::None.header();
+    for (index, record) in records.iter().enumerate() {
+        bytes.extend(Secret::None.encode(index as u64, record).expect("fits"));
+    }
+    file.write_all_at(&bytes, 0).expect("writes");
+    file.sync_data().expect("syncs");
+    (storage, path)
+}
+
+/// Regression: a record holds keys, and a key could hold what looked like a later record; torn, it made the
+/// next start refuse the manifest as damaged.
+#[test]
+fn no_frame_inside_a_torn_record_is_evidence() {
+    let (storage, mut manifest) = created();
+    manifest.append(b"first").expect("appends");
+    let forged: Vec<u8> = (0..200_u64)
+        .flat_map(|index| {
+            let guess = if index % 2 == 0 { Secret::None } else { Secret::Known(index) };
+            guess.encode(index, b"forged").expect("fits")
+        })
+        .collect();
+    manifest.append(&forged).expect("appends");
+    let file = storage.open(manifest.path()).expect("opens");
+    file.set_len(manifest.size_bytes() - 8).expect("cuts");
+    assert_eq!(replayed(&storage).expect("a torn append"), [b"first"]);
+}
+
+#[test]
+fn a_manifest_without_a_secret_is_read_and_gets_one() {
+    let (storage, path) = of_version_1(&[b"first", b"second"]);
+    let end = storage.read(&path).expect("reads").len() as u64;
+    storage.open(&path).expect("opens").write_all_at(b"torn", end).expect("writes");
+    let read_only = Manifest::open_read_only(shared(&storage), dir()).expect("opens");
+    assert_eq!(read_only.replay().expect("reads"), [&b"first"[..], b"second"]);
+    for _ in 0..2 {
+        assert_eq!(replayed(&storage).expect("opens"), [&b"first"[..], b"second"]);
+        let opened = Manifest::open(shared(&storage), dir()).expect("opens");
+        assert!(matches!(opened.secret, Secret::Known(_)) && opened.path() != path);
+    }
+}
+
+/// Regression: behind a torn record each eight bytes of it were read as a frame, to the end of the file.
+#[test]
+fn a_long_torn_record_is_looked_through_once() {
+    // Lengths that fit everywhere, with indexes that a later record could have.
+    let forged: Vec<u8> = (0..100_000_u64)
+        .flat_map(|_| [&50_000_u32.to_le_bytes()[..], &[7; 4], &2_u64.to_le_bytes()].concat())
+        .collect();
+    let (storage, mut manifest) = created();
+    manifest.append(b"first").expect("appends");
+    manifest.append(&forged).expect("appends");
+    let file = storage.open(manifest.path()).expect("opens");
+    file.set_len(manifest.size_bytes() - 8).expect("cuts");
+    let before = storage.counters().read_bytes;
+    assert_eq!(replayed(&storage).expect("a torn append"), [b"first"]);
+    let read = storage.counters().read_bytes - before;
+    assert!(read < 4 * forged.len() as u64, "{read} bytes read");
+}
+
+#[test]
+fn a_manifest_without_a_readable_header_is_salvaged_by_the_places_of_its_records() {
+    let (storage, mut manifest) = created();
+    for record in [&b"first"[..], b"second"] {
+        manifest.append(record).expect("appends");
+    }
+    storage.flip_bit(manifest.path(), 17 * 8).expect("flips");
+    assert!(matches!(replayed(&storage), Err(ManifestError::Damaged { offset: 0, .. })));
+    let found = salvage(&storage, dir()).expect("reads");
+    assert_eq!(found.records, [&b"first"[..], b"second"]);
+    assert!(found.is_whole);
 }
 
 #[test]

@@ -3,7 +3,6 @@
 
 use std::env;
 use std::fs::{self, File};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -14,6 +13,7 @@ use super::error::PmemResult;
 use super::libpmem::{Libpmem, Mapping};
 use super::medium::{Lane, Medium, PmemKind, Readable, Region, Writable};
 use crate::device::{DiskStorage, Storage, StorageError, StorageResult};
+use crate::random::random_u64;
 
 /// Name of the file by which a directory is tried out.
 const PROBE_FILE: &str = "probe.pmem";
@@ -109,8 +109,7 @@ impl Medium for MappedMedium {
     }
 
     fn random_id(&self) -> u64 {
-        // Keyed by the system's random numbers.
-        RandomState::new().hash_one(std::process::id())
+        random_u64()
     }
 }
 

@@ -53,6 +53,7 @@ impl LogCore {
             previous_seq: writer.logged_seq.min(mark),
             after_seq: mark,
             synced_seq: mark,
+            filled_bytes: segment.file.len()?,
         };
         segment.file.write_all_at(&header.encode(), 0)?;
         segment.file.sync_data()?;

@@ -110,6 +110,7 @@ impl LogCore {
             previous_seq: tail.logged_seq,
             after_seq,
             synced_seq: tail.last_seq,
+            filled_bytes: segment.file.len()?,
         };
         segment.file.write_all_at(&header.encode(), 0)?;
         segment.file.sync_data()?;
@@ -260,7 +261,8 @@ impl LogCore {
                 }
                 let segment = &mut writer.segment;
                 let extents = self.write_routed(segment, group)?;
-                let sealed = group.seal(self.epoch, self.durable(), &extents);
+                let sealed =
+                    group.seal(self.epoch, self.durable(), self.segments.secret(), &extents);
                 segment.file.write_all_at(sealed, segment.end)?;
                 self.wrote(segment, bytes, group.last_seq())?;
                 writer.logged_seq = group.last_seq();
@@ -341,6 +343,7 @@ impl LogCore {
             previous_seq: previous_seq.min(after_seq),
             after_seq,
             synced_seq: self.durable(),
+            filled_bytes: segment.file.len()?,
         };
         segment.file.write_all_at(&header.encode(), 0)?;
         self.wrote(&mut segment, HEADER_BYTES as u64, 0)?;
@@ -458,7 +461,7 @@ impl LogCore {
             return Ok(());
         }
         let mut closing = Group::closing(writer.logged_seq + 1);
-        let sealed = closing.seal(self.epoch, durable, &[]);
+        let sealed = closing.seal(self.epoch, durable, self.segments.secret(), &[]);
         let bytes = sealed.len() as u64;
         if let Err(error) = writer.segment.file.write_all_at(sealed, writer.segment.end) {
             let error = error.into();

@@ -14,6 +14,7 @@ use crate::aof::listing::{Base, Listing};
 use crate::aof::route::{file_name, remove_parts};
 use crate::aof::{LogError, LogLocation, LogOptions, LogRoute, LogTail, SegmentHeader, SyncPolicy};
 use crate::device::{File, Storage};
+use crate::random::random_u64;
 
 /// A segment that may be written.
 #[derive(Debug)]
@@ -91,6 +92,8 @@ pub(in crate::aof) struct Segments {
     storage: Arc<dyn Storage>,
     location: LogLocation,
     segment_bytes: u64,
+    /// Proves annotations (N8).
+    secret: u64,
     spares_max: AtomicUsize,
     /// Retired segments are kept for reuse.
     recycles: AtomicBool,
@@ -166,6 +169,7 @@ impl Segments {
             storage,
             location,
             segment_bytes: options.segment_bytes,
+            secret: tail.secret.unwrap_or_else(random_u64),
             // Archived is the file itself where it can be, so none is left for reuse.
             spares_max: AtomicUsize::new(match options.archive_dir {
                 Some(_) => 0,
@@ -199,6 +203,11 @@ impl Segments {
             }
         }
         Ok(segments)
+    }
+
+    /// What proves that an annotation is the log's own; stored in the list of segments.
+    pub(in crate::aof) fn secret(&self) -> u64 {
+        self.secret
     }
 
     /// Segments lie on a disk with heads.
@@ -393,7 +402,8 @@ impl Segments {
     fn store_listing(&self, catalog: &Catalog) -> Result<(), LogError> {
         let segments = catalog.listed.iter().map(|listed| listed.number).collect();
         let base = catalog.base.map(|listed| listed.base);
-        let listing = Listing { segments, incomplete: catalog.incomplete, base };
+        let secret = Some(self.secret);
+        let listing = Listing { segments, incomplete: catalog.incomplete, base, secret };
         listing.store(&*self.storage, &self.location)
     }
 }
@@ -423,8 +433,15 @@ mod tests {
                 let mut segment = segments.next().expect("one is ready");
                 segment.end = 5000;
                 let (epoch, number) = (1, segment.number);
-                let header =
-                    SegmentHeader { epoch, number, previous_seq: 7, after_seq: 7, synced_seq: 0 };
+                let (previous_seq, after_seq, synced_seq, filled_bytes) = (7, 7, 0, 0);
+                let header = SegmentHeader {
+                    epoch,
+                    number,
+                    previous_seq,
+                    after_seq,
+                    synced_seq,
+                    filled_bytes,
+                };
                 segments.started(&header);
                 segments.used(&segment);
                 done.send(()).expect("somebody waits");

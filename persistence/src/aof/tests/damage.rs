@@ -1,6 +1,8 @@
 //! Flipped bits, missing files, foreign files: refused when acknowledged data is concerned.
 
 use super::*;
+use crate::aof::annotation::{Annotation, annotation_bytes};
+use crate::checksum::crc32c;
 use crate::device::sim::CrashOptions;
 
 /// Twenty commits over several segments, closed in good order.
@@ -53,6 +55,96 @@ fn a_flipped_bit_is_refused_or_harmless() {
         }
     }
     assert!(refused > 300 && harmless > 100, "{refused} refused, {harmless} in filler");
+}
+
+/// Regression: a value that holds annotations of its own, each saying that much more had been synced, made the
+/// start after a torn write refuse the log as damaged.
+#[test]
+fn no_annotation_inside_a_value_is_evidence() {
+    let storage = storage();
+    let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+    let rig = Rig::open(&storage, options(SyncPolicy::Always), &tail, 0);
+    rig.append(&Commit::new(1, 1, 0, 10));
+    rig.core.write_batch().expect("writes");
+    rig.core.sync().expect("syncs");
+    // Whole groups at each line, in the form of now and in that of before, for every secret but the right one.
+    let mut value = Vec::new();
+    for guess in 0..64 {
+        let commands = b"*1\r\n$4\r\nPING\r\n";
+        let annotation = Annotation {
+            epoch: 1,
+            first_seq: 2,
+            count: 1,
+            command_bytes: commands.len() as u64,
+            synced_seq: 1 << 62,
+        };
+        let mut group = vec![0; annotation_bytes(commands.len())];
+        group.extend_from_slice(commands);
+        annotation.encode(&mut group, guess);
+        if guess % 2 == 0 {
+            group = as_version_1(group);
+        }
+        value.extend_from_slice(&group);
+    }
+    let end = storage.read(&location().segment_path(1)).expect("reads");
+    let end = end.windows(5).rposition(|bytes| bytes == b"#SX2 ").expect("a group") + 192;
+    for shift in 0..64 {
+        let storage = storage.crash(0, CrashOptions::KEEP_ALL);
+        let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+        let file = shared.open(&location().segment_path(1)).expect("opens");
+        let torn = [&vec![b'.'; 256 + shift][..], &value].concat();
+        file.write_all_at(&torn, end as u64).expect("writes");
+        let (commands, tail) = read_all(&storage, 0, 1).expect("a torn tail");
+        assert_eq!((commands.len(), tail.last_seq), (1, 1), "shifted by {shift}");
+    }
+}
+
+/// A group in the form of before there was a proof.
+fn as_version_1(mut group: Vec<u8>) -> Vec<u8> {
+    group[..5].copy_from_slice(b"#SX1 ");
+    group[82..107].fill(b' ');
+    group[82..90].fill(b'0');
+    let crc = crc32c(&group);
+    group[82..90].copy_from_slice(format!("{crc:08x}").as_bytes());
+    group
+}
+
+/// A log of before there was a secret: read, its evidence heard, and followed by segments of today.
+#[test]
+fn a_log_without_a_secret_is_read_and_gets_one() {
+    let (storage, commits) = closed_log();
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    for path in segment_paths(&storage) {
+        let mut bytes = storage.read(&path).expect("reads");
+        let mut at = crate::aof::HEADER_BYTES;
+        while let Some(annotation) = bytes.get(at..).and_then(Annotation::parse) {
+            let length = annotation.group_bytes().expect("fits") as usize;
+            let group = as_version_1(bytes[at..at + length].to_vec());
+            bytes[at..at + length].copy_from_slice(&group);
+            at += length;
+        }
+        shared.open(&path).expect("opens").write_all_at(&bytes, 0).expect("writes");
+    }
+    let text = storage.read(&location().manifest_path()).expect("reads");
+    let text = String::from_utf8(text).expect("text");
+    let without: String =
+        text.lines().filter(|l| !l.starts_with("#SXK")).flat_map(|l| [l, "\n"]).collect();
+    assert!(without.len() < text.len());
+    let manifest = storage.create(&location().manifest_path()).expect("creates");
+    manifest.write_all_at(without.as_bytes(), 0).expect("writes");
+    let damaged = storage.crash(0, CrashOptions::KEEP_ALL);
+    damaged.flip_bit(&location().segment_path(1), 500 * 8).expect("flips");
+    let refused = read_all(&damaged, 0, 0).expect_err("what followed says it was durable");
+    assert!(matches!(refused, LogError::Damaged { .. }), "{refused}");
+    let (commands, tail) = read_all(&storage, 0, 0).expect("reads");
+    assert_eq!((commands, tail.secret), (commands_of(&commits), None));
+    let rig = Rig::open(&storage, options(SyncPolicy::No), &tail, tail.last_seq);
+    let more = Commit::new(tail.last_seq + 1, 1, 0, 30);
+    rig.append(&more);
+    rig.core.write_batch().expect("writes");
+    let (commands, tail) = read_all(&storage, 0, 0).expect("reads");
+    assert_eq!(commands, commands_of(&[commits, vec![more]].concat()));
+    assert_eq!(tail.secret, Some(rig.core.segments.secret()));
 }
 
 #[test]

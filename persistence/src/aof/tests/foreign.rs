@@ -124,11 +124,42 @@ fn a_group_that_has_lost_its_annotation_is_no_foreign_write() {
     rig.core.write_batch().expect("writes");
     let file = open(&storage, 1);
     let bytes = storage.read(&location().segment_path(1)).expect("reads");
-    let last = bytes.windows(5).rposition(|bytes| bytes == b"#SX1 ");
+    let last = bytes.windows(5).rposition(|bytes| bytes == b"#SX2 ");
     let end = last.expect("a group") as u64;
     let filler = crate::aof::FILLER.repeat(2);
     file.write_all_at(&filler, end).expect("the sector that did not arrive");
     let (commands, tail) = read_all(&storage, 0, 0).expect("a torn tail");
     assert_eq!(commands.len(), 3);
     assert_eq!(tail.cut.expect("a cut").offset, end);
+}
+
+/// Regression: what a client has written behind an annotation that did not arrive was taken for commands of
+/// another server.
+#[test]
+fn no_piece_of_a_value_is_a_foreign_write() {
+    let (storage, rig) = log(SyncPolicy::Always);
+    rig.core.segments.prepare(SyncPolicy::Always).expect("prepares");
+    let before = open(&storage, 2).len().expect("a length");
+    let command = b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$2\r\nab\r\n$1\r\n1\r\n*1\r\n$4\r\nPING\r\n".repeat(200);
+    let head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n".to_vec();
+    let bytes = [head, format!("${}\r\n", command.len()).into_bytes(), command, b"\r\n".to_vec()];
+    rig.append(&Commit { first_seq: 4, count: 1, db: 0, bytes: bytes.concat() });
+    rig.core.write_batch().expect("writes");
+    let content = storage.read(&location().segment_path(2)).expect("reads");
+    let group = content.windows(5).rposition(|bytes| bytes == b"#SX2 ").expect("a group");
+    let at = group + content[group..].windows(4).position(|b| b == b"*2\r\n").expect("a SELECT");
+    assert!(content.len() as u64 > before, "longer than what was prepared");
+    // Filler up to where a command begins inside the value.
+    for (index, _) in content.windows(4).enumerate().filter(|(_, bytes)| *bytes == b"*2\r\n") {
+        if index <= at || index % 64 != 0 || index as u64 >= before {
+            continue;
+        }
+        let storage = storage.crash(0, crate::device::sim::CrashOptions::KEEP_ALL);
+        let file = open(&storage, 2);
+        file.write_all_at(&crate::aof::FILLER.repeat((index - group) / 64), group as u64)
+            .expect("the sectors that did not arrive");
+        assert_eq!(foreign(&storage), None, "filler up to {index}");
+        return;
+    }
+    panic!("no command of the value begins at a line");
 }

@@ -24,7 +24,8 @@ impl SimFile {
 
 impl File for SimFile {
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> StorageResult<()> {
-        let world = self.world.lock();
+        let mut world = self.world.lock();
+        world.counters.read_bytes += buf.len() as u64;
         let content = world.content(self.inode);
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let part = start.checked_add(buf.len()).and_then(|end| content.get(start..end));

@@ -46,6 +46,8 @@ pub struct SimCounters {
     pub writes: u64,
     /// Bytes that arrived.
     pub written_bytes: u64,
+    /// Bytes read through files.
+    pub read_bytes: u64,
     /// Syncs of files, failed ones included.
     pub syncs: u64,
     /// Fences and `msync` of mapped files, failed ones included.
