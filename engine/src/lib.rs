@@ -1,5 +1,5 @@
 //! The FLSM-tree: an LSM-tree that keeps deleted keys in a side table, the cemetery, instead of
-//! tombstones in the tree. See `engine/DESIGN.md` for the parts and their rules.
+//! tombstones in the tree. `engine/DESIGN.md` describes the parts, `docs/rules.md` the rules that the code cites by number.
 #![deny(unsafe_code)]
 
 mod cemetery;

@@ -40,8 +40,7 @@ impl Pooled {
         unsafe { self.stretches.add(None, first, len) };
     }
 
-    /// Its end, as of a barrier. What writers have appended below it and still hold is copied first (`FORMAT.md` of
-    /// persistence, M9).
+    /// Its end, as of a barrier. What writers have appended below it and still hold is copied first (M9).
     pub(super) fn mark(&self) -> Mark {
         self.active().pool().settle();
         self.stretches.mark()

@@ -21,7 +21,7 @@ const BLOCK_STRETCHES: usize = 4096;
 const SHELF_BLOCKS: usize = 1024;
 const SHELVES: usize = 1024;
 
-/// Between two batches of a writer there are fewer zeros than this (`FORMAT.md` of persistence, M1).
+/// Between two batches of a writer there are fewer zeros than this (M1).
 const GAP_BYTES: usize = 256;
 
 /// Records are so many bytes long, and what is between them, or a multiple.

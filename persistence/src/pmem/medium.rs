@@ -11,7 +11,7 @@ use crate::device::StorageResult;
 pub const WORD_BYTES: u64 = 8;
 /// What the processor flushes, in bytes.
 pub const LINE_BYTES: u64 = 64;
-/// What the medium writes, and loses to a media error, in bytes (papers.md 2: Optane).
+/// What the medium writes, and loses to a media error, in bytes (Intel Optane: 256 bytes).
 pub const MEDIA_LINE_BYTES: u64 = 256;
 
 /// How what was written becomes durable, and against what. The same code runs on all of them; INFO, log and

@@ -1,5 +1,5 @@
-//! Memtables in persistent memory, without a log (papers.md 2; engine-rules "PMEM mode"; `FORMAT.md`,
-//! "PMEM pool").
+//! Memtables in persistent memory, without a log (rules M1 to M9 of `docs/rules.md`; bytes in
+//! `FORMAT.md`, "PMEM pool").
 //!
 //! A [`PmemPool`] is a directory of mapped files on a [`Medium`]. A [`PmemArena`] is the memory of one
 //! memtable: chunks of the pool. Each thread that writes has a [`Writer`], which fills chunks of its own.

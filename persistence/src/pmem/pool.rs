@@ -23,7 +23,7 @@ use super::watermark::Watermark;
 use super::writer::Writer;
 use crate::device::Device;
 
-/// Sequences by which c_d is raised at a time (engine-rules D6).
+/// Sequences by which c_d is raised at a time (D6, M5).
 const RESERVE: u64 = 1 << 20;
 
 /// A pool of persistent memory, open for writing. See the module for how it is used.

@@ -1,6 +1,6 @@
 //! Rules that tests switch off, to see that their absence is found.
 
-/// A rule of `FORMAT.md` that the code keeps.
+/// A rule of `docs/rules.md` that the code keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// M6: a batch ends with a fence.

@@ -1,4 +1,4 @@
-//! What a writer has appended and not copied: its batch, gathered in DRAM (`FORMAT.md`, M9).
+//! What a writer has appended and not copied: its batch, gathered in DRAM (M9).
 //!
 //! A batch is copied once, as one stream of whole lines. Record by record each locked instruction behind a copy would
 //! wait until it has left the processor, and a line between two records would be written twice.

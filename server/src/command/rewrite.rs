@@ -19,7 +19,7 @@ fn bgrewriteaof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ));
     }
     if !ctx.server.config.options().aof_routes.is_empty() {
-        // Rule R5 of the log's format.
+        // Rule R5.
         return Err(CommandError::text(
             "ERR With aof-route the append only file lies on several devices, which no other server can put \
              together: BGSAVE saves the data",

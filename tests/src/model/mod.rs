@@ -6,7 +6,7 @@
 //! ([`history`]) is a seeded sequence of steps; after each read, each answer of a write and each crash
 //! the two are compared.
 //!
-//! The rules (P, X, G, C, F, D and the decisions N of engine/DESIGN.md) are switches ([`Rule`]). With
+//! The rules (P, X, G, C, F, D and the decisions N of docs/rules.md) are switches ([`Rule`]). With
 //! all of them on no history may violate the specification. With any single one off some history must:
 //! a switch that is never caught would show that the model lacks the behaviour the rule is for.
 //!

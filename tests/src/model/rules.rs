@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// One rule of engine/DESIGN.md that can be broken on purpose.
+        /// One rule of docs/rules.md that can be broken on purpose.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Rule {
             $($(#[doc = $doc])+ $name,)+

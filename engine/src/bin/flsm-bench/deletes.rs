@@ -11,7 +11,7 @@ use std::time::Instant;
 
 /// Parts of the queue's run, each with a figure of its own.
 const QUEUE_PARTS: u64 = 10;
-/// Entries that `trap` reads from the head, and steps after each of its seeks: peers.md's figures.
+/// Entries that `trap` reads from the head, and steps after each of its seeks.
 const HEAD_ENTRIES: u64 = 10;
 /// Seeks of `trap` at each of its moments, spread over all keys.
 const TRAP_SEEKS: u64 = 40;
@@ -115,7 +115,7 @@ fn read_head(engine: &Engine, num: u64, key: &mut [u8]) -> Result<(f64, f64), En
     Ok((head_us, start.elapsed().as_secs_f64() * 1e6 / TRAP_SEEKS as f64))
 }
 
-/// `trap`: peers.md's tombstone trap on a store of --num keys, of which the first --deletes go.
+/// `trap`: the tombstone trap of LSM-trees, a long prefix of deleted keys in front of a scan, on a store of --num keys, of which the first --deletes go.
 pub(crate) fn trap(runner: &mut Runner) -> Result<(), EngineError> {
     let flags = runner.flags.clone();
     let mut key = vec![0; flags.key_size];

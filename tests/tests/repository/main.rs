@@ -1,0 +1,6 @@
+//! The repository holds itself to its word: rules that are cited are stated, links and paths lead somewhere, and
+//! crates and rooms use only what lies below them.
+
+mod citations;
+mod files;
+mod links;
