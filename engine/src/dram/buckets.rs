@@ -306,8 +306,8 @@ impl Hint {
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Bytes of an entry before its key: header, two long lengths and an expiry.
-const HEADER_BYTES_MAX: usize = 24;
+/// Bytes of an entry before its key: header, two long lengths, an expiry with the place of its item.
+const HEADER_BYTES_MAX: usize = 28;
 
 /// Bytes of an entry that are asked for at most.
 const PREFETCH_BYTES_MAX: usize = 1024;

@@ -4,7 +4,7 @@
 //! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | has expiry 1 | flags 5 | access 24
 //! u32          key length, when its byte is 255
 //! u32          value length, when its byte is 254 or 255
-//! u64          expiry in milliseconds, when there is one
+//! u64, u32     expiry in milliseconds and where its item stands (due.rs), when there is one
 //! key, value
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! and whose length below is 0.
 #![allow(unsafe_code)]
 
+use super::due::UNQUEUED;
 use crate::key::{Key, Meta, Slot};
 use crate::shared_value::{self, ADDRESS_BYTES, SharedValue, Value};
 use std::marker::PhantomData;
@@ -30,6 +31,9 @@ const CLOCK_SHIFT: u32 = 32;
 /// Highest value of the clock bits.
 pub(super) const CLOCK_MAX: u64 = 3;
 const EXPIRY_BIT: u64 = 1 << 34;
+/// Bytes of the place of an expiry's item, and of it with the expiry before it.
+const QUEUED_BYTES: usize = 4;
+const EXPIRY_BYTES: usize = 8 + QUEUED_BYTES;
 const FLAGS_SHIFT: u32 = 35;
 const FLAGS_MASK: u8 = 0x1f;
 const ACCESS_SHIFT: u32 = 40;
@@ -47,7 +51,8 @@ fn value_len_byte(value: Value<'_>) -> usize {
 /// Bytes of an entry with these parts.
 pub(super) fn encoded_len(key_len: usize, value: Value<'_>, has_expiry: bool) -> usize {
     let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) >= SHARED);
-    HEADER_BYTES + 4 * extended + 8 * usize::from(has_expiry) + key_len + value.stored_len()
+    let expiry = EXPIRY_BYTES * usize::from(has_expiry);
+    HEADER_BYTES + 4 * extended + expiry + key_len + value.stored_len()
 }
 
 /// What an entry is written from.
@@ -102,7 +107,7 @@ impl Layout {
 pub(super) struct Entry(NonNull<u8>);
 
 impl Entry {
-    /// Writes an entry, which gets a count of its own of a shared value.
+    /// Writes an entry, which gets a count of its own of a shared value. Its expiry has no item yet.
     ///
     /// # Safety
     /// `block` is aligned to 8, has `content.encoded_len()` bytes, nothing in `content` lies
@@ -125,7 +130,8 @@ impl Entry {
             }
             if content.meta.expire_at_ms != 0 {
                 start.add(at).cast::<u64>().write_unaligned(content.meta.expire_at_ms);
-                at += 8;
+                start.add(at + 8).cast::<u32>().write_unaligned(UNQUEUED);
+                at += EXPIRY_BYTES;
             }
             start.add(at).copy_from_nonoverlapping(key.as_ptr(), key.len());
             let place = start.add(at + key.len());
@@ -188,7 +194,7 @@ impl Entry {
             key_at += 4;
         }
         if header & EXPIRY_BIT != 0 {
-            key_at += 8;
+            key_at += EXPIRY_BYTES;
         }
         Layout { key_at, key_len, value_len, is_shared }
     }
@@ -277,10 +283,31 @@ impl Entry {
         if header & EXPIRY_BIT == 0 {
             return Meta { flags, expire_at_ms: 0 };
         }
-        let at = self.layout().key_at - 8;
+        let at = self.layout().key_at - EXPIRY_BYTES;
         // SAFETY: type invariant; the header says that an expiry lies before the key.
         let expire_at_ms = unsafe { self.0.as_ptr().add(at).cast::<u64>().read_unaligned() };
         Meta { flags, expire_at_ms }
+    }
+
+    /// Where the item of its expiry stands; [`UNQUEUED`] without one.
+    #[inline]
+    pub(super) fn queued(self) -> u32 {
+        if !self.has_expiry() {
+            return UNQUEUED;
+        }
+        let at = self.layout().key_at - QUEUED_BYTES;
+        // SAFETY: type invariant; the header says that the place lies before the key.
+        unsafe { self.0.as_ptr().add(at).cast::<u32>().read_unaligned() }
+    }
+
+    /// Notes where the item of its expiry stands.
+    pub(super) fn set_queued(self, place: u32) {
+        debug_assert!(self.has_expiry());
+        if self.has_expiry() {
+            let at = self.layout().key_at - QUEUED_BYTES;
+            // SAFETY: as above.
+            unsafe { self.0.as_ptr().add(at).cast::<u32>().write_unaligned(place) }
+        }
     }
 
     #[inline]
@@ -324,7 +351,7 @@ impl Entry {
                 | u64::from(meta.flags & FLAGS_MASK) << FLAGS_SHIFT,
         );
         if self.has_expiry() {
-            let at = self.layout().key_at - 8;
+            let at = self.layout().key_at - EXPIRY_BYTES;
             // SAFETY: type invariant; the header says that an expiry lies before the key.
             unsafe { self.0.as_ptr().add(at).cast::<u64>().write_unaligned(meta.expire_at_ms) }
         }

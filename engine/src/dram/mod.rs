@@ -5,6 +5,7 @@
 //! Blocks come from a slab of the shard, whose pages go back to a pool that all shards share.
 
 mod buckets;
+mod due;
 mod entry;
 mod evict;
 mod page_pool;

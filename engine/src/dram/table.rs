@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::buckets::{BucketArray, Hint, LANES, Place};
+use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
 use super::slab::{PageRef, Slab};
@@ -54,6 +55,7 @@ pub struct Table {
     pub(super) current: BucketArray,
     pub(super) old: Option<Emptying>,
     pub(super) slab: Slab,
+    pub(super) dues: Dues,
     hint: Arc<Hint>,
     /// Resizes begun so far: places are stable while it stands still and no resize runs.
     pub(super) resizes: u64,
@@ -77,6 +79,7 @@ impl Table {
             current,
             old: None,
             slab: Slab::new(pool),
+            dues: Dues::default(),
             hint,
             resizes: 0,
             eviction: Default::default(),
@@ -195,6 +198,28 @@ impl Table {
         }
     }
 
+    /// The next entry whose time has come, each once; it stays. `None`: no more are due at `now_ms`.
+    pub fn pop_due(&mut self, now_ms: u64) -> Option<EntryRef<'_>> {
+        self.dues.pop_due(now_ms).map(EntryRef::new)
+    }
+
+    /// Shows entries with an expiry from places that `random` chooses, `looks` of them at most, until `f` answers
+    /// that it wants no more.
+    pub fn sample_expiring(
+        &self,
+        random: u64,
+        looks: usize,
+        mut f: impl FnMut(&EntryRef<'_>) -> bool,
+    ) {
+        self.dues.sample(random, looks, |entry| f(&EntryRef::new(entry)));
+    }
+
+    /// Bytes of the due times; no part of [`Table::bytes`].
+    #[must_use]
+    pub fn due_bytes(&self) -> usize {
+        self.dues.bytes()
+    }
+
     fn array_mut(&mut self, at: Located) -> &mut BucketArray {
         match (&mut self.old, at.in_old) {
             (Some(old), true) => &mut old.array,
@@ -236,6 +261,7 @@ impl Table {
         let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else {
             self.make_room();
             let entry = self.write_new(&content);
+            self.dues.written(UNQUEUED, entry);
             self.current.insert(key.hash, entry);
             return Upsert { existed: false, was_expiring: false };
         };
@@ -249,8 +275,10 @@ impl Table {
     /// Writes `content` in place of `entry`; no part of it may lie in the table.
     fn replace(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         if self.slab.fits_in_place(entry, entry.len(), content.encoded_len()) {
+            let queued = entry.queued();
             // SAFETY: the slab says that the block is long enough; the sources are the caller's.
             unsafe { self.slab.overwrite(entry, content) };
+            self.dues.written(queued, entry);
             return;
         }
         self.relocate(at, entry, content);
@@ -258,6 +286,7 @@ impl Table {
 
     fn relocate(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         let new = self.write_new(content);
+        self.dues.written(entry.queued(), new);
         self.array_mut(at).redirect(at.place, new);
         // SAFETY: the bucket points at the new entry now, and `entry` ends here.
         unsafe { self.slab.free(entry) };
@@ -269,6 +298,7 @@ impl Table {
         let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else { return false };
         if entry.has_expiry() == (meta.expire_at_ms != 0) {
             entry.set_meta(meta, generation);
+            self.dues.written(entry.queued(), entry);
             return true;
         }
         let (access, clock, shared) = (entry.access(), entry.clock(), entry.shared());
@@ -301,7 +331,8 @@ impl Table {
 
     fn remove_at(&mut self, hash: u64, at: Located, entry: Entry) {
         self.array_mut(at).remove(hash, at.place);
-        // SAFETY: no bucket points at the entry any more, and its handles end here.
+        self.dues.removed(entry);
+        // SAFETY: neither bucket nor due time points at the entry any more, and its handles end here.
         unsafe { self.slab.free(entry) };
     }
 
@@ -326,6 +357,7 @@ impl Table {
         self.slab.evacuate(page);
         for &(entry, hash) in &moving {
             let copy = self.slab.copy(entry, page);
+            self.dues.moved(copy);
             match self.probe(hash, |found| found == entry) {
                 Some((at, _)) => self.array_mut(at).redirect(at.place, copy),
                 None => debug_assert!(false, "an entry without a bucket"),
@@ -333,7 +365,7 @@ impl Table {
         }
         moving.clear();
         self.scratch = moving;
-        // SAFETY: every entry was copied, and the buckets point at the copies.
+        // SAFETY: every entry was copied, and buckets and due times point at the copies.
         unsafe { self.slab.evacuated(page) };
     }
 

@@ -47,6 +47,9 @@ fn assert_same(table: &Table, model: &Model) {
         assert_eq!(entry.value(), item.value);
         assert_eq!((entry.generation(), entry.access()), (item.generation, item.access));
     }
+    table.dues.assert_whole();
+    let expiring = model.values().filter(|item| item.meta.expire_at_ms != 0).count();
+    assert_eq!(table.dues.len(), expiring, "one item for each entry with an expiry");
 }
 
 /// Key `n`: most short, some with lengths around and above what a length byte holds.
@@ -166,6 +169,7 @@ fn model_run(seed: u64, operations: u64) {
     }
     assert!(table.is_empty());
     assert_eq!(table.slab.bytes(), 0, "every page and block was given back");
+    assert_eq!(table.due_bytes(), 0, "no due time outlives its key");
     assert!(shared.iter().all(|value| value.holders() == 1), "and every shared value");
 }
 
@@ -237,6 +241,50 @@ fn resizes_keep_everything_and_end() {
     }
     // More than a hundredth would be a page a key: sparse pages were evacuated.
     assert!(table.bytes() < grown / 50, "{} of {grown}", table.bytes());
+}
+
+#[test]
+fn due_entries_come_in_order_once_and_only_at_their_last_time() {
+    let mut random = Random(11);
+    let mut table = Table::new(PagePool::new());
+    let mut due = HashMap::new();
+    for _ in 0..20_000 {
+        let bytes = random.below(3000).to_le_bytes();
+        let at_ms = random.below(5000);
+        match random.below(4) {
+            0 => drop(table.remove(key(0, &bytes))),
+            1 => drop(table.set_meta(key(0, &bytes), Meta { flags: 0, expire_at_ms: at_ms }, 1)),
+            _ => {
+                let value = vec![0; random.below(100) as usize];
+                table.upsert(key(0, &bytes), Meta { flags: 0, expire_at_ms: at_ms }, &value, 1, 0);
+            }
+        }
+        match table.find(key(0, &bytes)).map(|entry| entry.meta().expire_at_ms) {
+            None | Some(0) => due.remove(&bytes),
+            Some(at_ms) => due.insert(bytes, at_ms),
+        };
+    }
+    table.dues.assert_whole();
+    let before = due.values().filter(|at_ms| **at_ms <= 2000).count();
+    let (mut popped, mut last_ms) = (0, 0);
+    for now_ms in [2000, 4999] {
+        while let Some(entry) = table.pop_due(now_ms) {
+            let (bytes, at_ms) = (entry.key().to_vec(), entry.meta().expire_at_ms);
+            assert!(last_ms <= at_ms && at_ms <= now_ms, "in order, and none too early");
+            let expected = due.remove(bytes.as_slice());
+            assert_eq!(expected, Some(at_ms), "once, and at the time that it was given last");
+            (popped, last_ms) = (popped + 1, at_ms);
+        }
+        assert!(now_ms > 2000 || popped == before, "{popped} of {before}");
+    }
+    assert!(due.is_empty() && !table.is_empty());
+    // What was handed out gets an item again with its next expiry, whether or not that is another one.
+    let handed_out = table.len();
+    for number in 0..3000_u64 {
+        table.set_meta(key(0, &number.to_le_bytes()), Meta { flags: 0, expire_at_ms: 7 }, 1);
+    }
+    assert_eq!(table.dues.len(), handed_out);
+    table.dues.assert_whole();
 }
 
 #[test]

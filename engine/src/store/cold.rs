@@ -238,9 +238,6 @@ impl Engine {
     pub(super) fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.inner().access_now();
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
-        if meta.expire_at_ms != 0 {
-            shard.expiry.add(meta.expire_at_ms, key.hash);
-        }
     }
 
     /// Evicts entries of the shard that files or sorted memtables hold, while it is above its share

@@ -220,14 +220,12 @@ impl Engine {
                 slot_dbs[usize::from(self.slot_of(db))] = db;
             }
             while due.len() < limit {
-                let Some(hash) = state.expiry.pop_due(now_ms) else { break };
-                state.table.find_hash(hash, |entry| {
-                    let db = slot_dbs[usize::from(entry.slot())];
-                    let same = inner.hash(entry.key()) == hash;
-                    if same && db != usize::MAX && entry.meta().is_expired(now_ms) {
-                        due.push(DueKey { db, key: entry.key().to_vec(), hash });
-                    }
-                });
+                let Some(entry) = state.table.pop_due(now_ms) else { break };
+                let db = slot_dbs[usize::from(entry.slot())];
+                if db != usize::MAX {
+                    let key = entry.key().to_vec();
+                    due.push(DueKey { db, hash: inner.hash(&key), key });
+                }
             }
             if due.len() >= limit {
                 break;

@@ -60,11 +60,11 @@ impl Engine {
         for step in 0..SHARDS {
             let shard = &inner.shards[(random as usize).wrapping_add(step) % SHARDS];
             let state = shard.state.lock();
-            let mut push = |entry: &EntryRef<'_>| {
+            let push = |found: &mut Vec<Candidate>, entry: &EntryRef<'_>| {
                 let meta = entry.meta();
                 let slot = entry.slot();
                 let db = (0..self.databases()).find(|&db| self.slot_of(db) == slot);
-                if let Some(db) = db.filter(|_| !volatile || meta.expire_at_ms != 0) {
+                if let Some(db) = db {
                     found.push(Candidate {
                         db,
                         key: entry.key().to_vec(),
@@ -74,11 +74,13 @@ impl Engine {
                 }
             };
             if volatile {
-                state.expiry.sample(place, LOOKS_PER_KEY * count, |hash| {
-                    state.table.find_hash(hash, &mut push);
+                // Databases that were emptied may hold some that are no candidates.
+                state.table.sample_expiring(place, LOOKS_PER_KEY * count, |entry| {
+                    push(&mut found, entry);
+                    found.len() < count
                 });
             } else {
-                state.table.sample(place, count, &mut push);
+                state.table.sample(place, count, |entry| push(&mut found, entry));
             }
             if !found.is_empty() {
                 found.truncate(count);

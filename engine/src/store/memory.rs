@@ -121,7 +121,7 @@ impl Engine {
     /// Memory of the cemetery (filters and indexes of grave runs included) and of the due times.
     pub(super) fn graves_bytes(&self) -> u64 {
         let bytes = |state: &ShardState| {
-            state.graves.bytes() + state.tombstones.bytes() + state.expiry.bytes()
+            state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes()
         };
         let shards = self.inner().shards.iter();
         let graves: u64 = shards.map(|shard| bytes(&shard.state.lock()) as u64).sum();

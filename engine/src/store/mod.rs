@@ -12,7 +12,6 @@ mod disk_order;
 mod due;
 mod engine;
 mod evict;
-mod expiry;
 mod flush;
 mod freeze;
 mod frozen;

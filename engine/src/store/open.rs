@@ -16,7 +16,6 @@ use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::Seq;
 use crate::memtable::{ChunkPool, Memtable, MemtableKind};
-use crate::store::expiry::Wheel;
 use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
 use parking_lot::Mutex;
@@ -168,7 +167,6 @@ impl Engine {
                     loads: Loads::default(),
                     counts: Box::new([Count::default(); SLOTS]),
                     unresolved: Vec::new(),
-                    expiry: Wheel::default(),
                     reads: ShardReads::default(),
                 }),
             }

@@ -85,7 +85,6 @@ pub(super) struct ShardState {
     pub(super) loads: Loads,
     pub(super) counts: Box<[Count; SLOTS]>,
     pub(super) unresolved: Vec<Unresolved>,
-    pub(super) expiry: super::expiry::Wheel,
     pub(super) reads: ShardReads,
 }
 

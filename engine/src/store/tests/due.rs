@@ -56,3 +56,52 @@ fn keys_of_one_instant_come_up_once_each() {
     assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), 120, "each once");
     engine.abandon();
 }
+
+/// Keys get another due time, lose it, go and come back, are evicted and read again: what is remembered of due times
+/// is bounded by the keys in memory, and goes with them.
+#[test]
+fn due_times_take_no_more_memory_than_the_keys_that_have_one() {
+    const KEYS: u64 = 400;
+    let storage = SimStorage::new();
+    let engine = start(&storage);
+    let far_ms = 1 << 50;
+    for round in 0..100 {
+        if round % 10 == 0 {
+            engine.flush_now().expect("flush");
+        }
+        for number in 0..KEYS {
+            // Later, earlier, and the same again.
+            put(&engine, number, far_ms + [round, 200 - round, 0][(number % 3) as usize]);
+            match (round + number) % 7 {
+                0 => put(&engine, number, 0),
+                1 => drop(run(&engine, &Op::Delete(0, format!("key:{number:05}").into_bytes()))),
+                _ => {}
+            }
+        }
+    }
+    let held = || engine.inner().shards.iter().map(|shard| shard.state.lock().table.due_bytes());
+    // An item of 16 bytes each, doubling vectors of them, and what lists them.
+    let most = |keys: u64| keys as usize * 32 + engine.inner().shards.len() * 160;
+    assert!(held().sum::<usize>() <= most(KEYS), "{} bytes", held().sum::<usize>());
+    (0..KEYS).for_each(|number| put(&engine, number, far_ms));
+    engine.flush_now().expect("flush");
+    for round in 0..50 {
+        // A bound that holds nothing: what files have leaves the table with the next transaction.
+        engine.set_memory_bound(1);
+        for shard in &engine.inner().shards {
+            engine.keep_within_bound(&mut shard.state.lock());
+        }
+        engine.set_memory_bound(0);
+        for number in 0..KEYS {
+            let found = get(&engine, 0, format!("key:{number:05}").as_bytes());
+            assert_eq!(found.map(|(meta, _)| meta.expire_at_ms), Some(far_ms), "round {round}");
+        }
+    }
+    assert!(engine.stats().cold_reads > KEYS, "keys were evicted and read again");
+    assert!(held().sum::<usize>() <= most(KEYS), "{} bytes", held().sum::<usize>());
+    (0..KEYS).for_each(|number| {
+        run(&engine, &Op::Delete(0, format!("key:{number:05}").into_bytes()));
+    });
+    assert_eq!(held().sum::<usize>(), 0, "they went with their keys");
+    engine.abandon();
+}

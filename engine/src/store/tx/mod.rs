@@ -214,9 +214,6 @@ impl<'e> Tx<'e> {
         let shard = self.shard(key.hash);
         shard.count_mut(key.slot).expires += expires;
         shard.loads.overtake(key);
-        if meta.expire_at_ms != 0 {
-            shard.expiry.add(meta.expire_at_ms, key.hash);
-        }
         unresolved.then(|| Unresolved {
             slot: key.slot,
             namespace: engine.inner().namespaces.id_of(key.slot),
@@ -261,9 +258,6 @@ impl<'e> Tx<'e> {
         shard.table.set_meta(key, meta, generation);
         shard.count_mut(key.slot).expires += expires;
         shard.loads.overtake(key);
-        if meta.expire_at_ms != 0 {
-            shard.expiry.add(meta.expire_at_ms, key.hash);
-        }
         self.stage_put(key, namespace, meta, &value);
     }
 
