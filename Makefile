@@ -11,7 +11,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
-	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots
+	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
+	matrix
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -47,6 +48,9 @@ crash: setup build ## kill -9 under load, 100 rounds for each policy and with wb
 crash-matrix: setup build ## each policy, each way to die, in the middle of each thing a store does (CRASHES_A_CELL=16)
 	SEXTON_CRASH_MATRIX=$(CRASHES_A_CELL) cargo test --release -p sexton-engine crash_matrix -- --nocapture
 	$(PY) -m crash_matrix --crashes $(CRASHES_A_CELL)
+
+matrix: setup build ## every command in every state it can meet, beside redis-server 7.0 (ARGS='--cells 5000 --seed 1', '--cell ID')
+	$(PY) -m matrix $(ARGS)
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity

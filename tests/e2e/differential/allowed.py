@@ -11,6 +11,8 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[3] / "docs/differences.md"
 
 ALLOWED = [
+    ("SCAN cursor", "SCAN", rb"^\*2", rb"^-ERR SCAN cursor expired"),
+    ("CLIENT TRACKING ON", "CLIENT|TRACKING", rb"^\+OK|^-ERR", rb"^-ERR client tracking is not supported"),
 ]
 
 

@@ -1,0 +1,1 @@
+"""Every command in every state it can meet, beside redis-server."""

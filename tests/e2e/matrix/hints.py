@@ -1,0 +1,203 @@
+"""What the command table cannot say: arguments that do something, and which replies may differ.
+
+None of it is needed for a command to be in the matrix: an argument without a hint gets a word of its type.
+"""
+
+#: Keys of one cell that are brought into its state.
+KEYS = 3
+#: A time far away, in seconds and ms: it must come back exactly.
+FAR_S = 4102444800
+FAR_MS = FAR_S * 1000 + 123
+
+
+class Key:
+    """The n-th key of the cell."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and self.number == other.number
+
+    __hash__ = object.__hash__
+
+
+class Placeholder:
+    """A word that each cell fills in: two of one kind are equal."""
+
+    def __eq__(self, other):
+        return type(self) is type(other)
+
+    __hash__ = object.__hash__
+
+
+class Extra:
+    """A key of the cell that only its neighbours use."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class Absent(Placeholder):
+    """A key that was never there."""
+
+
+class Database(Placeholder):
+    """The cell's database."""
+
+
+class OtherDatabase(Placeholder):
+    """The one with which the cell's database is exchanged."""
+
+
+class Pattern(Placeholder):
+    """A glob that fits the cell's keys."""
+
+
+class Channel(Placeholder):
+    """A channel of the cell."""
+
+
+class Dump(Placeholder):
+    """What DUMP says of a string."""
+
+
+class Directory(Placeholder):
+    """A directory that does not exist yet."""
+
+
+#: By type of argument.
+TYPES = {
+    "integer": [b"2"],
+    "double": [b"1.5"],
+    "string": [b"word"],
+    "pattern": [Pattern()],
+    "unix-time": [b"%d" % FAR_S],
+}
+
+#: By name of argument, or "COMMAND name" where the name alone means several things.
+NAMES = {
+    "seconds": [b"100000"],
+    "milliseconds": [b"100000000"],
+    "unix-time-milliseconds": [b"%d" % FAR_MS],
+    "EXPIRE seconds": [b"100000", b"-1"],
+    "PEXPIRE milliseconds": [b"100000000", b"-1"],
+    "PEXPIREAT unix-time-milliseconds": [b"%d" % FAR_MS, b"1"],
+    "RESTORE ttl": [b"0", b"%d" % 100000000],
+    "value": [b"a value", b"17"],
+    "increment": [b"5"],
+    "APPEND value": [b"more"],
+    "SETRANGE offset": [b"3", b"0"],
+    "SETRANGE value": [b"XY", b""],
+    "start": [b"0", b"-3"],
+    "end": [b"-1"],
+    "serialized-value": [Dump()],
+    "destination-db": [OtherDatabase()],
+    "MOVE db": [OtherDatabase()],
+    "SELECT index": [OtherDatabase(), b"0"],
+    "index1": [Database()],
+    "index2": [OtherDatabase()],
+    "cursor": [b"0"],
+    "SCAN type": [b"string", b"list"],
+    "timeout": [b"20"],
+    "CLIENT|PAUSE timeout": [b"5"],
+    "WAIT numreplicas": [b"0", b"1"],
+    "WAITAOF numlocal": [b"0", b"1"],
+    "WAITAOF numreplicas": [b"0", b"1"],
+    "WAITAOF timeout": [b"20", b"0"],
+    "WAIT timeout": [b"20", b"0"],
+    "channel": [Channel()],
+    "client-id": [b"987654321"],
+    "section": [b"everything", b"keyspace"],
+    "REPLICAOF host": [b"NO"],
+    "REPLICAOF port": [b"ONE"],
+    "SLAVEOF host": [b"NO"],
+    "SLAVEOF port": [b"ONE"],
+    "directory": [Directory()],
+    "HELLO protover": [b"2", b"3"],
+    "command-name": [b"get"],
+    "COMMAND|GETKEYS command": [b"GET"],
+    "COMMAND|GETKEYSANDFLAGS command": [b"GET"],
+    "parameter": [b"maxmemory*"],
+}
+
+#: Requests of commands whose specification says too little: lists of what follows the name.
+REQUESTS = {
+    "CONFIG|SET": [
+        [b"maxmemory", b"200mb"], [b"maxmemory-policy", b"allkeys-lru"], [b"appendfsync", b"always"], [b"save", b""],
+        [b"hz", b"20", b"maxmemory-samples", b"7"], [b"maxmemory", b"word"], [b"no-such-directive", b"1"],
+    ],
+    "DEBUG": [
+        [b"DIGEST"], [b"DIGEST-VALUE", Key(0), Key(1)], [b"OBJECT", Key(0)], [b"SDSLEN", Key(0)], [b"SLEEP", b"0"],
+        [b"HTSTATS", b"0"], [b"SET-ACTIVE-EXPIRE", b"0"], [b"RELOAD"],
+        [b"PROTOCOL", b"map"], [b"ERROR", b"ERR wanted"], [b"HELP"], [b"nosuch"],
+    ],
+    "SLOWLOG|GET": [[], [b"1"], [b"-1"]],
+    "REPLICAOF": [[b"NO", b"ONE"]],
+    "SLAVEOF": [[b"NO", b"ONE"]],
+}
+
+#: How replies are compared: exactly, unless it stands here.
+EXACT, UNORDERED, TIME, LOOSE, STREAM, IGNORED = "exact", "unordered", "time", "loose", "stream", "ignored"
+TAGS = {
+    UNORDERED: {"KEYS", "PUBSUB|CHANNELS", "COMMAND|GETKEYSANDFLAGS", "SUBSCRIBE", "PSUBSCRIBE"},
+    TIME: {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"},
+    # An error must be the same error, an answer one of the same kind: what it says is each server's own.
+    LOOSE: {
+        "INFO", "LOLWUT", "TIME", "LASTSAVE", "ROLE", "RANDOMKEY", "SCAN", "HELLO", "COMMAND",
+        "DUMP", "WAIT", "DBSIZE",
+    },
+    STREAM: {"MONITOR"},
+    # Whether a save is under way is a question of moments; DEBUG shows what is inside.
+    IGNORED: {"BGSAVE", "BGREWRITEAOF", "SAVE", "DEBUG"},
+}
+LOOSE_CONTAINERS = ("CLIENT", "MEMORY", "COMMAND", "CONFIG", "LATENCY", "SLOWLOG", "ACL", "OBJECT", "MODULE", "FUNCTION", "SCRIPT")
+EXACT_WITHIN = {
+    "CLIENT|REPLY", "CLIENT|SETNAME", "CLIENT|GETNAME", "CLIENT|PAUSE", "CLIENT|UNPAUSE", "CLIENT|NO-EVICT", "CLIENT|UNBLOCK",
+    "CONFIG|SET", "CONFIG|RESETSTAT", "OBJECT|ENCODING", "SLOWLOG|RESET", "COMMAND|GETKEYS",
+}
+
+
+def tag_of(command):
+    for tag, commands in TAGS.items():
+        if command in commands:
+            return tag
+    if command in EXACT_WITHIN:
+        return EXACT
+    return LOOSE if command.split("|")[0] in LOOSE_CONTAINERS else EXACT
+
+
+def values(command, name, kind):
+    """Values for an argument of this name and type."""
+    return NAMES.get(f"{command} {name}") or NAMES.get(name) or TYPES.get(kind) or [b"word"]
+
+
+def requests(command):
+    """All valid requests of a command whose specification says too little, or None."""
+    return REQUESTS.get(command)
+
+
+def is_left_out(command, words):
+    """What no server outlives, or what only waits."""
+    if command == "SHUTDOWN":
+        return b"ABORT" not in words and b"extra" not in words
+    return command == "CLIENT|KILL" and b"TYPE" in words
+
+
+#: Requests that empty or replace more than the cell's own keys.
+EMPTIES_DATABASE = {"FLUSHDB"}
+
+
+def may_wait(case):
+    """Whether the request waits for ever where nobody wakes it."""
+    return case.command in ("WAIT", "WAITAOF") and case.valid and case.words[-1] == b"0"
+
+
+def walks(case):
+    """Whether the request meets keys without naming them: it is tried in every state of them, too."""
+    return case.valid and case.command in ("KEYS", "SCAN", "DBSIZE", "RANDOMKEY", "FLUSHDB", "SWAPDB", "FLUSHALL", "DEBUG", "INFO")
+
+
+def empties_all(case):
+    """Whether the request puts every key into another state."""
+    return case.command == "FLUSHALL" and case.valid or b"RELOAD" in case.words
