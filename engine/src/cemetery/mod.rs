@@ -63,7 +63,13 @@ pub(crate) fn memory_of_grave(key_bytes: usize) -> usize {
 /// Graves of one shard.
 #[derive(Default)]
 pub(crate) struct Graves {
+    /// The newest grave of each key.
     table: HashTable<(u64, Grave)>,
+    /// The older ones of keys that were deleted again before their graves could go, oldest first: in a table with the
+    /// others each delete of one key would walk over all of them.
+    older: HashTable<(u64, Vec<Grave>)>,
+    /// Graves in `older`.
+    older_len: usize,
     filter: Arc<GraveFilter>,
     /// Graves that the filter was told of, those that have gone since included.
     filtered: usize,
@@ -82,14 +88,16 @@ impl Graves {
     /// Number of graves, closed ones included.
     #[must_use]
     pub(crate) fn len(&self) -> usize {
-        self.table.len()
+        self.table.len() + self.older_len
     }
 
     /// Memory held, estimated from the table's capacity and the keys.
     #[must_use]
     pub(crate) fn bytes(&self) -> usize {
         let table = self.table.capacity() * 8 / 7 * (size_of::<(u64, Grave)>() + 1);
-        table + self.key_bytes + self.filter.bytes()
+        let older = self.older_len * size_of::<Grave>()
+            + self.older.capacity() * size_of::<(u64, Vec<Grave>)>();
+        table + older + self.key_bytes + self.filter.bytes()
     }
 
     /// What answers most questions without the latch.
@@ -114,7 +122,15 @@ impl Graves {
     /// one key in so many, whose place is to be looked at for stretches of dead keys.
     pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
         self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
-        let grave = Grave { key, d, e: OPEN, buried_in: 0 };
+        let mut grave = Grave { key, d, e: OPEN, buried_in: 0 };
+        let same = |(h, g): &(u64, Grave)| *h == hash && g.key == grave.key;
+        if let Some((_, newest)) = self.table.find_mut(hash, same) {
+            if newest.d < d {
+                std::mem::swap(newest, &mut grave);
+            }
+            self.put_older(hash, grave);
+            return (hash >> PLACE_SHIFT).is_multiple_of(PLACE_EVERY);
+        }
         // Without room the table grows, or is cleared of what was removed.
         self.moves += u64::from(self.table.len() == self.table.capacity());
         self.table.insert_unique(hash, (hash, grave), |(h, _)| *h);
@@ -123,6 +139,30 @@ impl Graves {
             self.rebuild_filter();
         }
         (hash >> PLACE_SHIFT).is_multiple_of(PLACE_EVERY)
+    }
+
+    /// Puts a grave behind the newest one of its key.
+    fn put_older(&mut self, hash: u64, grave: Grave) {
+        self.older_len += 1;
+        let same = |(h, graves): &(u64, Vec<Grave>)| *h == hash && is_of(graves, &grave.key);
+        match self.older.find_mut(hash, same) {
+            Some((_, graves)) => {
+                let at = graves.partition_point(|other| other.d < grave.d);
+                graves.insert(at, grave);
+            }
+            None => {
+                self.older.insert_unique(hash, (hash, vec![grave]), |(h, _)| *h);
+            }
+        }
+    }
+
+    /// The older graves of a key, oldest first.
+    fn older_of(&self, hash: u64, key: &[u8]) -> &[Grave] {
+        if self.older.is_empty() {
+            return &[];
+        }
+        let found = self.older.find(hash, |(h, graves)| *h == hash && is_of(graves, key));
+        found.map_or(&[], |(_, graves)| graves)
     }
 
     /// Closes the key's open grave by the put at `q` (P1). Looks at sequences, never only at the
@@ -137,6 +177,14 @@ impl Graves {
                 grave.e = q;
             }
         }
+        // The newest of the older ones alone can be open: what was before was closed by the put that it deleted.
+        let same = |(h, g): &(u64, Vec<Grave>)| *h == hash && g.first().is_some_and(|g| g.is(key));
+        if !self.older.is_empty()
+            && let Some((_, graves)) = self.older.find_mut(hash, same)
+        {
+            let open = graves.iter_mut().rev().take_while(|grave| grave.e == OPEN);
+            open.filter(|grave| grave.d < q).for_each(|grave| grave.e = q);
+        }
     }
 
     /// D(k, s): the largest d <= s among the key's graves.
@@ -145,8 +193,12 @@ impl Graves {
         if self.table.is_empty() {
             return None;
         }
-        let graves = self.table.iter_hash(hash);
-        graves.filter(|(h, g)| *h == hash && g.d <= s && *g.key == *key).map(|(_, g)| g.d).max()
+        let (_, newest) = self.table.find(hash, |(h, g)| *h == hash && *g.key == *key)?;
+        if newest.d <= s {
+            return Some(newest.d);
+        }
+        let older = self.older_of(hash, key);
+        older[..older.partition_point(|grave| grave.d <= s)].last().map(|grave| grave.d)
     }
 
     /// Walks all graves; `keep` may mark them and answers whether they stay.
@@ -181,9 +233,37 @@ impl Graves {
         for bucket in from..end {
             let Ok(mut entry) = self.table.get_bucket_entry(bucket) else { continue };
             let (hash, grave) = entry.get_mut();
-            if !keep(*hash, grave) {
-                self.key_bytes -= grave.key.len().next_multiple_of(ALLOCATION_BYTES);
-                entry.remove();
+            let key_bytes = grave.key.len().next_multiple_of(ALLOCATION_BYTES);
+            let mut last_older = None;
+            let stays = keep(*hash, grave);
+            if !self.older.is_empty() {
+                let same =
+                    |(h, graves): &(u64, Vec<Grave>)| *h == *hash && is_of(graves, &grave.key);
+                if let Ok(mut entry) = self.older.find_entry(*hash, same) {
+                    let (_, graves) = entry.get_mut();
+                    let before = graves.len();
+                    graves.retain_mut(|grave| keep(*hash, grave));
+                    self.key_bytes -= (before - graves.len()) * key_bytes;
+                    self.older_len -= before - graves.len();
+                    if !stays {
+                        // The newest of those that stay takes its place.
+                        last_older = graves.pop();
+                        self.older_len -= usize::from(last_older.is_some());
+                    }
+                    if graves.is_empty() {
+                        entry.remove();
+                    } else if graves.capacity() > SHRINK_AT * graves.len() {
+                        graves.shrink_to_fit();
+                    }
+                }
+            }
+            if stays {
+                continue;
+            }
+            self.key_bytes -= key_bytes;
+            match last_older {
+                Some(older) => *grave = older,
+                None => drop(entry.remove()),
             }
         }
         let next = self.next_slice(end);
@@ -194,11 +274,19 @@ impl Graves {
     }
 
     /// Shows the graves of the slice that begins with bucket `from`. Answers where the next one does.
-    pub(crate) fn visit_slice(&self, from: usize, visit: impl FnMut(&Grave)) -> Option<usize> {
+    pub(crate) fn visit_slice(&self, from: usize, mut visit: impl FnMut(&Grave)) -> Option<usize> {
         let end = self.slice_end(from);
-        let graves = (from..end).filter_map(|bucket| self.table.get_bucket(bucket));
-        graves.map(|(_, grave)| grave).for_each(visit);
+        for (hash, grave) in (from..end).filter_map(|bucket| self.table.get_bucket(bucket)) {
+            visit(grave);
+            self.older_of(*hash, &grave.key).iter().for_each(&mut visit);
+        }
         self.next_slice(end)
+    }
+
+    /// All graves, in no order.
+    fn all(&self) -> impl Iterator<Item = &Grave> {
+        let newest = self.table.iter().map(|(_, grave)| grave);
+        newest.chain(self.older.iter().flat_map(|(_, graves)| graves))
     }
 
     /// After a mass delete the room for its graves goes back, too.
@@ -206,6 +294,9 @@ impl Graves {
         if self.table.capacity() > SHRINK_AT * self.table.len() {
             self.table.shrink_to(2 * self.table.len(), |(hash, _)| *hash);
             self.moves += 1;
+        }
+        if self.older.capacity() > SHRINK_AT * self.older.len() {
+            self.older.shrink_to(2 * self.older.len(), |(hash, _)| *hash);
         }
         if self.filtered > 2 * self.table.len() {
             self.rebuild_filter();
@@ -216,15 +307,20 @@ impl Graves {
     /// covered is gone from the manifest (D4), and no reader outlives a crash.
     pub(crate) fn needed_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
         let needed = move |g: &&Grave| g.d <= c && g.e > c && g.buried_in == 0;
-        self.table.iter().map(|(_, g)| g).filter(needed)
+        self.all().filter(needed)
     }
 }
 
 impl Graves {
     /// Graves that a spill with the mark `m` takes.
     pub(crate) fn sealed_through(&self, m: Seq) -> impl Iterator<Item = &Grave> {
-        self.table.iter().map(|(_, grave)| grave).filter(move |grave| grave.is_sealed_through(m))
+        self.all().filter(move |grave| grave.is_sealed_through(m))
     }
+}
+
+/// True when graves are of this key.
+fn is_of(graves: &[Grave], key: &[u8]) -> bool {
+    graves.first().is_some_and(|grave| *grave.key == *key)
 }
 
 impl Grave {
@@ -322,6 +418,90 @@ mod tests {
         graves.close(7, (b"R", b"k"), 6);
         assert!(!graves.is_open(7, (b"R", b"k")));
         assert_eq!(graves.newest_at(7, b"Rk", 5), Some(5), "P2: closing does not remove");
+    }
+
+    #[test]
+    fn a_key_that_is_deleted_again_and_again_costs_each_delete_the_same() {
+        const PAIRS: u64 = 200_000;
+        let key = b"Rlock".as_slice();
+        let mut graves = Graves::default();
+        for nth in 1..=PAIRS {
+            graves.open(7, key.into(), 2 * nth);
+            assert!(graves.is_open(7, (b"R", b"lock")));
+            graves.close(7, (b"R", b"lock"), 2 * nth + 1);
+        }
+        // All in one chain, this would have been 10^10 steps.
+        assert_eq!((graves.len() as u64, graves.table.len()), (PAIRS, 1));
+        assert_eq!(graves.newest_at(7, key, 1), None);
+        for s in [2, 3, 77, 78, 2 * PAIRS + 5] {
+            assert_eq!(graves.newest_at(7, key, s), Some((s / 2).min(PAIRS) * 2));
+        }
+        let mut seen = 0;
+        graves.visit_slice(0, |grave| seen += u64::from(grave.e == grave.d + 1));
+        assert_eq!(seen, PAIRS, "each was closed by the put behind it");
+        assert_eq!(graves.needed_as_of(2 * 500).map(|grave| grave.d).collect::<Vec<_>>(), [1000]);
+        // A reader at 100 needs one of them; which goes first is all the same.
+        let full = graves.bytes();
+        graves.retain(|_, grave| !grave.may_go_closed(Seq::MAX, Seq::MAX, &[100]));
+        assert_eq!((graves.len(), graves.newest_at(7, key, 100)), (1, Some(100)));
+        assert!(graves.bytes() * 100 < full, "{} of {full} bytes", graves.bytes());
+        graves.open(7, key.into(), Seq::MAX / 2);
+        graves.retain(|_, grave| grave.e != OPEN);
+        assert_eq!((graves.len(), graves.newest_at(7, key, Seq::MAX)), (1, Some(100)));
+        graves.retain(|_, _| false);
+        assert!(graves.is_empty() && graves.key_bytes == 0 && graves.older.is_empty());
+    }
+
+    #[test]
+    fn graves_of_many_keys_do_what_a_list_does() {
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = |n: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % n
+        };
+        let (mut graves, mut list) = (Graves::default(), Vec::<(u64, Grave)>::new());
+        for seq in 1..20_000 {
+            // Some keys share a hash.
+            let key = next(60).to_be_bytes();
+            let hash = u64::from(key[7] / 2) << 16;
+            match next(100) {
+                0 => {
+                    let gone = next(5);
+                    graves.retain(|_, grave| grave.d % 5 != gone);
+                    list.retain(|(_, grave)| grave.d % 5 != gone);
+                }
+                1..50 => {
+                    let grave = Grave { key: key.as_slice().into(), d: seq, e: OPEN, buried_in: 0 };
+                    graves.open(hash, grave.key.clone(), seq);
+                    list.push((hash, grave));
+                }
+                _ => {
+                    graves.close(hash, key.split_at(1), seq);
+                    for (_, grave) in &mut list {
+                        if *grave.key == key && grave.e == OPEN {
+                            grave.e = seq;
+                        }
+                    }
+                }
+            }
+            let s = next(seq + 1);
+            let of_key = list.iter().map(|(_, grave)| grave).filter(|grave| *grave.key == key);
+            let expected = of_key.clone().filter(|grave| grave.d <= s).map(|grave| grave.d).max();
+            assert_eq!(graves.newest_at(hash, &key, s), expected);
+            let newest = of_key.max_by_key(|grave| grave.d);
+            assert_eq!(
+                graves.is_open(hash, key.split_at(1)),
+                newest.is_some_and(|grave| grave.e == OPEN)
+            );
+            assert_eq!(graves.len(), list.len());
+        }
+        let mut all: Vec<Grave> = list.into_iter().map(|(_, grave)| grave).collect();
+        let mut found: Vec<Grave> = graves.all().cloned().collect();
+        all.sort_by_key(|grave| grave.d);
+        found.sort_by_key(|grave| grave.d);
+        assert_eq!(found, all);
     }
 
     #[test]
