@@ -6,10 +6,11 @@ ROUNDS ?= 100
 CRASHES_A_CELL ?= 16
 KIND ?= thread
 COMMANDS ?= 100000
+BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential parity operate pubsub crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix
@@ -38,6 +39,9 @@ check: ## formatting and lints, warnings are errors
 
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
+
+differential-cold: setup build ## the same with a restart before each pipeline, so that every key comes from a device (BATCHES=200)
+	$(PY) -m differential.cold --batches $(BATCHES)
 
 crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl, then the matrix (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)
