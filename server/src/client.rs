@@ -115,6 +115,12 @@ impl Client {
         self.session.protocol.load(Ordering::Relaxed) == 2 && !self.subscriptions.is_empty()
     }
 
+    /// SELECT: commands work on this database from now on.
+    pub fn select(&mut self, db: usize) {
+        self.db = db;
+        self.session.db.store(db, Ordering::Relaxed);
+    }
+
     /// MULTI: commands are queued from now on.
     pub fn start_transaction(&mut self) {
         self.transaction = Some(Box::default());

@@ -125,6 +125,7 @@ pub fn start(server: &Server, config: Config) -> Result<(), String> {
     }
     server.config.name_without_effect(&config.without_effect());
     server.config.replace(config);
+    server.engine.settle_memory();
     Ok(())
 }
 
@@ -137,7 +138,9 @@ pub fn lower_clients_max(server: &Server, clients_max: u64) {
     let _ = server.config.set(&pairs, SetBy::default(), |_, _| Ok(()));
 }
 
-/// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts.
+/// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts. It may run
+/// under latches, inside of a transaction, and takes none but for `appendonly` and `appendfsync`:
+/// [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must follow.
 ///
 /// # Errors
 /// Why the value cannot be used, as Redis says it.
@@ -215,7 +218,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
-        "maxmemory" => server.engine.set_memory_bound(unsigned(0, i64::MAX)?),
+        "maxmemory" => server.engine.note_memory_bound(unsigned(0, i64::MAX)?),
         "undo-max-bytes" | "undo-full" => {
             let max = config.text("undo-max-bytes").unwrap_or_default();
             let max = parse_i64(&max).ok_or("argument couldn't be parsed into an integer")?;

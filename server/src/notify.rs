@@ -104,6 +104,11 @@ fn gather(event: Event) {
     GATHERED.with_borrow_mut(|events| events.push(event));
 }
 
+/// Drops what this thread has gathered: the writes that it tells of were taken back.
+pub fn forget() {
+    drop(GATHERED.take());
+}
+
 /// Publishes what this thread has gathered: it tells of writes up to `required`.
 pub fn release(server: &Server, required: Seq) {
     if !server.pubsub.is_used() && GATHERED.with_borrow(Vec::is_empty) {

@@ -179,7 +179,8 @@ impl Engine {
         {
             return Beyond::Absent;
         }
-        let head = namespace::head(self.inner().namespaces.id_of(key.slot));
+        let namespace = self.inner().namespaces.id_of(key.slot);
+        let head = namespace::head(namespace);
         if shard.is_dead(key.hash, (&head, key.bytes)) {
             return Beyond::Absent;
         }
@@ -200,7 +201,7 @@ impl Engine {
                 return Beyond::Filled;
             }
         }
-        if tree::may_exist(&superversion.version, &engine_key) {
+        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
             return Beyond::Cold;
         }
         Beyond::Absent
@@ -211,7 +212,8 @@ impl Engine {
         if shard.complete {
             return Existence::No;
         }
-        let head = namespace::head(self.inner().namespaces.id_of(key.slot));
+        let namespace = self.inner().namespaces.id_of(key.slot);
+        let head = namespace::head(namespace);
         if shard.is_dead(key.hash, (&head, key.bytes)) {
             return Existence::No;
         }
@@ -229,7 +231,7 @@ impl Engine {
                 return Existence::Yes(record.meta);
             }
         }
-        if tree::may_exist(&superversion.version, &engine_key) {
+        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
             return Existence::Maybe;
         }
         Existence::No

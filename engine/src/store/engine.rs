@@ -216,6 +216,8 @@ pub(super) struct Inner {
     pub(super) limiter: RateLimiter,
     pub(super) tables_dropped_dead: AtomicU64,
     pub(super) memory_bound_bytes: AtomicU64,
+    /// The bound or the eviction of keys was changed, and the table in memory knows nothing of it yet.
+    pub(super) memory_unsettled: AtomicBool,
     pub(super) due_shard: AtomicU32,
     pub(super) cold_due: Mutex<ColdDue>,
     /// Graves or tables changed since a burial was last looked for.
@@ -308,6 +310,7 @@ impl Inner {
             limiter: RateLimiter::new(parts.options.compaction_bytes_per_s),
             tables_dropped_dead: AtomicU64::new(0),
             memory_bound_bytes: AtomicU64::new(parts.options.memory_bound_bytes),
+            memory_unsettled: AtomicBool::new(false),
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
             burial_wanted: AtomicBool::new(true),

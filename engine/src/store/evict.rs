@@ -31,13 +31,11 @@ const FREE_SHARE: usize = 8;
 
 impl Engine {
     /// Says whether keys are evicted (a policy other than `noeviction`), or entries that files
-    /// hold leave memory instead.
-    pub fn set_evicts_keys(&self, on: bool) {
+    /// hold leave memory instead. [`Engine::settle_memory`] must follow where no latch is held.
+    pub fn note_evicts_keys(&self, on: bool) {
         let inner = self.inner();
         inner.evicts_keys.store(on, Ordering::Relaxed);
-        for shard in &inner.shards {
-            self.keep_within_bound(&mut shard.state.lock());
-        }
+        inner.memory_unsettled.store(true, Ordering::Release);
     }
 
     /// True while keys are evicted and those in memory take more than the memory bound leaves them.

@@ -55,6 +55,7 @@ impl Engine {
     /// Tells how much memory the process really holds, in bytes: the table makes room for what no
     /// part of the store accounts for. To be called a few times a second.
     pub fn note_resident(&self, resident_bytes: u64) {
+        self.settle_memory();
         let inner = self.inner();
         if inner.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
             inner.above_bound.store(false, Ordering::Relaxed);
@@ -79,10 +80,30 @@ impl Engine {
         self.adjust_memory_bound();
     }
 
-    /// Changes the bound (`CONFIG SET maxmemory`); 0 for none.
-    pub fn set_memory_bound(&self, bytes: u64) {
+    /// Changes the bound (`CONFIG SET maxmemory`); 0 for none. What that means for the table in memory is settled
+    /// by [`Engine::settle_memory`], which must follow where no latch is held.
+    pub fn note_memory_bound(&self, bytes: u64) {
         self.inner().memory_bound_bytes.store(bytes, Ordering::Relaxed);
+        self.inner().memory_unsettled.store(true, Ordering::Release);
+    }
+
+    /// [`Engine::note_memory_bound`], settled. No latch may be held.
+    pub fn set_memory_bound(&self, bytes: u64) {
+        self.note_memory_bound(bytes);
+        self.settle_memory();
+    }
+
+    /// Does what a change of the memory bound or of the eviction of keys asks for, if there was one. Takes
+    /// latches: none may be held.
+    pub fn settle_memory(&self) {
+        let inner = self.inner();
+        if !inner.memory_unsettled.swap(false, Ordering::AcqRel) {
+            return;
+        }
         self.adjust_memory_bound();
+        for shard in &inner.shards {
+            self.keep_within_bound(&mut shard.state.lock());
+        }
     }
 
     /// The bound of the whole process in bytes; 0 for none.

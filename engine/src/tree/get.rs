@@ -42,10 +42,12 @@ pub fn undo_that_may_hold<'a>(
         .filter(move |run| run.table.properties().covers(key) && run.table.may_contain(hash))
 }
 
-/// False only when no table holds a version of `key`. Looks at ranges and filters in memory.
+/// False only when no table holds a version of `key`, which cannot be older than `since`: then its namespace was
+/// made, and no table written before can hold it, whatever the filter says. Looks at properties and filters in
+/// memory.
 #[must_use]
-pub fn may_exist(version: &Version, key: &[u8]) -> bool {
-    files_that_may_hold(version, key).next().is_some()
+pub fn may_exist_since(version: &Version, key: &[u8], since: Seq) -> bool {
+    files_that_may_hold(version, key).any(|table| table.properties().max_seq >= since)
 }
 
 /// The newest version of `key` that a reader at `s` can see in the tree and in the undo runs that such a

@@ -1,11 +1,12 @@
 //! How commands of every type look at their keys: one look-up, expiry, statistics.
 
+use super::dispatch::give_up;
 use super::{CommandError, CommandResult, Ctx};
 use crate::notify::{NotifyClass, notify};
 use crate::resp::{Reply, command_bytes};
 use crate::session::Session;
 use crate::value;
-use sexton_engine::{Entry, Found, Key};
+use sexton_engine::{Entry, Found, Key, Tx};
 use std::sync::atomic::Ordering;
 
 /// What a look-up is for.
@@ -31,6 +32,14 @@ impl Purpose {
     }
 }
 
+/// The dispatcher loads keys before a command runs. What it did not foresee is read here, under the latch.
+#[cold]
+pub(super) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
+    if let Err(error) = tx.bring_in(key) {
+        give_up(error);
+    }
+}
+
 impl<'e> Ctx<'_, 'e> {
     /// Gives the newest value of a key to `look`, without copying it, together with the reply.
     ///
@@ -49,29 +58,35 @@ impl<'e> Ctx<'_, 'e> {
         }
         let engine = &self.server.engine;
         let key = Key { slot: engine.slot_of(db), bytes: key, hash: engine.hash(key) };
-        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        match tx.find(key) {
-            Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
-                if purpose != Purpose::Write {
-                    self.server.stats.count_lookup(true);
+        let mut brought_in = false;
+        loop {
+            let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+            match tx.find(key) {
+                Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
+                    if purpose != Purpose::Write {
+                        self.server.stats.count_lookup(true);
+                    }
+                    if !purpose.sets_access(&self.client.session) {
+                        return look(Some(entry), self.out);
+                    }
+                    let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);
+                    if entry.access() == touched {
+                        return look(Some(entry), self.out);
+                    }
+                    // With a clock of seconds, at most once a second a key.
+                    tx.set_access(key, touched);
+                    return match tx.find(key) {
+                        Found::Live(entry) => look(Some(entry), self.out),
+                        _ => unreachable!("found above, under the same latch"),
+                    };
                 }
-                if !purpose.sets_access(&self.client.session) {
-                    return look(Some(entry), self.out);
+                Found::Live(_) => {
+                    self.expire(db, key);
+                    break;
                 }
-                let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);
-                if entry.access() == touched {
-                    return look(Some(entry), self.out);
-                }
-                // With a clock of seconds, at most once a second a key.
-                tx.set_access(key, touched);
-                return match tx.find(key) {
-                    Found::Live(entry) => look(Some(entry), self.out),
-                    _ => unreachable!("found above, under the same latch"),
-                };
+                Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key),
+                Found::Absent | Found::Cold => break,
             }
-            Found::Live(_) => self.expire(db, key),
-            Found::Absent => {}
-            Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
         }
         if purpose != Purpose::Write {
             self.server.stats.count_lookup(false);
@@ -83,7 +98,15 @@ impl<'e> Ctx<'_, 'e> {
     /// Deletes a key if its time has come, logged as DEL (rule X3).
     pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
         let now_ms = self.now_ms;
-        if matches!(self.tx().find(key), Found::Live(entry) if entry.meta().is_expired(now_ms)) {
+        let is_due = match self.tx().find(key) {
+            Found::Live(entry) => entry.meta().is_expired(now_ms),
+            Found::Absent => false,
+            Found::Cold => {
+                bring_in(self.tx(), key);
+                matches!(self.tx().find(key), Found::Live(entry) if entry.meta().is_expired(now_ms))
+            }
+        };
+        if is_due {
             self.expire(db, key);
         }
     }

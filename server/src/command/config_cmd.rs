@@ -50,6 +50,9 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .config
         .set(&pairs, by, |config, name| configuration::apply(server, config, name))
         .map_err(|error| CommandError::from(error.to_string()))?;
+    if ctx.tx.is_none() {
+        server.engine.settle_memory();
+    }
     ctx.out.ok();
     Ok(())
 }

@@ -60,8 +60,7 @@ fn select(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if db >= ctx.server.databases {
         return Err(CommandError::text("ERR DB index is out of range"));
     }
-    ctx.client.db = db;
-    ctx.client.session.db.store(db, Ordering::Relaxed);
+    ctx.client.select(db);
     ctx.out.ok();
     Ok(())
 }

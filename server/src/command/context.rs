@@ -1,5 +1,6 @@
 //! What a command sees while it runs.
 
+use super::access::bring_in;
 use super::dispatch::kept_access;
 use super::{CommandError, CommandSpec};
 use crate::client::Client;
@@ -116,7 +117,13 @@ impl<'e> Ctx<'_, 'e> {
         let expired = match tx.find(key) {
             Found::Live(entry) => entry.meta().is_expired(now_ms),
             Found::Absent => return None,
-            Found::Cold => unreachable!("the dispatcher loads keys before a command runs"),
+            Found::Cold => {
+                bring_in(tx, key);
+                match tx.find(key) {
+                    Found::Live(entry) => entry.meta().is_expired(now_ms),
+                    Found::Absent | Found::Cold => return None,
+                }
+            }
         };
         if expired {
             tx.delete(key);

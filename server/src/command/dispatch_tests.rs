@@ -328,3 +328,95 @@ fn reads_of_the_past_leave_the_worker_and_end_with_their_time() {
         assert!(bench.run(&mut client, &line).starts_with("-ERR"), "{wrong}");
     }
 }
+
+/// None of them may take a latch while the transaction holds some: it would wait for itself for ever.
+#[test]
+fn commands_about_the_whole_server_run_inside_a_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    for asked in [
+        "INFO",
+        "INFO keyspace",
+        "MEMORY STATS",
+        "DEBUG HTSTATS 0",
+        "CONFIG SET maxmemory 209715200",
+        "CONFIG SET maxmemory-policy allkeys-lru",
+        "DBSIZE",
+    ] {
+        bench.run_all(&mut client, &["WATCH k", "MULTI", "SET k 1", asked, "GET k"]);
+        let reply = bench.run(&mut client, "EXEC");
+        assert!(reply.starts_with("*3\r\n+OK\r\n"), "{asked}: {reply}");
+        assert!(reply.ends_with("$1\r\n1\r\n"), "{asked}: {reply}");
+    }
+    bench.run_all(&mut client, &["MULTI", "INFO keyspace", "SET other 1"]);
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.contains("keys=2"), "it tells of the state behind the transaction: {reply}");
+}
+
+/// A command that only tests have; the row is otherwise that of PERSIST.
+fn panics_after_writing(ctx: &mut super::Ctx<'_, '_>) -> super::CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    ctx.put(
+        db,
+        key,
+        sexton_engine::Meta { flags: crate::value::PLAIN_STRING, expire_at_ms: 0 },
+        b"half",
+    );
+    panic!("a test's own panic");
+}
+
+fn queue_panic(client: &mut Client, key: &str) {
+    let persist = super::table::find(b"persist").expect("a command");
+    let binding = super::Binding::keyed("persist", panics_after_writing);
+    let spec: &'static super::CommandSpec =
+        Box::leak(Box::new(super::CommandSpec::for_tests(&binding, persist.metadata)));
+    let buf = format!("persist{key}");
+    let ranges = [(0, 7), (7, buf.len() as u32)];
+    client.queue(crate::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
+}
+
+/// What a panic leaves behind must be what was there before, whatever the transaction did until then.
+#[test]
+fn a_panic_inside_exec_takes_the_whole_transaction_back() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["SET a 1", "SET b 2 PX 5000", "SET gone 3", "SET moved 4"]);
+    let before = bench.server.engine.last_seq();
+    bench.run_all(
+        &mut client,
+        &[
+            "MULTI",
+            "SET a 10",
+            "APPEND b x",
+            "DEL gone",
+            "SET gone 5",
+            "EXPIRE a 100",
+            "SET new 1",
+            "MOVE moved 3",
+            "SELECT 2",
+        ],
+    );
+    queue_panic(&mut client, "c");
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.starts_with("-ERR internal error in 'persist', nothing was changed"), "{reply}");
+    assert_eq!(bench.server.engine.last_seq(), before, "nothing got a sequence");
+    assert_eq!(bench.server.engine.write_refusal(), None, "the store goes on");
+    assert_eq!(client.db, 0);
+    for (line, reply) in [
+        (
+            "MGET a b gone new c moved",
+            "*6\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n$-1\r\n$1\r\n4\r\n",
+        ),
+        ("PTTL a", ":-1\r\n"),
+        ("PTTL b", ":5000\r\n"),
+        ("DBSIZE", ":4\r\n"),
+        ("SET a 11", "+OK\r\n"),
+        ("GET a", "$2\r\n11\r\n"),
+    ] {
+        assert_eq!(bench.run(&mut other, line), reply, "{line}");
+    }
+    assert!(
+        bench.run(&mut other, "INFO keyspace").contains("keys=4,expires=1"),
+        "counts are taken back, too"
+    );
+}

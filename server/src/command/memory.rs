@@ -13,7 +13,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("memory|help", help),
     Binding::local("memory|malloc-stats", malloc_stats),
     Binding::local("memory|purge", purge),
-    Binding::local("memory|stats", stats),
+    Binding::survey("memory|stats", stats),
     Binding::keyed("memory|usage", usage),
 ];
 

@@ -54,6 +54,9 @@ pub use wait::LogWait;
 pub enum Class {
     /// Touches the connection or the server only; no latch, no transaction.
     Local,
+    /// Asks about the whole server (INFO, MEMORY STATS): its figures come from all shards, so no latch may be held.
+    /// Like `Local` but in a transaction, where it runs when that has been committed.
+    Survey,
     /// Works on the keys that its key specification names: they are latched and, where
     /// `reads_values` says so, in memory. `Ctx::tx` is there.
     Keyed,
@@ -108,6 +111,21 @@ static GROUPS: &[&[Binding]] = &[
     wait::COMMANDS,
     transaction::COMMANDS,
 ];
+
+/// True when FLUSHDB or FLUSHALL has arguments that it takes.
+fn flush_mode_is_known(args: Args<'_>) -> bool {
+    let is = |name: &[u8]| args.get(1).eq_ignore_ascii_case(name);
+    args.len() == 1 || (args.len() == 2 && (is(b"SYNC") || is(b"ASYNC")))
+}
+
+/// The databases that a SWAPDB with these arguments swaps, if it can.
+fn swapped_dbs(args: Args<'_>, databases: usize) -> Option<(usize, usize)> {
+    let index = |at| {
+        let index = (at < args.len()).then(|| crate::number::parse_i64(args.get(at)))??;
+        usize::try_from(index).ok().filter(|&db| db < databases)
+    };
+    index(1).zip(index(2))
+}
 
 /// The database that a SELECT with these arguments chooses, if it is one.
 fn selected_db(args: Args<'_>, databases: usize) -> Option<usize> {

@@ -34,6 +34,9 @@ pub struct Eviction {
     pub access: AccessField,
     /// The policy and its candidates. Who holds it evicts; the others go on meanwhile.
     pool: Mutex<Pool>,
+    /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
+    /// sets a policy may hold.
+    wanted: Mutex<Option<EvictionPolicy>>,
 }
 
 impl Default for Eviction {
@@ -42,19 +45,20 @@ impl Default for Eviction {
             samples: AtomicUsize::new(5),
             access: AccessField::default(),
             pool: Mutex::new(Pool::of(EvictionPolicy::NoEviction)),
+            wanted: Mutex::new(None),
         }
     }
 }
 
-/// Makes a policy effective.
+/// Makes a policy effective. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
+/// follow.
 pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     let eviction = &server.eviction;
-    let mut pool = eviction.pool.lock();
-    *pool = Pool::of(policy);
+    *eviction.wanted.lock() = Some(policy);
     let is_lfu = matches!(policy, EvictionPolicy::AllkeysLfu | EvictionPolicy::VolatileLfu);
     eviction.access.set_lfu(is_lfu);
     server.engine.set_access_now(eviction.access.fresh(now_ms()));
-    server.engine.set_evicts_keys(policy != EvictionPolicy::NoEviction);
+    server.engine.note_evicts_keys(policy != EvictionPolicy::NoEviction);
 }
 
 /// Evicts keys while those in memory are above the bound, for half a millisecond at most. Sets
@@ -76,6 +80,9 @@ fn evict_some(server: &Server, buf: &mut TxBuf) -> bool {
         return true;
     }
     let Some(mut pool) = eviction.pool.try_lock() else { return true };
+    if let Some(policy) = eviction.wanted.lock().take() {
+        *pool = Pool::of(policy);
+    }
     let volatile = pool.is_volatile();
     let samples = eviction.samples.load(Ordering::Relaxed);
     let (begun, now_ms) = (Instant::now(), now_ms());

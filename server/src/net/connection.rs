@@ -7,16 +7,17 @@ use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
 use super::output_limit;
 use super::stream::Stream;
-use super::worker::WorkerState;
+use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
 use crate::command::Args;
-use crate::command::dispatch::{Outcome, load_blocking, now_ms};
+use crate::command::dispatch::{Outcome, error_of, load_blocking, now_ms};
 use crate::resp::{Limits, Reply, Scanner};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
 use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -72,7 +73,8 @@ pub(super) struct Connection {
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
     pub(super) held: VecDeque<(usize, Seq)>,
     pub(super) parked: Option<Parked>,
-    pin: Option<LoadPin>,
+    /// Keep what was loaded for the first request of the input, until it has run.
+    pins: Vec<LoadPin>,
     pub(super) closing: bool,
     started: bool,
     /// What is in `output` is sent when the worker's turn ends.
@@ -114,7 +116,7 @@ impl Connection {
             sent: 0,
             held: VecDeque::new(),
             parked: None,
-            pin: None,
+            pins: Vec::new(),
             closing: false,
             started: false,
             deferred: false,
@@ -208,6 +210,8 @@ impl Connection {
         self.input = Vec::new();
         self.input_start = 0;
         let mut buffer = std::mem::take(&mut worker.read_buffer);
+        // A panic may have taken it away; reading into no room looks like the end of the stream.
+        buffer.reserve(READ_BUFFER_BYTES);
         let read = self.stream.poll_read(cx, &mut buffer);
         if let Poll::Ready(Ok(count @ 1..)) = read {
             self.count_input(count);
@@ -298,13 +302,20 @@ impl Connection {
                 last: &mut last,
             };
             let stop = run.run();
-            if self.pin.is_some() && commands != 0 {
-                self.pin = None;
+            // Requests have run, so what is pinned was loaded for others than the one that stands first now.
+            let let_go = commands != 0 && !self.pins.is_empty();
+            if let_go {
+                self.pins.clear();
             }
             if let Some((at, outcome)) = stop {
                 used += worker.batch.requests[at].start as usize;
                 self.scanner.reset();
                 self.input_ready = true;
+                // Found while others' keys were pinned, which it may need as well: looked at again without them, it
+                // names all that it needs. Two requests would load each other's keys away for ever otherwise.
+                if let_go && matches!(outcome, Some(Outcome::Cold(_))) {
+                    break;
+                }
                 if let Some(mut outcome) = outcome {
                     if let Outcome::Cold(keys) = &mut outcome {
                         self.load_ahead(
@@ -419,20 +430,30 @@ impl Connection {
             let mut out = Reply::new();
             out.set_resp3(client.resp3);
             let args = Args::new(&bytes, &ranges);
-            let mut _pin = None;
-            let required = loop {
-                match executor.execute(&server, &mut client, args, &mut out, now_ms) {
-                    Outcome::Done(required) => break required,
-                    Outcome::Cold(keys) => match load_blocking(&server, keys) {
-                        Ok(pin) => _pin = Some(pin),
-                        Err(text) => {
-                            out.error(format!("ERR storage: {text}").as_bytes());
-                            break 0;
-                        }
-                    },
-                    _ => std::thread::sleep(Duration::from_millis(1)),
+            let run = AssertUnwindSafe(|| {
+                // What one round has loaded must still be there when the next one has.
+                let mut pins = Vec::new();
+                loop {
+                    match executor.execute(&server, &mut client, args, &mut out, now_ms) {
+                        Outcome::Done(required) => break required,
+                        Outcome::Cold(keys) => match load_blocking(&server, keys) {
+                            Ok(pin) => pins.push(pin),
+                            Err(text) => {
+                                out.error(format!("ERR storage: {text}").as_bytes());
+                                break 0;
+                            }
+                        },
+                        _ => std::thread::sleep(Duration::from_millis(1)),
+                    }
                 }
-            };
+            });
+            // Whatever happens, the connection gets its client back, and a reply.
+            let required = catch_unwind(run).unwrap_or_else(|payload| {
+                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
+                out.truncate(0);
+                out.error(&error_of(&name, payload).bytes());
+                0
+            });
             client.resp3 = out.is_resp3();
             let reply = std::mem::take(out.buf_mut());
             server.engine.kick_log();
@@ -453,7 +474,7 @@ impl Connection {
             Some(Parked::Load(slot)) => {
                 let Some(result) = slot.lock().take() else { return Poll::Pending };
                 match result {
-                    Ok(pin) => self.pin = Some(pin),
+                    Ok(pin) => self.pins.push(pin),
                     Err(error) => {
                         // The request that needed the key cannot be answered: nothing was changed.
                         worker.reply.truncate(0);

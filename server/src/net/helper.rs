@@ -3,6 +3,7 @@
 use crate::command::dispatch::Executor;
 use parking_lot::Mutex;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 
 type Job = Box<dyn FnOnce(&mut Executor) + Send>;
@@ -26,7 +27,10 @@ impl HelperPool {
                     // The lock is let go before the job runs.
                     let job = receiver.lock().recv();
                     let Ok(job) = job else { return };
-                    job(&mut executor);
+                    // Jobs answer for their own panics; this thread belongs to all of them.
+                    if catch_unwind(AssertUnwindSafe(|| job(&mut executor))).is_err() {
+                        executor = Executor::new(number, true);
+                    }
                 }
             })?;
         }

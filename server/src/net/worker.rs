@@ -17,7 +17,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Notify, mpsc};
 
 /// Bytes of the read buffer that all connections of a worker share.
-const READ_BUFFER_BYTES: usize = 64 * 1024;
+pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Threads for commands that may block.
 const HELPER_THREADS: usize = 2;

@@ -1,5 +1,6 @@
 //! What a transaction has staged for its commit, in buffers that are used again.
 
+use super::journal::Journal;
 use crate::memtable;
 use crate::store::shard::Unresolved;
 use crate::store::wbl::TxWriter;
@@ -45,6 +46,8 @@ pub struct TxBuf {
     /// Database of the first logged command, and the one selected at the end of `log`.
     pub(super) log_dbs: Option<(u32, u32)>,
     pub(super) shards: Vec<usize>,
+    /// What the writes so far have replaced.
+    pub(super) journal: Journal,
     /// Way into the pool, with `persistence-mode wbl`; kept from commit to commit, and in one place.
     pub(in crate::store) writer: Option<Box<TxWriter>>,
     /// Commits leave the fence to [`crate::Engine::end_batch`].
@@ -66,6 +69,7 @@ impl TxBuf {
         self.records.clear();
         self.forget_operations();
         self.unresolved.clear();
+        self.journal.reset(BUF_KEEP_BYTES);
         self.log.clear();
         self.log_dbs = None;
         for buf in [&mut self.records, &mut self.log] {

@@ -140,6 +140,20 @@ impl Tx<'_> {
         run(self.engine, &LatchedGraves::new(self.engine, graves))
     }
 
+    /// Live keys of a database and those with an expiry as known now, under `Latched::All`; no I/O.
+    pub fn count_provisional(&mut self, db: usize) -> (u64, u64) {
+        assert!(self.all, "a count needs all latches");
+        let slot = self.engine.slot_of(db);
+        let Guards::Many(guards) = &mut self.guards else { return (0, 0) };
+        let (mut keys, mut expires) = (0, 0);
+        for (_, shard) in guards {
+            let count = shard.count_mut(slot);
+            keys += count.keys;
+            expires += count.expires;
+        }
+        (keys.max(0) as u64, expires.max(0) as u64)
+    }
+
     /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.
     pub fn count(&mut self, db: usize) -> Result<u64, EngineError> {
         assert!(self.all, "count needs all latches");

@@ -8,6 +8,7 @@ mod buf;
 mod commit;
 mod databases;
 mod found;
+mod journal;
 mod owned_key;
 mod pooled;
 
@@ -18,7 +19,7 @@ pub use owned_key::OwnedKey;
 
 use self::buf::{Operation, Staged};
 use super::cold;
-use super::engine::Engine;
+use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
 use crate::key::{Key, Meta, Seq};
@@ -44,8 +45,9 @@ enum Guards<'e> {
 /// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
 /// at once, by everybody else when the latches go, and by a crash all or not at all.
 ///
-/// A transaction that staged writes must be committed; dropping it poisons the store, because the
-/// DRAM table then holds what neither log nor memtable know.
+/// Dropped with writes in it that are not committed, it takes all of them back. Only where a part had its sequences
+/// already (an operation on a whole database, or a look at one, came behind writes) that cannot be done: the
+/// store is poisoned then, see [`Tx::is_part_committed`].
 pub struct Tx<'e> {
     pub(super) engine: &'e Engine,
     guards: Guards<'e>,
@@ -165,6 +167,28 @@ impl<'e> Tx<'e> {
         self.buf.is_deleted(key.hash, &head, key.bytes)
     }
 
+    /// Brings a cold key into memory where it stands, while the latch is held: the last resort where nobody has
+    /// loaded it, since N10 wants no reads from devices under a latch. False when it has no value.
+    ///
+    /// # Errors
+    /// A failed read or a damaged table: nothing can be said about the key.
+    pub fn bring_in(&mut self, key: Key<'_>) -> Result<bool, EngineError> {
+        match self.find(key) {
+            Found::Live(_) => return Ok(true),
+            Found::Absent => return Ok(false),
+            Found::Cold => {}
+        }
+        let (engine, head) = (self.engine, namespace::head(self.namespace_of(key)));
+        let found = engine.read_newest(&[&head, key.bytes].concat(), Seq::MAX)?;
+        let Some(newest) = found else { return Ok(false) };
+        engine.fill(self.shard(key.hash), key, newest.meta, &newest.value);
+        Ok(true)
+    }
+
+    fn namespace_of(&self, key: Key<'_>) -> u64 {
+        self.engine.inner().namespaces.id_of(key.slot)
+    }
+
     /// Sets the 24-bit access field of an entry in memory.
     pub fn set_access(&mut self, key: Key<'_>, access: u32) {
         self.shard(key.hash).table.set_access(key, access);
@@ -173,6 +197,7 @@ impl<'e> Tx<'e> {
     /// Writes a value: one operation. A cold key may be overwritten without loading it.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.engine.inner().access_now();
+        self.note_old(key);
         if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
             self.buf.unresolved.push((self.buf.operations.len(), item));
         }
@@ -251,6 +276,7 @@ impl<'e> Tx<'e> {
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
+        self.note_old(key);
         let shard = self.shard(key.hash);
         let Some(entry) = shard.table.find(key) else { return };
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
@@ -265,17 +291,14 @@ impl<'e> Tx<'e> {
     /// otherwise. The key must not be `Cold`.
     pub fn delete(&mut self, key: Key<'_>) -> bool {
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
-        let removed = match self.shard(key.hash).table.remove(key) {
-            Some(removed) => removed,
-            // It may lie in a sorted memtable, from where it comes into the table first.
-            None if matches!(self.find(key), Found::Live(_)) => {
-                match self.shard(key.hash).table.remove(key) {
-                    Some(removed) => removed,
-                    None => return false,
-                }
-            }
-            None => return false,
-        };
+        // It may lie in a sorted memtable, from where it comes into the table first.
+        if self.shard(key.hash).table.locate(key).is_none()
+            && !matches!(self.find(key), Found::Live(_))
+        {
+            return false;
+        }
+        self.note_old(key);
+        let Some(removed) = self.shard(key.hash).table.remove(key) else { return false };
         let shard = self.shard(key.hash);
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
@@ -343,7 +366,11 @@ impl<'e> Tx<'e> {
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
         if !self.committed && self.operations > 0 {
-            self.engine.inner().poison("a transaction was dropped with writes in it");
+            if self.is_part_committed() {
+                self.engine.inner().poison("a transaction was dropped with a part of it committed");
+            } else {
+                self.take_back();
+            }
         }
         self.evict_excess();
     }

@@ -126,10 +126,10 @@ fn find_value(
     let now_ms = ctx.now_ms;
     let key = ctx.key_in(ctx.client.db, bytes);
     if let Some(tx) = ctx.tx.as_deref_mut() {
+        tx.bring_in(key).map_err(|error| CommandError::from(format!("ERR {error}")))?;
         return match tx.find(key) {
             Found::Live(entry) => Ok(Some((entry.meta(), entry.value().to_vec()))),
-            Found::Absent => Ok(None),
-            Found::Cold => Err(CommandError::text("ERR the value is not in memory")),
+            Found::Absent | Found::Cold => Ok(None),
         };
     }
     let engine = &ctx.server.engine;
@@ -187,7 +187,13 @@ fn table_stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if db >= ctx.server.databases {
         return Err(CommandError::text("ERR Out of range database"));
     }
-    let (keys, expires, _) = ctx.server.engine.count_provisional(db);
+    let (keys, expires) = match ctx.tx.as_deref_mut() {
+        Some(tx) => tx.count_provisional(db),
+        None => {
+            let (keys, expires, _) = ctx.server.engine.count_provisional(db);
+            (keys, expires)
+        }
+    };
     let part = |count: u64| match count {
         0 => "No stats available for empty dictionaries\n".to_owned(),
         count => format!(" number of elements: {count}\n"),

@@ -1,17 +1,63 @@
 //! EXEC.
 
-use super::keys::{each_key, find_cold};
+use super::guard::{run_guarded, take_back};
+use super::keys::{Slots, each_key, find_cold};
 use super::{Executor, Outcome, account, show_monitors, write_error};
-use crate::client::Client;
+use crate::client::{Client, Queued};
 use crate::command::{Args, Class, CommandError, Ctx, Flags, selected_db, table};
 use crate::notify;
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{Latched, SyncPolicy};
+use sexton_engine::{Latched, OwnedKey, SyncPolicy, Tx};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+/// The keys that the queued commands will meet and that are on a device: each looked up in the database that it will
+/// be in by then.
+fn find_all_cold(
+    server: &Server,
+    mut db: usize,
+    queued: &[Queued],
+    tx: &mut Tx<'_>,
+) -> Vec<OwnedKey> {
+    let mut cold = Vec::new();
+    let mut slots = Slots::NOW;
+    for queued in queued {
+        let (spec, args) = (queued.spec, queued.args());
+        if matches!(spec.class, Class::Keyed | Class::Exclusive) {
+            find_cold(server, (db, &slots), spec, args, &[], tx, &mut cold);
+            slots.follow(server, db, spec, args);
+        } else if spec.name == "select" {
+            db = selected_db(args, server.databases).unwrap_or(db);
+        }
+    }
+    cold
+}
+
 impl Executor {
+    /// Runs a command of [`Class::Survey`] for a transaction that has been committed; its reply belongs at `at`.
+    fn survey(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        queued: &Queued,
+        out: &mut Reply,
+        at: usize,
+        now_ms: u64,
+    ) {
+        let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
+        let behind = out.buf_mut().split_off(at);
+        let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
+        let result = run_guarded(&mut ctx).unwrap_or_else(Err);
+        let failed = result.is_err();
+        if let Err(error) = result {
+            out.truncate(at);
+            write_error(server, out, &error);
+        }
+        out.raw(&behind);
+        account(self.worker, server, client, spec, args, begun, failed);
+    }
+
     /// EXEC: all queued commands under all their latches, in one engine transaction.
     pub(super) fn exec(
         &mut self,
@@ -57,15 +103,7 @@ impl Executor {
             out.null_array();
             return Outcome::Done(0);
         }
-        let mut cold = Vec::new();
-        let mut db = client.db;
-        for queued in &transaction.queued {
-            if matches!(queued.spec.class, Class::Keyed | Class::Exclusive) {
-                find_cold(server, db, queued.spec, queued.args(), &[], &mut tx, &mut cold);
-            } else if queued.spec.name == "select" {
-                db = selected_db(queued.args(), server.databases).unwrap_or(db);
-            }
-        }
+        let cold = find_all_cold(server, client.db, &transaction.queued, &mut tx);
         if !cold.is_empty() {
             drop(tx);
             client.transaction = Some(transaction);
@@ -79,16 +117,33 @@ impl Executor {
         if writes > 1 {
             tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
         }
+        let (reply_start, db_before) = (out.len(), client.db);
         out.array(transaction.queued.len());
         // The database of each command, for those who watch.
         let mut dbs = Vec::with_capacity(transaction.queued.len());
+        // Commands that may not run under a latch, and where their replies belong.
+        let mut surveys = Vec::new();
         for queued in &transaction.queued {
             let (spec, args) = (queued.spec, queued.args());
+            dbs.push(client.db);
+            if spec.class == Class::Survey {
+                surveys.push((queued, out.len()));
+                continue;
+            }
             let begun = Instant::now();
             let mark = out.len();
-            dbs.push(client.db);
-            let tx = (spec.class != Class::Local).then_some(&mut tx);
-            let result = (spec.run)(&mut Ctx { server, client, args, spec, out, tx, now_ms });
+            let tx_ref = (spec.class != Class::Local).then_some(&mut tx);
+            let mut ctx = Ctx { server, client, args, spec, out, tx: tx_ref, now_ms };
+            let result = match run_guarded(&mut ctx) {
+                Ok(result) => result,
+                Err(error) => {
+                    take_back(tx, spec.name);
+                    client.select(db_before);
+                    out.truncate(reply_start);
+                    write_error(server, out, &error);
+                    return Outcome::Done(0);
+                }
+            };
             if let Some(wait) = client.log_wait.take() {
                 // Nothing blocks in a transaction.
                 wait.answer(server, out);
@@ -105,7 +160,14 @@ impl Executor {
         }
         let mut required = tx.commit().last_seq;
         if required == 0 && engine.sync_policy() == SyncPolicy::Always {
-            required = engine.stats().last_seq;
+            required = engine.last_seq();
+        }
+        if sets {
+            engine.settle_memory();
+        }
+        // From the last one on, so that the places of those before stay.
+        for (queued, at) in surveys.into_iter().rev() {
+            self.survey(server, client, queued, out, at, now_ms);
         }
         required = required.max(client.take_hold());
         notify::release(server, required);

@@ -7,10 +7,13 @@
 mod check;
 mod exec;
 mod fast;
+mod guard;
 mod keys;
 mod replay;
 
 pub(super) use fast::kept_access;
+pub(crate) use guard::error_of;
+pub(super) use guard::give_up;
 pub use keys::load_blocking;
 
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
@@ -22,7 +25,8 @@ use crate::server::Server;
 use crate::session::ReplyMode;
 use check::{Refusal, Verdict};
 use fast::FastCounts;
-use keys::{each_key, find_cold, needs_values};
+use guard::{run_guarded, take_back};
+use keys::{Slots, each_key, find_cold, needs_values};
 use sexton_engine::{Latched, OwnedKey, Seq, SyncPolicy, TxBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -149,7 +153,7 @@ impl Executor {
         let mark = out.len();
         self.hashes.clear();
         let latched = match spec.class {
-            Class::Local | Class::Offload => None,
+            Class::Local | Class::Survey | Class::Offload => None,
             // The past needs no latch.
             Class::Keyed if client.past.is_some() => None,
             Class::Exclusive => Some(Latched::All),
@@ -163,23 +167,33 @@ impl Executor {
             let mut tx = engine.begin(latched, &mut self.tx_buf);
             if needs_values(server, spec, args) {
                 let mut cold = Vec::new();
-                find_cold(server, client.db, spec, args, &self.hashes, &mut tx, &mut cold);
+                let place = (client.db, &Slots::NOW);
+                find_cold(server, place, spec, args, &self.hashes, &mut tx, &mut cold);
                 if !cold.is_empty() {
                     return Outcome::Cold(cold);
                 }
             }
             let tx_ref = &mut tx;
             let mut ctx = Ctx { server, client, args, spec, out, tx: Some(tx_ref), now_ms };
-            let result = (spec.run)(&mut ctx);
-            required = tx.commit().last_seq;
-            if required == 0 && engine.sync_policy() == SyncPolicy::Always {
-                required = match spec.class {
-                    Class::Exclusive => engine.stats().last_seq,
-                    _ => self.hashes.iter().map(|&h| engine.last_write(h)).max().unwrap_or(0),
-                };
+            match run_guarded(&mut ctx) {
+                Ok(result) => {
+                    required = tx.commit().last_seq;
+                    if required == 0 && engine.sync_policy() == SyncPolicy::Always {
+                        required = match spec.class {
+                            Class::Exclusive => engine.last_seq(),
+                            _ => {
+                                self.hashes.iter().map(|&h| engine.last_write(h)).max().unwrap_or(0)
+                            }
+                        };
+                    }
+                    result
+                }
+                Err(error) => {
+                    take_back(tx, spec.name);
+                    Err(error)
+                }
             }
-            result
-        } else if spec.class != Class::Local
+        } else if !matches!(spec.class, Class::Local | Class::Survey)
             && let Some(past) = client.past.as_deref_mut()
         {
             let now_ms = past.now_ms();
@@ -192,15 +206,15 @@ impl Executor {
                 required = past.snapshot().seq();
             }
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
-            fetched.and_then(|()| (spec.run)(&mut ctx))
+            fetched.and_then(|()| run_guarded(&mut ctx).unwrap_or_else(Err))
         } else {
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
-            let result = (spec.run)(&mut ctx);
+            let result = run_guarded(&mut ctx).unwrap_or_else(Err);
             if let Some(wait) = client.log_wait {
                 return Outcome::Paused(wait.next_look());
             }
             if spec.class == Class::Offload && engine.sync_policy() == SyncPolicy::Always {
-                required = engine.stats().last_seq;
+                required = engine.last_seq();
             }
             result
         };

@@ -63,9 +63,10 @@ impl Executor {
         self.replaying = true;
         self.may_block = true;
         let mut out = Reply::new();
-        let mut _pin = None;
+        // What one round has loaded must still be there when the next one has.
+        let mut pins = Vec::new();
         while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, REPLAY_MS) {
-            _pin = Some(load_blocking(server, keys)?);
+            pins.push(load_blocking(server, keys)?);
         }
         match out.bytes().strip_prefix(b"-") {
             None => Ok(()),

@@ -6,7 +6,7 @@ mod sections;
 use super::{Binding, CommandResult, Ctx};
 
 /// INFO.
-pub(super) const COMMANDS: &[Binding] = &[Binding::local("info", info)];
+pub(super) const COMMANDS: &[Binding] = &[Binding::survey("info", info)];
 
 type Writer = fn(&mut Text, &Ctx<'_, '_>);
 

@@ -1,17 +1,12 @@
 //! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
 
 use super::DATABASE_OUT_OF_RANGE;
-use crate::command::{CommandError, CommandResult, Ctx};
+use crate::command::{CommandError, CommandResult, Ctx, flush_mode_is_known};
 use crate::number::parse_i64;
 use sexton_engine::Found;
 
 fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
-    let is = |name: &[u8]| ctx.args.get(1).eq_ignore_ascii_case(name);
-    match ctx.args.len() {
-        1 => Ok(()),
-        2 if is(b"SYNC") || is(b"ASYNC") => Ok(()),
-        _ => Err(CommandError::Syntax),
-    }
+    if flush_mode_is_known(ctx.args) { Ok(()) } else { Err(CommandError::Syntax) }
 }
 
 /// Tells those who watch a key of `db` that is about to change: it exists there, or in the database

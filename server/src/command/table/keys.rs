@@ -28,6 +28,9 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
         let flags = if get { "RW access update" } else { "OW update" };
         return Ok(vec![KeyUse { index: 1, flags }]);
     }
+    if matches!(spec.name, "sort" | "sort_ro") {
+        return Ok(sort_keys(spec, args));
+    }
     let mut keys = Vec::new();
     for text in spec.metadata.fields("spec") {
         let flags = text.split(" ; ").next().unwrap_or("");
@@ -39,6 +42,26 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
         }
     }
     Ok(keys)
+}
+
+/// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
+/// last one counts, and what stands behind the words of another option is none, as in Redis.
+fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
+    let mut keys = vec![KeyUse { index: 1, flags: "RO access" }];
+    let mut at = 2;
+    while spec.name == "sort" && at < args.len() {
+        match args.get(at).to_ascii_lowercase().as_slice() {
+            b"limit" => at += 2,
+            b"get" | b"by" => at += 1,
+            b"store" if at + 1 < args.len() => {
+                keys.truncate(1);
+                keys.push(KeyUse { index: at + 1, flags: "OW update" });
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    keys
 }
 
 /// First and last key and their distance; `None` when the keyword that leads the keys is missing or
@@ -156,6 +179,15 @@ mod tests {
 
     #[test]
     fn unknown_positions_are_an_error() {
-        assert_eq!(keys("sort k by w_* store d"), Err(KeyError));
+        assert_eq!(keys("eval s many a"), Err(KeyError));
+    }
+
+    #[test]
+    fn sort_names_its_source_and_its_last_destination() {
+        assert_eq!(keys("sort k by w_* store d"), Ok(vec![1, 5]));
+        assert_eq!(keys("sort k store a store b"), Ok(vec![1, 5]));
+        assert_eq!(keys("sort k by store get store limit store 2 alpha"), Ok(vec![1]));
+        assert_eq!(keys("sort k store"), Ok(vec![1]));
+        assert_eq!(keys("sort_ro k store d"), Ok(vec![1]));
     }
 }

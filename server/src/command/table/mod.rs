@@ -57,6 +57,12 @@ impl Binding {
         Self { name, class: Class::Offload, reads_values: true, run }
     }
 
+    /// A command of [`Class::Survey`].
+    #[must_use]
+    pub const fn survey(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Survey, reads_values: false, run }
+    }
+
     /// A command that exists only as the name before its subcommands (CONFIG, CLIENT).
     #[must_use]
     pub const fn container(name: &'static str) -> Self {
@@ -109,6 +115,12 @@ impl CommandSpec {
             metadata,
             subcommands: Vec::new(),
         }
+    }
+
+    /// A row that the table does not have.
+    #[cfg(test)]
+    pub(in crate::command) fn for_tests(binding: &Binding, metadata: Metadata) -> Self {
+        Self::new(binding, metadata)
     }
 
     /// The name behind the container's: `get` of `config|get`.
