@@ -1,5 +1,6 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
+use crate::crash;
 use crate::eviction;
 use crate::log;
 use crate::number::parse_i64;
@@ -119,7 +120,8 @@ pub fn start(server: &Server, config: Config) -> Result<(), String> {
     for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
         // The store was opened with its policy, and what the system allows is looked at later.
-        if !matches!(&*name, "appendonly" | "appendfsync" | "maxclients") {
+        let is_in_force = matches!(&*name, "appendonly" | "appendfsync" | "logfile" | "loglevel");
+        if !is_in_force && name != "maxclients" {
             apply(server, &config, &name).map_err(|reason| format!("{name}: {reason}"))?;
         }
     }
@@ -164,6 +166,13 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
     const INT_MAX: i64 = i32::MAX as i64;
     match name {
         "requirepass" => server.auth.set_password(text),
+        "loglevel" => {
+            let level = String::from_utf8_lossy(text);
+            log::set_level(log::Level::named(&level).ok_or("argument is not a level")?);
+        }
+        "logfile" => log::set_file(&config.options().logfile)
+            .map_err(|error| format!("Can't open the log file: {error}"))?,
+        "crash-log-enabled" => crash::report_crashes(yes_no()?),
         "slowlog-log-slower-than" => server.observe.slowlog.set_threshold_us(int(-1, i64::MAX)?),
         "slowlog-max-len" => {
             server.observe.slowlog.set_len_max(unsigned(0, i64::MAX)? as usize);

@@ -5,6 +5,7 @@ pub mod auth;
 pub mod client;
 pub mod command;
 pub mod configuration;
+pub mod crash;
 pub mod cron;
 pub mod devices;
 pub mod eviction;

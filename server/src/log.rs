@@ -1,10 +1,13 @@
-//! The server's log, in Redis' line format: `pid:M dd Mon yyyy hh:mm:ss.mmm * message`.
+//! The server's log, in Redis' line format: `pid:M dd Mon yyyy hh:mm:ss.mmm * message`, in local time.
+#![allow(unsafe_code)]
 
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How important a line is (`loglevel`).
@@ -40,45 +43,111 @@ impl Level {
 }
 
 static THRESHOLD: AtomicU8 = AtomicU8::new(Level::Notice as u8);
-static FILE: Mutex<Option<File>> = Mutex::new(None);
+static TARGET: Mutex<Option<LogFile>> = Mutex::new(None);
+/// Descriptor of what lines go to, for who may take no lock.
+static DESCRIPTOR: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
+
+/// A file that lines go to.
+struct LogFile {
+    /// As it was configured, from the root: the server's directory may change.
+    path: PathBuf,
+    file: File,
+    /// Device and inode, by which it is known again.
+    identity: (u64, u64),
+}
+
+impl LogFile {
+    fn open(path: &Path) -> io::Result<Self> {
+        let path = std::path::absolute(path)?;
+        let file = OpenOptions::new().create(true).append(true).open(&path)?;
+        let found = file.metadata()?;
+        Ok(Self { path, file, identity: (found.dev(), found.ino()) })
+    }
+
+    /// Whether its path leads elsewhere by now: somebody has moved or removed it.
+    fn is_away(&self) -> bool {
+        !std::fs::metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == self.identity)
+    }
+}
+
+/// Makes `target` what lines go to.
+fn put(target: &mut Option<LogFile>, new: Option<LogFile>) {
+    let descriptor = new.as_ref().map_or(libc::STDOUT_FILENO, |new| new.file.as_raw_fd());
+    DESCRIPTOR.store(descriptor, Ordering::Release);
+    *target = new;
+}
 
 /// Lines below `level` are left out from now on.
 pub fn set_level(level: Level) {
     THRESHOLD.store(level as u8, Ordering::Relaxed);
 }
 
-/// Lines go to the end of this file from now on, instead of to standard output.
+/// Whether lines of this level are written.
+#[must_use]
+pub fn shows(level: Level) -> bool {
+    level as u8 >= THRESHOLD.load(Ordering::Relaxed)
+}
+
+/// Lines go to the end of this file from now on; to standard output for an empty path.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// The file cannot be opened. Lines go on where they went.
 pub fn set_file(path: &Path) -> io::Result<()> {
-    *FILE.lock() = Some(OpenOptions::new().create(true).append(true).open(path)?);
+    let new = match path.as_os_str().is_empty() {
+        true => None,
+        false => Some(LogFile::open(path)?),
+    };
+    put(&mut TARGET.lock(), new);
     Ok(())
+}
+
+/// Opens the file anew by its path (SIGHUP): whoever has moved it gets the old one for himself.
+pub fn reopen() {
+    let mut target = TARGET.lock();
+    let Some(path) = target.as_ref().map(|file| file.path.clone()) else { return };
+    match LogFile::open(&path) {
+        Ok(new) => put(&mut target, Some(new)),
+        Err(error) => {
+            drop(target);
+            warning(&format!("Can't open the log file again: {error}"));
+        }
+    }
 }
 
 /// Whether lines go to a file.
 #[must_use]
 pub fn is_file() -> bool {
-    FILE.lock().is_some()
+    TARGET.lock().is_some()
 }
 
 /// Writes one line.
 pub fn line(level: Level, message: &str) {
-    if (level as u8) < THRESHOLD.load(Ordering::Relaxed) {
+    if !shows(level) {
         return;
     }
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis());
-    let text = format!(
-        "{}:M {} {} {message}\n",
-        std::process::id(),
-        timestamp(now_ms as u64),
-        level.mark()
-    );
+    let (pid, time) = (std::process::id(), timestamp(now_ms as i64));
+    let text = format!("{pid}:M {time} {} {message}\n", level.mark());
+    let mut target = TARGET.lock();
+    // As redis-server, which opens it for each line: a file that was moved away is not written to.
+    if let Some(path) = target.as_ref().filter(|file| file.is_away()).map(|file| file.path.clone())
+        && let Ok(new) = LogFile::open(&path)
+    {
+        put(&mut target, Some(new));
+    }
     // A log that cannot be written must not stop the server.
-    let _ = match &mut *FILE.lock() {
-        Some(file) => file.write_all(text.as_bytes()),
+    let _ = match &mut *target {
+        Some(target) => target.file.write_all(text.as_bytes()),
         None => io::stdout().write_all(text.as_bytes()),
     };
+}
+
+/// A line of level verbose, made only where it is shown.
+pub fn verbose(message: impl FnOnce() -> String) {
+    if shows(Level::Verbose) {
+        line(Level::Verbose, &message());
+    }
 }
 
 /// A line of level notice.
@@ -91,55 +160,67 @@ pub fn warning(message: &str) {
     line(Level::Warning, message);
 }
 
-/// `dd Mon yyyy hh:mm:ss.mmm`, in UTC.
-fn timestamp(now_ms: u64) -> String {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = now_ms / 1000;
-    let (year, month, day) = civil_date(seconds / 86_400);
-    format!(
-        "{day:02} {} {year} {:02}:{:02}:{:02}.{:03}",
-        MONTHS[month - 1],
-        seconds / 3600 % 24,
-        seconds / 60 % 60,
-        seconds % 60,
-        now_ms % 1000
-    )
+/// Writes bytes to where lines go, without a lock or an allocation: for the handler of a crash.
+pub fn write_raw(mut bytes: &[u8]) {
+    let descriptor = DESCRIPTOR.load(Ordering::Acquire);
+    while !bytes.is_empty() {
+        // SAFETY: the bytes are ours, and `write` may be called in a signal handler.
+        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
+        match usize::try_from(written) {
+            Ok(written @ 1..) => bytes = &bytes[written..],
+            _ => return,
+        }
+    }
 }
 
-/// Year, month (1 to 12) and day of a number of days since 1 January 1970.
-fn civil_date(days: u64) -> (u64, usize, u64) {
-    let is_leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let (mut year, mut left) = (1970, days);
-    loop {
-        let length = 365 + u64::from(is_leap(year));
-        if left < length {
-            break;
-        }
-        left -= length;
-        year += 1;
-    }
-    let february = 28 + u64::from(is_leap(year));
-    let lengths = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let mut month = 0;
-    while left >= lengths[month] {
-        left -= lengths[month];
-        month += 1;
-    }
-    (year, month + 1, left + 1)
+/// `dd Mon yyyy hh:mm:ss.mmm`, in local time.
+fn timestamp(now_ms: i64) -> String {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let seconds: libc::time_t = now_ms.div_euclid(1000);
+    // SAFETY: all fields of the C struct are numbers, or a pointer that may be null.
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both are valid for the call. Null comes back for years beyond 2^31 only; then zeros are shown.
+    unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
+    format!(
+        "{:02} {} {} {:02}:{:02}:{:02}.{:03}",
+        local.tm_mday,
+        MONTHS[usize::try_from(local.tm_mon).unwrap_or(0) % MONTHS.len()],
+        1900 + local.tm_year,
+        local.tm_hour,
+        local.tm_min,
+        local.tm_sec,
+        now_ms.rem_euclid(1000)
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// `date` knows the time zone of this machine.
     #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(timestamp(0), "01 Jan 1970 00:00:00.000");
-        assert_eq!(timestamp(951_782_400_007), "29 Feb 2000 00:00:00.007");
-        assert_eq!(timestamp(1_709_251_199_999), "29 Feb 2024 23:59:59.999");
-        assert_eq!(timestamp(4_107_542_400_000), "01 Mar 2100 00:00:00.000");
+    fn times_are_local() {
+        for (seconds, rest_ms) in [(951_782_400, 7), (1_709_251_199, 999), (1_720_000_000, 0)] {
+            let date = std::process::Command::new("date")
+                .env("LC_ALL", "C")
+                .args(["-d", &format!("@{seconds}"), "+%d %b %Y %H:%M:%S"])
+                .output()
+                .unwrap();
+            let expected = format!("{}.{rest_ms:03}", String::from_utf8_lossy(&date.stdout).trim());
+            assert_eq!(timestamp(seconds * 1000 + rest_ms), expected);
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_moved_is_away() {
+        let dir = sexton_persistence::device::TempDir::new("log");
+        let (path, moved) = (dir.join("a.log"), dir.join("b.log"));
+        let file = LogFile::open(&path).unwrap();
+        assert!(!file.is_away());
+        std::fs::rename(&path, &moved).unwrap();
+        assert!(file.is_away());
+        let new = LogFile::open(&path).unwrap();
+        assert!(!new.is_away() && file.is_away());
     }
 }

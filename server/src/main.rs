@@ -3,6 +3,7 @@
 
 use sexton::client::Client;
 use sexton::command::dispatch::Executor;
+use sexton::crash;
 use sexton::devices;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
@@ -14,7 +15,7 @@ use sexton_config::choice::{
 };
 use sexton_config::machine::{MachineMemory, MemoryOf};
 use sexton_config::{Config, Invocation, Options};
-use sexton_engine::{DeleteMode, Engine, EngineOptions, MemtableKind, SyncPolicy};
+use sexton_engine::{DeleteMode, Engine, EngineOptions, EventSink, MemtableKind, SyncPolicy};
 use sexton_persistence::device::PlacedStorage;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -99,18 +100,15 @@ fn endpoints(options: &Options) -> Endpoints {
 fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     let options = config.options();
     let level = match options.loglevel {
-        LogLevel::Debug => "debug",
-        LogLevel::Verbose => "verbose",
-        LogLevel::Notice => "notice",
-        LogLevel::Warning => "warning",
+        LogLevel::Debug => log::Level::Debug,
+        LogLevel::Verbose => log::Level::Verbose,
+        LogLevel::Notice => log::Level::Notice,
+        LogLevel::Warning => log::Level::Warning,
     };
-    if let Some(level) = log::Level::named(level) {
-        log::set_level(level);
-    }
-    if !options.logfile.as_os_str().is_empty() {
-        log::set_file(&options.logfile)
-            .map_err(|error| format!("Can't open the log file: {error}"))?;
-    }
+    log::set_level(level);
+    log::set_file(&options.logfile).map_err(|error| format!("Can't open the log file: {error}"))?;
+    crash::log_panics();
+    crash::report_crashes(options.crash_log_enabled);
     let dir = options.dir.display();
     std::fs::create_dir_all(&options.dir)
         .map_err(|error| format!("Can't create the directory '{dir}': {error}"))?;
@@ -306,6 +304,7 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     engine_options.delete_persist_ms = 1000 * u64::from(options.delete_persist_seconds);
     engine_options.snapshots_max = options.snapshots_max;
     engine_options.cold_read_threads = options.cold_read_threads;
+    engine_options.events = EventSink::new(|event| log::warning(&event.to_string()));
     engine_options.log_buffer_bytes = options.aof_buffer_limit_bytes as usize;
     let started = Instant::now();
     let databases = options.databases;
@@ -434,8 +433,8 @@ async fn until_stopped(server: &Arc<Server>) -> Result<(), String> {
     }
 }
 
-/// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP is ignored, as is
-/// SIGPIPE by Rust's runtime.
+/// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew;
+/// Rust's runtime ignores SIGPIPE.
 async fn wait_for_signal() -> Result<&'static str, String> {
     let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
     let mut terminate = listen(SignalKind::terminate())?;
@@ -451,7 +450,7 @@ async fn wait_for_signal() -> Result<&'static str, String> {
                 log::warning("Received SIGINT scheduling shutdown...");
                 return Ok("shutdown-on-sigint");
             }
-            _ = hangup.recv() => {}
+            _ = hangup.recv() => log::reopen(),
         }
     }
 }

@@ -27,7 +27,6 @@ const NO_REPLICATION: &str = "replication is not built yet";
 const NO_SUCH_WARNING: &str = "there is no warning that it could leave out";
 const HUGE_PAGES_WANTED: &str = "no fork copies pages, so that large ones do no harm";
 const NO_MEMCHECK: &str = "a crash is reported without a test of the memory";
-const NO_CRASH_LOG: &str = "a crash is not reported yet";
 const NO_OOM_SCORE: &str = "the score of the process is left alone";
 const FIXED_PERCENTILES: &str = "the percentiles are fixed";
 const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
@@ -41,7 +40,7 @@ pub(super) const TABLE: &[Directive] = &[
     choice("supervised", SUPERVISED, "no").immutable(),
     optional("pidfile").immutable(),
     choice("loglevel", LOG_LEVEL, "notice"),
-    text("logfile", super::anything, "").immutable(),
+    text("logfile", super::anything, "").protected(),
     yes_no("syslog-enabled", "no").immutable().no_effect(NO_SYSLOG),
     text("syslog-ident", super::anything, "redis").immutable().no_effect(NO_SYSLOG),
     choice("syslog-facility", SYSLOG_FACILITY, "local0").immutable().no_effect(NO_SYSLOG),
@@ -50,7 +49,7 @@ pub(super) const TABLE: &[Directive] = &[
     text("proc-title-template", proc_title, "{title} {listen-addr} {server-mode}")
         .no_effect(NO_TITLE),
     text("ignore-warnings", super::anything, "").no_effect(NO_SUCH_WARNING),
-    yes_no("crash-log-enabled", "yes").no_effect(NO_CRASH_LOG),
+    yes_no("crash-log-enabled", "yes"),
     yes_no("crash-memcheck-enabled", "yes").no_effect(NO_MEMCHECK),
     yes_no("use-exit-on-panic", "no").hidden().no_effect(NO_MEMCHECK),
     yes_no("disable-thp", "yes").immutable().no_effect(HUGE_PAGES_WANTED),

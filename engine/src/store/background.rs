@@ -1,6 +1,7 @@
 //! The background threads: freezing, flush, compaction, cold reads.
 
 use super::engine::{Engine, EngineError};
+use super::events::Fault;
 use super::frozen::FlushRight;
 use super::view::ReaderGraves;
 use crate::table::TableError;
@@ -10,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long an idle background thread sleeps before it looks by itself.
 const IDLE: Duration = Duration::from_millis(100);
@@ -111,6 +112,7 @@ impl Engine {
         self.spawn("freeze", Self::run_freeze);
         self.spawn("flush", Self::run_flush);
         self.spawn("compaction", Self::run_compaction);
+        self.spawn("health", Self::run_health);
         if !self.inner().has_tombstones() {
             self.spawn("dead-runs", |engine| engine.run_proofs(&engine.inner().background.stop));
         }
@@ -156,6 +158,19 @@ impl Engine {
         }
     }
 
+    /// Looks ten times a second whether something has begun to go wrong, or is over.
+    fn run_health(&self) {
+        let background = &self.inner().background;
+        while !background.stop.load(Ordering::Acquire) {
+            self.look_at_health(Instant::now());
+            let mut signals = background.signals.lock();
+            if !background.stop.load(Ordering::Acquire) {
+                background.ended.wait_for(&mut signals, IDLE);
+            }
+        }
+        self.inner().health.settle(Instant::now(), true);
+    }
+
     fn run_flush(&self) {
         let inner = self.inner();
         let background = &inner.background;
@@ -175,8 +190,12 @@ impl Engine {
                 compactions_seen = compactions;
                 inner.sweep_turn.owe();
             }
-            if let Err(error) = self.keep_deadline() {
-                background.note_error(&error);
+            match self.keep_deadline() {
+                Ok(()) => inner.health.works(Fault::Deadline),
+                Err(error) => {
+                    background.note_error(&error);
+                    inner.health.fails(Fault::Deadline, || error.to_string());
+                }
             }
             if inner.spill.is_at_rest(inner.deadline.now_ms()) {
                 background.freeze_early();
@@ -261,8 +280,13 @@ impl Engine {
         let Some(job) = inner.frozen.oldest() else { return Ok(()) };
         // Sorted first: what was overwritten may lie in it.
         self.sorted_run(&job);
-        self.resolve(&job)?;
-        self.flush_job(&job)?;
+        match self.resolve(&job).and_then(|()| self.flush_job(&job)) {
+            Ok(()) => inner.health.works(Fault::Flush),
+            Err(error) => {
+                inner.health.fails(Fault::Flush, || error.to_string());
+                return Err(error);
+            }
+        }
         drop(job);
         inner.background.wake_freeze();
         self.tend_pool();
@@ -284,10 +308,19 @@ impl Engine {
                     return;
                 }
                 match self.compact_once() {
-                    Ok(true) => inner.background.wake_flush(),
-                    Ok(false) => break,
+                    Ok(true) => {
+                        inner.health.works(Fault::Compaction);
+                        inner.background.wake_flush();
+                    }
+                    Ok(false) => {
+                        inner.health.works(Fault::Compaction);
+                        break;
+                    }
                     Err(error) => {
                         background.note_error(&error);
+                        if !background.stop.load(Ordering::Acquire) {
+                            inner.health.fails(Fault::Compaction, || error.to_string());
+                        }
                         background.rest();
                         break;
                     }

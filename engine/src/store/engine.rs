@@ -7,6 +7,7 @@ use super::commit::CommitState;
 use super::deadline::Deadline;
 use super::disk_order::WriteLooks;
 use super::due::ColdDue;
+use super::events::{Fault, Health, STALL};
 use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
 use super::namespace::{Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
@@ -36,7 +37,7 @@ use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Why the engine cannot do what was asked.
 #[derive(Clone, Debug)]
@@ -234,6 +235,7 @@ pub(super) struct Inner {
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
     pub(super) poison: OnceLock<String>,
+    pub(super) health: Health,
     pub(super) closed: AtomicBool,
     /// Keeps other processes out of the directory until the store is closed.
     pub(super) dir_lock: Mutex<Option<Box<dyn Send + Sync>>>,
@@ -323,6 +325,7 @@ impl Inner {
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),
             poison: OnceLock::new(),
+            health: Health::new(parts.options.events.clone()),
             closed: AtomicBool::new(false),
             dir_lock: Mutex::new(None),
             durable_callbacks: Mutex::new(Vec::new()),
@@ -402,7 +405,9 @@ impl Inner {
 
     /// The first panic or lost write of a worker: writes stop, reads go on.
     pub(super) fn poison(&self, reason: &str) {
-        let _ = self.poison.set(reason.to_owned());
+        if self.poison.set(reason.to_owned()).is_ok() {
+            self.health.poisoned(reason);
+        }
     }
 
     /// A member of S is gone: what only it needed may go.
@@ -555,11 +560,20 @@ impl Engine {
     /// `Some(reason)` while writes must be refused (failed log: MISCONF; poisoned store).
     #[must_use]
     pub fn write_refusal(&self) -> Option<String> {
-        if let Some(reason) = self.0.poison.get() {
-            return Some(format!("the store is poisoned: {reason}"));
-        }
         if self.0.closed.load(Ordering::Acquire) {
             return Some("the store is closed".into());
+        }
+        let refusal = self.find_refusal();
+        match &refusal {
+            Some(reason) => self.0.health.fails(Fault::Refusal, || reason.clone()),
+            None => self.0.health.works(Fault::Refusal),
+        }
+        refusal
+    }
+
+    fn find_refusal(&self) -> Option<String> {
+        if let Some(reason) = self.0.poison.get() {
+            return Some(format!("the store is poisoned: {reason}"));
         }
         if (self.0.memtable_is_overfull() || self.0.spill.is_overfull())
             && let Some(error) = self.0.background.last_error()
@@ -586,6 +600,55 @@ impl Engine {
             || inner.log.load().as_ref().is_some_and(|log| log.must_wait());
         inner.pace.note_wait(waits);
         waits
+    }
+
+    /// What makes writers wait, for the log.
+    fn wait_reason(&self) -> String {
+        let inner = &self.0;
+        if inner.memtable_is_overfull() {
+            let (waiting, bytes) = (inner.frozen.len(), inner.options.memtable_bytes);
+            format!("{waiting} memtables of {bytes} bytes are full and wait for their flush")
+        } else if inner.spill.is_overfull() {
+            "graves of deleted keys wait to leave memory (cemetery-max-memory)".to_owned()
+        } else if inner.pace.holds_up() {
+            let debt = self.compaction_debt_bytes();
+            format!("compactions are {debt} bytes behind")
+        } else if inner.unresolved.load(Ordering::Relaxed) > inner.options.unresolved_max {
+            "overwrites of keys that are not in memory wait to be looked up".to_owned()
+        } else {
+            let log = inner.log.load();
+            let (pending, age_ms) = log
+                .as_ref()
+                .map_or((0, 0), |log| (log.pending_bytes(), log.oldest_unsynced_age_ms()));
+            format!(
+                "the append only log waits for its device: {pending} bytes are not written, the oldest that is \
+                 not synced has waited for {age_ms} ms"
+            )
+        }
+    }
+
+    /// Looks for what nobody may ask about: a stall, and whether a fault is over.
+    pub(super) fn look_at_health(&self, now: Instant) {
+        let inner = &self.0;
+        // Begins and ends a refusal, whether a client asks or not.
+        let is_refused = self.write_refusal().is_some();
+        let stalled = match inner.pace.waiting_since() {
+            // Who began to wait may have left: only then nobody asks again.
+            Some(since) if self.must_wait() => Some(since),
+            _ if inner.policy() == SyncPolicy::Always && !is_refused => {
+                let age_ms =
+                    inner.log.load().as_ref().map_or(0, |log| log.oldest_unsynced_age_ms());
+                now.checked_sub(Duration::from_millis(age_ms))
+            }
+            _ => None,
+        };
+        match stalled {
+            Some(since) if now.saturating_duration_since(since) > STALL => {
+                inner.health.fails_since(Fault::Stall, since, || self.wait_reason());
+            }
+            _ => inner.health.works(Fault::Stall),
+        }
+        inner.health.settle(now, false);
     }
 
     /// Number of slots of namespaces; an upper bound of logical databases.

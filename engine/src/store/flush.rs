@@ -1,6 +1,7 @@
 //! Flushing a frozen memtable: one table, one cemetery checkpoint, one manifest edit (N1).
 
 use super::engine::{Engine, EngineError};
+use super::events::Fault;
 use super::frozen::FlushJob;
 use super::namespace::KIND_EXPIRY;
 use super::options::SyncPolicy;
@@ -190,7 +191,14 @@ impl Engine {
     pub(super) fn heal_log(&self) -> Result<(), EngineError> {
         let inner = self.inner();
         if let Some(log) = inner.log.load().as_ref() {
-            log.resume_on_fresh_segment(inner.mark.load(Ordering::Acquire))?;
+            let resumed = log.resume_on_fresh_segment(inner.mark.load(Ordering::Acquire));
+            match resumed {
+                Ok(()) => inner.health.works(Fault::Log),
+                Err(error) => {
+                    inner.health.fails(Fault::Log, || error.to_string());
+                    return Err(error.into());
+                }
+            }
             self.durable_moved();
         }
         Ok(())

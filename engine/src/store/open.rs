@@ -4,6 +4,7 @@ use super::aside;
 use super::commit::CommitState;
 use super::deadline::recycled_segments_max;
 use super::engine::{Engine, EngineError, Inner, Parts};
+use super::events::Fault;
 use super::load::Loads;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
@@ -343,8 +344,9 @@ impl Engine {
             }
         }));
         let weak = Arc::downgrade(&self.0);
-        log.on_failure(Box::new(move |_| {
+        log.on_failure(Box::new(move |reason| {
             if let Some(inner) = weak.upgrade() {
+                inner.health.fails(Fault::Log, || reason.to_owned());
                 inner.background.freeze_early();
             }
         }));

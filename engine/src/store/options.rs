@@ -1,5 +1,6 @@
 //! What a store is opened with.
 
+use super::events::EventSink;
 use super::undo::UndoFull;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
@@ -133,6 +134,8 @@ pub struct EngineOptions {
     /// Run flush, compaction, cold reads and the log on threads of their own. Without, the caller of
     /// an operation does what it needs itself: for tests that repeat a history step by step.
     pub background: bool,
+    /// Hears when something begins to go wrong, and when it is over.
+    pub events: EventSink,
 }
 
 impl EngineOptions {
@@ -184,6 +187,7 @@ impl EngineOptions {
             compaction_threads: 0,
             compaction_bytes_per_s: 0,
             background: true,
+            events: EventSink::default(),
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Debt at which writers are slowed down, in memtables.
 const SOFT_DEBT_MEMTABLES: u64 = 16;
@@ -139,6 +139,12 @@ impl Pace {
         }
     }
 
+    /// Since when writers have had to wait, if they have to.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        let since_us = self.waiting_since_us.load(Ordering::Relaxed);
+        (since_us != 0).then(|| self.start + Duration::from_micros(since_us - 1))
+    }
+
     /// How often writers began to wait.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)
@@ -175,7 +181,6 @@ pub(super) struct Work {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const MIB: u64 = 1 << 20;
 

@@ -5,11 +5,14 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::key::Meta;
 use crate::store::*;
+use parking_lot::Mutex;
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
 fn start(storage: &SimStorage) -> (Engine, OpenReport) {
     let options = small_options(storage, SyncPolicy::Always, false);
@@ -86,6 +89,49 @@ fn a_failed_write_of_the_log_ends_with_a_flush() {
 #[test]
 fn a_failed_sync_of_the_log_ends_with_a_flush() {
     log_failure_heals(SimFaults { fail_sync: Some(1), ..SimFaults::default() }, "EIO on sync");
+}
+
+/// However many writes are refused and however many flushes are tried: a line when it begins, one when it ends.
+#[test]
+fn each_fault_is_told_when_it_begins_and_when_it_ends() {
+    let storage = SimStorage::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let options = EngineOptions {
+        events: EventSink::new(move |event| sink.lock().push(event.clone())),
+        ..small_options(&storage, SyncPolicy::Always, false)
+    };
+    let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
+    let mut model = Model::new(3);
+    let now = Instant::now;
+    let begun = |fault| {
+        let is_it = |event: &&Event| matches!(event, Event::Begun { fault: f, .. } if *f == fault);
+        told.lock().iter().filter(is_it).count()
+    };
+    let over = |fault| {
+        let is_it = |event: &&Event| matches!(event, Event::Over { fault: f, .. } if *f == fault);
+        told.lock().iter().filter(is_it).count()
+    };
+    put(&engine, &mut model, "held", &[7; 20_000]);
+    storage.set_faults(SimFaults { space_left_bytes: Some(100), ..SimFaults::default() });
+    assert!(!sync(&engine), "no room");
+    for _ in 0..30 {
+        engine.flush_now().expect_err("no room for a table either");
+        assert!(engine.write_refusal().is_some());
+        engine.look_at_health(now() + Duration::from_secs(60));
+    }
+    let faults = [Fault::Log, Fault::Flush, Fault::Refusal];
+    assert_eq!(faults.map(|fault| (begun(fault), over(fault))), [(1, 0); 3], "{:?}", told.lock());
+    let reason = told.lock()[0].to_string();
+    assert!(reason.contains("appendonly.aof.1.incr.aof"), "{reason}");
+    storage.set_faults(SimFaults::default());
+    engine.flush_now().expect("room again");
+    for _ in 0..2 {
+        engine.look_at_health(now() + Duration::from_secs(60));
+    }
+    assert_eq!(faults.map(|fault| (begun(fault), over(fault))), [(1, 1); 3], "{:?}", told.lock());
+    assert_eq!(told.lock().len(), 6);
+    engine.abandon();
 }
 
 #[test]

@@ -14,6 +14,7 @@ pub use marker::{POOL_DIR, POOL_MARKER, is_set as has_pool};
 pub(super) use writer::TxWriter;
 
 use super::engine::Engine;
+use super::events::Fault;
 use crate::key::Seq;
 use crate::memtable::Pooled;
 use parking_lot::Mutex;
@@ -122,6 +123,7 @@ impl Engine {
     /// The pool has failed: writes are refused from here on, and what was written goes to the tree.
     fn pool_failed(&self, wbl: &Wbl, reason: &str) {
         if wbl.failure.set(reason.to_owned()).is_ok() {
+            self.inner().health.fails(Fault::PersistentMemory, || reason.to_owned());
             self.inner().background.freeze_early();
         }
     }

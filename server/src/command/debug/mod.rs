@@ -10,6 +10,7 @@ mod reload;
 
 use super::introspect::write_help;
 use super::{Binding, CommandError, CommandResult, Ctx};
+use crate::log;
 use crate::value;
 use sexton_engine::{Found, Latched, Meta, OwnedKey, TxBuf};
 use std::sync::mpsc;
@@ -30,11 +31,13 @@ const SUPPORTED: &[&str] = &[
     "HTSTATS",
     "LOG",
     "OBJECT",
+    "PANIC",
     "POPULATE",
     "PROTOCOL",
     "RELOAD",
     "SET-ACTIVE-EXPIRE",
     "SDSLEN",
+    "SEGFAULT",
     "SLEEP",
 ];
 
@@ -72,6 +75,16 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             ctx.out.ok();
             Ok(())
         }
+        (b"segfault", 2) => {
+            crate::crash::fault();
+            Ok(())
+        }
+        (b"panic", 2) => panic!("called by DEBUG PANIC"),
+        (b"log", 3) => {
+            log::warning(&format!("DEBUG LOG: {}", String::from_utf8_lossy(args.get(2))));
+            ctx.out.ok();
+            Ok(())
+        }
         (b"error", 3) => Err(String::from_utf8_lossy(args.get(2)).into_owned().into()),
         (b"htstats", 3) => table_stats(ctx),
         (b"reload", 2..) => reload::reload(ctx),
@@ -81,7 +94,7 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         // Knobs of Redis' own structures: nothing to turn here, and nothing to complain about.
         (b"change-repl-id" | b"config-rewrite-force-all", 2)
         | (b"pause-cron" | b"set-skip-checksum-validation", 3)
-        | (b"log" | b"aof-flush-sleep" | b"quicklist-packed-threshold" | b"dict-resizing", 3)
+        | (b"aof-flush-sleep" | b"quicklist-packed-threshold" | b"dict-resizing", 3)
         | (b"replybuffer", 4) => {
             ctx.out.ok();
             Ok(())
