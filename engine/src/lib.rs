@@ -6,12 +6,14 @@ mod cemetery;
 pub mod check;
 #[doc(hidden)]
 pub mod dram;
+mod error;
 mod huge_page;
 mod iterator;
 #[doc(hidden)]
 pub mod key;
 mod memtable;
 mod shared_value;
+mod source;
 mod store;
 mod sync;
 pub mod table;

@@ -1,6 +1,7 @@
 //! What happens by the clock: expiry of keys nobody asks for, idle connections.
 
-use crate::command::dispatch::{load_blocking, now_ms};
+use crate::clock::now_ms;
+use crate::command::dispatch::load_blocking;
 use crate::eviction;
 use crate::notify::{NotifyClass, notify};
 use crate::rdb::look_at_save_points;

@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod client;
+pub mod clock;
 pub mod command;
 pub mod configuration;
 pub mod crash;
@@ -30,4 +31,5 @@ mod sha_blocks;
 pub mod shutdown;
 pub mod takeover;
 pub mod value;
+pub mod version;
 pub mod watch;

@@ -11,9 +11,9 @@
 //! the list before the superversion.
 
 use super::published::{IsEmpty, Published};
+use crate::error::TableResult;
 use crate::key::Seq;
-use crate::table::{Scratch, Table, TableResult, key_hash};
-use crate::tree::GraveFile;
+use crate::table::{GraveFile, Scratch, Table, key_hash};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The chain of the log behind the mark (N8), and cutting it: where it cannot be read, or at a time.
 
 use super::{CheckOptions, CheckReport};
-use crate::store::EngineError;
+use crate::error::EngineError;
 use sexton_persistence::aof::{
     Commands, LogError, LogLocation, Recovery, TailCut, gather, recover,
 };

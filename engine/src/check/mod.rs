@@ -17,7 +17,8 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use crate::store::{EngineError, EngineOptions};
+use crate::error::EngineError;
+use crate::store::EngineOptions;
 use sexton_persistence::device::Storage;
 use sexton_persistence::pmem::Inspection;
 use std::fmt;

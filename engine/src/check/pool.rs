@@ -1,7 +1,8 @@
 //! The pool of persistent memory, when the newest writes lie there (`persistence-mode wbl`).
 
 use super::{CheckOptions, CheckReport};
-use crate::store::{EngineError, POOL_DIR, POOL_MARKER, has_pool};
+use crate::error::EngineError;
+use crate::store::{POOL_DIR, POOL_MARKER, has_pool};
 use sexton_persistence::pmem::{CONTROL_FILE, Inspection, PmemError, inspect};
 use std::path::Path;
 

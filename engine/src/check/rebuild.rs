@@ -11,8 +11,8 @@
 
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::Checkpoint;
+use crate::error::EngineError;
 use crate::key::{Meta, Seq};
-use crate::store::EngineError;
 use crate::table::{ReadMode, Table, TableResult, namespace_of};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,

@@ -2,8 +2,9 @@
 
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::{Checkpoint, CheckpointError, newest_in_runs};
+use crate::error::EngineError;
 use crate::key::Seq;
-use crate::store::{EngineError, FIRST_SEQ};
+use crate::store::FIRST_SEQ;
 use crate::table::{ReadMode, Table, namespace_of};
 use crate::tree::{
     LevelIter, MarkEdit, Place, Recovered, RecoveredFile, Source, VersionEdit, place_dir,

@@ -1,8 +1,8 @@
 //! What a walk merges.
 
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
 use crate::memtable::{ListSource, RunSource};
-use crate::table::TableResult;
 use crate::tree::{BackSource, LevelIter, Source};
 
 /// A sorted memtable, one with a skip list, a table of level 0, or a deeper level.

@@ -3,8 +3,8 @@
 use super::cursor::Cursor;
 use super::stretch::Stretch;
 use crate::cemetery::DeadRuns;
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
-use crate::table::TableResult;
 use crate::tree::{BackSource, Graves, MergeIter, Source};
 use std::cell::OnceCell;
 use std::sync::Arc;

@@ -5,9 +5,9 @@ use super::Memtable;
 use super::arena::Position;
 use super::record::Record;
 use super::skiplist::SkipList;
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
-use crate::table::TableResult;
-use crate::tree::{BackSource, Source};
+use crate::source::{BackSource, Source};
 use std::sync::Arc;
 
 /// A cursor on the list of a memtable, as merges want it.

@@ -1,9 +1,9 @@
 //! A walk over a run, as merges want it.
 
 use super::run::Run;
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
-use crate::table::TableResult;
-use crate::tree::{BackSource, Source};
+use crate::source::{BackSource, Source};
 use std::sync::Arc;
 
 /// A cursor on a run.

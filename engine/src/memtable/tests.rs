@@ -3,7 +3,7 @@
 use super::arena::REST_LOOKS;
 use super::*;
 use crate::key::Meta;
-use crate::tree::Source;
+use crate::source::Source;
 
 struct Writer {
     memtable: Arc<Memtable>,

@@ -50,6 +50,7 @@ mod undo;
 mod view;
 mod wbl;
 
+pub use crate::error::EngineError;
 pub use crate::memtable::MemtableKind;
 pub use crate::table::Compression;
 pub use crate::tree::{DeleteMode, LEVELS, LevelPlaces, PLACE_PREFIX};
@@ -59,7 +60,7 @@ pub use checkpoint::CheckpointReport;
 pub use cold::LoadPin;
 pub use disk_order::DiskClaim;
 pub use due::DueKey;
-pub use engine::{Engine, EngineError};
+pub use engine::Engine;
 pub use events::{Event, EventSink, Fault};
 pub use evict::Candidate;
 pub use iter::{Iter, IterOptions};

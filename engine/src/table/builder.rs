@@ -2,7 +2,6 @@
 
 use super::aligned::{AlignedBuf, align_down};
 use super::block::{BlockBuilder, fits, shared_prefix};
-use super::error::{TableError, TableResult};
 use super::filter::{self, key_hash};
 use super::format::{
     FOOTER_BYTES, FRAME_LZ4, FRAME_RAW, FRAME_ZSTD, TABLE_MAGIC, TABLE_VERSION, TRAILER_BYTES,
@@ -10,6 +9,7 @@ use super::format::{
 };
 use super::index::{INDEX_KEY_BYTES_MAX, IndexBuilder, separator};
 use super::properties::{Properties, TableMeta};
+use crate::error::{TableError, TableResult};
 use crate::key::{Meta, Seq};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 use sexton_persistence::device::File;

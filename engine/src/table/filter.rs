@@ -1,7 +1,7 @@
 //! Bloom filters whose probes for one key stay in one cache line.
 
-use super::error::TableResult;
 use super::format::{corrupt, get_u32};
+use crate::error::TableResult;
 use std::path::Path;
 
 const LINE_BYTES: usize = 64;

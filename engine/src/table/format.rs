@@ -1,6 +1,6 @@
 //! Constants of the table format and the framing of blocks (see `engine/FORMAT.md`).
 
-use super::error::{TableError, TableResult};
+use crate::error::{TableError, TableResult};
 use crate::key::Seq;
 use std::cell::RefCell;
 use std::io;

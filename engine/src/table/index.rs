@@ -1,7 +1,7 @@
 //! The index of a table: one flat buffer of separator keys and the offsets of the blocks.
 
-use super::error::TableResult;
 use super::format::{TRAILER_BYTES, corrupt, get_u32, get_u64};
+use crate::error::TableResult;
 use std::path::Path;
 
 /// Bytes of separator keys one table may have.

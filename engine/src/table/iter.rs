@@ -2,11 +2,11 @@
 
 use super::aligned::{AlignedBuf, align_down};
 use super::block::{BackStack, Block, EntryHead, Layout, entry_at, extend_key, seek};
-use super::error::TableResult;
 use super::format::{FRAME_RAW, decompress, open_frame};
 use super::reader::Table;
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
-use crate::tree::{BackSource, Source};
+use crate::source::{BackSource, Source};
 use sexton_persistence::device::UNBUFFERED_ALIGNMENT;
 use std::ops::Range;
 use std::sync::Arc;

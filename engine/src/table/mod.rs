@@ -8,25 +8,26 @@ mod block;
 mod builder;
 mod cache;
 mod clean;
-mod error;
 mod filter;
 mod format;
+mod grave_file;
 mod index;
 mod iter;
 mod marks;
 mod properties;
 mod reader;
 
+pub use crate::error::{TableError, TableResult};
 pub use block::{Block, PinnedValue};
 pub use builder::{BuilderBuffers, Compression, TableBuilder, TableOptions};
 pub use cache::BlockCache;
 pub(crate) use clean::CleanBlocks;
-pub use error::{TableError, TableResult};
 pub use filter::key_hash;
 pub use format::{SEQ_MAX, TABLE_VERSION, TABLE_VERSION_MIN, namespace_of};
+pub use grave_file::GraveFile;
 pub use iter::{ReadMode, TableIter};
 pub use properties::{Properties, TableMeta};
-pub use reader::{FoundVersion, Scratch, Table};
+pub use reader::{FoundVersion, Place, Scratch, Table};
 
 #[cfg(test)]
 pub(crate) mod test_storage;

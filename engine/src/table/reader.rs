@@ -3,7 +3,6 @@
 use super::block::{Block, Look, PinnedValue, entry_at, extend_key, look_up};
 use super::cache::BlockCache;
 use super::clean::{CleanBlocks, LastLook};
-use super::error::{TableError, TableResult};
 use super::filter::Filter;
 use super::format::{
     FOOTER_BYTES, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
@@ -13,14 +12,17 @@ use super::index::Index;
 use super::iter::{ReadMode, TableIter};
 use super::marks::DeadMarks;
 use super::properties::{Properties, TableMeta};
+use crate::error::{TableError, TableResult};
 use crate::key::{Meta, Seq};
-use crate::tree::Place;
 use parking_lot::Mutex;
 use sexton_persistence::device::{File, Storage};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Where a table lies: the place of this name, or the tree's own directory.
+pub type Place = Option<std::sync::Arc<str>>;
 
 /// Reusable memory of look-ups, one a thread.
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use super::test_storage::MemFile;
 use super::*;
 use crate::key::{Meta, Seq};
-use crate::tree::{BackSource, Source};
+use crate::source::{BackSource, Source};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -5,10 +5,10 @@
 //! run, table), and only pairs that are new are counted. Filters may lie and versions may be gone under
 //! a newer one: the counts choose what to rewrite and justify nothing else.
 
-use super::edit::GraveFile;
-use super::source::Source;
 use super::version::Version;
 use crate::key::Seq;
+use crate::source::Source;
+use crate::table::GraveFile;
 use crate::table::{ReadMode, Table, TableError, TableResult, key_hash};
 use hashbrown::HashMap;
 use std::sync::Arc;

@@ -1,10 +1,9 @@
 //! Version edits: one record of the manifest is one step of the tree.
 
-use super::place::Place;
 use super::undo::UndoRun;
 use super::version::LEVELS;
 use crate::key::Seq;
-use crate::table::{Properties, Table, TableMeta};
+use crate::table::{GraveFile, Place, Properties, Table, TableMeta};
 use std::sync::Arc;
 
 /// Version of the record format that this build writes.
@@ -65,15 +64,6 @@ impl std::fmt::Display for DeleteMode {
             Self::Tombstones => "tombstones",
         })
     }
-}
-
-/// One file of a grave run: spilled graves as a table, in which the sequence of an entry is its d.
-#[derive(Clone, Debug)]
-pub struct GraveFile {
-    /// The run it belongs to: files of one run do not overlap. The number of the run's first file.
-    pub run: u64,
-    /// The graves.
-    pub table: Arc<Table>,
 }
 
 /// A change of the tree, applied in one step.

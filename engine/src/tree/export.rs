@@ -1,8 +1,9 @@
 //! The files of a tree, for a copy of it.
 
-use super::edit::{GraveFile, MarkEdit};
+use super::edit::MarkEdit;
 use super::file_names::{graves_name, table_name};
 use super::version::Version;
+use crate::table::GraveFile;
 use crate::table::TableResult;
 use sexton_persistence::device::Storage;
 use sexton_persistence::manifest::Manifest;

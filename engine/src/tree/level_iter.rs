@@ -1,7 +1,7 @@
 //! Walking a level: tables that follow each other without overlap.
 
-use super::source::{BackSource, Source};
 use crate::key::{Meta, Seq};
+use crate::source::{BackSource, Source};
 use crate::table::{ReadMode, Table, TableIter, TableResult};
 use std::sync::Arc;
 

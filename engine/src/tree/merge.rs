@@ -1,7 +1,7 @@
 //! Merging sorted sources with a tree of losers.
 
-use super::source::{BackSource, Source};
 use crate::key::{Meta, Seq};
+use crate::source::{BackSource, Source};
 use crate::table::TableResult;
 use std::cmp::Ordering;
 

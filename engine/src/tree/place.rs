@@ -7,7 +7,8 @@
 use super::file_names::{TABLE_SUFFIX, table_name};
 use super::recovered::Recovered;
 use super::version::LEVELS;
-use crate::table::TableResult;
+use crate::error::TableResult;
+use crate::table::Place;
 use sexton_persistence::device::{Storage, StorageError, copy_file};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -15,9 +16,6 @@ use std::sync::Arc;
 
 /// What the entries of places in the tree's directory begin with.
 pub const PLACE_PREFIX: &str = "on-";
-
-/// Where a table lies: the place of this name, or the tree's own directory.
-pub type Place = Option<Arc<str>>;
 
 /// The directory of a place of the tree in `tree`.
 #[must_use]

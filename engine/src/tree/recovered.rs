@@ -1,9 +1,9 @@
 //! What a manifest says, or some of its records.
 
 use super::edit::{DeleteMode, EDIT_VERSION, MarkEdit, Record, RecordError};
-use super::place::Place;
 use super::version::LEVELS;
 use crate::key::Seq;
+use crate::table::Place;
 use crate::table::{TableError, TableMeta, TableResult};
 use sexton_persistence::manifest::Manifest;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,20 +1,18 @@
 //! The current version of the tree, and the steps from one version to the next.
 
-use super::edit::{DeleteMode, GraveFile, MarkEdit, Record, VersionEdit};
+use super::edit::{DeleteMode, MarkEdit, Record, VersionEdit};
 use super::export::Export;
 use super::file_names::{
     CHECKPOINT_SUFFIX, GRAVE_RUN_SUFFIX, UNDO_SUFFIX, graves_name, table_name, undo_name,
 };
 use super::pick::Job;
-use super::place::{
-    LevelPlaces, Place, copy_table, place_dir, remove_unnamed_tables, tables_in_places,
-};
+use super::place::{LevelPlaces, copy_table, place_dir, remove_unnamed_tables, tables_in_places};
 use super::recovered::Recovered;
 use super::version::{LEVELS, Version};
 use crate::key::{Meta, Seq};
 use crate::table::{
-    BlockCache, BuilderBuffers, Compression, Table, TableBuilder, TableError, TableMeta,
-    TableOptions, TableResult,
+    BlockCache, BuilderBuffers, Compression, GraveFile, Place, Table, TableBuilder, TableError,
+    TableMeta, TableOptions, TableResult,
 };
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;

@@ -4,6 +4,7 @@ use super::{Binding, CommandError, CommandResult, Ctx};
 use crate::auth::DEFAULT_USER;
 use crate::client::Client;
 use crate::session::{Labels, ReplyMode};
+use crate::version::REDIS_VERSION;
 use std::sync::atomic::Ordering;
 
 /// PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
@@ -16,9 +17,6 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("reset", reset),
     Binding::local("select", select),
 ];
-
-/// The Redis version whose behaviour is served; clients switch features by it.
-pub const REDIS_VERSION: &str = "7.2.4";
 
 const WRONG_PASSWORD: CommandError =
     CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");

@@ -278,7 +278,7 @@ fn a_snapshot_session_reads_one_instant() {
 fn a_snapshot_session_writes_nothing_and_its_clock_stands_still() {
     let mut bench = Bench::new();
     let mut client = bench.client();
-    let now_ms = super::dispatch::now_ms();
+    let now_ms = crate::clock::now_ms();
     let mut at = |line: &str, now_ms: u64| match bench.try_at(&mut client, line, now_ms) {
         (Outcome::Done(_), reply) => reply,
         (other, _) => panic!("{line}: {other:?}"),

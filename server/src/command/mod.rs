@@ -41,7 +41,6 @@ mod transaction;
 mod wait;
 
 pub use access::Purpose;
-pub use connection::REDIS_VERSION;
 pub use context::{Args, Ctx};
 pub use error::{CommandError, CommandResult};
 pub use past::Past;

@@ -1,8 +1,8 @@
 //! SEXTON.SNAPSHOT and SEXTON.CHECKPOINT.
 
-use super::dispatch::now_ms;
 use super::past::{Past, past_error};
 use super::{Binding, CommandError, CommandResult, Ctx};
+use crate::clock::now_ms;
 use crate::number::parse_i64;
 use sexton_engine::{SnapshotInfo, SnapshotOptions};
 use std::os::unix::ffi::OsStrExt;

@@ -6,7 +6,7 @@ mod pool;
 
 pub use access_field::{AccessField, idle_seconds, lru_clock};
 
-use crate::command::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::notify::{NotifyClass, notify};
 use crate::resp::command_bytes;
 use crate::server::Server;

@@ -1,7 +1,7 @@
 //! Reading a file into the store.
 
 use super::Loading;
-use crate::command::dispatch::now_ms;
+use crate::clock::now_ms;
 use crate::devices;
 use crate::eviction;
 use crate::log;

@@ -238,7 +238,7 @@ fn write_snapshot<W: Write>(
     let failed = failed("write", path);
     let used = Memory::now().allocated_bytes.to_string();
     for (name, text) in [
-        ("redis-ver", crate::command::REDIS_VERSION),
+        ("redis-ver", crate::version::REDIS_VERSION),
         ("redis-bits", "64"),
         ("ctime", &now_s().to_string()),
         ("used-mem", &used),

@@ -1,6 +1,7 @@
 //! The repository holds itself to its word: rules that are cited are stated, links and paths lead somewhere, and
 //! crates and rooms use only what lies below them.
 
+mod architecture;
 mod citations;
 mod files;
 mod links;

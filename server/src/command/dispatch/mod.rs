@@ -18,6 +18,7 @@ pub use keys::load_blocking;
 
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
 use crate::client::{Client, Queued};
+use crate::clock::now_ms;
 use crate::eviction;
 use crate::notify;
 use crate::resp::{Reply, write_command};
@@ -60,12 +61,6 @@ pub enum Outcome {
     Paused(Instant),
     /// It belongs on a helper thread.
     Offload,
-}
-
-/// Milliseconds since the epoch.
-#[must_use]
-pub fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis() as u64)
 }
 
 impl Executor {

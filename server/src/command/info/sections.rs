@@ -1,9 +1,10 @@
 //! The sections that tools read most: server, clients, memory, persistence, stats, replication, CPU.
 
 use super::{Text, human};
-use crate::command::{Ctx, REDIS_VERSION};
+use crate::command::Ctx;
 use crate::observe::{CpuOf, Memory, cpu_times};
 use crate::pubsub::Kind;
+use crate::version::REDIS_VERSION;
 use sexton_config::machine::MachineMemory;
 use sexton_engine::SyncPolicy;
 use std::sync::atomic::Ordering;

@@ -1,11 +1,88 @@
-//! What can go wrong with a table or a version edit.
+//! What can go wrong: with the engine as a whole, and with a table or a version edit.
 
 use crate::key::Seq;
-use crate::store::EngineError;
 use sexton_persistence::device::StorageError;
 use sexton_persistence::manifest::ManifestError;
 use std::fmt;
 use std::path::PathBuf;
+
+/// Why the engine cannot do what was asked.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum EngineError {
+    /// A medium failed; the text names operation, file and offset.
+    Storage(String),
+    /// A file is damaged; the text names file, offset, expected and found.
+    Corrupt(String),
+    /// A background worker panicked: writes are refused, reads go on.
+    Poisoned(String),
+    /// The log could not be replayed.
+    Replay(String),
+    /// The options do not fit the store.
+    Refused(String),
+    /// As many snapshots are open as may be.
+    SnapshotRefused {
+        /// Open ones.
+        open: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// The undo runs have reached their bound, at which snapshots are refused.
+    UndoFull {
+        /// Bytes of the undo runs.
+        bytes: u64,
+        /// Their bound.
+        max_bytes: u64,
+    },
+    /// The snapshot was ended because the undo runs had reached their bound.
+    SnapshotExpired {
+        /// Time since it was opened, in milliseconds.
+        age_ms: u64,
+        /// The bound of the undo runs in bytes.
+        max_bytes: u64,
+    },
+    /// The snapshot has ended by itself.
+    SnapshotEnded {
+        /// Time since it was opened, in milliseconds.
+        age_ms: u64,
+        /// Its timeout in milliseconds.
+        timeout_ms: u64,
+    },
+}
+
+impl fmt::Display for EngineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Storage(text) | Self::Corrupt(text) | Self::Refused(text) => f.write_str(text),
+            Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
+            Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
+            Self::SnapshotRefused { open, max } => {
+                write!(f, "{open} snapshots are open, at most {max} may be")
+            }
+            Self::UndoFull { bytes, max_bytes } => write!(
+                f,
+                "open snapshots need {bytes} bytes of undo runs, at most {max_bytes} may be"
+            ),
+            Self::SnapshotExpired { age_ms, max_bytes } => write!(
+                f,
+                "the snapshot was ended: opened {age_ms} ms ago, it was the oldest when undo runs \
+                 reached {max_bytes} bytes"
+            ),
+            Self::SnapshotEnded { age_ms, timeout_ms } => write!(
+                f,
+                "the snapshot has ended: opened {age_ms} ms ago with a timeout of {timeout_ms} ms"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EngineError {}
+
+impl From<StorageError> for EngineError {
+    fn from(error: StorageError) -> Self {
+        Self::Storage(error.to_string())
+    }
+}
 
 /// Why a table or the list of tables cannot be read or written.
 #[derive(Debug, Clone)]

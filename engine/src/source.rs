@@ -1,7 +1,7 @@
 //! Anything that yields versions in the order of the tree.
 
+use crate::error::TableResult;
 use crate::key::{Meta, Seq};
-use crate::table::TableResult;
 
 /// A forward cursor over versions: keys ascending, the versions of one key newest first.
 ///

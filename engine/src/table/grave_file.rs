@@ -1,0 +1,13 @@
+//! A table of graves instead of versions.
+
+use super::Table;
+use std::sync::Arc;
+
+/// One file of a grave run: spilled graves as a table, in which the sequence of an entry is its d.
+#[derive(Clone, Debug)]
+pub struct GraveFile {
+    /// The run it belongs to: files of one run do not overlap. The number of the run's first file.
+    pub run: u64,
+    /// The graves.
+    pub table: Arc<Table>,
+}
