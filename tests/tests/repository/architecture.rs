@@ -44,7 +44,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "sha_blocks",
                 "version",
             ],
-            &["outbox", "process", "resp", "sha1", "sha256", "value"],
+            &["crash", "outbox", "process", "resp", "sha1", "sha256", "value"],
             &["auth", "session", "shutdown"],
             &["observe", "pubsub", "watch"],
             &["server"],
