@@ -173,6 +173,17 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "logfile" => log::set_file(&config.options().logfile)
             .map_err(|error| format!("Can't open the log file: {error}"))?,
         "crash-log-enabled" => crash::report_crashes(yes_no()?),
+        "port" | "bind" => {
+            if let Some(listening) = server.listening.get() {
+                let options = config.options();
+                let text = |address: &Vec<u8>| String::from_utf8_lossy(address).into_owned();
+                let bind: Vec<String> = options.bind.iter().map(text).collect();
+                listening.listen_on(&bind, options.port).map_err(|_| match name {
+                    "port" => "Unable to listen on this port. Check server logs.",
+                    _ => "Failed to bind to specified addresses.",
+                })?;
+            }
+        }
         "slowlog-log-slower-than" => server.observe.slowlog.set_threshold_us(int(-1, i64::MAX)?),
         "slowlog-max-len" => {
             server.observe.slowlog.set_len_max(unsigned(0, i64::MAX)? as usize);

@@ -1,6 +1,7 @@
 //! `sexton-server`: reads the configuration, opens the store, serves.
 #![deny(unsafe_code)]
 
+use parking_lot::Mutex;
 use sexton::client::Client;
 use sexton::command::dispatch::Executor;
 use sexton::crash;
@@ -19,10 +20,11 @@ use sexton_engine::{DeleteMode, Engine, EngineOptions, EventSink, MemtableKind, 
 use sexton_persistence::device::PlacedStorage;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 
 mod allocator;
 
@@ -151,42 +153,46 @@ fn run(config: Config) -> Result<(), String> {
         // The store is durable, as with a log (N3).
         options.appendonly = true;
     }
-    takeover::undo_unfinished(&options)?;
-    let devices = devices::open(&options)?;
-    let takeover = Takeover::prepare(&options)?;
-    let engine =
-        match devices::place_entries(&options).and_then(|()| open_store(&options, &devices)) {
-            Ok(engine) => engine,
-            Err(error) => {
-                takeover.undo();
-                return Err(error);
-            }
-        };
-    let server = Arc::new(Server::new(engine, options.databases));
-    // Set here and nowhere else.
-    let _ = server.store_id.set(takeover.store_id().to_owned());
-    let _ = server.devices.set(devices);
-    server.saving.note_loaded(server.engine.last_seq());
-    sexton::configuration::start(&server, config)?;
-    if let Some(bytes) = takeover.bytes() {
-        server.loading.begin(bytes);
-    }
     let clients_max = raise_descriptor_limit(options.maxclients as u64)?;
-    sexton::configuration::lower_clients_max(&server, clients_max);
-
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("Cannot make the event loop: {error}"))?;
     let _entered = runtime.enter();
-    let listeners = Listeners::bind(&endpoints(&options)).map_err(|error| {
-        log::warning(&format!("Warning: Could not create server TCP listening socket {error}"));
-        format!("Failed listening on port {}, aborting.", options.port)
-    })?;
+    let mut signals = Signals::listen()?;
+    // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
+    let listeners = Listeners::bind(&endpoints(&options))
+        .map_err(|error| format!("Failed listening on port {}, aborting. {error}", options.port))?;
+    let pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
+    let (mut opening, mut handle) = Opening::begin(options.clone());
+    let Some(Handle { engine, devices, store_id }) =
+        runtime.block_on(opening.first(&mut handle, &mut signals, &supervisor))?
+    else {
+        // A store that is being opened is left as by a kill, which it is made for.
+        drop(pid_file);
+        std::process::exit(0);
+    };
+    let server = Arc::new(Server::new(engine, options.databases));
+    // Set here and nowhere else.
+    let _ = server.store_id.set(store_id);
+    let _ = server.devices.set(devices);
+    server.loading.begin(0);
+    sexton::configuration::start(&server, config)?;
+    sexton::configuration::lower_clients_max(&server, clients_max);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
-    let _pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
+    log::notice("Server initialized");
+    let _ = server.listening.set(listeners.serve(Arc::clone(&server), Arc::new(workers)));
+    let Some(takeover) = runtime.block_on(opening.rest(&server, &mut signals, &supervisor))? else {
+        drop(pid_file);
+        std::process::exit(0);
+    };
+    server.saving.note_loaded(server.engine.last_seq());
+    match takeover.bytes() {
+        Some(bytes) => server.loading.begin(bytes),
+        None => server.loading.end(),
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let cron = {
         let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
@@ -209,24 +215,21 @@ fn run(config: Config) -> Result<(), String> {
             .spawn(move || sexton::rewrite::run_rewriter(&server, &stop))
             .map_err(|error| format!("Cannot start the thread of log bases: {error}"))?
     };
-    log::notice("Server initialized");
-    runtime.spawn(listeners.serve(Arc::clone(&server), Arc::new(workers)));
-    let loaded = runtime.block_on(load(&server, takeover, options));
+    let loaded = runtime.block_on(load(&server, takeover, options, &mut signals));
     let (undo, ended) = match loaded {
         Loaded::Ready => {
             log::notice("Ready to accept connections");
             supervisor.tell_ready();
-            (None, runtime.block_on(until_stopped(&server)))
+            (None, runtime.block_on(until_stopped(&server, &mut signals)))
         }
         Loaded::Stopped(takeover) => (takeover, Ok(())),
         Loaded::Failed(takeover, error) => (takeover, Err(error)),
     };
     supervisor.tell_stopping();
     // A second signal does not wait for the store.
-    runtime.spawn(async {
-        if wait_for_signal().await.is_ok() {
-            std::process::exit(1);
-        }
+    runtime.spawn(async move {
+        signals.next().await;
+        std::process::exit(1);
     });
     stop.store(true, Ordering::Release);
     server.rewriting.stop();
@@ -249,8 +252,160 @@ fn run(config: Config) -> Result<(), String> {
     }
 }
 
-/// Opens the store in the working directory and replays its log.
-fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine, String> {
+/// What the server can begin with while the store's log is replayed.
+struct Handle {
+    engine: Engine,
+    devices: Arc<PlacedStorage>,
+    store_id: String,
+}
+
+/// The store on its way: opened by a thread of its own, while this one listens to signals and clients.
+struct Opening {
+    job: tokio::task::JoinHandle<Result<Takeover, String>>,
+    shared: Arc<OpeningShared>,
+}
+
+/// What the thread that opens the store hears.
+#[derive(Default)]
+struct OpeningShared {
+    /// It is to give up.
+    is_stopped: AtomicBool,
+    /// Whom to tell how far it is.
+    server: OnceLock<Arc<Server>>,
+    /// What it is doing.
+    phase: Mutex<&'static str>,
+}
+
+/// A start that takes long says every few seconds what it is doing. Does not end.
+async fn tell_progress(what: impl Fn() -> Option<String>, supervisor: &Supervisor) {
+    loop {
+        tokio::time::sleep(PROGRESS_EVERY).await;
+        if let Some(what) = what() {
+            log::notice(&what);
+            supervisor.tell_progress(&what, 4 * PROGRESS_EVERY);
+        }
+    }
+}
+
+/// Time between two lines about the progress of a start.
+const PROGRESS_EVERY: Duration = Duration::from_secs(5);
+
+impl Opening {
+    /// Begins; the channel brings the store as soon as there is something to show of it.
+    fn begin(options: Options) -> (Self, oneshot::Receiver<Handle>) {
+        let (tell, handle) = oneshot::channel();
+        let shared = Arc::new(OpeningShared::default());
+        let job = {
+            let shared = Arc::clone(&shared);
+            tokio::task::spawn_blocking(move || open(&options, &shared, tell))
+        };
+        (Self { job, shared }, handle)
+    }
+
+    /// The store, or why there is none; `None` when the server was told to stop.
+    async fn first(
+        &mut self,
+        handle: &mut oneshot::Receiver<Handle>,
+        signals: &mut Signals,
+        supervisor: &Supervisor,
+    ) -> Result<Option<Handle>, String> {
+        let shared = Arc::clone(&self.shared);
+        tokio::select! {
+            Ok(handle) = handle => return Ok(Some(handle)),
+            outcome = &mut self.job => return Err(failure(outcome)),
+            () = tell_progress(|| Some(shared.phase.lock().to_owned()), supervisor) => {}
+            _ = signals.next() => {}
+        }
+        self.give_up().await;
+        Ok(None)
+    }
+
+    /// Waits for the replay; `None` when the server was told to stop.
+    async fn rest(
+        mut self,
+        server: &Arc<Server>,
+        signals: &mut Signals,
+        supervisor: &Supervisor,
+    ) -> Result<Option<Takeover>, String> {
+        let _ = self.shared.server.set(Arc::clone(server));
+        let progress = || {
+            let view = server.loading.view()?;
+            let (loaded, total) = (view.loaded_bytes, view.total_bytes);
+            Some(match total {
+                // Persistent memory has no length that is read through.
+                0 => "Bringing the newest writes back".to_owned(),
+                _ => format!("Loading: {} % of {total} bytes", loaded * 100 / total),
+            })
+        };
+        tokio::select! {
+            outcome = &mut self.job => return outcome.unwrap_or_else(|panic| Err(panic.to_string())).map(Some),
+            () = tell_progress(progress, supervisor) => {}
+            _ = server.shutdown.wait() => {}
+            _ = signals.next() => {}
+        }
+        self.give_up().await;
+        Ok(None)
+    }
+
+    /// Lets the thread put back what it can; a tree that is being read or carried does not hold up the stop.
+    async fn give_up(&mut self) {
+        log::warning("Received shutdown signal during loading, exiting now.");
+        self.shared.is_stopped.store(true, Ordering::Release);
+        let _ = tokio::time::timeout(GIVE_UP_AFTER, &mut self.job).await;
+    }
+}
+
+/// Time for an opening that is given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+
+/// Why the opening has failed, that has ended without a store.
+fn failure(outcome: Result<Result<Takeover, String>, tokio::task::JoinError>) -> String {
+    match outcome {
+        Ok(Ok(_)) => "The store was opened and is gone".to_owned(),
+        Ok(Err(error)) => error,
+        Err(panic) => panic.to_string(),
+    }
+}
+
+/// Looks at the data directory, opens the store in it and replays its log.
+fn open(
+    options: &Options,
+    shared: &OpeningShared,
+    tell: oneshot::Sender<Handle>,
+) -> Result<Takeover, String> {
+    let doing = |phase| *shared.phase.lock() = phase;
+    doing("Looking for an import that did not end");
+    takeover::undo_unfinished(options)?;
+    doing("Looking at the devices");
+    let devices = devices::open(options)?;
+    doing("Looking at the data directory");
+    let takeover = Takeover::prepare(options)?;
+    doing("Carrying files to their devices");
+    let opened = devices::place_entries(options).and_then(|()| {
+        doing("Opening the tables, and carrying those whose level has another device");
+        open_store(options, &devices, shared, |engine| {
+            let (engine, devices) = (engine.clone(), Arc::clone(&devices));
+            let store_id = takeover.store_id().to_owned();
+            // Who waits for it has been told to stop otherwise.
+            let _ = tell.send(Handle { engine, devices, store_id });
+        })
+    });
+    match opened {
+        Ok(()) => Ok(takeover),
+        Err(error) => {
+            takeover.undo();
+            Err(error)
+        }
+    }
+}
+
+/// Opens the store in the working directory, shows it, and replays its log.
+fn open_store(
+    options: &Options,
+    devices: &Arc<PlacedStorage>,
+    shared: &OpeningShared,
+    show: impl FnOnce(&Engine),
+) -> Result<(), String> {
     let storage: Arc<PlacedStorage> = Arc::clone(devices);
     let mut engine_options = EngineOptions::new(storage, PathBuf::from("."));
     engine_options.databases = options.databases;
@@ -309,21 +464,25 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
     let started = Instant::now();
     let databases = options.databases;
     let mut replay: Option<(Server, Client, Executor)> = None;
-    let mut told = Instant::now();
-    let (engine, report) = Engine::open(engine_options, &mut |engine, group| {
-        if told.elapsed() > PROGRESS_EVERY {
-            told = Instant::now();
-            let (read, all) = group.progress;
-            let percent = read * 100 / all.max(1);
-            log::notice(&format!("Replaying the append only file: {percent} % of {all} bytes"));
-        }
-        let (server, client, executor) = replay.get_or_insert_with(|| {
-            let server = Server::new(engine.clone(), databases);
-            (server, Client::default(), Executor::default())
-        });
-        executor.replay(server, client, group.commands)
-    })
-    .map_err(|error| format!("Cannot open the store: {error}"))?;
+    let failed = |error| format!("Cannot open the store: {error}");
+    let opening = Engine::begin_open(engine_options).map_err(failed)?;
+    show(opening.engine());
+    let (engine, report) = opening
+        .finish(&mut |engine, group| {
+            if shared.is_stopped.load(Ordering::Relaxed) {
+                return Err("the server was told to stop".to_owned());
+            }
+            if let Some(server) = shared.server.get() {
+                let (read, all) = group.progress;
+                server.loading.note_progress(read, all);
+            }
+            let (server, client, executor) = replay.get_or_insert_with(|| {
+                let server = Server::new(engine.clone(), databases);
+                (server, Client::default(), Executor::default())
+            });
+            executor.replay(server, client, group.commands)
+        })
+        .map_err(failed)?;
     if let Some((file, bytes)) = &report.torn {
         log::warning(&format!("{file}: cut {bytes} bytes of a group that was written in part"));
     }
@@ -332,6 +491,8 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
         log::notice(&format!("Carried {tables} tables to the devices of their levels"));
     }
     match engine.wbl_stats() {
+        // There is no log, and what is loaded comes from elsewhere.
+        None if engine.sync_policy() == SyncPolicy::Off => {}
         None => log::notice(&format!(
             "DB loaded from append only file: {:.3} seconds",
             started.elapsed().as_secs_f64()
@@ -350,11 +511,8 @@ fn open_store(options: &Options, devices: &Arc<PlacedStorage>) -> Result<Engine,
              rewritten within it (see delete_persist_reachable in INFO flsm)",
         );
     }
-    Ok(engine)
+    Ok(())
 }
-
-/// Time between two lines about the progress of a replay.
-const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
 /// How the load at the start ended.
 enum Loaded {
@@ -367,7 +525,12 @@ enum Loaded {
 }
 
 /// Loads what the data directory has for a store without data, while clients hear LOADING.
-async fn load(server: &Arc<Server>, takeover: Takeover, options: Options) -> Loaded {
+async fn load(
+    server: &Arc<Server>,
+    takeover: Takeover,
+    options: Options,
+    signals: &mut Signals,
+) -> Loaded {
     if takeover.bytes().is_none() {
         return Loaded::Ready;
     }
@@ -379,7 +542,7 @@ async fn load(server: &Arc<Server>, takeover: Takeover, options: Options) -> Loa
     let abort = async {
         tokio::select! {
             _ = server.shutdown.wait() => {}
-            _ = wait_for_signal() => {}
+            _ = signals.next() => {}
         }
         server.loading.abort();
         std::future::pending::<()>().await;
@@ -409,11 +572,11 @@ async fn load(server: &Arc<Server>, takeover: Takeover, options: Options) -> Loa
 }
 
 /// Resolves when the server must stop: SHUTDOWN, or a signal and, where it asks for one, a last save.
-async fn until_stopped(server: &Arc<Server>) -> Result<(), String> {
+async fn until_stopped(server: &Arc<Server>, signals: &mut Signals) -> Result<(), String> {
     loop {
         let directive = tokio::select! {
             _ = server.shutdown.wait() => return Ok(()),
-            directive = wait_for_signal() => directive?,
+            directive = signals.next() => directive,
         };
         let flags = server.setting(directive);
         let has = |flag: &str| flags.split(' ').any(|word| word == flag);
@@ -425,7 +588,7 @@ async fn until_stopped(server: &Arc<Server>) -> Result<(), String> {
         // A second signal does not wait for it.
         let saved = tokio::select! {
             saved = tokio::task::spawn_blocking(save) => saved.unwrap_or(false),
-            _ = wait_for_signal() => std::process::exit(1),
+            _ = signals.next() => std::process::exit(1),
         };
         if saved || has("force") {
             return Ok(());
@@ -433,24 +596,39 @@ async fn until_stopped(server: &Arc<Server>) -> Result<(), String> {
     }
 }
 
-/// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew;
-/// Rust's runtime ignores SIGPIPE.
-async fn wait_for_signal() -> Result<&'static str, String> {
-    let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
-    let mut terminate = listen(SignalKind::terminate())?;
-    let mut interrupt = listen(SignalKind::interrupt())?;
-    let mut hangup = listen(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => {
-                log::warning("Received SIGTERM scheduling shutdown...");
-                return Ok("shutdown-on-sigterm");
+/// The signals of an operator. One that comes while nobody waits is heard by who waits next.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From now on they do what [`next`](Self::next) says, and end nothing by themselves. Rust's runtime ignores
+    /// SIGPIPE.
+    fn listen() -> Result<Self, String> {
+        let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew.
+    async fn next(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {
+                    log::warning("Received SIGTERM scheduling shutdown...");
+                    return "shutdown-on-sigterm";
+                }
+                _ = self.interrupt.recv() => {
+                    log::warning("Received SIGINT scheduling shutdown...");
+                    return "shutdown-on-sigint";
+                }
+                _ = self.hangup.recv() => log::reopen(),
             }
-            _ = interrupt.recv() => {
-                log::warning("Received SIGINT scheduling shutdown...");
-                return Ok("shutdown-on-sigint");
-            }
-            _ = hangup.recv() => log::reopen(),
         }
     }
 }

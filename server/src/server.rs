@@ -4,7 +4,7 @@ use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::configuration::Configuration;
 use crate::eviction::Eviction;
-use crate::net::OutputLimit;
+use crate::net::{ListenControl, OutputLimit};
 use crate::notify::EventSwitch;
 use crate::observe::Observe;
 use crate::pubsub::PubSub;
@@ -41,6 +41,8 @@ pub struct Server {
     pub rewriting: Rewriting,
     /// The load at the start.
     pub loading: Loading,
+    /// Where it listens; set by `main`.
+    pub listening: OnceLock<ListenControl>,
     /// The request to stop.
     pub shutdown: Shutdown,
     /// Open SCAN cursors.
@@ -74,6 +76,7 @@ impl Server {
             devices: OnceLock::new(),
             rewriting: Rewriting::default(),
             loading: Loading::default(),
+            listening: OnceLock::new(),
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
             watches: WatchRegistry::default(),

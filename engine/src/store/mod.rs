@@ -66,7 +66,7 @@ pub use evict::Candidate;
 pub use iter::{Iter, IterOptions};
 pub use log_base::LogBase;
 pub(crate) use namespace::FIRST_SEQ;
-pub use open::{OpenReport, Replay, ReplayGroup};
+pub use open::{OpenReport, Opening, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use scan::{Scan, ScanItem, ScanRange};
 pub use snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};

@@ -55,6 +55,39 @@ pub struct OpenReport {
     pub carried_tables: u64,
 }
 
+/// A store whose files are open and whose log is not replayed yet.
+pub struct Opening {
+    engine: Engine,
+    mark: Seq,
+    carried_tables: u64,
+}
+
+impl Opening {
+    /// The store as it is so far: for figures and settings, while [`finish`](Self::finish) brings back its keys.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Replays the log, and starts the background threads.
+    ///
+    /// # Errors
+    /// As [`Engine::open`].
+    pub fn finish(self, replay: Replay<'_>) -> Result<(Engine, OpenReport), EngineError> {
+        let Self { engine, mark, carried_tables } = self;
+        if engine.inner().options.background {
+            engine.start_cold_reads();
+        }
+        let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
+        engine.inner().youngest_grave.fetch_max(engine.last_seq(), Ordering::Release);
+        engine.adjust_memory_bound();
+        if engine.inner().options.background {
+            engine.start_background();
+        }
+        Ok((engine, OpenReport { carried_tables, ..report }))
+    }
+}
+
 impl From<LogError> for EngineError {
     fn from(error: LogError) -> Self {
         Self::Storage(error.to_string())
@@ -86,9 +119,17 @@ impl Engine {
     /// A failing medium, a damaged file, a lock held by another process, or a log that does not fit
     /// the state it is replayed on. Nothing was changed then, except that a torn tail may be cut.
     pub fn open(
-        mut options: EngineOptions,
+        options: EngineOptions,
         replay: Replay<'_>,
     ) -> Result<(Self, OpenReport), EngineError> {
+        Self::begin_open(options)?.finish(replay)
+    }
+
+    /// The first half of [`open`](Self::open): takes the directory and reads what tables and graves there are.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn begin_open(mut options: EngineOptions) -> Result<Opening, EngineError> {
         if options.write_behind {
             if options.memtable == MemtableKind::SkipList {
                 let reason = "memtable skiplist needs a log: persistence-mode wbl has none";
@@ -122,17 +163,7 @@ impl Engine {
         let engine = Self::assemble(options, versions, mark);
         *engine.inner().dir_lock.lock() = Some(lock);
         engine.restore(state.as_ref())?;
-        if engine.inner().options.background {
-            engine.start_cold_reads();
-        }
-        let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
-        engine.inner().youngest_grave.fetch_max(engine.last_seq(), Ordering::Release);
-        let report = OpenReport { carried_tables, ..report };
-        engine.adjust_memory_bound();
-        if engine.inner().options.background {
-            engine.start_background();
-        }
-        Ok((engine, report))
+        Ok(Opening { engine, mark, carried_tables })
     }
 
     /// A store on simulated storage without a log, for tests of the layers above.

@@ -44,7 +44,8 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             "ERR appendonly and appendfsync cannot be changed inside a transaction",
         ));
     }
-    let by = SetBy { local: ctx.client.session.is_local(), loading: false };
+    let by =
+        SetBy { local: ctx.client.session.is_local(), loading: ctx.server.loading.is_active() };
     let server = ctx.server;
     server
         .config

@@ -1,6 +1,7 @@
 //! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
 
 use super::worker::{Socket, Workers};
+use crate::log;
 use crate::server::Server;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 use std::fmt;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 
 const DENIED: &str = "-DENIED Redis is running in protected mode because protected mode is enabled \
 and no password is set for the default user. In this mode connections are only accepted from the \
@@ -64,8 +67,147 @@ impl std::error::Error for BindError {}
 /// Open listening sockets.
 #[derive(Debug)]
 pub struct Listeners {
-    tcp: Vec<TcpListener>,
+    tcp: Vec<(Address, TcpListener)>,
     unix: Option<(UnixListener, PathBuf)>,
+    backlog: i32,
+}
+
+/// What one TCP socket listens on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    host: String,
+    port: u16,
+    /// It may be missing on this machine.
+    is_optional: bool,
+}
+
+impl Address {
+    /// All of `bind`, at `port`.
+    fn all(bind: &[String], port: u16) -> Vec<Self> {
+        let names = bind.iter().filter(|_| port != 0);
+        names.map(|name| Self::of(name, port)).collect()
+    }
+
+    fn of(name: &str, port: u16) -> Self {
+        let (name, is_optional) = match name.strip_prefix('-') {
+            Some(name) => (name, true),
+            None => (name, false),
+        };
+        let host = match name {
+            "*" => "0.0.0.0",
+            "::*" => "::",
+            other => other,
+        };
+        Self { host: host.to_owned(), port, is_optional }
+    }
+
+    /// A socket that listens there; `None` where the address is missing and may be.
+    fn listen(&self, backlog: i32) -> Result<Option<TcpListener>, BindError> {
+        match bind_tcp(&self.host, self.port, backlog) {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if self.is_optional && is_absent(&error) => Ok(None),
+            Err(error) => {
+                let address = format!("{}:{}", self.host, self.port);
+                log::warning(&format!(
+                    "Warning: Could not create server TCP listening socket {address}: bind: {error}"
+                ));
+                Err(BindError { address, error })
+            }
+        }
+    }
+}
+
+/// Moves the TCP sockets of a running server (CONFIG SET port, bind).
+#[derive(Clone, Debug)]
+pub struct ListenControl(mpsc::UnboundedSender<Move>);
+
+/// Where to listen from now on, and who waits for it.
+#[derive(Debug)]
+struct Move {
+    wanted: Vec<Address>,
+    done: std::sync::mpsc::SyncSender<Result<(), BindError>>,
+}
+
+impl ListenControl {
+    /// Listens on these addresses and on no others. Waits for it: not for a task of the runtime that accepts.
+    ///
+    /// # Errors
+    /// An address that cannot be bound and is not optional. The server listens where it did before then.
+    pub fn listen_on(&self, bind: &[String], port: u16) -> Result<(), BindError> {
+        let (done, outcome) = std::sync::mpsc::sync_channel(1);
+        let wanted = Address::all(bind, port);
+        let stopping = || {
+            let error = io::Error::from(io::ErrorKind::NotConnected);
+            BindError { address: "the server is stopping".to_owned(), error }
+        };
+        self.0.send(Move { wanted, done }).map_err(|_| stopping())?;
+        outcome.recv().unwrap_or_else(|_| Err(stopping()))
+    }
+}
+
+/// The sockets of a running server, each with the task that accepts.
+struct Accepting {
+    server: Arc<Server>,
+    workers: Arc<Workers>,
+    tcp: Vec<(Address, JoinHandle<()>)>,
+    backlog: i32,
+}
+
+impl Accepting {
+    fn accept(&mut self, address: Address, listener: TcpListener) {
+        let (server, workers) = (Arc::clone(&self.server), Arc::clone(&self.workers));
+        let task = tokio::spawn(async move {
+            loop {
+                match listener.accept().await {
+                    Ok((stream, addr)) => accept_tcp(&server, &workers, stream, addr),
+                    // Out of descriptors: the backlog waits.
+                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
+            }
+        });
+        self.tcp.push((address, task));
+    }
+
+    /// Closes all that is not wanted, then opens what is missing; all as before when that fails.
+    async fn listen_on(&mut self, wanted: &[Address]) -> Result<(), BindError> {
+        let (kept, closed): (Vec<_>, Vec<_>) = std::mem::take(&mut self.tcp)
+            .into_iter()
+            .partition(|(address, _)| wanted.contains(address));
+        self.tcp = kept;
+        let mut before = Vec::new();
+        for (address, task) in closed {
+            task.abort();
+            // The socket goes with the task, and only then the address is free.
+            let _ = task.await;
+            before.push(address);
+        }
+        let is_open = |open: &[(Address, JoinHandle<()>)], address: &Address| {
+            open.iter().any(|(known, _)| known == address)
+        };
+        let mut opened = Vec::new();
+        for address in wanted {
+            if is_open(&self.tcp, address) {
+                continue;
+            }
+            match address.listen(self.backlog) {
+                Ok(listener) => opened.extend(listener.map(|listener| (address.clone(), listener))),
+                Err(error) => {
+                    drop(opened);
+                    for address in before {
+                        // It was bound a moment ago; where somebody else has taken it, the log says so.
+                        if let Ok(Some(listener)) = address.listen(self.backlog) {
+                            self.accept(address, listener);
+                        }
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        for (address, listener) in opened {
+            self.accept(address, listener);
+        }
+        Ok(())
+    }
 }
 
 impl Listeners {
@@ -75,26 +217,9 @@ impl Listeners {
     /// The first address that cannot be bound and is not optional.
     pub fn bind(endpoints: &Endpoints) -> Result<Self, BindError> {
         let mut tcp = Vec::new();
-        if endpoints.port != 0 {
-            for name in &endpoints.bind {
-                let (name, optional) = match name.strip_prefix('-') {
-                    Some(name) => (name, true),
-                    None => (name.as_str(), false),
-                };
-                let host = match name {
-                    "*" => "0.0.0.0",
-                    "::*" => "::",
-                    other => other,
-                };
-                match bind_tcp(host, endpoints.port, endpoints.backlog) {
-                    Ok(listener) => tcp.push(listener),
-                    Err(error) if optional && is_absent(&error) => {}
-                    Err(error) => {
-                        let address = format!("{name}:{}", endpoints.port);
-                        return Err(BindError { address, error });
-                    }
-                }
-            }
+        for address in Address::all(&endpoints.bind, endpoints.port) {
+            let listener = address.listen(endpoints.backlog)?;
+            tcp.extend(listener.map(|listener| (address, listener)));
         }
         let unix = match &endpoints.unix_socket {
             None => None,
@@ -104,26 +229,30 @@ impl Listeners {
                 Some((listener, path.clone()))
             }
         };
-        Ok(Self { tcp, unix })
+        Ok(Self { tcp, unix, backlog: endpoints.backlog })
     }
 
-    /// Accepts for ever.
-    pub async fn serve(self, server: Arc<Server>, workers: Arc<Workers>) {
-        let mut tasks = tokio::task::JoinSet::new();
-        for listener in self.tcp {
-            let (server, workers) = (Arc::clone(&server), Arc::clone(&workers));
-            tasks.spawn(async move {
-                loop {
-                    match listener.accept().await {
-                        Ok((stream, addr)) => accept_tcp(&server, &workers, stream, addr),
-                        // Out of descriptors: the backlog waits.
-                        Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-                    }
-                }
-            });
+    /// Accepts for ever, in tasks of the current runtime. What it answers moves the TCP sockets.
+    pub fn serve(self, server: Arc<Server>, workers: Arc<Workers>) -> ListenControl {
+        let (control, mut moves) = mpsc::unbounded_channel::<Move>();
+        let mut accepting = Accepting {
+            server: Arc::clone(&server),
+            workers: Arc::clone(&workers),
+            tcp: Vec::new(),
+            backlog: self.backlog,
+        };
+        for (address, listener) in self.tcp {
+            accepting.accept(address, listener);
         }
+        tokio::spawn(async move {
+            while let Some(Move { wanted, done }) = moves.recv().await {
+                let outcome = accepting.listen_on(&wanted).await;
+                // Who asked may have gone.
+                let _ = done.send(outcome);
+            }
+        });
         if let Some((listener, path)) = self.unix {
-            tasks.spawn(async move {
+            tokio::spawn(async move {
                 loop {
                     match listener.accept().await {
                         Ok((stream, _)) => {
@@ -141,8 +270,7 @@ impl Listeners {
                 }
             });
         }
-        while tasks.join_next().await.is_some() {}
-        std::future::pending::<()>().await;
+        ListenControl(control)
     }
 }
 
@@ -216,5 +344,6 @@ fn accept_tcp(server: &Server, workers: &Workers, stream: tokio::net::TcpStream,
     let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
     let fd = socket.as_raw_fd();
     let session = server.sessions.open(addr.to_string(), local, fd);
+    log::verbose(|| format!("Accepted {}", session.addr));
     workers.deal(Socket::Tcp(socket), session);
 }

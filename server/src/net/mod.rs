@@ -13,7 +13,7 @@ mod stream;
 mod worker;
 
 pub use descriptors::clients_possible;
-pub use listener::{BindError, Endpoints, Listeners};
+pub use listener::{BindError, Endpoints, ListenControl, Listeners};
 pub use output_limit::OutputLimit;
 pub(crate) use output_limit::{enforce as enforce_output_limit, over_output_limit};
 pub use worker::Workers;
