@@ -70,6 +70,12 @@ pub struct Queued {
 }
 
 impl Queued {
+    /// Memory that it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity() + self.ranges.capacity() * size_of::<(u32, u32)>() + size_of::<Self>()
+    }
+
     /// Copies a request.
     #[must_use]
     pub fn new(spec: &'static CommandSpec, args: Args<'_>) -> Self {
@@ -125,6 +131,7 @@ impl Client {
     pub fn start_transaction(&mut self) {
         self.transaction = Some(Box::default());
         self.session.queued.store(1, Ordering::Relaxed);
+        self.session.queued_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Queues a command.
@@ -132,6 +139,8 @@ impl Client {
         if let Some(transaction) = &mut self.transaction {
             transaction.queued.push(queued);
             self.session.queued.store(transaction.queued.len() + 1, Ordering::Relaxed);
+            let bytes = transaction.queued.last().map_or(0, Queued::memory_bytes);
+            self.session.queued_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
@@ -152,6 +161,7 @@ impl Client {
     pub fn discard_transaction(&mut self) {
         self.transaction = None;
         self.session.queued.store(0, Ordering::Relaxed);
+        self.session.queued_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Watches `key`, whose expiry is `expire_at_ms` (0: none). To be called under its latch.

@@ -76,6 +76,10 @@ pub struct Session {
     pub query_free_bytes: AtomicUsize,
     /// Bytes of replies not sent yet.
     pub output_bytes: AtomicUsize,
+    /// Memory of the buffer of replies, sent and unsent.
+    pub output_buffer_bytes: AtomicUsize,
+    /// Memory of the requests that MULTI has queued.
+    pub queued_bytes: AtomicUsize,
     /// Bytes received since the connection was made.
     pub input_total_bytes: AtomicU64,
     /// Bytes sent since the connection was made.
@@ -124,6 +128,8 @@ impl Session {
             query_bytes: AtomicUsize::new(0),
             query_free_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
+            output_buffer_bytes: AtomicUsize::new(0),
+            queued_bytes: AtomicUsize::new(0),
             input_total_bytes: AtomicU64::new(0),
             output_total_bytes: AtomicU64::new(0),
             commands_total: AtomicU64::new(0),
@@ -212,6 +218,19 @@ impl Session {
         }
     }
 
+    /// Memory that the connection takes: its buffers, what it has queued, what others have for it, and itself.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let buffers = [
+            &self.query_bytes,
+            &self.query_free_bytes,
+            &self.output_buffer_bytes,
+            &self.queued_bytes,
+        ];
+        let buffers: usize = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
+        buffers + self.outbox.bytes() + size_of::<Self>()
+    }
+
     /// One line of CLIENT LIST, without its end of line.
     #[must_use]
     pub fn line(&self) -> String {
@@ -240,10 +259,13 @@ impl Session {
         }
         let (query, free, output) =
             (load(&self.query_bytes), load(&self.query_free_bytes), load(&self.output_bytes));
+        let output_memory = load(&self.output_buffer_bytes) + self.outbox.bytes();
+        let events = if output > 0 { "rw" } else { "r" };
         let [sub, psub, ssub] = self.subscriptions.each_ref().map(load);
         let mut line = format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} \
-             psub={psub} ssub={ssub} multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 multi-mem=0",
+             psub={psub} ssub={ssub} multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 \
+             multi-mem={}",
             self.id,
             self.addr,
             self.local_addr,
@@ -252,13 +274,14 @@ impl Session {
             self.created.elapsed().as_secs(),
             self.idle_s(),
             load(&self.db),
+            load(&self.queued_bytes),
         );
         // Writing to a string cannot fail.
         let _ = write!(
             line,
-            " rbs=0 rbp=0 obl={output} oll=0 omem={output} tot-mem={} events=r cmd={} \
+            " rbs=0 rbp=0 obl={output} oll=0 omem={output_memory} tot-mem={} events={events} cmd={} \
              user=default redir=-1 resp={} lib-name={} lib-ver={}",
-            query + free + output + std::mem::size_of::<Self>(),
+            self.memory_bytes(),
             self.last_command.lock(),
             self.protocol.load(Ordering::Relaxed),
             text(&labels.lib_name),
@@ -317,6 +340,12 @@ impl Sessions {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Memory that all connections take.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.open.lock().values().map(|session| session.memory_bytes()).sum()
     }
 
     /// All open connections by number.

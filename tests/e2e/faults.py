@@ -10,6 +10,7 @@ import re
 import shutil
 import time
 
+from harness import faultlog
 from harness.resp import ProtocolError, ReplyError
 from harness.server import Server
 from harness.steps import Steps
@@ -25,6 +26,16 @@ CASES = {
     "renames fail": ("rename,renameat,renameat2", "EIO", "3..6"),
 }
 
+
+#: name -> faults that the log must tell of, and what their reason says; others of these may follow from them.
+TOLD = {
+    "one sync fails": (["log", "refusal"], "Input/output error (os error 5)"),
+    "ten syncs in a row fail": (["log", "refusal"], "Input/output error (os error 5)"),
+    "one write fails": (["log", "refusal"], "Input/output error (os error 5)"),
+    "the disk is full for a while": (["log", "refusal"], "No space left on device (os error 28)"),
+    "the file system is read-only for a while": (["log", "refusal"], "Read-only file system (os error 30)"),
+    "renames fail": ([], ""),
+}
 
 #: Faults that count calls are over by then.
 FAULT_MAX_S = 40
@@ -58,6 +69,20 @@ class Writer:
             time.sleep(0.005)
 
 
+def check_log(steps, name, log, writer):
+    """One line when each fault begins, one when it is over, however many requests it met."""
+    must, reason = TOLD[name]
+    found = faultlog.settled(log)
+    told = {fault: lines for fault, lines in found.items() if lines != (0, 0) or fault in must}
+    if not writer.refused:
+        # It was over before a request could be refused.
+        told.pop("refusal", None)
+    steps.equal(f"{name}: one line when it begins, one when it is over", told, dict.fromkeys(told, (1, 1)))
+    named = all(reason in line for fault in must for line in faultlog.reasons(log(), fault))
+    steps.check(f"{name}: the lines name the file and the error", named,
+                "" if named else str([faultlog.reasons(log(), fault) for fault in must]))
+
+
 def run_case(steps, args, name):
     calls, error, when = CASES[name]
     inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={calls}", "-e", f"inject={calls}:error={error}:when={when}"]
@@ -88,6 +113,8 @@ def run_case(steps, args, name):
         steps.check(f"{name}: no client waits in vain", args.server != "sexton" or not writer.silent,
                     f"{writer.silent} waited 5 s")
         steps.check(f"{name}: writes are taken again", recovered or (died and args.server != "sexton"))
+        if args.server == "sexton":
+            check_log(steps, name, lambda: server.log_path.read_text(errors="replace"), writer)
         server.kill()
         server.prefix = []
         try:
@@ -124,6 +151,10 @@ def both_fail(steps):
                     (writer.unanswered, writer.silent) == (1, 0),
                     f"{len(writer.acknowledged)} acknowledged, {writer.unanswered} unanswered, {writer.silent} silent")
         steps.check(f"{name}: later writes are refused", writer.refused > 0)
+        log = server.log_path.read_text(errors="replace")
+        begun = {fault: lines for fault, lines in faultlog.counts(log).items() if lines != (0, 0)}
+        steps.equal(f"{name}: one line for each, while it lasts", begun,
+                    {"log": (1, 0), "flush": (1, 0), "refusal": (1, 0)})
         shown = set()
         try:
             while len(shown) <= len(writer.acknowledged):

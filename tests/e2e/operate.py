@@ -1,16 +1,24 @@
 """python3 -m operate: what an operator sees of the server; one line a check.
 
-Configurations that were written for redis-server start it unchanged, and the log names what does nothing.
+Configurations that were written for redis-server start it unchanged, and the log names what does nothing. A start
+that takes long answers LOADING and stops when told to; a port that is taken is known at once. CONFIG SET moves the
+port, the addresses, the log's file and its level, or says why not. The log's file is opened again after a rotation,
+and has panics and crashes with their stack.
 """
 
 import argparse
 import os
 import re
+import shutil
+import signal
+import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 
-from harness.server import Server, redis_tool, sexton_binary
+from harness.resp import Connection, ReplyError
+from harness.server import ROOT, Server, free_port, redis_tool, sexton_binary
 from harness.steps import Steps
 
 #: The directives of the configuration that Redis' own test suite starts its servers with.
@@ -121,12 +129,223 @@ def debian_configuration(steps):
         server.close()
 
 
+def listens(port, address="127.0.0.1"):
+    with socket.socket() as sock:
+        return sock.connect_ex((address, port)) == 0
+
+
+def sockets(steps):
+    """CONFIG SET port and bind, beside redis-server: texts and what listens afterwards."""
+    texts = {}
+    for kind in ("redis", "sexton"):
+        server = Server(kind)
+        try:
+            server.start()
+            client = server.connect()
+            first, second = server.port, free_port()
+            replies = [client.cmd("CONFIG", "SET", "port", second)]
+            wait_for(lambda: not listens(first))
+            replies += [listens(first), listens(second), client.cmd("PING")]
+            replies.append(client.node("CONFIG", "SET", "bind", "192.0.2.1").value)
+            replies += [listens(second), client.cmd("CONFIG", "GET", "bind")]
+            replies.append(client.cmd("CONFIG", "SET", "bind", "127.0.0.1 127.0.0.2"))
+            replies += [listens(second), listens(second, "127.0.0.2"), listens(second, "127.0.0.3")]
+            with socket.socket() as taken:
+                taken.bind(("127.0.0.1", 0))
+                taken.listen()
+                replies.append(client.node("CONFIG", "SET", "port", taken.getsockname()[1]).value)
+            replies += [listens(second), client.cmd("CONFIG", "GET", "port")[1] == str(second).encode()]
+            replies.append(client.cmd("CONFIG", "SET", "port", 0))
+            replies += [listens(second), client.cmd("PING")]
+            replies.append(client.cmd("CONFIG", "SET", "port", first))
+            replies.append(listens(first))
+            texts[kind] = replies
+        finally:
+            server.close()
+    steps.equal("CONFIG SET port and bind: replies and open ports as redis-server's", texts["sexton"], texts["redis"])
+
+
+def log_settings(steps):
+    server = Server("sexton", {"loglevel": "warning", "enable-protected-configs": "yes"})
+    log, rotated, other = (server.directory / name for name in ("a.log", "a.log.1", "b.log"))
+    server.options["logfile"] = log
+    try:
+        server.start()
+        client = server.connect()
+        client.cmd("CONFIG", "SET", "list-compress-depth", "1")
+        steps.check("loglevel warning: no line below it", " * " not in log.read_text() and " # " in log.read_text())
+        client.cmd("CONFIG", "SET", "loglevel", "verbose")
+        server.connect().close()
+        steps.check("CONFIG SET loglevel verbose: connections are logged", wait_for(lambda: " - Accepted 127.0.0.1:" in log.read_text()))
+        log.rename(rotated)
+        before = rotated.read_text()
+        os.kill(server.pid, signal.SIGHUP)
+        steps.check("SIGHUP: the file is there again", wait_for(log.exists))
+        server.connect().close()
+        steps.check("SIGHUP: lines go to the new file", wait_for(lambda: "Accepted" in log.read_text()))
+        steps.equal("SIGHUP: and not to the one that was moved", rotated.read_text(), before)
+        log.rename(rotated)
+        server.connect().close()
+        steps.check("a file that was moved is left without a signal too", wait_for(lambda: log.exists() and "Accepted" in log.read_text()))
+        client.cmd("CONFIG", "SET", "logfile", other)
+        server.connect().close()
+        steps.check("CONFIG SET logfile: lines go there", wait_for(lambda: other.exists() and "Accepted" in other.read_text()))
+        node = client.node("CONFIG", "SET", "logfile", server.directory / "no/such/dir.log")
+        steps.check("CONFIG SET logfile of a file that cannot be opened is refused", node.is_error(), str(node.value))
+        stamp = re.search(r"\d+ \w+ \d{4} \d\d:\d\d", other.read_text()).group(0)
+        near = [time.strftime("%d %b %Y %H:%M", time.localtime(time.time() - age)) for age in (0, 60)]
+        steps.check("times are local", stamp in near, stamp)
+    finally:
+        server.close()
+    zone = Server("sexton", env={"TZ": "XYZ-05:30"})
+    try:
+        zone.start()
+        stamp = re.search(r"\d\d:\d\d:\d\d", zone.log_path.read_text()).group(0)
+        near = [time.strftime("%H:%M", time.gmtime(time.time() + 5.5 * 3600 - age)) for age in (0, 60)]
+        steps.check("times are those of TZ", stamp[:5] in near, stamp)
+    finally:
+        zone.close()
+
+
+def loading(steps):
+    """A replay made slow: clients hear LOADING, INFO shows how far it is, signals and SHUTDOWN end it."""
+    if not shutil.which("strace"):
+        print("skip  a long start: strace is missing")
+        return
+    server = Server("sexton", {"appendonly": "yes", "appendfsync": "everysec", "memtable-bytes": "64mb"})
+    try:
+        server.start()
+        client = server.connect()
+        for base in range(0, 40000, 2000):
+            client.pipeline([[b"SET", b"key:%d" % i, b"x" * 200] for i in range(base, base + 2000)])
+        client.cmd("WAITAOF", 1, 0, 0)
+        server.kill()
+        # The log is read in pieces, each of which takes a second now.
+        slow = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-P", str(server.directory / "appendonlydir/appendonly.aof.1.incr.aof"),
+                "-e", "trace=pread64,read", "-e", "inject=pread64,read:delay_enter=1000000:when=2+"]
+        for how in ("SIGTERM", "SHUTDOWN"):
+            server.prefix = slow
+            thread = threading.Thread(target=lambda: start_quietly(server))
+            thread.start()
+            replies = {}
+            wait_for(lambda: listens(server.port))
+            client = Connection(server.port, timeout_s=20)
+            for command in ("PING", "GET key:1", "SET key:1 y"):
+                replies[command] = client.node(*command.split()).value
+            expected = b"LOADING Redis is loading the dataset in memory"
+            steps.equal(f"a long start ({how}): clients hear LOADING", set(replies.values()), {expected})
+            info = dict(line.split(":", 1) for line in client.cmd("INFO").decode().splitlines() if ":" in line)
+            fields = ["loading_start_time", "loading_total_bytes", "loading_loaded_bytes", "loading_loaded_perc", "loading_eta_seconds"]
+            steps.check(f"a long start ({how}): INFO shows it", info.get("loading") == "1" and all(name in info for name in fields),
+                        str({name: info.get(name) for name in ["loading", *fields]}))
+            if how == "SIGTERM":
+                told = wait_for(lambda: re.search(r"Loading: \d+ % of \d+ bytes", server.log_path.read_text()), 12)
+                steps.check("a long start: the log says how far it is", told)
+                second = Server("sexton", port=server.port)
+                begun = time.monotonic()
+                try:
+                    second.start(timeout_s=10)
+                    steps.check("a port that is taken", False, "it started")
+                except RuntimeError as error:
+                    steps.check("a port that is taken ends the start before anything is read",
+                                "Failed listening on port" in str(error) and not (second.directory / "tree").exists()
+                                and time.monotonic() - begun < 5, str(error)[-200:])
+                finally:
+                    second.close()
+                server.process.terminate()
+            else:
+                try:
+                    client.cmd("SHUTDOWN", "NOSAVE")
+                except (OSError, ReplyError, Exception) as error:
+                    assert not isinstance(error, ReplyError), error
+            ended = wait_for(lambda: not server.alive(), 15)
+            steps.check(f"a long start: {how} ends it", ended and server.process.returncode == 0,
+                        f"status {server.process.poll()}")
+            server.kill()
+            thread.join()
+        server.prefix = []
+        server.start()
+        client = server.connect()
+        steps.equal("a long start that was ended: nothing is lost", [client.cmd("DBSIZE"), client.cmd("GET", "key:39999")], [40000, b"x" * 200])
+    finally:
+        server.close()
+
+
+def start_quietly(server):
+    try:
+        server.start()
+    except RuntimeError:
+        pass  # It was ended.
+
+
+def crashes(steps):
+    for how in ("SIGSEGV", "SIGABRT", "DEBUG SEGFAULT", "DEBUG PANIC"):
+        server = Server("sexton", {"enable-debug-command": "local"})
+        log = server.directory / "crash.log"
+        server.options["logfile"] = log
+        try:
+            server.start()
+            client = server.connect()
+            if how.startswith("SIG"):
+                os.kill(server.pid, getattr(signal, how))
+            else:
+                try:
+                    client.cmd(*how.split())
+                except Exception:  # closed, or an error reply: the log is looked at
+                    pass
+            if how == "DEBUG PANIC":
+                told = wait_for(lambda: re.search(r"# Thread '\S+' panicked at .*: called by DEBUG PANIC", log.read_text()))
+                steps.check(f"{how}: the log has thread, place and message", told)
+                steps.check(f"{how}: and the stack", "sexton" in log.read_text().partition("STACK TRACE")[2])
+                steps.equal(f"{how}: others are served", server.connect().cmd("PING"), b"PONG")
+                continue
+            wait_for(lambda: not server.alive())
+            number = signal.SIGABRT if how == "SIGABRT" else signal.SIGSEGV
+            steps.equal(f"{how}: the process ends by the signal", server.process.returncode, -number)
+            report = log.read_text().partition("SEXTON BUG REPORT START")[2]
+            parts = ["crashed by signal: %d" % number, "STACK TRACE", "Threads:", "BUG REPORT END"]
+            steps.equal(f"{how}: the log has a report", [part for part in parts if part not in report], [])
+            # A sent signal is taken by the first thread; the command runs on one of its own.
+            where = r"\d+: .*\bdebug\b" if how == "DEBUG SEGFAULT" else r"\d+: .*\bmain\b"
+            steps.check(f"{how}: with the stack of the thread", re.search(where, report.partition("STACK TRACE")[2]))
+        finally:
+            server.close()
+    server = Server("sexton", {"crash-log-enabled": "no"})
+    try:
+        server.start()
+        os.kill(server.pid, signal.SIGSEGV)
+        wait_for(lambda: not server.alive())
+        steps.check("crash-log-enabled no: no report", "BUG REPORT" not in server.log_path.read_text())
+    finally:
+        server.close()
+
+
+def health_check(steps):
+    """The image's health check is a script: it runs here as it does there."""
+    for options in ({}, {"requirepass": "secret"}):
+        server = Server("sexton", options)
+        command = [ROOT / "docker/healthcheck.sh"]
+        try:
+            with open(server.log_path, "ab") as log:
+                server.process = subprocess.Popen(server.command_line(), stdout=log, stderr=log)
+            wait_for(lambda: "Ready to accept" in server.log_path.read_text())
+            done = subprocess.run(command, env=dict(os.environ, SEXTON_PORT=str(server.port)))
+            steps.equal(f"the image's health check {'with a password' if options else 'without one'}", done.returncode, 0)
+            server.kill()
+            done = subprocess.run(command, env=dict(os.environ, SEXTON_PORT=str(server.port)))
+            steps.equal("the image's health check of a server that is gone", done.returncode, 1)
+        finally:
+            server.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
+    parser.add_argument("--only", help="the part of this name")
+    args = parser.parse_args()
     steps = Steps("what an operator sees")
-    suite_configuration(steps)
-    debian_configuration(steps)
+    for part in (suite_configuration, debian_configuration, sockets, log_settings, loading, crashes, health_check):
+        if args.only in (None, part.__name__):
+            part(steps)
     steps.finish()
 
 

@@ -12,9 +12,11 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 
+from harness import faultlog
 from harness.resp import ReplyError
 from harness.server import Server, sexton_check
 from harness.steps import Steps
@@ -269,6 +271,11 @@ def run_device(steps, args, name, begin, end):
             time.sleep(0.02)
         steps.check(f"{name}: service comes back", taken)
         steps.equal(f"{name}: and is durable again", connection.cmd("WAITAOF", 1, 0, 10000), [1, 0])
+        log = lambda: server.log_path.read_text(errors="replace")
+        told = {fault: lines for fault, lines in faultlog.settled(log).items() if lines != (0, 0)}
+        steps.equal(f"{name}: the log says once that it begins and once that it is over", told, dict.fromkeys(told, (1, 1)))
+        full = [line for fault in ("log", "flush") for line in faultlog.reasons(log(), fault)]
+        steps.check(f"{name}: and that the disk is full", "refusal" in told and full and all("No space left" in line for line in full), str(full))
         server.kill()
         server.start()
         connection = server.connect()
@@ -293,21 +300,37 @@ def run_hang(steps, args):
     if not shutil.which("strace"):
         print("skip  a device that hangs: strace is missing")
         return
-    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=3000000:when=8+"]
+    # The third sync of each thread: that of the log's own thread comes after some three seconds.
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=5000000:when=3"]
     server = Server(args.server, OPTIONS | {"appendfsync": "everysec", "memtable-bytes": "64mb"}, prefix=inject)
+    stop = threading.Event()
+
+    def write():
+        writer = server.connect()
+        while not stop.wait(0.01):
+            writer.cmd("SET", "k", "x")
+        writer.close()
+
+    thread = threading.Thread(target=write)
     try:
         server.start()
+        thread.start()
         connection = server.connect()
-        slowest, writes, ended = 0.0, 0, time.monotonic() + 8
-        while time.monotonic() < ended:
+        log = lambda: server.log_path.read_text(errors="replace")
+        slowest, ended = 0.0, time.monotonic() + 15
+        while time.monotonic() < ended and faultlog.counts(log())["stall"] != (1, 1):
             begun = time.monotonic()
             connection.cmd("GET", "anything")
             slowest = max(slowest, time.monotonic() - begun)
-            if writes < 3000:
-                connection.cmd("SET", f"k{writes}", "x")
-                writes += 1
-        steps.check("a device that hangs 3 s a sync: reads go on", slowest < 0.5, f"slowest {slowest * 1000:.0f} ms")
+            time.sleep(0.005)
+        steps.check("a device that hangs in a sync: reads go on", slowest < 0.5, f"slowest {slowest * 1000:.0f} ms")
+        stop.set()
+        thread.join()
+        steps.equal("a device that hangs: one line when writers wait, one when they go on", faultlog.settled(log)["stall"], (1, 1))
+        reason = faultlog.reasons(log(), "stall")
+        steps.check("a device that hangs: and why they wait", any("waits for its device" in line for line in reason), str(reason))
     finally:
+        stop.set()
         server.close()
 
 

@@ -100,7 +100,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.int("startup.allocated", observe.startup_bytes);
     fields.int("replication.backlog", 0);
     fields.int("clients.slaves", 0);
-    fields.int("clients.normal", 0);
+    fields.int("clients.normal", ctx.server.sessions.memory_bytes() as u64);
     fields.int("cluster.links", 0);
     fields.int("aof.buffer", 0);
     fields.int("lua.caches", 0);

@@ -135,7 +135,18 @@ impl Connection {
             // It is over whether or not this succeeds.
             let _ = self.flush(worker, cx);
         }
+        self.note_buffers();
         polled
+    }
+
+    /// Tells others how much waits in the buffers, and what they take.
+    fn note_buffers(&self) {
+        let session = &self.session;
+        session.query_bytes.store(self.input.len() - self.input_start, Ordering::Relaxed);
+        let free = self.input.capacity() - self.input.len() + self.input_start;
+        session.query_free_bytes.store(free, Ordering::Relaxed);
+        session.output_bytes.store(self.output.len() - self.sent, Ordering::Relaxed);
+        session.output_buffer_bytes.store(self.output.capacity(), Ordering::Relaxed);
     }
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
@@ -270,6 +281,8 @@ impl Connection {
     fn process(&mut self, worker: &mut WorkerState, buf: &mut [u8], cx: &mut Context<'_>) -> usize {
         let Some(mut client) = self.client.take() else { return 0 };
         worker.turn_batches += 1;
+        // Until it has run, what is looked at is the connection's.
+        self.session.query_bytes.store(buf.len(), Ordering::Relaxed);
         let now_ms = now_ms();
         let mut used = 0;
         let mut commands = 0;

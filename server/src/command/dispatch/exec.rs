@@ -111,6 +111,7 @@ impl Executor {
         }
         client.unwatch(server);
         client.session.queued.store(0, Ordering::Relaxed);
+        client.session.queued_bytes.store(0, Ordering::Relaxed);
 
         let writes =
             transaction.queued.iter().filter(|q| q.spec.flags.contains(Flags::WRITE)).count();

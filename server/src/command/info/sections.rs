@@ -122,10 +122,9 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "mem_replication_backlog",
         "mem_total_replication_buffers",
         "mem_clients_slaves",
-        "mem_clients_normal",
-        "mem_cluster_links",
-        "mem_aof_buffer",
     ]);
+    text.field("mem_clients_normal", ctx.server.sessions.memory_bytes());
+    text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
     text.field("mem_allocator", "jemalloc");
     text.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
 }
