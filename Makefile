@@ -10,7 +10,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold parity operate pubsub crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix
@@ -42,6 +42,9 @@ differential: setup build ## random commands against redis-server 7.0, replies b
 
 differential-cold: setup build ## the same with a restart before each pipeline, so that every key comes from a device (BATCHES=200)
 	$(PY) -m differential.cold --batches $(BATCHES)
+
+hangs: setup build ## what once waited for ever: pipelines of cold keys, MULTI beside INFO, slow helpers, clients that left
+	$(PY) -m nothing_hangs
 
 crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl, then the matrix (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)

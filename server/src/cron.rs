@@ -8,6 +8,7 @@ use crate::rdb::look_at_save_points;
 use crate::resp::command_bytes;
 use crate::rewrite::look_at_growth;
 use crate::server::Server;
+use crate::session::Session;
 use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,6 +56,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         if ticks.is_multiple_of(10) {
             close_idle(server);
             close_over_output_limit(server);
+            wake_parked(server);
             if !server.loading.is_active() {
                 look_at_save_points(server);
             }
@@ -125,6 +127,19 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
     }
     due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
     cold
+}
+
+/// Connections that have waited long look whether their clients are still there: nothing else tells them.
+fn wake_parked(server: &Server) {
+    let waits = |session: &Session| {
+        session.parked_for().is_some_and(|parked| parked >= Duration::from_secs(1))
+    };
+    server
+        .sessions
+        .all()
+        .iter()
+        .filter(|session| waits(session))
+        .for_each(|session| session.wake_task());
 }
 
 /// Closes connections that do not read their replies; a soft limit runs out without any event.

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// What CLIENT REPLY asked for.
@@ -66,6 +66,8 @@ pub struct Session {
     pub no_evict: AtomicBool,
     /// `CLIENT NO-TOUCH`.
     pub no_touch: AtomicBool,
+    /// True while a request of it waits for the log (WAITAOF) or for the end of CLIENT PAUSE.
+    pub blocked: AtomicBool,
     /// True for a connection that runs MONITOR.
     pub monitor: AtomicBool,
     /// The snapshot that the connection reads.
@@ -92,6 +94,8 @@ pub struct Session {
     last_active_ms: AtomicU64,
     /// Since when more than the soft limit of output waits, in ms after `created`, plus 1; 0: it does not.
     above_soft_since_ms: AtomicU64,
+    /// Since when its next request cannot run, in ms after `created`, plus 1; 0: it can.
+    parked_since_ms: AtomicU64,
     killed: AtomicBool,
     wake: Notify,
     /// Wakes the task that serves the connection.
@@ -123,6 +127,7 @@ impl Session {
             subscriptions: Default::default(),
             no_evict: AtomicBool::new(false),
             no_touch: AtomicBool::new(false),
+            blocked: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
             snapshot: Mutex::new(None),
             query_bytes: AtomicUsize::new(0),
@@ -137,6 +142,7 @@ impl Session {
             last_command: Mutex::new("NULL"),
             last_active_ms: AtomicU64::new(0),
             above_soft_since_ms: AtomicU64::new(0),
+            parked_since_ms: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             wake: Notify::new(),
             task: Mutex::new(None),
@@ -166,6 +172,28 @@ impl Session {
     pub fn idle_s(&self) -> u64 {
         let age_ms = self.created.elapsed().as_millis() as u64;
         age_ms.saturating_sub(self.last_active_ms.load(Ordering::Relaxed)) / 1000
+    }
+
+    /// The connection's next request cannot run now.
+    pub fn note_parked(&self) {
+        if self.parked_since_ms.load(Ordering::Relaxed) == 0 {
+            let now_ms = self.created.elapsed().as_millis() as u64 + 1;
+            self.parked_since_ms.store(now_ms, Ordering::Relaxed);
+        }
+    }
+
+    /// Requests have run.
+    pub fn note_goes_on(&self) {
+        if self.parked_since_ms.load(Ordering::Relaxed) != 0 {
+            self.parked_since_ms.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// For how long its next request could not run.
+    #[must_use]
+    pub fn parked_for(&self) -> Option<Duration> {
+        let since_ms = self.parked_since_ms.load(Ordering::Relaxed).checked_sub(1)?;
+        Some(self.created.elapsed().saturating_sub(Duration::from_millis(since_ms)))
     }
 
     /// Notes whether more output waits than the soft limit allows, and answers for how many seconds
@@ -247,6 +275,9 @@ impl Session {
         }
         if queued >= 0 {
             flags.push('x');
+        }
+        if self.blocked.load(Ordering::Relaxed) {
+            flags.push('b');
         }
         if self.no_evict.load(Ordering::Relaxed) {
             flags.push('e');
@@ -375,6 +406,16 @@ impl Sessions {
         *self.pause.lock() = None;
         self.pausing.store(false, Ordering::Release);
         self.resumed.notify_waiters();
+        self.all()
+            .iter()
+            .filter(|one| one.blocked.load(Ordering::Relaxed))
+            .for_each(|one| one.wake_task());
+    }
+
+    /// Number of connections with a request that waits for the log or for the end of CLIENT PAUSE.
+    #[must_use]
+    pub fn blocked(&self) -> usize {
+        self.open.lock().values().filter(|one| one.blocked.load(Ordering::Relaxed)).count()
     }
 
     /// True while CLIENT PAUSE may be in force: one load, no lock.

@@ -11,9 +11,6 @@ use std::time::{Duration, Instant};
 pub(super) const COMMANDS: &[Binding] =
     &[Binding::local("wait", wait), Binding::local("waitaof", wait_aof)];
 
-/// How long a connection that waits for the log sleeps before it looks again.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
-
 /// What a connection in WAITAOF waits for.
 #[derive(Clone, Copy, Debug)]
 pub struct LogWait {
@@ -28,17 +25,25 @@ pub struct LogWait {
 }
 
 impl LogWait {
-    fn is_over(&self, server: &Server, now: Instant) -> bool {
+    /// True when WAITAOF can answer.
+    #[must_use]
+    pub fn is_over(&self, server: &Server, now: Instant) -> bool {
         let local = !self.for_local
             || server.engine.sync_policy() == SyncPolicy::Off
             || server.engine.durable() >= self.seq;
         (local && !self.for_replicas) || self.deadline.is_some_and(|deadline| deadline <= now)
     }
 
-    /// When to look again.
-    pub(super) fn next_look(&self) -> Instant {
-        let look = Instant::now() + LOOK_AGAIN;
-        self.deadline.map_or(look, |deadline| deadline.min(look))
+    /// When it is over whatever has become durable; `None`: never.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// True while it matters to this wait what becomes durable.
+    #[must_use]
+    pub fn is_for_log(&self, server: &Server) -> bool {
+        self.for_local && server.engine.durable() < self.seq
     }
 
     /// What is so now: `[local, replicas]`. Without a log there is nothing that the writes are in.

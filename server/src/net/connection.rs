@@ -10,8 +10,8 @@ use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
 use crate::clock::now_ms;
-use crate::command::Args;
 use crate::command::dispatch::{Outcome, error_of, load_blocking};
+use crate::command::{Args, LogWait};
 use crate::resp::{Limits, Reply, Scanner};
 use crate::server::Server;
 use crate::session::Session;
@@ -44,8 +44,18 @@ pub(super) enum Parked {
     Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
     /// A moment must pass.
     Timer(Pin<Box<Sleep>>),
+    /// WAITAOF, or CLIENT PAUSE: somebody else ends it, or the clock, or the client by leaving.
+    Blocked(Blocked),
     /// A helper thread runs the request.
     Helper(Arc<Mutex<Option<Helped>>>),
+}
+
+/// A request that waits for something that may never come.
+pub(super) struct Blocked {
+    /// When it is run again whatever has happened; `None`: not by the clock.
+    timer: Option<Pin<Box<Sleep>>>,
+    /// It is run again when this is over; `None`: when CLIENT PAUSE is.
+    wait: Option<LogWait>,
 }
 
 /// What a helper thread gives back.
@@ -73,6 +83,8 @@ pub(super) struct Connection {
     pub(super) sent: usize,
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
     pub(super) held: VecDeque<(usize, Seq)>,
+    /// When it last asked to be woken by what becomes durable.
+    pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
     pins: Vec<LoadPin>,
@@ -116,6 +128,7 @@ impl Connection {
             output: Vec::new(),
             sent: 0,
             held: VecDeque::new(),
+            holding_round: 0,
             parked: None,
             pins: Vec::new(),
             closing: false,
@@ -161,7 +174,7 @@ impl Connection {
                     continue;
                 }
                 let helped = matches!(self.parked, Some(Parked::Helper(_)));
-                return if self.session.is_killed() && !helped {
+                return if self.has_left(cx) || (self.session.is_killed() && !helped) {
                     Poll::Ready(())
                 } else {
                     Poll::Pending
@@ -396,6 +409,7 @@ impl Connection {
 
     fn account(&self, commands: u64, last: &'static str) {
         if commands != 0 {
+            self.session.note_goes_on();
             self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
             let traffic = &self.server.observe.traffic;
             traffic.commands.fetch_add(commands, Ordering::Relaxed);
@@ -408,15 +422,13 @@ impl Connection {
     }
 
     fn park(&mut self, outcome: Outcome) {
+        self.session.note_parked();
         let moment = |length: Duration| Parked::Timer(Box::pin(tokio::time::sleep(length)));
         self.parked = match outcome {
             Outcome::Done(_) | Outcome::Offload => None,
             Outcome::Paced => Some(moment(Duration::from_millis(1))),
-            // CLIENT UNPAUSE is noticed within a hundredth of a second.
-            Outcome::Paused(until) => {
-                let left = until.saturating_duration_since(Instant::now());
-                Some(moment(left.min(Duration::from_millis(10))))
-            }
+            Outcome::Paused(until) => Some(self.block(Some(until), None)),
+            Outcome::Waits(wait) => Some(self.block(wait.deadline(), Some(wait))),
             Outcome::Cold(keys) => {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
@@ -427,6 +439,24 @@ impl Connection {
                 Some(Parked::Load(slot))
             }
         };
+    }
+
+    fn block(&self, until: Option<Instant>, wait: Option<LogWait>) -> Parked {
+        self.session.blocked.store(true, Ordering::Relaxed);
+        let timer = until.map(|until| Box::pin(tokio::time::sleep_until(until.into())));
+        Parked::Blocked(Blocked { timer, wait })
+    }
+
+    /// True when the client has left although a request of it waits. One that has only said that it will send nothing
+    /// more looks the same: it has its replies if they come soon.
+    fn has_left(&self, cx: &mut Context<'_>) -> bool {
+        let soon = match self.parked {
+            Some(Parked::Blocked(_)) => Duration::from_secs(1),
+            Some(Parked::Helper(_)) | None => return false,
+            Some(Parked::Load(_) | Parked::Timer(_)) => Duration::from_secs(5),
+        };
+        self.session.parked_for().is_some_and(|parked| parked >= soon)
+            && self.stream.is_closed_by_peer(cx)
     }
 
     fn offload(&mut self, mut client: Box<Client>, args: Args<'_>, now_ms: u64) {
@@ -480,6 +510,24 @@ impl Connection {
     fn poll_parked(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.parked {
             None => return Poll::Ready(()),
+            Some(Parked::Blocked(Blocked { timer, wait })) => {
+                let server = &self.server;
+                let for_log = wait.filter(|wait| wait.is_for_log(server));
+                if for_log.is_some() {
+                    // Announced first, looked at second: a move in between is not lost.
+                    worker.durable.wanted.store(true, Ordering::SeqCst);
+                    worker.wake_when_durable(&mut self.holding_round, cx);
+                }
+                let is_over = match wait {
+                    Some(wait) => wait.is_over(server, Instant::now()),
+                    None => !server.sessions.is_paused(),
+                };
+                let is_due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+                if !is_over && !is_due {
+                    return Poll::Pending;
+                }
+                self.session.blocked.store(false, Ordering::Relaxed);
+            }
             Some(Parked::Timer(sleep)) => {
                 if sleep.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;

@@ -1,45 +1,153 @@
-//! Helper threads for commands that may block on I/O (SCAN, KEYS, DEBUG...).
+//! Helper threads for commands that may block on I/O (SCAN, KEYS, SAVE, DEBUG...).
 
 use crate::command::dispatch::Executor;
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::time::Duration;
 
 type Job = Box<dyn FnOnce(&mut Executor) + Send>;
 
-/// A few threads that run jobs in the order they came.
-#[derive(Debug)]
-pub(super) struct HelperPool {
-    jobs: Mutex<mpsc::Sender<Job>>,
+/// Threads that are always there.
+const THREADS_MIN: usize = 2;
+
+/// With so many, jobs wait for each other. Most jobs wait for a device, not for a processor.
+const THREADS_MAX: usize = 32;
+
+/// A thread beyond the least number ends when it had nothing to do for so long.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// Threads that run jobs in the order they came: as many as there are jobs, within bounds, so that slow ones do not
+/// keep others waiting.
+#[derive(Clone)]
+pub(super) struct HelperPool(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
 }
 
 impl HelperPool {
-    /// Starts `threads` threads; they end when the pool is dropped.
-    pub(super) fn start(threads: usize) -> io::Result<Self> {
-        let (sender, receiver) = mpsc::channel::<Job>();
-        let receiver = Arc::new(Mutex::new(receiver));
-        for number in 0..threads {
-            let receiver = Arc::clone(&receiver);
-            std::thread::Builder::new().name(format!("helper-{number}")).spawn(move || {
-                let mut executor = Executor::new(number, true);
-                loop {
-                    // The lock is let go before the job runs.
-                    let job = receiver.lock().recv();
-                    let Ok(job) = job else { return };
-                    // Jobs answer for their own panics; this thread belongs to all of them.
-                    if catch_unwind(AssertUnwindSafe(|| job(&mut executor))).is_err() {
-                        executor = Executor::new(number, true);
-                    }
-                }
-            })?;
+    /// Starts the first threads. They live as long as the process.
+    ///
+    /// # Errors
+    /// A thread could not be made.
+    pub(super) fn start() -> io::Result<Self> {
+        let pool = Self(Arc::new(Shared { state: Mutex::default(), arrived: Condvar::new() }));
+        for _ in 0..THREADS_MIN {
+            pool.0.state.lock().threads += 1;
+            pool.add_thread()?;
         }
-        Ok(Self { jobs: Mutex::new(sender) })
+        Ok(pool)
     }
 
     /// Runs `job` on one of the threads.
     pub(super) fn run(&self, job: impl FnOnce(&mut Executor) + Send + 'static) {
-        // The threads live as long as the sender: sending cannot fail.
-        let _ = self.jobs.lock().send(Box::new(job));
+        let mut state = self.0.state.lock();
+        state.jobs.push_back(Box::new(job));
+        let grows = state.jobs.len() > state.idle && state.threads < THREADS_MAX;
+        state.threads += usize::from(grows);
+        drop(state);
+        self.0.arrived.notify_one();
+        // Without another thread the job waits for those that are there.
+        if grows && self.add_thread().is_err() {
+            self.0.state.lock().threads -= 1;
+        }
+    }
+
+    /// The thread is counted by the caller.
+    fn add_thread(&self) -> io::Result<()> {
+        let pool = self.clone();
+        std::thread::Builder::new().name("helper".to_owned()).spawn(move || pool.serve())?;
+        Ok(())
+    }
+
+    fn serve(&self) {
+        let mut executor = Executor::new(0, true);
+        while let Some(job) = self.next() {
+            // Jobs answer for their own panics; this thread belongs to all of them.
+            if catch_unwind(AssertUnwindSafe(|| job(&mut executor))).is_err() {
+                executor = Executor::new(0, true);
+            }
+        }
+    }
+
+    /// `None`: the thread is not needed any more.
+    fn next(&self) -> Option<Job> {
+        let mut state = self.0.state.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                return Some(job);
+            }
+            state.idle += 1;
+            let waited = self.0.arrived.wait_for(&mut state, IDLE);
+            state.idle -= 1;
+            if waited.timed_out() && state.jobs.is_empty() && state.threads > THREADS_MIN {
+                state.threads -= 1;
+                return None;
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for HelperPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let state = self.0.state.lock();
+        f.debug_struct("HelperPool").field("threads", &state.threads).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Jobs that wait until they are told to end.
+    fn block(pool: &HelperPool, jobs: usize) -> (Vec<std::sync::mpsc::Sender<()>>, Receiver<()>) {
+        let (begun, all_begun) = channel();
+        let end = (0..jobs).map(|_| {
+            let (end, told) = channel::<()>();
+            let begun = begun.clone();
+            pool.run(move |_| {
+                // The test may have failed and gone.
+                let _ = begun.send(());
+                let _ = told.recv();
+            });
+            end
+        });
+        (end.collect(), all_begun)
+    }
+
+    #[test]
+    fn slow_jobs_do_not_keep_others_waiting() {
+        let pool = HelperPool::start().expect("threads");
+        let (_end, begun) = block(&pool, THREADS_MAX - 1);
+        let (done, is_done) = channel();
+        pool.run(move |_| done.send(()).expect("the test waits"));
+        is_done.recv_timeout(Duration::from_secs(60)).expect("it runs beside the slow ones");
+        for _ in 0..THREADS_MAX - 1 {
+            begun.recv_timeout(Duration::from_secs(60)).expect("all run at once");
+        }
+        assert!(pool.0.state.lock().threads <= THREADS_MAX);
+    }
+
+    #[test]
+    fn a_panic_takes_no_thread_away() {
+        let pool = HelperPool::start().expect("threads");
+        for _ in 0..4 * THREADS_MAX {
+            pool.run(|_| panic!("a test's own panic"));
+        }
+        let (done, is_done) = channel();
+        pool.run(move |_| done.send(()).expect("the test waits"));
+        is_done.recv_timeout(Duration::from_secs(60)).expect("a thread is left");
     }
 }

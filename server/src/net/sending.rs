@@ -126,7 +126,7 @@ impl Connection {
                 self.held.clear();
                 self.closing = true;
             }
-            worker.holding.push(cx.waker().clone());
+            worker.wake_when_durable(&mut self.holding_round, cx);
         }
         while self.sent < end {
             match self.stream.poll_write(cx, &self.output[self.sent..end]) {

@@ -66,7 +66,7 @@ impl Bench {
             stream.writable().await.expect("takes bytes");
             stream
         });
-        let helpers = Arc::new(HelperPool::start(0).expect("no thread is started"));
+        let helpers = Arc::new(HelperPool::start().expect("threads"));
         let session = Arc::new(Session::default());
         let task = Arc::new(Task::default());
         session.set_task(Waker::from(Arc::clone(&task)));

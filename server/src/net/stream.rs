@@ -1,9 +1,10 @@
 //! A connected socket of either kind.
 
+use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, Interest};
 use tokio::net::{TcpStream, UnixStream};
 
 /// A socket registered with the runtime of the worker that owns it.
@@ -31,6 +32,28 @@ impl Stream {
             Self::Tcp(stream) => read(stream, cx, buf),
             Self::Unix(stream) => read(stream, cx, buf),
         }
+    }
+
+    /// Whether the client has closed its side. The task is woken when it does, unless requests that came before lie
+    /// in the socket still: then it must ask again.
+    pub(super) fn is_closed_by_peer(&self, cx: &mut Context<'_>) -> bool {
+        // The first question registers the task, the second one tells requests from the end.
+        let (is_ready, ready) = match self {
+            Self::Tcp(stream) => {
+                let is_ready = stream.poll_read_ready(cx).is_ready();
+                (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
+            }
+            Self::Unix(stream) => {
+                let is_ready = stream.poll_read_ready(cx).is_ready();
+                (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
+            }
+        };
+        is_ready
+            && match ready {
+                Poll::Ready(Ok(ready)) => ready.is_read_closed(),
+                Poll::Ready(Err(_)) => true,
+                Poll::Pending => false,
+            }
     }
 
     /// Writes once; `Pending` means that the socket is full.

@@ -19,9 +19,6 @@ use tokio::sync::{Notify, mpsc};
 /// Bytes of the read buffer that all connections of a worker share.
 pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Threads for commands that may block.
-const HELPER_THREADS: usize = 2;
-
 /// Batches after which a turn ends although there is more to do; otherwise it ends when there is not.
 const TURN_BATCHES: usize = 64;
 
@@ -34,7 +31,9 @@ pub(super) struct WorkerState {
     pub(super) reply: Reply,
     pub(super) log_form: Vec<u8>,
     /// Connections that hold replies until the log is durable.
-    pub(super) holding: Vec<Waker>,
+    holding: Vec<Waker>,
+    /// So often they have all been woken, plus one.
+    holding_round: u64,
     pub(super) durable: Arc<DurableSignal>,
     /// Connections whose replies are sent when the turn ends.
     pub(super) sending: Vec<Arc<Mutex<Connection>>>,
@@ -52,9 +51,21 @@ impl WorkerState {
             reply: Reply::new(),
             log_form: Vec::new(),
             holding: Vec::new(),
+            holding_round: 1,
             durable,
             sending: Vec::new(),
             turn_batches: 0,
+        }
+    }
+}
+
+impl WorkerState {
+    /// Wakes the connection when the durable sequence moves. `round`: when it asked last, 0 for never; it is listed
+    /// once, however often it asks.
+    pub(super) fn wake_when_durable(&mut self, round: &mut u64, cx: &Context<'_>) {
+        if *round != self.holding_round {
+            *round = self.holding_round;
+            self.holding.push(cx.waker().clone());
         }
     }
 }
@@ -90,7 +101,7 @@ impl Workers {
     /// # Errors
     /// A thread or its runtime could not be made.
     pub fn start(server: &Arc<Server>, count: usize) -> io::Result<Self> {
-        let helpers = Arc::new(HelperPool::start(HELPER_THREADS)?);
+        let helpers = Arc::new(HelperPool::start()?);
         let mut senders = Vec::new();
         let mut signals = Vec::new();
         for number in 0..count.max(1) {
@@ -199,7 +210,9 @@ async fn wake_holding(signal: Arc<DurableSignal>) {
     loop {
         signal.notify.notified().await;
         let wakers = WORKER.with_borrow_mut(|worker| {
-            worker.as_mut().map(|worker| std::mem::take(&mut worker.holding)).unwrap_or_default()
+            let Some(worker) = worker else { return Vec::new() };
+            worker.holding_round += 1;
+            std::mem::take(&mut worker.holding)
         });
         wakers.into_iter().for_each(Waker::wake);
     }

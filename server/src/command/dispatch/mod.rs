@@ -16,7 +16,7 @@ pub(crate) use guard::error_of;
 pub(super) use guard::give_up;
 pub use keys::load_blocking;
 
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait};
 use crate::client::{Client, Queued};
 use crate::clock::now_ms;
 use crate::eviction;
@@ -59,6 +59,8 @@ pub enum Outcome {
     Paced,
     /// CLIENT PAUSE is in force.
     Paused(Instant),
+    /// WAITAOF: to be run again when the log or the clock has moved.
+    Waits(LogWait),
     /// It belongs on a helper thread.
     Offload,
 }
@@ -206,7 +208,7 @@ impl Executor {
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
             let result = run_guarded(&mut ctx).unwrap_or_else(Err);
             if let Some(wait) = client.log_wait {
-                return Outcome::Paused(wait.next_look());
+                return Outcome::Waits(wait);
             }
             if spec.class == Class::Offload && engine.sync_policy() == SyncPolicy::Always {
                 required = engine.last_seq();

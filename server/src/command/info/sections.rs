@@ -72,7 +72,8 @@ pub(super) fn clients(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "client_recent_max_output_buffer",
         most(|session| session.output_bytes.load(Ordering::Relaxed)),
     );
-    text.zeros(&["blocked_clients", "tracking_clients", "clients_in_timeout_table"]);
+    text.field("blocked_clients", ctx.server.sessions.blocked());
+    text.zeros(&["tracking_clients", "clients_in_timeout_table"]);
 }
 
 pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
