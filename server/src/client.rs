@@ -166,17 +166,16 @@ impl Client {
 
     /// Watches `key`, whose expiry is `expire_at_ms` (0: none). To be called under its latch.
     pub fn watch(&mut self, server: &Server, db: usize, key: &[u8], expire_at_ms: u64) {
-        if self.watched.iter().any(|watched| watched.db == db && watched.key == key) {
+        if !server.watches.watch(db, key, &self.watch_dirty) {
             return;
         }
-        server.watches.watch(db, key, &self.watch_dirty);
         self.watched.push(Watched { db, key: key.to_vec(), expire_at_ms });
         self.session.watching.store(self.watched.len(), Ordering::Relaxed);
     }
 
     /// Forgets all watches and what they have seen.
     pub fn unwatch(&mut self, server: &Server) {
-        for watched in self.watched.drain(..) {
+        for watched in std::mem::take(&mut self.watched) {
             server.watches.unwatch(watched.db, &watched.key, &self.watch_dirty);
         }
         self.session.watching.store(0, Ordering::Relaxed);

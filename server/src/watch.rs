@@ -10,6 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Watchers = Vec<Arc<AtomicBool>>;
 
+/// A table shrinks when it has room for so many times the keys in it, and for more than a few.
+const SHRINK_AT: usize = 8;
+const ROOM_KEPT: usize = 64;
+
 /// All watched keys.
 #[derive(Debug, Default)]
 pub struct WatchRegistry {
@@ -25,11 +29,17 @@ impl WatchRegistry {
         self.watched.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets `dirty` at the next change of `key`. To be called under the key's latch.
-    pub fn watch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) {
+    /// Sets `dirty` at the next change of `key`; false when it does so anyhow. To be called under the key's latch.
+    #[must_use]
+    pub fn watch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) -> bool {
         let mut keys = self.keys.lock();
+        let watchers = keys.entry(db).or_default().entry(key.to_vec()).or_default();
+        if watchers.iter().any(|other| Arc::ptr_eq(other, dirty)) {
+            return false;
+        }
+        watchers.push(Arc::clone(dirty));
         self.watched.fetch_add(1, Ordering::Relaxed);
-        keys.entry(db).or_default().entry(key.to_vec()).or_default().push(Arc::clone(dirty));
+        true
     }
 
     /// Takes one registration back.
@@ -43,6 +53,12 @@ impl WatchRegistry {
         }
         if watchers.is_empty() {
             of_db.remove(key);
+            let room = of_db.capacity();
+            if of_db.is_empty() {
+                keys.remove(&db);
+            } else if room > ROOM_KEPT && room > SHRINK_AT * of_db.len() {
+                of_db.shrink_to(2 * of_db.len());
+            }
         }
     }
 
@@ -68,8 +84,8 @@ mod tests {
     fn only_watchers_of_the_key_are_told() {
         let registry = WatchRegistry::default();
         let (a, b) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        registry.watch(0, b"k", &a);
-        registry.watch(1, b"k", &b);
+        assert!(registry.watch(0, b"k", &a) && registry.watch(1, b"k", &b));
+        assert!(!registry.watch(0, b"k", &a), "it does so anyhow");
         assert!(registry.is_used());
         registry.touch(0, b"other");
         registry.touch(1, b"k");
@@ -82,5 +98,18 @@ mod tests {
         registry.unwatch(0, b"k", &a);
         registry.unwatch(1, b"k", &b);
         assert!(!registry.is_used());
+        assert!(registry.keys.lock().is_empty());
+    }
+
+    #[test]
+    fn the_room_of_keys_that_nobody_watches_any_more_goes_back() {
+        let (registry, dirty) = (WatchRegistry::default(), Arc::new(AtomicBool::new(false)));
+        let numbers = 0..50_000_u32;
+        assert!(numbers.clone().all(|number| registry.watch(0, &number.to_le_bytes(), &dirty)));
+        // One stays.
+        numbers.skip(1).for_each(|number| registry.unwatch(0, &number.to_le_bytes(), &dirty));
+        assert_eq!(registry.keys_of(0), [0_u32.to_le_bytes()]);
+        let room = registry.keys.lock().get(&0).map(HashMap::capacity);
+        assert!(room.is_some_and(|room| room <= ROOM_KEPT), "{room:?}");
     }
 }

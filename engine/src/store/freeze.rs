@@ -91,7 +91,8 @@ impl Engine {
                 count.keys += shard.keys;
                 count.expires += shard.expires;
             }
-            unresolved.append(&mut guard.unresolved);
+            // With its room, which a burst may have made large.
+            unresolved.extend(std::mem::take(&mut guard.unresolved));
         }
         let frozen = Frozen { memtable: Arc::clone(&old.active), m, mark, run: None };
         let number = self.change_superversion(|superversion| {

@@ -176,7 +176,7 @@ impl Engine {
         loop {
             let mut pending = Vec::new();
             for shard in &inner.shards {
-                pending.append(&mut shard.state.lock().unresolved);
+                pending.extend(std::mem::take(&mut shard.state.lock().unresolved));
             }
             let settled = self.settle(&mut pending);
             for item in pending {

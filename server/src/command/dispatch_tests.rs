@@ -254,6 +254,8 @@ fn a_snapshot_session_reads_one_instant() {
     bench.run_all(&mut writer, &["SET a new", "DEL b", "SET c 4", "FLUSHDB", "SET d 5"]);
     assert_eq!(bench.run(&mut reader, "GET a"), "$1\r\n1\r\n");
     assert_eq!(bench.run(&mut reader, "MGET a b c"), "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n");
+    let held = reader.past.as_ref().map(|past| past.holds_values());
+    assert_eq!(held, Some(false), "values that were fetched go with the reply");
     assert_eq!(bench.run(&mut reader, "EXISTS a b c d"), ":2\r\n");
     assert_eq!(bench.run(&mut reader, "STRLEN b"), ":1\r\n");
     assert_eq!(bench.run(&mut reader, "TYPE c"), "+none\r\n");

@@ -80,6 +80,17 @@ impl Past {
         Ok(())
     }
 
+    /// The command has run: what was fetched for it goes, which may be any amount.
+    pub(super) fn release(&mut self) {
+        self.values = HashMap::new();
+    }
+
+    /// True while values of a command's keys are held.
+    #[cfg(test)]
+    pub(crate) fn holds_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
     /// A key that was fetched, unless it was due then.
     pub(super) fn entry(&self, key: &[u8]) -> Option<Entry<'_>> {
         let value =

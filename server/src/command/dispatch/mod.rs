@@ -203,7 +203,11 @@ impl Executor {
                 required = past.snapshot().seq();
             }
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
-            fetched.and_then(|()| run_guarded(&mut ctx).unwrap_or_else(Err))
+            let result = fetched.and_then(|()| run_guarded(&mut ctx).unwrap_or_else(Err));
+            if let Some(past) = client.past.as_deref_mut() {
+                past.release();
+            }
+            result
         } else {
             let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
             let result = run_guarded(&mut ctx).unwrap_or_else(Err);

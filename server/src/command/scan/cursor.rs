@@ -1,7 +1,8 @@
 //! SCAN cursors: handles to the last key that was returned (N12).
 //!
 //! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type holds it, and
-//! never 0. The table keeps 16,384 of them. A handle that was already continued from is recycled
+//! never 0. The table keeps 16,384 of them, fewer where their keys are so long that they would take more
+//! than 16 MiB. A handle that was already continued from is recycled
 //! first, the oldest of them first; then the tips of scans that were not used for the longest time.
 
 use std::collections::BTreeMap;
@@ -9,6 +10,8 @@ use std::hash::{BuildHasher, RandomState};
 
 const SLOT_BITS: u32 = 14;
 const NONCE_BITS: u32 = 53 - SLOT_BITS;
+/// Bytes of the keys that handles stand for; a single one may be longer.
+const KEYS_MAX_BYTES: usize = 16 << 20;
 
 #[derive(Debug)]
 struct Place {
@@ -23,6 +26,10 @@ struct Place {
 #[derive(Debug)]
 pub struct CursorTable {
     places: Vec<Place>,
+    /// Slots whose handles were recycled for the length of their keys.
+    free: Vec<usize>,
+    /// Bytes of all keys.
+    key_bytes: usize,
     capacity: usize,
     nonce: u64,
     clock: u64,
@@ -43,6 +50,8 @@ impl CursorTable {
     fn with_capacity(capacity: usize, first_nonce: u64) -> Self {
         Self {
             places: Vec::new(),
+            free: Vec::new(),
+            key_bytes: 0,
             capacity,
             nonce: first_nonce & ((1 << NONCE_BITS) - 1),
             clock: 0,
@@ -66,17 +75,35 @@ impl CursorTable {
             stamp: self.clock,
             continued: false,
         };
-        let slot = if self.places.len() < self.capacity {
-            self.places.push(place);
-            self.places.len() - 1
-        } else {
-            let oldest = self.continued.pop_first().or_else(|| self.tips.pop_first());
-            let (_, slot) = oldest.expect("every place of a full table is in one of the orders");
-            self.places[slot] = place;
-            slot
+        while self.key_bytes + last_key.len() > KEYS_MAX_BYTES && self.recycle() {}
+        if self.free.is_empty() && self.places.len() == self.capacity {
+            self.recycle();
+        }
+        self.key_bytes += last_key.len();
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.places[slot] = place;
+                slot
+            }
+            None => {
+                self.places.push(place);
+                self.places.len() - 1
+            }
         };
         self.tips.insert(self.clock, slot);
         self.nonce << SLOT_BITS | slot as u64
+    }
+
+    /// Forgets the handle that goes first; false when there is none.
+    fn recycle(&mut self) -> bool {
+        let oldest = self.continued.pop_first().or_else(|| self.tips.pop_first());
+        let Some((_, slot)) = oldest else { return false };
+        let place = &mut self.places[slot];
+        self.key_bytes -= std::mem::take(&mut place.last_key).len();
+        // No handle has this nonce.
+        place.nonce = 0;
+        self.free.push(slot);
+        true
     }
 
     /// The last key of a handle; `None` when it was recycled or never given out.
@@ -129,6 +156,23 @@ mod tests {
         }
         assert_eq!(table.last_key(slow).as_deref(), Some(&b"slow"[..]));
         assert_eq!(table.last_key(fast).as_deref(), Some(&[99][..]));
+    }
+
+    #[test]
+    fn long_keys_take_no_more_than_their_bytes() {
+        let mut table = CursorTable::with_capacity(1 << SLOT_BITS, 0);
+        let long = vec![b'k'; 100 << 10];
+        let handles: Vec<u64> = (0..1000).map(|_| table.store(0, &long)).collect();
+        let held: usize = table.places.iter().map(|place| place.last_key.len()).sum();
+        assert_eq!(held, table.key_bytes);
+        assert!(held <= KEYS_MAX_BYTES && held > KEYS_MAX_BYTES - long.len(), "{held} bytes");
+        assert_eq!(table.last_key(handles[0]), None);
+        assert_eq!(table.last_key(handles[999]), Some(long));
+        let whole = table.store(0, &vec![b'k'; KEYS_MAX_BYTES + 1]);
+        assert!(table.last_key(whole).is_some(), "one alone may be longer");
+        let short = table.store(whole, b"k");
+        assert_eq!((table.last_key(whole), table.key_bytes), (None, 1));
+        assert_eq!(table.last_key(short).as_deref(), Some(&b"k"[..]));
     }
 
     #[test]
