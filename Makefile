@@ -13,7 +13,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
-	matrix
+	matrix soak growth
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -74,6 +74,12 @@ smoke: setup build ## every command through redis-py and ioredis
 
 tools: setup build ## redis-cli's modes and redis-benchmark with -P, -c and -3
 	$(PY) -m redis_tools
+
+soak: setup build ## every command, clients that come and go, saves, flushes, for 20 minutes: nothing may grow (ARGS='--seconds 120')
+	$(PY) -m soak $(ARGS)
+
+growth: setup build ## 1,000,000 EXPIREs, WATCHes and locks, 100,000 connections, 50,000 FLUSHALLs: memory comes back (ARGS=--quick)
+	$(PY) -m growth $(ARGS)
 
 larger-than-memory: setup build ## 2,000,000 keys of 1 KB under maxmemory 256mb
 	$(PY) -m larger_than_memory

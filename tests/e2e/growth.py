@@ -1,0 +1,181 @@
+"""python3 -m growth [--quick] [--server PATH]: does what it took come back?
+
+1,000,000 EXPIREs on 1,000 keys, 1,000,000 WATCHes, 1,000,000 locks taken and released on one key, 100,000 connections
+one after the other and 50,000 FLUSHALLs. A tenth of each runs first, so that pools and tables have the size that they
+keep; then resident memory is taken before and after each, quiet, after MEMORY PURGE (which gives back what the allocator
+keeps for reuse), within 5 %. Behind the FLUSHALLs SETs must cost the server the CPU that they cost before, and the
+restart must take as long.
+"""
+
+import argparse
+import socket
+import statistics
+import time
+
+from harness.resp import encode
+from harness.server import Server, process_rss_bytes, process_tasks_cpu_ns
+from harness.steps import Steps
+
+KEYS = 1_000
+
+#: Memory may lie by this share above the start, and by what a few pages of a few threads are.
+SHARE = 1.05
+PAGES_BYTES = 1 << 20
+
+
+def pipelined(connection, requests, batch=2_000):
+    """Sends requests in batches; all replies are read."""
+    for at in range(0, len(requests), batch):
+        part = requests[at : at + batch]
+        connection.send_raw(b"".join(part))
+        for _ in part:
+            connection.read_node()
+
+
+def repeat(connection, requests, count, batch=2_000):
+    """The same requests over and over, `count` in all."""
+    requests = (requests * -(-batch // len(requests)))[:batch] if len(requests) < batch else requests
+    done = 0
+    while done < count:
+        part = requests[: count - done]
+        pipelined(connection, part, batch)
+        done += len(part)
+
+
+def expires(server, count):
+    connection = server.connect()
+    pipelined(connection, [encode([b"SET", b"due:%d" % n, b"v"]) for n in range(KEYS)])
+    for at in range(0, count, KEYS):
+        # Later, earlier, and the same again.
+        seconds = [10_000 + at // KEYS, 10**7 - at // KEYS, 10**6][at // KEYS % 3]
+        repeat(connection, [encode([b"EXPIRE", b"due:%d" % n, b"%d" % seconds]) for n in range(KEYS)], KEYS)
+    connection.close()
+
+
+def watches(server, count):
+    """Each key of its own, a hundred thousand at a time."""
+    connection = server.connect()
+    for at in range(0, count, 100_000):
+        part = [encode([b"WATCH", b"watched:%d" % n]) for n in range(at, min(count, at + 100_000))]
+        pipelined(connection, part)
+        connection.cmd("UNWATCH")
+    connection.close()
+
+
+def locks(server, count):
+    """One key is set and deleted again and again; the last of them must not take longer than the first."""
+    connection = server.connect()
+    pair = [encode([b"SET", b"lock", b"owner", b"NX"]), encode([b"DEL", b"lock"])]
+    times = []
+    for _ in range(10):
+        before = process_tasks_cpu_ns(server.pid)
+        repeat(connection, pair, 2 * count // 10)
+        times.append(process_tasks_cpu_ns(server.pid) - before)
+    connection.close()
+    return statistics.median(times[-3:]) / statistics.median(times[:3])
+
+
+def connections(server, count):
+    for _ in range(count):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as sock:
+            sock.sendall(b"PING\r\n")
+            sock.recv(64)
+
+
+def flushes(server, count):
+    connection = server.connect()
+    repeat(connection, [encode([b"SET", b"k", b"v"]), encode([b"FLUSHALL"])], 2 * count, batch=200)
+    connection.close()
+
+
+def warm_up(server):
+    """As much as all memtables take, several times over: their arenas are kept for reuse."""
+    connection = server.connect()
+    repeat(connection, [encode([b"SET", b"warm:%d" % n, b"x" * 1_000]) for n in range(KEYS)], 60_000, batch=500)
+    connection.close()
+
+
+def sets_cpu_ns(server, count):
+    """CPU of the server for one SET, in ns: the median of five runs."""
+    connection = server.connect()
+    requests = [encode([b"SET", b"set:%d" % (n * 7919 % 10_000), b"x" * 20]) for n in range(2_000)]
+    runs = []
+    for _ in range(5):
+        before = process_tasks_cpu_ns(server.pid)
+        repeat(connection, requests, count)
+        runs.append((process_tasks_cpu_ns(server.pid) - before) / count)
+    connection.close()
+    return statistics.median(runs)
+
+
+def resident(server, wanted=None, timeout_s=20.0):
+    """Resident memory of the quiet, empty server: as soon as it is below `wanted`, or when time is up."""
+    connection = server.connect()
+    connection.cmd("FLUSHALL")
+    deadline = time.monotonic() + (timeout_s if wanted else 3.0)
+    while True:
+        time.sleep(1.0)
+        connection.cmd("MEMORY", "PURGE")
+        held = process_rss_bytes(server.pid)
+        if time.monotonic() > deadline or (wanted and held <= wanted):
+            connection.close()
+            return held
+
+
+def restart_s(server):
+    server.terminate()
+    begun = time.monotonic()
+    server.start()
+    return time.monotonic() - begun
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a twentieth of everything")
+    parser.add_argument("--server", default="sexton", help="sexton, or the path of a binary")
+    parser.add_argument("--port", type=int, default=None)
+    parser.add_argument("--only", help="one part")
+    args = parser.parse_args()
+    share = 20 if args.quick else 1
+    parts = {
+        "EXPIREs on 1,000 keys": (expires, 1_000_000), "WATCHes": (watches, 1_000_000),
+        "locks taken and released": (locks, 1_000_000), "connections one after the other": (connections, 100_000),
+        "FLUSHALLs": (flushes, 50_000),
+    }  # fmt: skip
+    steps = Steps("growth")
+    # A small memtable, which is full soon.
+    with Server(args.server, {"memtable-bytes": "4mb", "appendfsync": "everysec"}, port=args.port) as server:
+        warm_up(server)
+        for name, (run, count) in parts.items():
+            if args.only and args.only not in name:
+                continue
+            count //= share
+            run(server, count // 10)
+            if run is flushes:
+                sets_before, restart_before = sets_cpu_ns(server, 200_000 // share), restart_s(server)
+                run(server, count // 100)
+            before = resident(server)
+            begun = time.monotonic()
+            outcome = run(server, count)
+            took = time.monotonic() - begun
+            most = before * SHARE + PAGES_BYTES
+            after = resident(server, most)
+            steps.check(
+                f"{count:,} {name}: memory is back", after <= most,
+                f"{before / 2**20:.1f} -> {after / 2**20:.1f} MiB, {count / took:,.0f}/s",
+            )  # fmt: skip
+            if run is locks:
+                steps.check("the last locks cost what the first did", outcome < 1.5, f"{outcome:.2f} times the CPU")
+            if run is flushes:
+                sets_after, restart_after = sets_cpu_ns(server, 200_000 // share), restart_s(server)
+                more = sets_after / sets_before
+                bound = 1.25 if args.quick else 1.03
+                steps.check("a SET costs the CPU that it cost before them", more <= bound,
+                            f"{sets_before:,.0f} -> {sets_after:,.0f} ns, {more:.3f} times, allowed {bound}")  # fmt: skip
+                steps.check("the restart takes as long as before them", restart_after <= 1.5 * restart_before + 0.5,
+                            f"{restart_before:.2f} -> {restart_after:.2f} s")  # fmt: skip
+    steps.finish()
+
+
+if __name__ == "__main__":
+    main()
