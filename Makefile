@@ -37,6 +37,16 @@ check: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
 
+# Unit tests that run thousands of histories, or wait for real clocks: continuous integration runs them, `make quick` does not.
+LONG := $(addprefix --skip=, crash histories check::tests check::pool store::tests::damage store::tests::deadline store::tests::due \
+	store::tests::places store::tests::policy store::tests::snapshots store::tests::threads aof::tests::threads \
+	a_change_of_value_sizes malformed_frames)
+
+.PHONY: quick
+quick: check ## formatting, lints, and the unit tests without the long histories: before a commit
+	cargo test --quiet --workspace --lib -- $(LONG)
+	cargo test --quiet -p sexton-tests --test repository
+
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
 

@@ -147,7 +147,7 @@ fn close_over_output_limit(server: &Server) {
     for session in server.sessions.all() {
         let unsent = session.output_bytes.load(Ordering::Relaxed);
         if unsent > 0 {
-            crate::net::enforce_output_limit(server, &session, unsent as u64);
+            server.settings.output_limit_of(&session).enforce(&session, unsent as u64);
         }
     }
 }

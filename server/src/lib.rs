@@ -18,6 +18,7 @@ pub mod notify;
 pub mod number;
 pub mod observe;
 pub mod outbox;
+pub mod output_limit;
 pub mod process;
 pub mod pubsub;
 pub mod rdb;

@@ -4,13 +4,14 @@ use crate::auth::Auth;
 use crate::command::CursorTable;
 use crate::configuration::Configuration;
 use crate::eviction::Eviction;
-use crate::net::{ListenControl, OutputLimit};
+use crate::net::ListenControl;
 use crate::notify::EventSwitch;
 use crate::observe::Observe;
+use crate::output_limit::OutputLimit;
 use crate::pubsub::PubSub;
 use crate::rdb::{Loading, Saving};
 use crate::rewrite::Rewriting;
-use crate::session::Sessions;
+use crate::session::{Session, Sessions};
 use crate::shutdown::Shutdown;
 use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
@@ -127,6 +128,13 @@ pub struct Settings {
     pub snapshot_max_age_s: AtomicU64,
     /// Bytes of replies that wait for the log (N13) at which a connection is no longer read.
     pub held_max_bytes: AtomicU64,
+}
+
+impl Settings {
+    /// The limits of unread output that hold for the session.
+    pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
+        if session.is_subscriber() { &self.pubsub_output_limit } else { &self.output_limit }
+    }
 }
 
 impl Default for Settings {

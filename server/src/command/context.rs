@@ -2,53 +2,13 @@
 
 use super::access::bring_in;
 use super::dispatch::kept_access;
-use super::{CommandError, CommandSpec};
+use super::{Args, CommandError, CommandSpec};
 use crate::client::Client;
 use crate::notify::{NotifyClass, notify};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
 use std::sync::atomic::Ordering;
-
-/// The arguments of one request: ranges of the read buffer, or a queued copy.
-#[derive(Clone, Copy, Debug)]
-pub struct Args<'a> {
-    pub(super) buf: &'a [u8],
-    pub(super) ranges: &'a [(u32, u32)],
-}
-
-impl<'a> Args<'a> {
-    /// Arguments given as (start, end) positions in `buf`.
-    #[must_use]
-    pub fn new(buf: &'a [u8], ranges: &'a [(u32, u32)]) -> Self {
-        Self { buf, ranges }
-    }
-
-    /// Number of arguments, the command's name included.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.ranges.len()
-    }
-
-    /// True when there is not even a name.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
-    }
-
-    /// Argument `index`; 0 is the command's name.
-    #[must_use]
-    pub fn get(&self, index: usize) -> &'a [u8] {
-        let (start, end) = self.ranges[index];
-        &self.buf[start as usize..end as usize]
-    }
-
-    /// All arguments from `index` on.
-    pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
-        let buf = self.buf;
-        self.ranges[index..].iter().map(move |&(start, end)| &buf[start as usize..end as usize])
-    }
-}
 
 /// The time at which requests of the log are executed: nothing expires then.
 pub(super) const REPLAY_MS: u64 = 0;

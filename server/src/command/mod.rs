@@ -40,8 +40,9 @@ pub mod table;
 mod transaction;
 mod wait;
 
+pub use crate::resp::Args;
 pub use access::Purpose;
-pub use context::{Args, Ctx};
+pub use context::Ctx;
 pub use error::{CommandError, CommandResult};
 pub use past::Past;
 pub use scan::CursorTable;

@@ -5,7 +5,6 @@
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
-use super::output_limit;
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
@@ -188,7 +187,8 @@ impl Connection {
                 return if unsent == 0 { Poll::Ready(()) } else { Poll::Pending };
             }
             let settings = &self.server.settings;
-            if unsent > 0 && output_limit::enforce(&self.server, &self.session, unsent as u64) {
+            let limit = settings.output_limit_of(&self.session);
+            if unsent > 0 && limit.enforce(&self.session, unsent as u64) {
                 return Poll::Ready(());
             }
             let held_max = settings.held_max_bytes.load(Ordering::Relaxed) as usize;

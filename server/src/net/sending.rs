@@ -6,7 +6,6 @@
 
 use super::batch::TURN_REPLY_BYTES;
 use super::connection::Connection;
-use super::output_limit;
 use super::worker::WorkerState;
 use sexton_engine::{Seq, SyncPolicy};
 use std::sync::atomic::Ordering;
@@ -56,7 +55,8 @@ impl Connection {
         let mut bytes = worker.reply.bytes();
         // As in Redis, what has just been answered counts before anything of it is sent.
         let unsent = self.output.len() - self.sent + bytes.len();
-        if output_limit::enforce(&self.server, &self.session, unsent as u64) {
+        let limit = self.server.settings.output_limit_of(&self.session);
+        if limit.enforce(&self.session, unsent as u64) {
             worker.reply.truncate(0);
             return;
         }

@@ -1,6 +1,6 @@
 //! The slow log: the last requests whose execution took longer than a threshold.
 
-use crate::command::Args;
+use crate::resp::Args;
 use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

@@ -146,7 +146,7 @@ fn send(server: &Server, sessions: &[Arc<Session>], parts: &[&[u8]], required: S
         if session.outbox.push(message.bytes(), required, room) {
             session.wake_task();
         } else if !session.is_killed() {
-            crate::net::over_output_limit(session, unsent + session.outbox.bytes());
+            crate::output_limit::over_output_limit(session, unsent + session.outbox.bytes());
         }
     }
     sessions.len()

@@ -1,8 +1,10 @@
 //! The wire protocol: requests in, replies out.
 
+mod args;
 mod reply;
 mod scanner;
 
+pub use args::Args;
 pub use reply::Reply;
 pub use scanner::{Batch, Limits, ProtocolError, Request, Scanner};
 

@@ -1,7 +1,6 @@
 //! How much unread output a connection may gather (`client-output-buffer-limit`).
 
 use crate::log;
-use crate::server::Server;
 use crate::session::Session;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -37,7 +36,7 @@ impl OutputLimit {
 
     /// Unsent bytes at which the connection is no longer read until some have left. With a hard limit it is
     /// closed instead; without one this is what bounds its memory.
-    pub(super) fn pause_bytes(&self) -> u64 {
+    pub(crate) fn pause_bytes(&self) -> u64 {
         match self.hard_bytes.load(Ordering::Relaxed) {
             0 => PAUSE_BYTES.max(self.soft_bytes.load(Ordering::Relaxed)),
             _ => u64::MAX,
@@ -63,21 +62,15 @@ impl OutputLimit {
         let above_s = session.above_soft_limit_s(soft != 0 && unsent >= soft);
         above_s.is_some_and(|above_s| above_s > self.soft_s.load(Ordering::Relaxed))
     }
-}
 
-/// Closes the connection when `unsent` bytes are too many; true when it did.
-pub(crate) fn enforce(server: &Server, session: &Session, unsent: u64) -> bool {
-    let settings = &server.settings;
-    let limit = if session.is_subscriber() {
-        &settings.pubsub_output_limit
-    } else {
-        &settings.output_limit
-    };
-    if session.is_killed() || !limit.is_overcome(session, unsent) {
-        return false;
+    /// Closes the connection when `unsent` bytes are too many; true when it did.
+    pub(crate) fn enforce(&self, session: &Session, unsent: u64) -> bool {
+        if session.is_killed() || !self.is_overcome(session, unsent) {
+            return false;
+        }
+        over_output_limit(session, unsent as usize);
+        true
     }
-    over_output_limit(session, unsent as usize);
-    true
 }
 
 /// Closes the connection, with a line in the log.
