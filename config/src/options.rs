@@ -19,7 +19,7 @@ pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 /// Least bytes of a log segment.
 pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
-pub(crate) const MEMTABLE_SHARE: u64 = 16;
+pub(crate) const MEMTABLE_SHARE: u64 = 32;
 /// Memtables with a log, unless said otherwise.
 pub(crate) const WRITE_BUFFERS: usize = 2;
 /// Most memtables with a log.
@@ -436,8 +436,8 @@ impl Options {
         }
     }
 
-    /// Bytes of a memtable: `memtable-bytes`, but at most a sixteenth of `maxmemory` when that is
-    /// set, and at least 1 MiB.
+    /// Bytes of a memtable: `memtable-bytes`, but at most a thirty-second part of `maxmemory` when that
+    /// is set, and at least 1 MiB.
     pub fn effective_memtable_bytes(&self) -> u64 {
         let bound = match self.maxmemory_bytes {
             0 => u64::MAX,
@@ -539,10 +539,10 @@ mod tests {
     }
 
     #[test]
-    fn memtable_is_a_sixteenth_of_maxmemory_at_most() {
+    fn memtable_is_a_small_share_of_maxmemory_at_most() {
         for (text, bytes) in [
             ("", 64 << 20),
-            ("maxmemory 80mb", 5 << 20),
+            ("maxmemory 160mb", 5 << 20),
             ("maxmemory 4mb", 1 << 20),
             ("maxmemory 64gb\nmemtable-bytes 128mb", 128 << 20),
         ] {
@@ -598,7 +598,7 @@ mod tests {
     fn segments_follow_the_memtable() {
         for (text, bytes) in [
             ("", 80 << 20),
-            ("maxmemory 64mb", 5 << 20),
+            ("maxmemory 128mb", 5 << 20),
             ("memtable-bytes 64kb", 5 << 18),
             ("aof-segment-bytes 8mb", 8 << 20),
             ("aof-segment-bytes 1", 1 << 20),

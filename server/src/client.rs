@@ -28,6 +28,8 @@ pub struct Client {
     pub transaction: Option<Box<Transaction>>,
     /// Keys of WATCH.
     pub watched: Vec<Watched>,
+    /// Bytes of their names.
+    pub watched_bytes: usize,
     /// Set by whoever changes a watched key.
     pub watch_dirty: Arc<AtomicBool>,
     /// What WAITAOF waits for, while it waits.
@@ -104,6 +106,24 @@ impl Client {
         Self { id: session.id, authenticated, session, ..Self::default() }
     }
 
+    /// Bytes of the names that it watches and listens to.
+    #[must_use]
+    pub fn name_bytes(&self) -> usize {
+        self.watched_bytes + self.subscriptions.bytes()
+    }
+
+    /// Bytes of the commands that MULTI has queued.
+    #[must_use]
+    pub fn queued_bytes(&self) -> usize {
+        self.session.queued_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory beside what [`Session::memory_bytes`] counts. Names lie with those who look for them, too.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        size_of::<Self>() + 2 * self.name_bytes()
+    }
+
     /// The reply to the request that runs now tells of a write that must be durable first (N13).
     pub fn hold_reply(&mut self, required: Seq) {
         self.hold = self.hold.max(required);
@@ -170,6 +190,7 @@ impl Client {
             return;
         }
         self.watched.push(Watched { db, key: key.to_vec(), expire_at_ms });
+        self.watched_bytes += key.len();
         self.session.watching.store(self.watched.len(), Ordering::Relaxed);
     }
 
@@ -178,6 +199,7 @@ impl Client {
         for watched in std::mem::take(&mut self.watched) {
             server.watches.unwatch(watched.db, &watched.key, &self.watch_dirty);
         }
+        self.watched_bytes = 0;
         self.session.watching.store(0, Ordering::Relaxed);
         self.watch_dirty.store(false, Ordering::Release);
     }

@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Time between two cycles.
 const TICK: Duration = Duration::from_millis(100);
 
+/// What the kernel holds for a connection: socket, descriptor, short queues.
+const KERNEL_BYTES_OF_CONNECTION: u64 = 4 << 10;
+
 /// Keys asked for at once.
 const DUE_BATCH: usize = 64;
 
@@ -43,7 +46,11 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         std::thread::sleep(if more { REST } else { TICK });
         if measured.elapsed() >= TICK {
             measured = Instant::now();
-            server.engine.note_resident(crate::observe::rss_bytes().unwrap_or(0));
+            let used = crate::observe::used_bytes(server, &crate::observe::Memory::allocated());
+            // A container is charged for what the kernel holds for its sockets, too.
+            let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
+            let resident = crate::observe::rss_bytes().unwrap_or(0);
+            server.engine.note_held(used + sockets, resident + sockets);
             // A second would be long: the base is given up at twice the growth.
             if !server.loading.is_active() {
                 look_at_growth(server);
@@ -60,7 +67,8 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             if !server.loading.is_active() {
                 look_at_save_points(server);
             }
-            server.observe.note_peak(crate::observe::Memory::now().allocated_bytes);
+            let used = crate::observe::used_bytes(server, &crate::observe::Memory::now());
+            server.observe.note_peak(used);
         }
     }
 }

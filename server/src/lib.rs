@@ -3,6 +3,7 @@
 
 pub mod auth;
 pub mod client;
+pub mod client_memory;
 pub mod clock;
 pub mod command;
 pub mod configuration;

@@ -1,12 +1,13 @@
 //! State shared by all workers.
 
 use crate::auth::Auth;
+use crate::client_memory::ClientMemory;
 use crate::command::CursorTable;
 use crate::configuration::Configuration;
 use crate::eviction::Eviction;
 use crate::net::ListenControl;
 use crate::notify::EventSwitch;
-use crate::observe::Observe;
+use crate::observe::{Holders, Observe};
 use crate::output_limit::OutputLimit;
 use crate::pubsub::PubSub;
 use crate::rdb::{Loading, Saving};
@@ -32,6 +33,8 @@ pub struct Server {
     pub auth: Auth,
     /// All connections.
     pub sessions: Sessions,
+    /// What the connections hold.
+    pub client_memory: ClientMemory,
     /// What the server remembers for its operators.
     pub observe: Observe,
     /// Saves: SAVE, BGSAVE and save points.
@@ -66,9 +69,10 @@ impl Server {
     /// A server over an open store, with Redis' default settings.
     #[must_use]
     pub fn new(engine: Engine, databases: usize) -> Self {
-        Self {
+        let server = Self {
             engine,
             databases,
+            client_memory: ClientMemory::default(),
             stats: Counters::default(),
             auth: Auth::default(),
             sessions: Sessions::default(),
@@ -86,7 +90,10 @@ impl Server {
             eviction: Eviction::default(),
             config: Configuration::default(),
             store_id: OnceLock::new(),
-        }
+        };
+        let holders = Holders::now(&server);
+        server.observe.note_startup(holders.used.saturating_sub(holders.store.sum()));
+        server
     }
 
     /// What files are written and read through.

@@ -72,6 +72,8 @@ pub struct Session {
     pub monitor: AtomicBool,
     /// The snapshot that the connection reads.
     pub snapshot: Mutex<Option<SnapshotWatch>>,
+    /// What [`crate::client_memory::ClientMemory`] counts of the connection: all that it held at its last turn.
+    pub noted_bytes: AtomicUsize,
     /// Bytes waiting in the read buffer, and its free room.
     pub query_bytes: AtomicUsize,
     /// Free room of the read buffer, in bytes.
@@ -130,6 +132,7 @@ impl Session {
             blocked: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
             snapshot: Mutex::new(None),
+            noted_bytes: AtomicUsize::new(0),
             query_bytes: AtomicUsize::new(0),
             query_free_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
@@ -371,12 +374,6 @@ impl Sessions {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
-    }
-
-    /// Memory that all connections take.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.open.lock().values().map(|session| session.memory_bytes()).sum()
     }
 
     /// All open connections by number.

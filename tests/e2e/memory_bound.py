@@ -174,8 +174,8 @@ def long_range(server, scale):
 
 def appended(server, scale):
     """A value that grows to 480 MB."""
-    client, piece, reply = Client(server), b"v" * (4 * MIB), b":1\r\n"
-    for _ in range(120):
+    client, piece, reply = Client(server), b"v" * (MIB // 2), b":1\r\n"
+    for _ in range(960):
         reply = client.ask("APPEND", "k", piece)
         if not reply.startswith(b":"):
             break
@@ -189,22 +189,30 @@ def one_large_value(server, scale):
 
 
 def several_large_values(server, scale):
-    """16 of 40 MB at once."""
-    clients = [Client(server) for _ in range(16)]
-    threads = [threading.Thread(target=c.send, args=("SET", f"k{i}", b"v" * (40 * MIB))) for i, c in enumerate(clients)]
+    """16 at once, of 40 MB and of what just fits."""
+    answers = []
+
+    def store(number):
+        client = Client(server)
+        for size in [40 * MIB] + 10 * [15 * MIB // 8]:
+            answers.append(client.ask("SET", f"k{number}", b"v" * size))
+            if answers[-1] == b"":
+                client = Client(server)
+
+    threads = [threading.Thread(target=store, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return all(c.reply() in (OOM, b"", b"+OK\r\n") for c in clients)
+    return len(answers) == 16 * 11 and all(answer in (OOM, b"", b"+OK\r\n") for answer in answers)
 
 
 def unfinished_requests(server, scale):
-    """50 clients that each send 20 of 25 MB, and wait."""
-    head = b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % (25 * MIB)
-    clients = [Client(server) for _ in range(50)]
-    for client in clients:
-        client.send_raw(head + b"v" * (20 * MIB))
+    """50 clients that each send 20 of 25 MB, 50 that send 1.5 of 1.9, and wait."""
+    clients = [Client(server) for _ in range(100)]
+    for number, client in enumerate(clients):
+        whole, sent = (25 * MIB, 20 * MIB) if number % 2 else (15 * MIB // 8, 3 * MIB // 2)
+        client.send_raw(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$%d\r\n" % whole + b"v" * sent)
     time.sleep(0.5)
     return True
 
@@ -222,13 +230,16 @@ def scan_cursors(server, scale):
 
 
 def large_replies(server, scale):
-    """MGET of 100 times 8 MB, its reply not read."""
+    """MGET of 100 times 1.9 MB, and replies of that size to ten clients that do not read them."""
     client = Client(server)
-    client.ask("SET", "k", b"v" * (8 * MIB))
-    reader = Client(server)
-    reader.send("MGET", *["k"] * 100)
+    client.ask("SET", "k", b"v" * (15 * MIB // 8))
+    right = client.ask("MGET", *["k"] * 100) == OOM
+    readers = [Client(server) for _ in range(10)]
+    for reader in readers:
+        for _ in range(10):
+            reader.send("GET", "k")
     time.sleep(1)
-    return True
+    return right and client.ask("GET", "k") in (b"$%d\r\n" % (15 * MIB // 8), b"")
 
 
 def long_names(server, scale):

@@ -140,8 +140,7 @@ impl PagePool {
     }
 
     /// Bytes of pages that nobody uses but whose memory is kept: at most 4 MB.
-    #[cfg(test)]
-    pub(super) fn idle_bytes(&self) -> usize {
+    pub fn idle_bytes(&self) -> usize {
         self.chunks.lock().dirty_pages * SMALL_BYTES
     }
 

@@ -217,6 +217,11 @@ impl Slab {
         self.page_bytes + self.large_bytes + self.shared_bytes
     }
 
+    /// Bytes of `bytes()` that the global allocator gave: large entries and shared values.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        self.large_bytes + self.shared_bytes
+    }
+
     /// Bytes of the shared values.
     pub(super) fn shared_bytes(&self) -> usize {
         self.shared_bytes

@@ -120,6 +120,12 @@ impl Table {
             + self.old.as_ref().map_or(0, |old| old.array.bytes())
     }
 
+    /// Bytes of `bytes()` that come from the system and not from the allocator: pages and buckets.
+    #[must_use]
+    pub fn mapped_bytes(&self) -> usize {
+        self.bytes() - self.slab.allocated_bytes()
+    }
+
     /// Bytes of `bytes()` that new entries can take without the table growing.
     #[must_use]
     pub fn free_bytes(&self) -> usize {

@@ -26,6 +26,7 @@ use super::tx::{Latched, Tx, TxBuf};
 use super::undo::Undo;
 use super::wbl::Wbl;
 use crate::cemetery::DeadRuns;
+use crate::dram::PagePool;
 pub(super) use crate::error::EngineError;
 use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, Memtable, MemtableKind};
@@ -103,6 +104,10 @@ pub(super) struct Inner {
     pub(super) shard_bound_bytes: AtomicUsize,
     /// Bytes of the DRAM tables of all shards, as of their last transactions.
     pub(super) table_bytes: AtomicUsize,
+    /// What of it the system gave, and not the allocator.
+    pub(super) table_mapped_bytes: AtomicUsize,
+    /// Where the tables of all shards have their pages from.
+    pub(super) pages: Arc<PagePool>,
     /// What entries take of it; up to date while keys are evicted.
     pub(super) live_bytes: AtomicUsize,
     /// Keys are evicted (`maxmemory-policy`), so entries do not leave memory by themselves.
@@ -171,6 +176,7 @@ pub struct Engine(pub(super) Arc<Inner>);
 pub(super) struct Parts {
     pub(super) options: EngineOptions,
     pub(super) shards: Box<[Shard]>,
+    pub(super) pages: Arc<PagePool>,
     pub(super) commit: CommitState,
     pub(super) namespaces: Namespaces,
     pub(super) superversion: SuperVersion,
@@ -210,6 +216,8 @@ impl Inner {
             background: Background::default(),
             shard_bound_bytes: AtomicUsize::new(usize::MAX),
             table_bytes: AtomicUsize::new(0),
+            table_mapped_bytes: AtomicUsize::new(0),
+            pages: parts.pages,
             live_bytes: AtomicUsize::new(0),
             evicts_keys: AtomicBool::new(parts.options.evicts_keys),
             other_bytes: AtomicU64::new(super::memory::BASE_BYTES),
@@ -219,7 +227,7 @@ impl Inner {
             dead: Mutex::new(Vec::new()),
             given_up: AtomicU64::new(0),
             deadline: Deadline::new(parts.options.delete_persist_ms),
-            spill: Spill::new(parts.options.cemetery_max_bytes),
+            spill: Spill::new(parts.options.cemetery_max_bytes, parts.options.memory_bound_bytes),
             places: Places::default(),
             dead_runs: Arc::default(),
             mark: AtomicU64::new(0),

@@ -101,6 +101,8 @@ impl Engine {
             }
         };
         note(&mut shard.noted_bytes, bytes, &inner.table_bytes);
+        let mapped = shard.table.mapped_bytes();
+        note(&mut shard.noted_mapped_bytes, mapped, &inner.table_mapped_bytes);
         if inner.evicts_keys.load(Ordering::Relaxed) {
             note(&mut shard.noted_live_bytes, live, &inner.live_bytes);
         }

@@ -14,6 +14,35 @@ pub(super) const BASE_BYTES: u64 = 16 << 20;
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
 const TABLE_MIN_BYTES: u64 = 4 << 20;
 
+/// What a store holds in memory, by part, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryParts {
+    /// The DRAM table with its entries, and pages it keeps for more.
+    pub table: u64,
+    /// Memtables, chunks kept for reuse included.
+    pub memtables: u64,
+    /// Graves, filters and indexes of grave runs, due times.
+    pub graves: u64,
+    /// Filters and indexes of tables.
+    pub tree: u64,
+    /// Decompressed blocks of tables.
+    pub block_cache: u64,
+    /// Buffers of the log.
+    pub log_buffer: u64,
+}
+
+impl MemoryParts {
+    /// All of it.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let Self { table, memtables, graves, tree, block_cache, log_buffer } = self;
+        table + memtables + graves + tree + block_cache + log_buffer
+    }
+}
+
+/// Of the resident set one part of this many is not counted.
+const RESIDENT_MARGIN: u64 = 11;
+
 /// Of a rise of what nobody accounts for, one part of this many counts at each measurement: most of
 /// it is a moment's work.
 const RISE_SHARE: u64 = 4;
@@ -52,9 +81,13 @@ impl Engine {
         inner.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
     }
 
-    /// Tells how much memory the process really holds, in bytes: the table makes room for what no
-    /// part of the store accounts for. To be called a few times a second.
-    pub fn note_resident(&self, resident_bytes: u64) {
+    /// Tells how much memory the process has asked for (what the allocator gave out, and
+    /// [`Engine::beside_allocator_bytes`]), and how much of it is resident: the table makes room for what no part of the
+    /// store accounts for. To be called a few times a second.
+    ///
+    /// The bound is one of the first figure, as `maxmemory` is in Redis. The second one, with the program itself and pages
+    /// that the allocator has not yet given back, may be a tenth above it.
+    pub fn note_held(&self, used_bytes: u64, resident_bytes: u64) {
         self.settle_memory();
         let inner = self.inner();
         if inner.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
@@ -63,27 +96,67 @@ impl Engine {
         }
         // What is mapped of persistent memory is no memory of the process.
         let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
+        let held_bytes = used_bytes.max(resident_bytes - resident_bytes / RESIDENT_MARGIN);
+        // The log's buffer is no part here: what it takes comes back every moment.
         let known = inner.table_bytes.load(Ordering::Relaxed) as u64
             + self.memtables_held_bytes()
             + self.tree_memory_bytes()
             + self.graves_bytes();
-        let measured = resident_bytes.saturating_sub(known);
+        let measured = held_bytes.saturating_sub(known);
         let other = inner.other_bytes.load(Ordering::Relaxed);
+        // Shards that nobody writes to hear of a bound that has come down here.
+        self.keep_shards_within_bound();
         let next = if measured > other {
             other + (measured - other) / RISE_SHARE
         } else {
             other - (other - measured) / FALL_SHARE
         };
         inner.other_bytes.store(next, Ordering::Relaxed);
-        let is_above = resident_bytes > inner.memory_bound_bytes.load(Ordering::Relaxed);
+        let is_above = held_bytes > inner.memory_bound_bytes.load(Ordering::Relaxed);
         inner.above_bound.store(is_above, Ordering::Relaxed);
         self.adjust_memory_bound();
+    }
+
+    /// Lets each shard that is free for it give up what is above its share.
+    fn keep_shards_within_bound(&self) {
+        let inner = self.inner();
+        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
+        if inner.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
+            return;
+        }
+        for shard in &inner.shards {
+            if let Some(mut state) = shard.state.try_lock() {
+                self.keep_within_bound(&mut state);
+            }
+        }
+    }
+
+    /// What the store holds in memory, by part.
+    #[must_use]
+    pub fn memory_parts(&self) -> MemoryParts {
+        let inner = self.inner();
+        MemoryParts {
+            table: (inner.table_bytes.load(Ordering::Relaxed) + inner.pages.idle_bytes()) as u64,
+            memtables: self.memtables_held_bytes(),
+            graves: self.graves_bytes(),
+            tree: inner.versions.current().memory_bytes(),
+            block_cache: inner.versions.cache_bytes(),
+            log_buffer: sexton_persistence::aof::held_bytes(),
+        }
+    }
+
+    /// Bytes of memory that the store has from the system itself: no figure of the allocator counts them.
+    #[must_use]
+    pub fn beside_allocator_bytes(&self) -> u64 {
+        let inner = self.inner();
+        (inner.table_mapped_bytes.load(Ordering::Relaxed) + inner.pages.idle_bytes()) as u64
     }
 
     /// Changes the bound (`CONFIG SET maxmemory`); 0 for none. What that means for the table in memory is settled
     /// by [`Engine::settle_memory`], which must follow where no latch is held.
     pub fn note_memory_bound(&self, bytes: u64) {
         self.inner().memory_bound_bytes.store(bytes, Ordering::Relaxed);
+        self.inner().spill.set_memory_bound(bytes);
         self.inner().memory_unsettled.store(true, Ordering::Release);
     }
 

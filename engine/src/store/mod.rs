@@ -65,6 +65,7 @@ pub use events::{Event, EventSink, Fault};
 pub use evict::Candidate;
 pub use iter::{Iter, IterOptions};
 pub use log_base::LogBase;
+pub use memory::MemoryParts;
 pub(crate) use namespace::FIRST_SEQ;
 pub use open::{OpenReport, Opening, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};

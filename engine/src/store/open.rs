@@ -192,6 +192,7 @@ impl Engine {
                 state: Mutex::new(ShardState {
                     table,
                     noted_bytes: 0,
+                    noted_mapped_bytes: 0,
                     noted_live_bytes: 0,
                     graves,
                     tombstones: Tombstones::default(),
@@ -217,7 +218,8 @@ impl Engine {
         let commit = CommitState::new(mark + 1, log, active, options.memtable_bytes);
         let shards = shards.collect();
         let namespaces = Namespaces::new(options.databases);
-        let parts = Parts { options, shards, commit, namespaces, superversion, versions, pool };
+        let parts =
+            Parts { options, shards, pages, commit, namespaces, superversion, versions, pool };
         let inner = Inner::new(parts);
         inner.mark.store(mark, Ordering::Release);
         Self(Arc::new(inner))

@@ -196,7 +196,7 @@ impl EngineOptions {
 const COMPACTION_THREADS_DEFAULT_MAX: usize = 4;
 
 /// Share of the memory bound that one buffer or cache may have: one of this many.
-const BUFFER_SHARE: u64 = 16;
+const BUFFER_SHARE: u64 = 32;
 
 impl EngineOptions {
     /// A buffer's size, lowered to its share of the memory bound where there is one.
@@ -228,6 +228,7 @@ impl EngineOptions {
             upper_compression: self.compression_upper,
             bottom_compression: self.compression_bottom,
             direct_io: self.direct_io,
+            merge_read_bytes_max: self.bounded(u64::MAX),
             cache_bytes: self.bounded(self.block_cache_bytes as u64),
         }
     }

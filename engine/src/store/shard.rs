@@ -75,6 +75,8 @@ pub(super) struct ShardState {
     pub(super) table: dram::Table,
     /// What of `table.bytes()` is in the sum over all shards.
     pub(super) noted_bytes: usize,
+    /// The same of those that come from the system itself.
+    pub(super) noted_mapped_bytes: usize,
     /// The same for what entries take of it.
     pub(super) noted_live_bytes: usize,
     pub(super) graves: Graves,

@@ -220,7 +220,10 @@ impl Engine {
                 let mut state = shard.state.lock();
                 let slots = still_dead();
                 pending |= state.loads.holds_any(&slots);
-                if state.table.sweep_slots(&slots, SWEEP_BUCKETS) {
+                let is_swept = state.table.sweep_slots(&slots, SWEEP_BUCKETS);
+                // What went counts now, and not when somebody next writes here.
+                self.note_table_bytes(&mut state);
+                if is_swept {
                     break;
                 }
             }

@@ -79,6 +79,8 @@ pub struct TableIter {
     scan_ahead_bytes: usize,
     /// Its bound; 0 for block by block.
     scan_ahead_bytes_max: usize,
+    /// Bound of what a compaction reads at a time.
+    transfer_bytes_max: usize,
     head: EntryHead,
     valid: bool,
     /// No grave with d at or below covers a version of the current block.
@@ -111,6 +113,7 @@ impl TableIter {
             walked_blocks: 0,
             scan_ahead_bytes: SCAN_AHEAD_BYTES_MIN,
             scan_ahead_bytes_max: SCAN_AHEAD_BYTES_MAX,
+            transfer_bytes_max: usize::MAX,
             head: EntryHead::default(),
             valid: false,
             clean_through: 0,
@@ -126,8 +129,9 @@ impl TableIter {
         }
     }
 
-    /// A long scan reads at most so many bytes ahead; with 0 it goes block by block.
+    /// A long scan, or a compaction, reads at most so many bytes ahead; with 0 a scan goes block by block.
     pub(crate) fn set_read_ahead(&mut self, bytes_max: usize) {
+        self.transfer_bytes_max = bytes_max;
         self.scan_ahead_bytes_max = bytes_max;
     }
 
@@ -168,7 +172,8 @@ impl TableIter {
         self.block = i;
         self.clean_through = self.table.clean_through(i);
         if self.mode == ReadMode::Sequential {
-            return self.load_ahead(i, way, self.table.file().style().transfer_bytes);
+            let bytes = self.table.file().style().transfer_bytes.min(self.transfer_bytes_max);
+            return self.load_ahead(i, way, bytes);
         }
         let block = if self.walked_blocks < LONG_SCAN_BLOCKS || self.scan_ahead_bytes_max == 0 {
             Some(self.table.block(i, &mut self.frame)?)

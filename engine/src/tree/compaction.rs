@@ -225,7 +225,10 @@ impl<'a> Merge<'a> {
 
     /// Merges the keys from `range.0` on and below `range.1`, if that is there.
     fn run(mut self, (from, to): (&[u8], Option<&[u8]>)) -> TableResult<Part> {
-        let Some(mut input) = merge_of(self.job) else { return Ok(self.part) };
+        let context = self.context;
+        let Some(mut input) = merge_of(self.job, context.versions, context.threads) else {
+            return Ok(self.part);
+        };
         let version = self.context.versions.current();
         let mut below =
             TombstoneRule::new(&version, self.job.output_level, self.rule.buried_through());
@@ -300,16 +303,21 @@ impl<'a> Merge<'a> {
     }
 }
 
-fn merge_of(job: &Job) -> Option<MergeIter<LevelIter>> {
+/// The versions of all inputs in order, for one of so many threads.
+fn merge_of(job: &Job, versions: &VersionSet, threads: usize) -> Option<MergeIter<LevelIter>> {
     let (min, max) = job.key_range()?;
     let common = min.iter().zip(max).take_while(|(a, b)| a == b).count();
     let mut sources = Vec::new();
+    let inputs = |(level, tables): &(usize, Vec<_>)| if *level == 0 { tables.len() } else { 1 };
+    let inputs: usize = job.inputs.iter().map(inputs).sum();
+    let ahead = Some(versions.read_ahead_of(inputs * threads.max(1)));
+    let source = |tables| LevelIter::new(tables, ReadMode::Sequential).reading_ahead(ahead);
     for (level, tables) in &job.inputs {
         if *level == 0 {
             let each = tables.iter().map(|table| Arc::from([Arc::clone(table)]));
-            sources.extend(each.map(|one| LevelIter::new(one, ReadMode::Sequential)));
+            sources.extend(each.map(source));
         } else {
-            sources.push(LevelIter::new(tables.as_slice().into(), ReadMode::Sequential));
+            sources.push(source(tables.as_slice().into()));
         }
     }
     Some(MergeIter::with_common_prefix(sources, &min[..common]))

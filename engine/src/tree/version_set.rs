@@ -24,6 +24,12 @@ use std::sync::{Arc, OnceLock};
 
 /// A manifest longer than this is rewritten once most of it is history.
 const REWRITE_BYTES_MIN: u64 = 1 << 20;
+
+/// Of what a merge may read ahead, a writer of tables gathers one part of this many.
+const CHUNK_SHARE: u64 = 4;
+
+/// However little memory there is, so much is read and written at a time, in bytes.
+const TRANSFER_BYTES_MIN: usize = 32 << 10;
 /// Rewritten when it is this many times as long as right after the last rewrite.
 const REWRITE_GROWTH: u64 = 8;
 /// Sets of builder memory kept for the next table.
@@ -45,6 +51,8 @@ pub struct TreeOptions {
     pub direct_io: bool,
     /// Bound of the block cache, in bytes.
     pub cache_bytes: u64,
+    /// What a merge reads ahead of all its inputs together, in bytes; a writer of tables gathers a quarter of it at most.
+    pub merge_read_bytes_max: u64,
 }
 
 impl Default for TreeOptions {
@@ -55,6 +63,7 @@ impl Default for TreeOptions {
             bottom_compression: Compression::Lz4,
             direct_io: true,
             cache_bytes: 32 << 20,
+            merge_read_bytes_max: u64::MAX,
         }
     }
 }
@@ -377,7 +386,9 @@ impl VersionSet {
         } else {
             storage.create(&path)?
         };
-        options.chunk_bytes = options.chunk_bytes.max(file.style().transfer_bytes);
+        let chunk_max = usize::try_from(self.shared.options.merge_read_bytes_max / CHUNK_SHARE);
+        let chunk_max = chunk_max.unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN);
+        options.chunk_bytes = options.chunk_bytes.max(file.style().transfer_bytes).min(chunk_max);
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
         let builder = Some(TableBuilder::new(file, number, options, buffers));
         Ok(TableWriter { builder, storage, path, place, shared: Arc::clone(&self.shared) })
@@ -493,6 +504,12 @@ impl VersionSet {
     #[must_use]
     pub fn cache_bytes(&self) -> u64 {
         self.shared.cache.bytes()
+    }
+
+    /// Bytes that each of so many inputs of a merge may read ahead.
+    pub(super) fn read_ahead_of(&self, inputs: usize) -> usize {
+        let share = self.shared.options.merge_read_bytes_max / inputs.max(1) as u64;
+        usize::try_from(share).unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN)
     }
 
     /// The block cache shared by all tables.

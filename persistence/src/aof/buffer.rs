@@ -1,7 +1,9 @@
 //! The buffer into which commits copy their commands, and the groups that come out of it.
 
 use std::mem;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
 use super::cache_hint;
@@ -22,11 +24,53 @@ pub(crate) const CHUNKS_AT_START: usize = 4;
 /// Unused chunks that are kept for the next burst; more go back to the allocator.
 pub(crate) const SPARE_CHUNKS_MAX: usize = 256;
 
+/// Bytes of the chunks of all logs of the process, in use or kept for reuse.
+static HELD_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Memory of the buffers of all logs of the process, in bytes.
+#[must_use]
+pub fn held_bytes() -> u64 {
+    HELD_BYTES.load(Ordering::Relaxed) as u64
+}
+
+/// Memory that is counted.
+#[derive(Debug)]
+struct Chunk(Box<[u8]>);
+
+impl Chunk {
+    fn new(bytes: usize) -> Self {
+        HELD_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        // Not zeroed lazily by the kernel: a fresh page costs microseconds, and the first one to
+        // touch it would be a commit.
+        Self(vec![b' '; bytes].into_boxed_slice())
+    }
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        HELD_BYTES.fetch_sub(self.0.len(), Ordering::Relaxed);
+    }
+}
+
+impl Deref for Chunk {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl DerefMut for Chunk {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
 /// Commands of consecutive sequences that become one group of the log.
 #[derive(Debug)]
 pub struct Group {
     /// Wholly initialised; commands lie at `HEAD_BYTES..end`.
-    chunk: Vec<u8>,
+    chunk: Chunk,
     end: usize,
     first_seq: u64,
     last_seq: u64,
@@ -42,11 +86,8 @@ pub struct Group {
 
 impl Group {
     fn new(command_bytes_max: usize) -> Self {
-        // Not zeroed lazily by the kernel: a fresh page costs microseconds, and the first one to
-        // touch it would be a commit.
-        let chunk = vec![b' '; HEAD_BYTES + command_bytes_max];
         Self {
-            chunk,
+            chunk: Chunk::new(HEAD_BYTES + command_bytes_max),
             end: HEAD_BYTES,
             first_seq: 0,
             last_seq: 0,

@@ -28,7 +28,9 @@ mod window;
 mod write_again;
 
 pub use annotation::{ALIGNMENT_BYTES, Annotation, FILLER, HEADER_BYTES, SegmentHeader};
-pub use buffer::{GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers};
+pub use buffer::{
+    GROUP_TARGET_BYTES, Group, LogBuffer, LogSource, Sealed, SealedBuffers, held_bytes,
+};
 pub use commands::Commands;
 pub use error::LogError;
 pub use foreign::has_foreign_writes;

@@ -4,6 +4,7 @@ use super::access::bring_in;
 use super::dispatch::kept_access;
 use super::{Args, CommandError, CommandSpec};
 use crate::client::Client;
+use crate::client_memory::request_max_bytes;
 use crate::notify::{NotifyClass, notify};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -50,6 +51,12 @@ impl<'e> Ctx<'_, 'e> {
     pub fn key_in<'k>(&self, db: usize, bytes: &'k [u8]) -> Key<'k> {
         let engine = &self.server.engine;
         Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) }
+    }
+
+    /// Longest value that memory allows (N18), in bytes. Replay knows no such bound: what was logged was allowed when it
+    /// came.
+    pub fn memory_max_bytes(&self) -> u64 {
+        if self.now_ms == REPLAY_MS { u64::MAX } else { request_max_bytes(self.server) }
     }
 
     /// Longest string that a command may make, in bytes: `proto-max-bulk-len`. Replay knows no bound but

@@ -422,3 +422,44 @@ fn a_panic_inside_exec_takes_the_whole_transaction_back() {
         "counts are taken back, too"
     );
 }
+
+const OUT_OF_MEMORY: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+
+/// Of a bound of 16 MB a request may have half a megabyte, and a reply two.
+#[test]
+fn what_a_request_makes_of_little_is_bounded_too() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.engine.set_memory_bound(16 << 20);
+    assert_eq!(bench.run(&mut client, "SETRANGE k 500000000 x"), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "SETRANGE k 5000 x"), ":5001\r\n");
+    let half = "v".repeat(300 << 10);
+    assert_eq!(bench.run(&mut client, &format!("APPEND a {half}")), ":307200\r\n");
+    assert_eq!(bench.run(&mut client, &format!("APPEND a {half}")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "STRLEN a"), ":307200\r\n");
+    assert_eq!(bench.run(&mut client, "MGET a a a a a a a"), OUT_OF_MEMORY);
+    assert!(bench.run(&mut client, "MGET a a").starts_with("*2\r\n$307200\r\n"));
+    assert!(!client.closing, "nothing was written");
+    bench.server.engine.set_memory_bound(0);
+    assert!(bench.run(&mut client, "MGET a a a a a a a").starts_with("*7\r\n$307200\r\n"));
+}
+
+#[test]
+fn what_a_connection_gathers_is_bounded() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.engine.set_memory_bound(16 << 20);
+    let half = "v".repeat(300 << 10);
+    assert_eq!(bench.run(&mut client, &format!("WATCH {half}")), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, &format!("WATCH {half}2")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, &format!("SUBSCRIBE {half}2")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "UNWATCH"), "+OK\r\n");
+    assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, &format!("SET a {half}")), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, &format!("SET b {half}")), OUT_OF_MEMORY);
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+    assert_eq!(bench.run(&mut client, "EXEC"), aborted);
+    assert_eq!(bench.run(&mut client, "EXISTS a b"), ":0\r\n");
+    assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
+}

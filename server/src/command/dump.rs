@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: one value in Redis' RDB encoding.
 
 use super::access::Purpose;
-use super::{Args, Binding, CommandError, CommandResult, Ctx};
+use super::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY};
 use crate::notify::NotifyClass;
 use crate::number::parse_i64;
 use crate::value::{self, PLAIN_STRING};
@@ -100,6 +100,10 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let ttl_ms = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
     let value = read_string(payload)?;
+    // Packed it may have been short.
+    if value.len() as u64 > ctx.memory_max_bytes() {
+        return Err(CommandError::text(OUT_OF_MEMORY));
+    }
     let expire_at_ms = match ttl_ms {
         0 => 0,
         ms if options.absolute => ms,

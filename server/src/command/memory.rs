@@ -3,7 +3,7 @@
 use super::access::Purpose;
 use super::introspect::help;
 use super::{Binding, CommandError, CommandResult, Ctx};
-use crate::observe::Memory;
+use crate::observe::{Holders, Memory};
 use crate::resp::Reply;
 
 /// MEMORY and its subcommands.
@@ -84,25 +84,25 @@ fn ratio(part: u64, whole: u64) -> f64 {
 fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let memory = Memory::now();
     let observe = &ctx.server.observe;
-    let peak = observe.note_peak(memory.allocated_bytes);
-    let engine = ctx.server.engine.stats();
+    let holders = Holders::now(ctx.server);
+    let peak = observe.note_peak(holders.used);
     let keys: u64 =
         (0..ctx.server.databases).map(|db| ctx.server.engine.count_provisional(db).0).sum();
-    let allocated = memory.allocated_bytes;
-    let used = allocated.saturating_sub(observe.startup_bytes);
-    let dataset = engine.dram_bytes.min(used);
+    let allocated = holders.used;
+    let used = allocated.saturating_sub(holders.startup);
+    let dataset = (holders.store.table + holders.store.memtables).min(used);
     let overhead = allocated.saturating_sub(dataset);
 
     let mut fields = Fields { out: Reply::new(), count: 0 };
     fields.out.set_resp3(ctx.out.is_resp3());
     fields.int("peak.allocated", peak);
     fields.int("total.allocated", allocated);
-    fields.int("startup.allocated", observe.startup_bytes);
+    fields.int("startup.allocated", holders.startup);
     fields.int("replication.backlog", 0);
     fields.int("clients.slaves", 0);
-    fields.int("clients.normal", ctx.server.sessions.memory_bytes() as u64);
+    fields.int("clients.normal", holders.clients);
     fields.int("cluster.links", 0);
-    fields.int("aof.buffer", 0);
+    fields.int("aof.buffer", holders.store.log_buffer);
     fields.int("lua.caches", 0);
     fields.int("functions.caches", 0);
     fields.int("overhead.total", overhead);
@@ -125,6 +125,13 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.difference("rss-overhead.bytes", memory.rss_bytes, memory.resident_bytes);
     fields.double("fragmentation", ratio(memory.rss_bytes, allocated));
     fields.difference("fragmentation.bytes", memory.rss_bytes, allocated);
+    // Our own: with startup.allocated, clients.normal and aof.buffer they add up to total.allocated.
+    fields.int("sexton.table", holders.store.table);
+    fields.int("sexton.memtables", holders.store.memtables);
+    fields.int("sexton.graves", holders.store.graves);
+    fields.int("sexton.tree", holders.store.tree);
+    fields.int("sexton.block-cache", holders.store.block_cache);
+    fields.signed("sexton.other", holders.other());
 
     ctx.out.map(fields.count);
     ctx.out.raw(fields.out.bytes());
@@ -146,6 +153,11 @@ impl Fields {
     fn int(&mut self, name: &str, value: u64) {
         self.name(name);
         self.out.int(value as i64);
+    }
+
+    fn signed(&mut self, name: &str, value: i64) {
+        self.name(name);
+        self.out.int(value);
     }
 
     fn difference(&mut self, name: &str, whole: u64, part: u64) {

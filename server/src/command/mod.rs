@@ -49,6 +49,9 @@ pub use scan::CursorTable;
 pub use table::{Binding, CommandSpec, Flags};
 pub use wait::LogWait;
 
+/// What a request is answered that memory does not allow.
+pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {

@@ -8,10 +8,11 @@ use super::helper::HelperPool;
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
+use crate::client_memory::{TASK_BYTES, evict_clients, reply_max_bytes, request_max_bytes};
 use crate::clock::now_ms;
 use crate::command::dispatch::{Outcome, error_of, load_blocking};
-use crate::command::{Args, LogWait};
-use crate::resp::{Limits, Reply, Scanner};
+use crate::command::{Args, LogWait, OUT_OF_MEMORY};
+use crate::resp::{Limits, ProtocolError, Reply, Scanner};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -103,6 +104,7 @@ impl Drop for Connection {
             self.server.observe.monitors.stop(self.session.id);
         }
         self.server.sessions.close(self.session.id);
+        self.server.client_memory.note(&self.session, 0);
     }
 }
 
@@ -148,6 +150,7 @@ impl Connection {
             let _ = self.flush(worker, cx);
         }
         self.note_buffers();
+        self.note_memory();
         polled
     }
 
@@ -159,6 +162,25 @@ impl Connection {
         session.query_free_bytes.store(free, Ordering::Relaxed);
         session.output_bytes.store(self.output.len() - self.sent, Ordering::Relaxed);
         session.output_buffer_bytes.store(self.output.capacity(), Ordering::Relaxed);
+    }
+
+    /// Says what the connection holds; with all others it must stay within their share of the memory bound.
+    fn note_memory(&mut self) {
+        let Some(client) = &self.client else { return };
+        let bytes = self.session.memory_bytes()
+            + client.held_bytes()
+            + self.scanner.held_bytes()
+            + TASK_BYTES;
+        if bytes == self.session.noted_bytes.load(Ordering::Relaxed) {
+            return;
+        }
+        let server = &self.server;
+        server.client_memory.note(&self.session, bytes);
+        if evict_clients(server, &self.session) {
+            self.input = Vec::new();
+            self.input_start = 0;
+            self.input_ready = false;
+        }
     }
 
     fn turns(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
@@ -192,7 +214,7 @@ impl Connection {
                 return Poll::Ready(());
             }
             let held_max = settings.held_max_bytes.load(Ordering::Relaxed) as usize;
-            let pause = settings.output_limit.pause_bytes();
+            let pause = settings.output_limit.pause_bytes().min(reply_max_bytes(&self.server));
             if unsent as u64 > pause || (!self.held.is_empty() && unsent > held_max) {
                 return Poll::Pending;
             }
@@ -310,6 +332,7 @@ impl Connection {
             let limits = Limits {
                 bulk_max_bytes: settings.bulk_max_bytes.load(Ordering::Relaxed),
                 authenticated: client.authenticated,
+                request_max_bytes: request_max_bytes(&self.server),
                 // AUTH changes the limits of what stands behind it.
                 requests_max: if client.authenticated { 1024 } else { 1 },
             };
@@ -370,9 +393,18 @@ impl Connection {
                 break;
             }
             used += scanned;
-            if let Some(error) = error {
-                worker.reply.error(format!("ERR {error}").as_bytes());
-                self.closing = true;
+            match error {
+                None => {}
+                // It was passed over, and what follows can be read.
+                Some(ProtocolError::TooLargeForMemory) => {
+                    client.fail_transaction();
+                    self.server.observe.traffic.count_error(OUT_OF_MEMORY.as_bytes());
+                    worker.reply.error(OUT_OF_MEMORY.as_bytes());
+                }
+                Some(error) => {
+                    worker.reply.error(format!("ERR {error}").as_bytes());
+                    self.closing = true;
+                }
             }
             if client.closing || self.closing {
                 used = buf.len();

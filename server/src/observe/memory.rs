@@ -1,5 +1,7 @@
 //! Memory of the process, from the allocator and from the kernel.
 
+use crate::server::Server;
+use sexton_engine::MemoryParts;
 use tikv_jemalloc_ctl::{epoch, stats};
 
 /// Figures at one moment, in bytes.
@@ -15,7 +17,54 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
+/// Who holds what of [`used_bytes`], in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Holders {
+    /// Everything: what the allocator gave out, and what the store has from the system beside it.
+    pub used: u64,
+    /// What the process held before there were data and clients.
+    pub startup: u64,
+    /// The store's parts.
+    pub store: MemoryParts,
+    /// Buffers and state of connections.
+    pub clients: u64,
+}
+
+impl Holders {
+    /// Asks all of them.
+    #[must_use]
+    pub fn now(server: &Server) -> Self {
+        Self {
+            used: used_bytes(server, &Memory::now()),
+            startup: server.observe.startup_bytes(),
+            store: server.engine.memory_parts(),
+            clients: server.client_memory.bytes() as u64,
+        }
+    }
+
+    /// What nobody accounts for; negative where estimates are too high.
+    #[must_use]
+    pub fn other(&self) -> i64 {
+        let known = self.startup + self.store.sum() + self.clients;
+        self.used as i64 - known as i64
+    }
+}
+
+/// All memory that the process has asked for and not given back: `used_memory`.
+#[must_use]
+pub fn used_bytes(server: &Server, memory: &Memory) -> u64 {
+    memory.allocated_bytes + server.engine.beside_allocator_bytes()
+}
+
 impl Memory {
+    /// Asks the allocator alone how much it has given out.
+    #[must_use]
+    pub fn allocated() -> Self {
+        let _ = epoch::advance();
+        let allocated = stats::allocated::read().unwrap_or(0);
+        Self { allocated_bytes: allocated as u64, ..Self::default() }
+    }
+
     /// Asks the allocator and the kernel; what they do not answer is 0.
     #[must_use]
     pub fn now() -> Self {

@@ -9,7 +9,7 @@ mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use memory::{Memory, rss_bytes};
+pub use memory::{Holders, Memory, rss_bytes, used_bytes};
 pub use monitor::Monitors;
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, Traffic};
@@ -36,8 +36,7 @@ pub struct Observe {
     pub run_id: String,
     /// The same for the replication history.
     pub replication_id: String,
-    /// Allocated bytes right after start.
-    pub startup_bytes: u64,
+    startup_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     peak_time_s: AtomicU64,
     passive_expire_only: AtomicBool,
@@ -62,16 +61,27 @@ impl Observe {
             started_s: now_s(),
             run_id: random_id(),
             replication_id: random_id(),
-            startup_bytes: Memory::now().allocated_bytes,
+            startup_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             peak_time_s: AtomicU64::new(0),
             passive_expire_only: AtomicBool::new(false),
         }
     }
 
-    /// Notes the highest allocation seen and returns it, in bytes.
-    pub fn note_peak(&self, allocated_bytes: u64) -> u64 {
-        if allocated_bytes > self.peak_bytes.fetch_max(allocated_bytes, Ordering::Relaxed) {
+    /// Notes what the process holds without data and clients.
+    pub fn note_startup(&self, bytes: u64) {
+        self.startup_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// What the process held without data and clients, in bytes.
+    #[must_use]
+    pub fn startup_bytes(&self) -> u64 {
+        self.startup_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes the highest use of memory seen and returns it, in bytes.
+    pub fn note_peak(&self, used_bytes: u64) -> u64 {
+        if used_bytes > self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed) {
             self.peak_time_s.store(now_s(), Ordering::Relaxed);
         }
         self.peak_bytes.load(Ordering::Relaxed)

@@ -10,6 +10,8 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     names: [BTreeSet<Vec<u8>>; 3],
+    /// Bytes of all names.
+    bytes: usize,
 }
 
 impl Subscriptions {
@@ -30,6 +32,12 @@ impl Subscriptions {
         }
     }
 
+    /// Bytes of all names.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// All names of a kind.
     #[must_use]
     pub fn names(&self, kind: Kind) -> Vec<Vec<u8>> {
@@ -39,6 +47,7 @@ impl Subscriptions {
     /// Listens to one more name.
     pub fn add(&mut self, pubsub: &PubSub, kind: Kind, name: &[u8], session: &Arc<Session>) {
         if self.names[kind as usize].insert(name.to_vec()) {
+            self.bytes += name.len();
             pubsub.subscribe(kind, name, session);
         }
         self.show(session);
@@ -47,6 +56,7 @@ impl Subscriptions {
     /// Listens no more.
     pub fn remove(&mut self, pubsub: &PubSub, kind: Kind, name: &[u8], session: &Session) {
         if self.names[kind as usize].remove(name) {
+            self.bytes -= name.len();
             pubsub.unsubscribe(kind, name, session);
         }
         self.show(session);
@@ -54,6 +64,7 @@ impl Subscriptions {
 
     /// Listens to nothing any more: RESET, or the end of the connection.
     pub fn clear(&mut self, pubsub: &PubSub, session: &Session) {
+        self.bytes = 0;
         for kind in KINDS {
             for name in std::mem::take(&mut self.names[kind as usize]) {
                 pubsub.unsubscribe(kind, &name, session);

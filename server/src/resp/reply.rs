@@ -5,6 +5,10 @@
 pub struct Reply {
     buf: Vec<u8>,
     resp3: bool,
+    /// Long parts that would end behind this are left out; 0 for no limit.
+    end_max: usize,
+    /// Some were.
+    is_cut: bool,
 }
 
 impl Reply {
@@ -53,9 +57,31 @@ impl Reply {
         self.buf.truncate(len);
     }
 
+    /// From here on no more than `bytes` are to be written, which memory allows; `u64::MAX` for no limit.
+    pub fn limit(&mut self, bytes: u64) {
+        let bytes = usize::try_from(bytes).ok();
+        self.end_max = bytes.and_then(|bytes| self.buf.len().checked_add(bytes)).unwrap_or(0);
+        self.is_cut = false;
+    }
+
+    /// True when what was written since [`Reply::limit`] is not whole.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// False, and noted, when so many bytes more are too many.
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fits = self.end_max == 0 || self.buf.len() + bytes <= self.end_max;
+        self.is_cut |= !fits;
+        fits
+    }
+
     /// Ready-made protocol bytes.
     pub fn raw(&mut self, bytes: &[u8]) {
-        self.buf.extend_from_slice(bytes);
+        if self.has_room(bytes.len()) {
+            self.buf.extend_from_slice(bytes);
+        }
     }
 
     fn header(&mut self, kind: u8, number: i64) {
@@ -91,9 +117,11 @@ impl Reply {
 
     /// A bulk string.
     pub fn bulk(&mut self, bytes: &[u8]) {
-        self.header(b'$', bytes.len() as i64);
-        self.buf.extend_from_slice(bytes);
-        self.buf.extend_from_slice(b"\r\n");
+        if self.has_room(bytes.len()) {
+            self.header(b'$', bytes.len() as i64);
+            self.buf.extend_from_slice(bytes);
+            self.buf.extend_from_slice(b"\r\n");
+        }
     }
 
     /// A missing value: `$-1` or `_`.

@@ -21,6 +21,8 @@ const UNAUTHENTICATED_BULK_MAX_BYTES: i64 = 16_384;
 pub struct Limits {
     /// `proto-max-bulk-len`, in bytes.
     pub bulk_max_bytes: u64,
+    /// Most bytes of a whole request: a longer one is passed over and answered with an error.
+    pub request_max_bytes: u64,
     /// True once the client may send requests of any size.
     pub authenticated: bool,
     /// Requests found in one call.
@@ -29,7 +31,12 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bulk_max_bytes: 512 << 20, authenticated: true, requests_max: 1024 }
+        Self {
+            bulk_max_bytes: 512 << 20,
+            request_max_bytes: u64::MAX,
+            authenticated: true,
+            requests_max: 1024,
+        }
     }
 }
 
@@ -54,6 +61,8 @@ pub enum ProtocolError {
     TooBigInline,
     /// Quotes of an inline request do not match.
     UnbalancedQuotes,
+    /// The request is longer than memory allows. Its bytes have been passed over, and the next request can be read.
+    TooLargeForMemory,
 }
 
 impl fmt::Display for ProtocolError {
@@ -69,6 +78,7 @@ impl fmt::Display for ProtocolError {
             Self::TooBigBulkCount => f.write_str("too big bulk count string"),
             Self::TooBigInline => f.write_str("too big inline request"),
             Self::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
+            Self::TooLargeForMemory => f.write_str("request is too large for the memory bound"),
         }
     }
 }
@@ -124,10 +134,14 @@ pub struct Scanner {
     bulk_len: Option<usize>,
     /// Arguments found so far, from the start of the unfinished request.
     found: Vec<(u32, u32)>,
+    /// The request is passed over; `bulk_len` is what is left of its argument, with the line end.
+    passing: bool,
 }
 
 enum Step {
     Done(usize),
+    /// The request is too large. It is passed over from here on.
+    TooLarge(usize),
     Nothing(usize),
     Incomplete,
 }
@@ -142,7 +156,14 @@ impl Scanner {
     /// rest of the argument that is arriving.
     #[must_use]
     pub fn wanted_bytes(&self, available: usize) -> usize {
-        self.bulk_len.map_or(0, |len| (self.at + len + 2).saturating_sub(available))
+        let bulk_len = self.bulk_len.filter(|_| !self.passing);
+        bulk_len.map_or(0, |len| (self.at + len + 2).saturating_sub(available))
+    }
+
+    /// Memory of the arguments' places.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.found.capacity() * size_of::<(u32, u32)>()
     }
 
     /// Appends the complete requests at the start of `buf` to the (empty) `batch` and returns how
@@ -162,6 +183,16 @@ impl Scanner {
         std::mem::swap(&mut self.found, &mut batch.ranges);
         let mut start = 0;
         while start < buf.len() && batch.requests.len() < limits.requests_max {
+            if self.passing {
+                match self.pass_over(buf, &mut start) {
+                    Ok(false) => return (start, None),
+                    Ok(true) => return (start, Some(ProtocolError::TooLargeForMemory)),
+                    Err(error) => {
+                        self.reset();
+                        return (start, Some(error));
+                    }
+                }
+            }
             let array = buf[start] == b'*';
             let first = batch.ranges.len();
             // Only the first request of a call can be a continued one, and it starts at 0.
@@ -185,6 +216,11 @@ impl Scanner {
                 }
                 Ok(Step::Nothing(end)) => {
                     start = end;
+                    self.at = 0;
+                }
+                Ok(Step::TooLarge(at)) => {
+                    batch.ranges.truncate(first);
+                    start = at;
                     self.at = 0;
                 }
                 Ok(Step::Incomplete) => {
@@ -263,6 +299,11 @@ impl Scanner {
                         return Err(ProtocolError::UnauthenticatedBulkLength);
                     }
                     at = next;
+                    if (at - start) as u64 + len as u64 > limits.request_max_bytes {
+                        self.passing = true;
+                        self.bulk_len = Some(len as usize + 2);
+                        return Ok(Step::TooLarge(at));
+                    }
                     len as usize
                 }
             };
@@ -278,6 +319,38 @@ impl Scanner {
             if self.missing == 0 {
                 return Ok(Step::Done(at));
             }
+        }
+    }
+
+    /// Passes over what has arrived of a request that is too large; true at its end. `start` moves behind what needs not
+    /// be seen again.
+    fn pass_over(&mut self, buf: &[u8], start: &mut usize) -> Result<bool, ProtocolError> {
+        loop {
+            if let Some(left) = self.bulk_len {
+                let step = left.min(buf.len() - *start);
+                *start += step;
+                self.bulk_len = Some(left - step).filter(|left| *left > 0);
+                if self.bulk_len.is_some() {
+                    return Ok(false);
+                }
+                self.missing -= 1;
+                if self.missing == 0 {
+                    self.passing = false;
+                    return Ok(true);
+                }
+            }
+            if *start >= buf.len() {
+                return Ok(false);
+            }
+            let Some((number, next)) = header(buf, *start, ProtocolError::TooBigBulkCount)? else {
+                return Ok(false);
+            };
+            if buf[*start] != b'$' {
+                return Err(ProtocolError::ExpectedBulk(buf[*start]));
+            }
+            let len = number.and_then(|len| usize::try_from(len).ok());
+            self.bulk_len = Some(len.ok_or(ProtocolError::InvalidBulkLength)? + 2);
+            *start = next;
         }
     }
 
@@ -565,5 +638,61 @@ mod tests {
         }
         assert_eq!(batch.requests[0].count, 1_000_000);
         assert_eq!(looked_at, stream.len());
+    }
+
+    /// Requests and errors in order; an error that ends the connection is the last.
+    fn scan_within(
+        stream: &[u8],
+        max_bytes: u64,
+        piece: usize,
+    ) -> Vec<Result<Vec<u8>, ProtocolError>> {
+        let limits = Limits { request_max_bytes: max_bytes, ..Limits::default() };
+        let (mut scanner, mut batch, mut buf) = (Scanner::default(), Batch::default(), Vec::new());
+        let mut found = Vec::new();
+        for part in stream.chunks(piece) {
+            buf.extend_from_slice(part);
+            loop {
+                batch.clear();
+                let (used, error) = scanner.scan(&mut buf, &mut batch, limits);
+                for request in &batch.requests {
+                    let &(start, end) = batch.args(request).last().unwrap();
+                    found.push(Ok(buf[start as usize..end as usize].to_vec()));
+                }
+                buf.drain(..used);
+                assert!(
+                    buf.len() as u64 <= max_bytes + piece as u64,
+                    "{} bytes are kept",
+                    buf.len()
+                );
+                let Some(error) = error else {
+                    if batch.requests.is_empty() {
+                        break;
+                    }
+                    continue;
+                };
+                found.push(Err(error));
+                if error != ProtocolError::TooLargeForMemory {
+                    return found;
+                }
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn a_request_too_large_for_memory_is_passed_over() {
+        let long = "v".repeat(5000);
+        let set = format!("*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$5000\r\n{long}\r\n");
+        let mset = format!("*4\r\n$4\r\nMSET\r\n$5000\r\n{long}\r\n$2\r\nab\r\n$0\r\n\r\n");
+        let get = "*2\r\n$3\r\nGET\r\n$1\r\na\r\n";
+        let stream = [get, &set, get, &mset, &set, get].concat();
+        let (ok, error) = (Ok(b"a".to_vec()), Err(ProtocolError::TooLargeForMemory));
+        let wanted = [&ok, &error, &ok, &error, &error, &ok].map(Clone::clone);
+        for piece in [1, 7, 100, 4096, stream.len()] {
+            assert_eq!(scan_within(stream.as_bytes(), 300, piece), wanted, "in pieces of {piece}");
+        }
+        let broken = set.replace("$5000", "*5000");
+        let end = scan_within([get, &broken].concat().as_bytes(), 300, 64);
+        assert_eq!(end, [ok, Err(ProtocolError::ExpectedBulk(b'*'))]);
     }
 }

@@ -38,10 +38,15 @@ const REST_MS: u64 = 2000;
 /// stay below the bound.
 const WAIT_PERCENT: u64 = 30;
 
+/// Graves have one part of this many of the bound of the process, whatever `cemetery-max-memory` says.
+const MEMORY_SHARE: u64 = 16;
+
 /// The bound of the cemetery's memory, and what lies beyond it.
 pub(super) struct Spill {
     /// `cemetery-max-memory`; 0 for none.
     max_bytes: AtomicU64,
+    /// The bound of the process; 0 for none.
+    memory_bound_bytes: AtomicU64,
     pub(super) runs: GraveRuns,
     /// Memory of the graves opened since a memtable was last frozen, estimated.
     unmarked_bytes: AtomicU64,
@@ -61,9 +66,10 @@ pub(super) struct Spill {
 }
 
 impl Spill {
-    pub(super) fn new(max_bytes: u64) -> Self {
+    pub(super) fn new(max_bytes: u64, memory_bound_bytes: u64) -> Self {
         Self {
             max_bytes: AtomicU64::new(max_bytes),
+            memory_bound_bytes: AtomicU64::new(memory_bound_bytes),
             runs: GraveRuns::default(),
             unmarked_bytes: AtomicU64::new(0),
             sealed_bytes: AtomicU64::new(0),
@@ -77,7 +83,17 @@ impl Spill {
     }
 
     fn max_bytes(&self) -> u64 {
-        self.max_bytes.load(Ordering::Relaxed)
+        let max = self.max_bytes.load(Ordering::Relaxed);
+        match self.memory_bound_bytes.load(Ordering::Relaxed) / MEMORY_SHARE {
+            0 => max,
+            share if max == 0 => share,
+            share => max.min(share),
+        }
+    }
+
+    /// The bound of the process has changed.
+    pub(super) fn set_memory_bound(&self, bytes: u64) {
+        self.memory_bound_bytes.store(bytes, Ordering::Relaxed);
     }
 
     /// Notes a grave that was opened; true when it is time to freeze.

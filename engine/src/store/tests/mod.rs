@@ -14,6 +14,7 @@ mod emptied;
 mod faults;
 mod harness;
 mod histories;
+mod memory;
 mod paper;
 mod places;
 mod policy;

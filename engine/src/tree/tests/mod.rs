@@ -41,6 +41,7 @@ fn first_and_last_level_and_those_between_have_compressions_of_their_own() {
             bottom_compression: bottom,
             direct_io: false,
             cache_bytes: 0,
+            merge_read_bytes_max: u64::MAX,
         };
         let set = VersionSet::open(storage, Path::new(DIR), options).unwrap();
         let mut writer = set.new_table(level).unwrap();

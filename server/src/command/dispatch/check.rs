@@ -2,7 +2,8 @@
 
 use super::{Executor, Outcome};
 use crate::client::Client;
-use crate::command::{Args, Class, CommandError, CommandSpec, Flags, Past, table};
+use crate::client_memory::request_max_bytes;
+use crate::command::{Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Past, table};
 use crate::server::Server;
 use std::sync::atomic::Ordering;
 
@@ -90,9 +91,10 @@ impl Executor {
         if needs_memory
             && (server.settings.out_of_memory.load(Ordering::Relaxed) || is_too_large(server, args))
         {
-            return refuse(CommandError::text(
-                "OOM command not allowed when used memory > 'maxmemory'.",
-            ));
+            return refuse(CommandError::text(OUT_OF_MEMORY));
+        }
+        if holds_too_much(server, client, spec, in_transaction, args) {
+            return refuse(CommandError::text(OUT_OF_MEMORY));
         }
         if server.loading.is_active() && !spec.flags.contains(Flags::LOADING) {
             return refuse(CommandError::text("LOADING Redis is loading the dataset in memory"));
@@ -138,8 +140,34 @@ impl Executor {
     }
 }
 
-/// True for a request that is larger than the memory bound: what it brings can never be held (N18).
+fn request_bytes(args: Args<'_>) -> u64 {
+    args.from(1).map(|arg| arg.len() as u64).sum()
+}
+
+/// True for a request that is larger than what one may have of the memory bound (N18).
 fn is_too_large(server: &Server, args: Args<'_>) -> bool {
-    let bound = server.engine.memory_bound();
-    bound != 0 && args.from(1).map(|arg| arg.len() as u64).sum::<u64>() > bound
+    let max = request_max_bytes(server);
+    max != u64::MAX && request_bytes(args) > max
+}
+
+/// True for a request that makes the connection hold more than a request may have of the memory bound: queued
+/// commands, watched keys, channels.
+fn holds_too_much(
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    in_transaction: bool,
+    args: Args<'_>,
+) -> bool {
+    let max = request_max_bytes(server);
+    if max == u64::MAX {
+        return false;
+    }
+    match spec.name {
+        "exec" | "discard" | "multi" | "quit" | "reset" => false,
+        "watch" | "subscribe" | "psubscribe" | "ssubscribe" => {
+            client.name_bytes() as u64 + request_bytes(args) > max
+        }
+        _ => in_transaction && client.queued_bytes() as u64 + request_bytes(args) > max,
+    }
 }

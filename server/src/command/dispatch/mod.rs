@@ -16,8 +16,9 @@ pub(crate) use guard::error_of;
 pub(super) use guard::give_up;
 pub use keys::load_blocking;
 
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY};
 use crate::client::{Client, Queued};
+use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
 use crate::eviction;
 use crate::notify;
@@ -104,6 +105,7 @@ impl Executor {
         if !self.replaying {
             self.make_room(server);
         }
+        out.limit(reply_max_bytes(server));
         let outcome = match self.check(server, client, args) {
             Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
             Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
@@ -123,6 +125,15 @@ impl Executor {
             }
             Err(Refusal::Later(outcome)) => outcome,
         };
+        if out.is_cut()
+            && let Outcome::Done(required) = outcome
+        {
+            out.truncate(mark);
+            // Where something was written an error would not be true: no answer at all.
+            client.closing |= required != 0;
+            write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+        }
+        out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {
             if mode == ReplyMode::SkipNext {
                 out.truncate(mark);

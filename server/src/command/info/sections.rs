@@ -2,7 +2,7 @@
 
 use super::{Text, human};
 use crate::command::Ctx;
-use crate::observe::{CpuOf, Memory, cpu_times};
+use crate::observe::{CpuOf, Holders, Memory, cpu_times};
 use crate::pubsub::Kind;
 use crate::version::REDIS_VERSION;
 use sexton_config::machine::MachineMemory;
@@ -79,11 +79,11 @@ pub(super) fn clients(text: &mut Text, ctx: &Ctx<'_, '_>) {
 pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let memory = Memory::now();
     let observe = &ctx.server.observe;
-    let used = memory.allocated_bytes;
+    let holders = Holders::now(ctx.server);
+    let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
-    let startup = observe.startup_bytes;
     let grown = used.saturating_sub(startup);
-    let dataset = ctx.server.engine.stats().dram_bytes.min(grown);
+    let dataset = (holders.store.table + holders.store.memtables).min(grown);
     let maxmemory = ctx.server.setting("maxmemory").parse().unwrap_or(0);
 
     text.title("Memory");
@@ -124,10 +124,18 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "mem_total_replication_buffers",
         "mem_clients_slaves",
     ]);
-    text.field("mem_clients_normal", ctx.server.sessions.memory_bytes());
-    text.zeros(&["mem_cluster_links", "mem_aof_buffer"]);
+    text.field("mem_clients_normal", holders.clients);
+    text.field("mem_cluster_links", 0);
+    text.field("mem_aof_buffer", holders.store.log_buffer);
     text.field("mem_allocator", "jemalloc");
     text.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
+    // Our own: with used_memory_startup, mem_clients_normal and mem_aof_buffer they add up to used_memory.
+    text.field("mem_table", holders.store.table);
+    text.field("mem_memtables", holders.store.memtables);
+    text.field("mem_graves", holders.store.graves);
+    text.field("mem_tree", holders.store.tree);
+    text.field("mem_block_cache", holders.store.block_cache);
+    text.field("mem_other", holders.other());
 }
 
 pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {

@@ -2,7 +2,7 @@
 //!
 //! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type holds it, and
 //! never 0. The table keeps 16,384 of them, fewer where their keys are so long that they would take more
-//! than 16 MiB. A handle that was already continued from is recycled
+//! than 4 MiB. A handle that was already continued from is recycled
 //! first, the oldest of them first; then the tips of scans that were not used for the longest time.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::hash::{BuildHasher, RandomState};
 const SLOT_BITS: u32 = 14;
 const NONCE_BITS: u32 = 53 - SLOT_BITS;
 /// Bytes of the keys that handles stand for; a single one may be longer.
-const KEYS_MAX_BYTES: usize = 16 << 20;
+const KEYS_MAX_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 struct Place {
@@ -116,7 +116,9 @@ impl CursorTable {
     fn slot_of(&self, handle: u64) -> Option<usize> {
         let slot = (handle & ((1 << SLOT_BITS) - 1)) as usize;
         let nonce = handle >> SLOT_BITS;
-        self.places.get(slot).is_some_and(|place| place.nonce == nonce).then_some(slot)
+        // A recycled place has no nonce, and no handle is its.
+        let is_its = |place: &Place| nonce != 0 && place.nonce == nonce;
+        self.places.get(slot).is_some_and(is_its).then_some(slot)
     }
 
     fn restamp(&mut self, slot: usize, continued: bool) {

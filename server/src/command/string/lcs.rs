@@ -1,7 +1,8 @@
 //! LCS: the longest common subsequence of two strings.
 
+use crate::client_memory::transient_max_bytes;
 use crate::command::access::Purpose;
-use crate::command::{Args, CommandError, CommandResult, Ctx};
+use crate::command::{Args, CommandError, CommandResult, Ctx, OUT_OF_MEMORY};
 use crate::value;
 
 struct Options {
@@ -47,41 +48,63 @@ struct Match {
     len: usize,
 }
 
-/// Lengths of the longest common subsequences of all pairs of prefixes.
+/// The longest common subsequence of two strings, and, unless only its length is wanted, the way to it.
+///
+/// Lengths are known of two rows of prefixes at a time. What the way back needs of the others is one bit of each pair.
 struct Table {
-    lengths: Vec<u32>,
+    length: u32,
+    /// Of each pair of prefixes: whether the first one's is the one to shorten.
+    shortens_first: Vec<u64>,
     width: usize,
 }
 
+const NO_MEMORY: CommandError = CommandError::text(
+    "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
+);
+
 impl Table {
-    /// `max_bytes`: the largest table, `proto-max-bulk-len` as in Redis.
-    fn build(a: &[u8], b: &[u8], max_bytes: u64) -> Result<Self, CommandError> {
-        const NO_MEMORY: CommandError = CommandError::text(
-            "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len",
-        );
+    /// `max_bytes`: the largest table that Redis would make, `proto-max-bulk-len`; `memory_max_bytes`: the largest here.
+    fn build(
+        a: &[u8],
+        b: &[u8],
+        length_only: bool,
+        max_bytes: u64,
+        memory_max_bytes: u64,
+    ) -> Result<Self, CommandError> {
         let width = b.len() + 1;
         let cells = (a.len() + 1)
             .checked_mul(width)
             .filter(|&cells| cells as u64 <= max_bytes / size_of::<u32>() as u64)
             .ok_or(NO_MEMORY)?;
-        let mut lengths = Vec::new();
-        lengths.try_reserve_exact(cells).map_err(|_| NO_MEMORY)?;
-        lengths.resize(cells, 0);
-        let mut table = Self { lengths, width };
+        let words = if length_only { 0 } else { cells.div_ceil(64) };
+        if (words * size_of::<u64>()) as u64 > memory_max_bytes {
+            return Err(CommandError::text(OUT_OF_MEMORY));
+        }
+        let mut shortens_first = Vec::new();
+        shortens_first.try_reserve_exact(words).map_err(|_| NO_MEMORY)?;
+        shortens_first.resize(words, 0_u64);
+        let mut above = vec![0_u32; width];
+        let mut row = vec![0_u32; width];
         for (i, byte_a) in a.iter().enumerate() {
             for (j, byte_b) in b.iter().enumerate() {
-                table.lengths[(i + 1) * width + j + 1] = if byte_a == byte_b {
-                    table.at(i, j) + 1
+                row[j + 1] = if byte_a == byte_b {
+                    above[j] + 1
                 } else {
-                    table.at(i, j + 1).max(table.at(i + 1, j))
+                    if !length_only && above[j + 1] > row[j] {
+                        let cell = (i + 1) * width + j + 1;
+                        shortens_first[cell / 64] |= 1 << (cell % 64);
+                    }
+                    above[j + 1].max(row[j])
                 };
             }
+            std::mem::swap(&mut above, &mut row);
         }
-        Ok(table)
+        Ok(Self { length: above[b.len()], shortens_first, width })
     }
 
-    fn at(&self, i: usize, j: usize) -> u32 {
-        self.lengths[i * self.width + j]
+    fn shortens_first(&self, i: usize, j: usize) -> bool {
+        let cell = i * self.width + j;
+        self.shortens_first[cell / 64] & 1 << (cell % 64) != 0
     }
 
     /// The runs of one longest subsequence, from the end of the strings to their start. Where both
@@ -91,7 +114,7 @@ impl Table {
         let (mut i, mut j) = (a.len(), b.len());
         while i > 0 && j > 0 {
             if a[i - 1] != b[j - 1] {
-                if self.at(i - 1, j) > self.at(i, j - 1) {
+                if self.shortens_first(i, j) {
                     i -= 1
                 } else {
                     j -= 1
@@ -125,8 +148,10 @@ pub(super) fn lcs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let options = Options::parse(ctx.args)?;
     let [a, b] = &strings;
-    let table = Table::build(a, b, ctx.string_max_bytes())?;
-    let total = i64::from(table.at(a.len(), b.len()));
+    let memory_max_bytes = transient_max_bytes(ctx.server);
+    let max_bytes = ctx.string_max_bytes();
+    let table = Table::build(a, b, options.length_only, max_bytes, memory_max_bytes)?;
+    let total = i64::from(table.length);
     if options.length_only {
         ctx.out.int(total);
         return Ok(());
@@ -162,18 +187,28 @@ pub(super) fn lcs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 mod tests {
     use super::{Match, Table};
 
+    const MAX_BYTES: u64 = 512 << 20;
+
     #[test]
     fn finds_the_runs_of_the_manual() {
         let (a, b) = (b"ohmytext", b"mynewtext");
-        let table = Table::build(a, b, 512 << 20).unwrap();
-        assert_eq!(table.at(a.len(), b.len()), 6);
+        let table = Table::build(a, b, false, MAX_BYTES, u64::MAX).unwrap();
+        assert_eq!(table.length, 6);
         let runs = table.matches(a, b);
         assert_eq!(runs, [Match { a: 4, b: 5, len: 4 }, Match { a: 2, b: 0, len: 2 }]);
+        assert_eq!(Table::build(a, b, true, MAX_BYTES, 0).unwrap().length, 6);
+        let nothing = Table::build(b"", b, false, MAX_BYTES, u64::MAX).unwrap();
+        assert_eq!((nothing.length, nothing.matches(b"", b)), (0, vec![]));
     }
 
     #[test]
     fn too_large_a_table_is_refused() {
         let half = vec![b'x'; 20_000];
-        assert!(Table::build(&half, &half, 512 << 20).is_err());
+        assert!(Table::build(&half, &half, true, MAX_BYTES, u64::MAX).is_err());
+        // A bit for each of 121 million pairs, where Redis has four bytes.
+        let short = &half[..11_000];
+        assert!(Table::build(short, short, false, MAX_BYTES, 15 << 20).is_ok());
+        assert!(Table::build(short, short, false, MAX_BYTES, 14 << 20).is_err());
+        assert_eq!(Table::build(short, short, true, MAX_BYTES, 0).unwrap().length, 11_000);
     }
 }

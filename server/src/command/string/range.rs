@@ -1,7 +1,7 @@
 //! Parts of strings.
 
 use crate::command::access::Purpose;
-use crate::command::{CommandError, CommandResult, Ctx};
+use crate::command::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY};
 use crate::notify::NotifyClass;
 use crate::value::{PLAIN_STRING, RAW_STRING};
 use sexton_engine::Meta;
@@ -9,18 +9,25 @@ use sexton_engine::Meta;
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
+/// Refuses a value of `bytes` that is longer than `max_bytes`, or than memory allows.
+fn check_bytes(bytes: u64, max_bytes: u64, memory_max_bytes: u64) -> CommandResult {
+    if bytes > max_bytes {
+        return Err(TOO_LONG);
+    }
+    if bytes > memory_max_bytes { Err(CommandError::text(OUT_OF_MEMORY)) } else { Ok(()) }
+}
+
 /// APPEND key value. One operation, even for an empty value; logged as it came.
 pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, tail) = (ctx.client.db, ctx.args.get(1), ctx.args.get(2));
-    let max_bytes = ctx.string_max_bytes();
+    let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
     let (meta, value) =
         ctx.inspect_string(Purpose::Write, key, |entry, _| -> Result<_, CommandError> {
             let Some(entry) = entry else {
                 return Ok((Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, tail.to_vec()));
             };
-            if (entry.value().len() + tail.len()) as u64 > max_bytes {
-                return Err(TOO_LONG);
-            }
+            let bytes = (entry.value().len() + tail.len()) as u64;
+            check_bytes(bytes, max_bytes, memory_max_bytes)?;
             let flags = PLAIN_STRING | RAW_STRING;
             Ok((Meta { flags, ..entry.meta() }, [entry.value(), tail].concat()))
         })??;
@@ -64,7 +71,7 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, patch) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
     let offset = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR offset is out of range"))?;
-    let max_bytes = ctx.string_max_bytes();
+    let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
     let edited =
         ctx.inspect_string(Purpose::Write, key, |entry, out| -> Result<_, CommandError> {
             let old = entry.map_or(&[][..], |entry| entry.value());
@@ -72,9 +79,8 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                 out.int(old.len() as i64);
                 return Ok(None);
             }
-            if offset.saturating_add(patch.len() as u64) > max_bytes {
-                return Err(TOO_LONG);
-            }
+            let bytes = offset.saturating_add(patch.len() as u64);
+            check_bytes(bytes, max_bytes, memory_max_bytes)?;
             let (start, end) = (offset as usize, offset as usize + patch.len());
             let mut value = Vec::with_capacity(old.len().max(end));
             value.extend_from_slice(old);

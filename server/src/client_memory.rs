@@ -1,0 +1,146 @@
+//! What connections hold together, and how much of `maxmemory` they may have.
+//!
+//! Requests that arrive, queued commands, replies that wait, names that are watched or listened to: each is a
+//! share of the bound, so that no client, and no number of them, takes what data and store need.
+
+use crate::client::Client;
+use crate::log;
+use crate::server::Server;
+use crate::session::Session;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The task of a connection and its socket, in bytes.
+pub const TASK_BYTES: usize = 512;
+
+/// What an idle connection holds, in bytes.
+const IDLE_BYTES: usize = size_of::<Session>() + size_of::<Client>() + TASK_BYTES;
+
+/// One request, one transaction that gathers, the names of one connection: one part of `maxmemory` of this many. The
+/// store holds what a request brings several times over while it is written: in the request, the log's buffer, the
+/// memtable, the DRAM table, and the block of a table.
+const REQUEST_SHARE: u64 = 32;
+
+/// All connections together: one part of this many.
+const CLIENTS_SHARE: u64 = 8;
+
+/// One reply: one part of this many.
+const REPLY_SHARE: u64 = 8;
+
+/// What one command needs for a moment: one part of this many.
+const TRANSIENT_SHARE: u64 = 4;
+
+/// However small the bound, so much is allowed: a request of a few hundred kilobytes is nothing unusual.
+const LEAST_BYTES: u64 = 256 << 10;
+
+/// Memory of all connections.
+#[derive(Debug, Default)]
+pub struct ClientMemory {
+    bytes: AtomicUsize,
+}
+
+impl ClientMemory {
+    /// Bytes of all connections, as of their last turns.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A connection holds `bytes` now.
+    pub fn note(&self, session: &Session, bytes: usize) {
+        let before = session.noted_bytes.swap(bytes, Ordering::Relaxed);
+        // Two's complement: the sum is exact whatever the order.
+        self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
+    }
+}
+
+/// A share of the bound, or no limit where there is no bound.
+fn share(server: &Server, parts: u64) -> u64 {
+    match server.engine.memory_bound() {
+        0 => u64::MAX,
+        bound => (bound / parts).max(LEAST_BYTES),
+    }
+}
+
+/// Most bytes of one request, of the value it makes, of the commands that MULTI queues, and of the names that a
+/// connection watches and listens to.
+#[must_use]
+pub fn request_max_bytes(server: &Server) -> u64 {
+    share(server, REQUEST_SHARE)
+}
+
+/// Most bytes of one reply.
+#[must_use]
+pub fn reply_max_bytes(server: &Server) -> u64 {
+    share(server, REPLY_SHARE)
+}
+
+/// Most bytes that one command may take for a moment.
+#[must_use]
+pub fn transient_max_bytes(server: &Server) -> u64 {
+    share(server, TRANSIENT_SHARE)
+}
+
+/// Closes the connections that hold most, as Redis' `maxmemory-clients` does, while all of them together hold more
+/// than their share, beside what each has when it is idle. True when `session` is one of them.
+#[must_use]
+pub fn evict_clients(server: &Server, session: &Session) -> bool {
+    let max = share(server, CLIENTS_SHARE);
+    let held = server.client_memory.bytes() as u64;
+    if held <= max {
+        return false;
+    }
+    let idle = (server.sessions.len() * IDLE_BYTES) as u64;
+    let max = max.saturating_add(idle);
+    if held <= max {
+        return false;
+    }
+    let mut all = server.sessions.all();
+    all.retain(|other| !other.no_evict.load(Ordering::Relaxed));
+    all.sort_by_key(|other| std::cmp::Reverse(other.noted_bytes.load(Ordering::Relaxed)));
+    let mut left = held;
+    for other in all {
+        if left <= max {
+            break;
+        }
+        left = left.saturating_sub(other.noted_bytes.load(Ordering::Relaxed) as u64);
+        if !other.is_killed() {
+            log::notice(&format!("Evicting client: {}", other.line()));
+            other.kill();
+        }
+    }
+    session.is_killed()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sexton_engine::Engine;
+
+    #[test]
+    fn those_who_hold_most_are_closed_until_the_rest_fits() {
+        let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
+        let open = |bytes| {
+            let session = server.sessions.open(String::new(), String::new(), -1);
+            server.client_memory.note(&session, bytes);
+            session
+        };
+        let sessions = [300, 100, 500, 400].map(|kib| open(kib << 10));
+        assert!(!evict_clients(&server, &sessions[0]), "there is no bound");
+        // An eighth is a megabyte.
+        server.engine.set_memory_bound(8 << 20);
+        assert!(!evict_clients(&server, &sessions[1]));
+        assert_eq!(
+            sessions.each_ref().map(|session| session.is_killed()),
+            [false, false, true, false]
+        );
+        server.client_memory.note(&sessions[2], 0);
+        sessions[3].no_evict.store(true, Ordering::Relaxed);
+        server.client_memory.note(&sessions[3], 900 << 10);
+        assert!(evict_clients(&server, &sessions[0]));
+        assert!(!sessions[3].is_killed(), "CLIENT NO-EVICT");
+        for session in &sessions {
+            server.client_memory.note(session, 0);
+        }
+        assert_eq!(server.client_memory.bytes(), 0);
+    }
+}
