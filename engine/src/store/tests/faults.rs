@@ -228,11 +228,7 @@ fn a_poisoned_store_refuses_writes_and_goes_on_reading() {
     engine.flush_now().expect("flush");
     put(&engine, &mut model, "warm", b"2");
     engine.inner().shard_bound_bytes.store(0, Ordering::Relaxed);
-    let mut buf = TxBuf::default();
-    let key = key(&engine, 1, b"lost");
-    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
-    tx.put(key, Meta::default(), b"dropped without a commit");
-    drop(tx);
+    engine.inner().poison("a test says so");
     let refusal = engine.write_refusal().expect("writes are refused");
     assert!(refusal.contains("poisoned"), "{refusal}");
     for name in ["cold", "warm"] {
