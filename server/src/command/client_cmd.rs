@@ -293,30 +293,41 @@ fn no_touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     switch(ctx, |session| &session.no_touch)
 }
 
+/// Tracking is not built: OFF, and whatever Redis would refuse, are answered as Redis answers them.
 fn tracking(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
-        b"off" if ctx.args.len() == 3 => {
-            ctx.out.ok();
-            Ok(())
-        }
-        b"on" if is_tracking_request(ctx.args) => {
-            Err(CommandError::text("ERR client tracking is not supported by this version"))
-        }
-        _ => Err(CommandError::Syntax),
-    }
-}
-
-/// True when the options behind `CLIENT TRACKING ON` are such as Redis knows.
-fn is_tracking_request(args: Args<'_>) -> bool {
-    let mut options = args.from(3);
+    let mut redirected = false;
+    let mut options = ctx.args.from(3);
     while let Some(option) = options.next() {
         match option.to_ascii_lowercase().as_slice() {
             b"bcast" | b"optin" | b"optout" | b"noloop" => {}
-            b"redirect" | b"prefix" if options.next().is_some() => {}
-            _ => return false,
+            b"prefix" if options.next().is_some() => {}
+            b"redirect" => {
+                let id = options.next().ok_or(CommandError::Syntax)?;
+                if redirected {
+                    return Err(CommandError::text(
+                        "ERR A client can only redirect to a single other client",
+                    ));
+                }
+                let id = parse_i64(id).ok_or(CommandError::NotInteger)?;
+                redirected = true;
+                let known = u64::try_from(id).is_ok_and(|id| ctx.server.sessions.get(id).is_some());
+                if !known {
+                    return Err(CommandError::text(
+                        "ERR The client ID you want redirect to does not exist",
+                    ));
+                }
+            }
+            _ => return Err(CommandError::Syntax),
         }
     }
-    true
+    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
+        b"off" => {
+            ctx.out.ok();
+            Ok(())
+        }
+        b"on" => Err(CommandError::text("ERR client tracking is not supported by this version")),
+        _ => Err(CommandError::Syntax),
+    }
 }
 
 fn caching(_ctx: &mut Ctx<'_, '_>) -> CommandResult {

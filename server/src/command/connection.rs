@@ -98,27 +98,24 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             _ => return Err(CommandError::text("NOPROTO unsupported protocol version")),
         });
     }
-    let mut credentials = None;
-    let mut name = None;
+    // As in Redis each option counts as soon as it is read, whatever stands behind it.
     let mut at = 2;
     while at < args.len() {
         let more = args.len() - at - 1;
         let option = args.get(at);
         if option.eq_ignore_ascii_case(b"auth") && more >= 2 {
-            credentials = Some((args.get(at + 1), args.get(at + 2)));
+            if !ctx.server.auth.accepts(args.get(at + 1), args.get(at + 2)) {
+                return Err(WRONG_PASSWORD);
+            }
+            ctx.client.authenticated = true;
             at += 3;
         } else if option.eq_ignore_ascii_case(b"setname") && more >= 1 {
-            name = Some(checked_name(args.get(at + 1))?);
+            let name = checked_name(args.get(at + 1))?;
+            ctx.client.session.labels.lock().name = name.to_vec();
             at += 2;
         } else {
             return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'"));
         }
-    }
-    if let Some((user, password)) = credentials {
-        if !ctx.server.auth.accepts(user, password) {
-            return Err(WRONG_PASSWORD);
-        }
-        ctx.client.authenticated = true;
     }
     if !ctx.client.authenticated && ctx.server.auth.is_required() {
         return Err(CommandError::text(
@@ -126,9 +123,6 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
              HELLO AUTH <user> <pass> option can be used to authenticate the client and \
              select the RESP protocol version at the same time",
         ));
-    }
-    if let Some(name) = name {
-        ctx.client.session.labels.lock().name = name.to_vec();
     }
     if let Some(resp3) = resp3 {
         set_protocol(ctx, resp3);

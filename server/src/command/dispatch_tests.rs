@@ -91,6 +91,39 @@ fn a_refused_command_aborts_the_transaction() {
 }
 
 #[test]
+fn options_of_hello_count_as_soon_as_they_are_read() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.auth.set_password(b"secret");
+    assert!(bench.run(&mut client, "HELLO 2 SETNAME x AUTH a b more").starts_with("-WRONGPASS"));
+    assert!(
+        bench
+            .run(&mut client, "HELLO 2 AUTH default secret SETNAME y more")
+            .starts_with("-ERR Syntax error in HELLO option 'more'")
+    );
+    assert_eq!(bench.run(&mut client, "CLIENT GETNAME"), "$1\r\ny\r\n");
+}
+
+#[test]
+fn tracking_is_refused_as_redis_refuses_its_options() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    for (request, reply) in [
+        ("ON REDIRECT abc", "-ERR value is not an integer or out of range\r\n"),
+        ("OFF REDIRECT 12345", "-ERR The client ID you want redirect to does not exist\r\n"),
+        ("OFF PREFIX", "-ERR syntax error\r\n"),
+        ("OFF BCAST PREFIX a PREFIX b", "+OK\r\n"),
+        ("maybe", "-ERR syntax error\r\n"),
+    ] {
+        assert_eq!(
+            bench.run(&mut client, &format!("CLIENT TRACKING {request}")),
+            reply,
+            "{request}"
+        );
+    }
+}
+
+#[test]
 fn a_watched_key_that_changed_or_expired_fails_exec() {
     let mut bench = Bench::new();
     let (mut client, mut other) = (bench.client(), bench.client());
@@ -109,6 +142,28 @@ fn a_watched_key_that_changed_or_expired_fails_exec() {
     // Time is a change too.
     bench.run_all(&mut client, &["SET a 1 PX 100", "WATCH a", "MULTI", "SET b 1"]);
     assert_eq!(bench.try_at(&mut client, "EXEC", NOW_MS + 101).1, "*-1\r\n");
+}
+
+#[test]
+fn swapdb_leaves_watchers_of_keys_alone_that_live_on_neither_side() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    let set = ["SET stale 1 PX 100", "SET here 1", "SELECT 1", "SET stale 1 PX 100", "SET there 1"];
+    bench.run_all(&mut other, &set);
+    let later_ms = NOW_MS + 1000;
+    for (key, reply) in [
+        ("none", "*1\r\n+PONG\r\n"),
+        ("stale", "*1\r\n+PONG\r\n"),
+        ("here", "*-1\r\n"),
+        ("there", "*-1\r\n"),
+    ] {
+        for line in [format!("WATCH {key}").as_str(), "MULTI", "PING"] {
+            bench.try_at(&mut client, line, later_ms);
+        }
+        bench.try_at(&mut other, "SWAPDB 0 1", later_ms);
+        assert_eq!(bench.try_at(&mut client, "EXEC", later_ms).1, reply, "{key}");
+        bench.try_at(&mut other, "SWAPDB 0 1", later_ms);
+    }
 }
 
 #[test]

@@ -14,9 +14,11 @@ import time
 from collections import Counter
 
 from . import hints, states
-from .cell import FILLER_DATABASE, FIRST_OF_ITS_OWN, Cell
-from .contexts import CONTEXTS
+from .cell import Cell
+from .conditions import CONDITIONS
+from .contexts import CONTEXTS, RESP3_ONLY
 from .life import MODES, Life
+from .names import FILLER_DATABASE, FIRST_OF_ITS_OWN
 from .pair import Pair
 from .table import Table
 
@@ -37,9 +39,14 @@ def all_cells(table):
         for state in states.STATES if case.has_key() or hints.walks(case) else NO_KEYS:
             for number, context in enumerate(CONTEXTS):
                 for mode in modes if context in EVERY_MODE else modes[:1]:
-                    if state == "frozen" and mode == "wbl":
-                        continue
-                    yield Cell(case, state, context, "normal", mode, 2 + (case.index + number) % 2)
+                    if state == "frozen" and (mode == "wbl" or b"RELOAD" in case.words):
+                        continue  # no flush, or one after the other on a device that is slow on purpose
+                    resp = 3 if context in RESP3_ONLY else 2 + (case.index + number) % 2
+                    yield Cell(case, state, context, "normal", mode, resp)
+            for condition, surroundings in CONDITIONS.items():
+                if surroundings.states is not None and state in surroundings.states:
+                    for number, context in enumerate(surroundings.contexts):
+                        yield Cell(case, state, context, condition, modes[0], 2 + (case.index + number) % 2)
 
 
 def lives(cells, pair):
@@ -98,6 +105,8 @@ def choose(args, table):
         return found
     if args.only:
         cells = [cell for cell in cells if any(part in cell.name() for part in args.only)]
+    if args.without:
+        cells = [cell for cell in cells if not any(part in cell.name() for part in args.without)]
     if args.cells and args.cells < len(cells):
         cells = random.Random(args.seed).sample(cells, args.cells)
     return cells
@@ -110,6 +119,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--cell", action="append", help="this cell alone; may be given several times")
     parser.add_argument("--only", action="append", help="cells whose name has this part")
+    parser.add_argument("--without", action="append", help="no cells whose name has this part")
     parser.add_argument("--jobs", type=int, default=2, help="processes, each with servers of its own")
     parser.add_argument("--list", action="store_true", help="the names of the cells, nothing else")
     args = parser.parse_args()

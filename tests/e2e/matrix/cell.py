@@ -1,13 +1,10 @@
 """A cell: one request in one state of its keys, in one context, under one protocol; its words and its name."""
 
 from . import contexts, hints, states
-from .contexts import Send, plain
+from .contexts import Send
 from .hints import Absent, Channel, Database, Directory, Dump, Extra, Key, OtherDatabase, Pattern
+from .names import SHARED
 
-#: Databases of all cells that leave their database as a whole alone, and of those that empty it: pairs.
-SHARED, FIRST_OF_ITS_OWN, DATABASES = (1, 2), 4, 128
-#: Left for the filler and for the writes that ask whether the server still takes any.
-FILLER_DATABASE, HEALTH_DATABASE = 126, 127
 #: Kinds of values that keys have, by the number of the cell.
 VALUES = (b"10", b"some text of a few words", b"3.5", b"", b"x" * 300)
 
@@ -19,6 +16,7 @@ class Cell:
         self.case, self.state, self.context = case, state, context
         self.condition, self.mode, self.resp = condition, mode, resp
         self.number, self.databases, self.dump, self.directory = 0, SHARED, b"", b""
+        self.settings = {}
 
     def name(self):
         return f"{self.case.name()}/{self.state}/{self.context}/{self.condition}/{self.mode}/{self.resp}"
@@ -57,11 +55,21 @@ class Cell:
 
     def script(self):
         """The actions of the cell: what its state needs at the last moment, then its context."""
-        return states.STATES[self.state].prelude(self) + contexts.CONTEXTS[self.context](self)
+        script = states.STATES[self.state].prelude(self) + contexts.CONTEXTS[self.context](self)
+        if self.case.command == "CONFIG|SET":
+            script += [contexts.Answered("a"), *self.restore_settings()]
+        return script
 
     def restore_settings(self):
         """What undoes a CONFIG SET of the cell: the settings of its life."""
-        return Send("b", [plain(b"CONFIG", b"SET", b"maxmemory", b"0")])
+        return [Send("b", [([b"CONFIG", b"SET", name, value], hints.IGNORED) for name, value in settings.items()], side)
+                for side, settings in (("ours", self.settings), ("theirs", self.settings | hints.UNBOUND))]
+
+    def reads_keys(self):
+        return self.case.has_key() and not self.case.writes()
+
+    def swaps(self):
+        return self.context == "multi-swapdb" or self.case.command == "SWAPDB"
 
     def empties_database(self):
         return self.context in contexts.EMPTYING or self.case.command in hints.EMPTIES_DATABASE

@@ -201,3 +201,7 @@ def walks(case):
 def empties_all(case):
     """Whether the request puts every key into another state."""
     return case.command == "FLUSHALL" and case.valid or b"RELOAD" in case.words
+
+
+#: The reference has no bound: its keys are in memory, and refusing them is no state of ours.
+UNBOUND = {b"maxmemory": b"0", b"maxmemory-policy": b"noeviction"}

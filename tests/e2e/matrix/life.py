@@ -10,8 +10,10 @@ from harness.load import incompressible
 from harness.resp import Connection, ProtocolError, encode
 
 from . import hints, states
-from .cell import DATABASES, FILLER_DATABASE, FIRST_OF_ITS_OWN, HEALTH_DATABASE, SHARED, quoted
-from .contexts import Answered, Leave
+from .cell import quoted
+from .conditions import CONDITIONS, REFUSALS
+from .contexts import DATA_NOT_COMPARED, Answered, Leave
+from .names import DATABASES, FILLER_DATABASE, FIRST_OF_ITS_OWN, HEALTH_DATABASE, SHARED
 from .player import FIRST_LOOK_S, SECOND_LOOK_S, Hang, Player, Side
 
 #: Settings of a mode; `cold` and `frozen` ones come on top for those families.
@@ -27,6 +29,10 @@ COLD = {"filter-bits-per-key": 0, "cemetery-max-memory": 65536}
 #: Level 0 takes a minute for a memtable.
 SLOW = "profile slow read-us 0 write-us 1000 position-us 0 sync-us 1000 read-mb-s 1000 write-mb-s 0.02 channels 4 cache-bytes 0 unit-bytes 512 write-through yes\n"
 PIPELINE = 500
+#: A key of each database that says which it was at first.
+MARKER = b"marker"
+#: Keys of a KB that drive all others out of a small memory.
+EVICTING_KEYS = 6000
 #: Deletes of other keys after which graves no longer fit in memory.
 FILLER_DELETES = 3000
 
@@ -65,6 +71,7 @@ class Life:
         self.cells, self.pair = cells, pair
         first = cells[0]
         self.mode, self.condition = first.mode, first.condition
+        self.surroundings = CONDITIONS[self.condition]
         self.family = states.STATES[first.state].family
         self.failures, self.skipped, self.slow, self.unproven = [], 0, [], False
 
@@ -76,6 +83,7 @@ class Life:
             cell.number = number
             cell.dump = self.pair.dump
             cell.directory = str(self.pair.ours.directory / f"checkpoint-{number}").encode()
+            cell.settings = self.pair.changeable(self.mode, self.condition, self.family)
             cell.databases = SHARED
             if cell.empties_database() or cell.empties_all():
                 cell.databases = (own, own + 1)
@@ -87,6 +95,9 @@ class Life:
 
     def setup_requests(self, due_ms):
         requests, database = [], None
+        for db in sorted({db for cell in self.cells for db in cell.databases}):
+            requests += [[b"SELECT", b"%d" % db], [b"SET", MARKER, b"of database %d" % db]]
+            database = db
         for cell in self.cells:
             state = states.STATES[cell.state]
             if not state.there:
@@ -124,7 +135,10 @@ class Life:
         deletes = self.delete_requests()
         for connection in (theirs, ours):
             self.must(pipelined(connection, requests))
-        if self.family == "cold":
+        if self.family == "cold" and self.mode == "no-log":
+            self.must(pipelined(theirs, deletes))
+            self.evict(ours, deletes)
+        elif self.family == "cold":
             ours.close()
             ours = self.restart()
             if deletes:
@@ -136,7 +150,7 @@ class Life:
             frozen = int(self.pair.ours.info()["flsm_memtables_frozen"])
             if frozen < 1:
                 raise RuntimeError("no memtable is frozen: the state does not exist")
-        if self.family == "cold" and requests:
+        if self.family == "cold" and requests and self.mode != "no-log":
             entries = int(self.pair.ours.info()["flsm_dram_entries"])
             if entries > 100:
                 raise RuntimeError(f"{entries} keys are in memory: the state does not exist")
@@ -145,6 +159,13 @@ class Life:
             time.sleep(left_s)
         ours.close()
         theirs.close()
+        self.surroundings.enter(self.pair)
+
+    def evict(self, ours, deletes):
+        """Without a log a restart leaves nothing: other keys drive the cells' keys out of memory instead."""
+        for requests in ([], deletes):
+            self.must(pipelined(ours, [*requests, [b"SELECT", b"%d" % FILLER_DATABASE]]))
+            self.must(pipelined(ours, [[b"SET", b"filler%d" % n, incompressible(b"%d" % n, 1000)] for n in range(EVICTING_KEYS)]))
 
     def spill_graves(self, ours, deletes):
         """Deletes the cells' keys and so many others that graves have to leave memory."""
@@ -197,8 +218,11 @@ class Life:
                 if self.is_known_to_break(cell):
                     self.skipped += 1
                     continue
+                self.surroundings.before(self.pair, ours.controller(), at)
                 broken = self.play_one(player, cell)
                 played.append(cell)
+                if not broken and cell.swaps():
+                    self.align(player, cell)
                 panic = self.pair.panic_since(log_at)
                 if panic:
                     self.fail(cell, "panic", panic)
@@ -217,6 +241,19 @@ class Life:
         if played:
             self.finish(played)
         return []
+
+    def align(self, player, cell):
+        """A database that was exchanged on one side only would make every later cell differ: told once, and mended."""
+        first, second = (b"%d" % db for db in cell.databases)
+        both = []
+        for side in (player.ours, player.theirs):
+            nodes = side.controller().pipeline([[b"SELECT", first], [b"GET", MARKER], [b"SELECT", second], [b"GET", MARKER]])
+            both.append([nodes[1].value, nodes[3].value])
+        ours, theirs = both
+        if None not in ours + theirs and ours != theirs:
+            if self.is_comparable(cell):
+                self.fail(cell, "data", "the databases are exchanged here, and not in the reference, or the other way round")
+            player.ours.controller().node(b"SWAPDB", first, second)
 
     def is_known_to_break(self, cell):
         """A server that breaks at every tenth cell would make a run endless."""
@@ -272,7 +309,7 @@ class Life:
         nodes = control.pipeline([[b"PING"], [b"SELECT", b"%d" % HEALTH_DATABASE], [b"SET", b"health", b"%d" % cell.number]])
         player.waited(begun)
         for node in nodes:
-            if node.is_error():
+            if node.is_error() and (self.surroundings.takes_writes or not node.raw.startswith(REFUSALS)):
                 self.fail(cell, "poison", f"another client's write: {node.raw!r}")
                 raise OSError("writes are refused")
 
@@ -305,6 +342,7 @@ class Life:
         """Data beside the reference's, then kill -9 and the same data again; nobody is left, nobody is stuck."""
         last = cells[-1]
         try:
+            self.surroundings.leave(self.pair)
             compared = [cell for cell in cells if self.is_comparable(cell)]
             mine, others = self.data(self.pair.ours, compared), self.data(self.pair.theirs, compared)
             for cell, ours, theirs in zip(compared, mine, others):
@@ -317,7 +355,7 @@ class Life:
                 if node.is_error():
                     self.fail(last, "poison", f"at the end of the life {request[0]}: {node.raw!r}")
             self.nobody_left(connection, last)
-            if self.mode != "no-log":
+            if self.mode != "no-log" and self.surroundings.restart_compared:
                 connection.cmd("SELECT", HEALTH_DATABASE)
                 connection.cmd("SET", "health", "last")
                 connection.cmd("WAITAOF", "1", "0", "10000")
@@ -346,20 +384,23 @@ class Life:
             time.sleep(0.01)
 
     def is_comparable(self, cell):
-        from .contexts import DATA_NOT_COMPARED
-        return cell.context not in DATA_NOT_COMPARED and self.condition == "normal"
+        known = cell.case.command.lower() in self.pair.reference_commands
+        return known and cell.context not in DATA_NOT_COMPARED and self.surroundings.compared
 
     # ---- the script ------------------------------------------------------------------------
 
     def script_of(self, cell):
         """The commands of a cell as a person would repeat them."""
         lines = [f"# sexton-server {self.pair.options_text(self.mode, self.condition, self.family)}"]
+        if self.condition != "normal":
+            lines.append(f"# condition: {self.surroundings.__doc__.splitlines()[0] if self.surroundings.__doc__ else self.condition}")
         state = states.STATES[cell.state]
         say = lambda who, words: lines.append(f"{who}: " + " ".join(quoted(word) for word in words))
         only, cells = cell, self.cells
         self.cells = [only]
         for request in self.setup_requests(0):
-            say("setup", request)
+            if request[1] != MARKER:
+                say("setup", request)
         if self.family == "cold":
             lines.append("# SIGTERM, start")
         if state.deleted:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from harness.server import Server
 
-from .cell import DATABASES
+from . import hints
+from .conditions import CONDITIONS
 from .life import COLD, COMMON, MODES, SLOW
+from .names import DATABASES
 
 PANIC = re.compile(r"panicked at|poisoned|stack backtrace|SIGSEGV|fatal runtime error|overflowed its stack", re.I)
 #: Lines of the log that a panic shows.
@@ -41,18 +43,22 @@ class Pair:
         return names
 
     def settings(self, mode, condition, family):
-        options = COMMON | MODES[mode]
+        surroundings = CONDITIONS[condition]
+        options = COMMON | MODES[mode] | surroundings.settings
         if self.kind == "redis":
             return {name: options[name] for name in ("databases", "enable-debug-command", "hz")}
         if family == "cold":
             options = options | COLD
+            if mode == "no-log":
+                options["maxmemory"] = "1mb"
         devices = []
-        if family == "frozen":
+        slow_dumps = getattr(surroundings, "slow_dumps", False)
+        if family == "frozen" or slow_dumps:
             profiles = self.base / "profiles.conf"
             profiles.write_text(SLOW)
             options["device-profiles"] = profiles
             devices.append(f"device slow kind ssd path {self.base / 'slow'} emulate slow")
-            devices.append("tree-device 0 slow")
+            devices.append("rdb-device slow" if slow_dumps else "tree-device 0 slow")
         if mode == "wbl":
             devices.append(f"device pm kind pmem path {self.base / 'pm'} emulate optane-pmem")
             devices.append("memtable-device pm")
@@ -62,6 +68,13 @@ class Pair:
             options["include"] = include
         return options
 
+    def changeable(self, mode, condition, family):
+        """The settings of a life that a cell may change, as CONFIG SET takes them."""
+        options = {"maxmemory": "0", "maxmemory-policy": "noeviction", "maxmemory-samples": "5", "hz": "100",
+                   "appendfsync": "everysec", "save": getattr(CONDITIONS[condition], "SAVE", "")}
+        options |= {name: str(value) for name, value in self.settings(mode, condition, family).items() if name in options}
+        return {name.encode(): value.encode() for name, value in options.items()}
+
     def options_text(self, *life):
         return " ".join(f"--{name} {value}" for name, value in self.settings(*life).items())
 
@@ -69,10 +82,15 @@ class Pair:
         self.abandon()
         if not self.theirs.alive():
             self.theirs.start()
+        connection = self.theirs.connect()
+        for name, value in ({b"appendfsync": b"everysec", b"save": b"", b"hz": b"500"} | hints.UNBOUND).items():
+            connection.cmd("CONFIG", "SET", name, value)
+        connection.close()
         for name in ("data", "slow", "pm"):
             shutil.rmtree(self.base / name, ignore_errors=True)
             (self.base / name).mkdir()
-        self.ours = Server(self.kind, self.settings(mode, condition, family), directory=self.base / "data").start()
+        self.ours = Server(self.kind, self.settings(mode, condition, family), directory=self.base / "data",
+                           prefix=CONDITIONS[condition].prefix).start()
 
     def quicken_devices(self):
         """The next start need not wait for a device that was slow to keep a state."""

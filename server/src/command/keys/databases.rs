@@ -1,6 +1,7 @@
 //! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
 
 use super::DATABASE_OUT_OF_RANGE;
+use crate::command::access::bring_in;
 use crate::command::{CommandError, CommandResult, Ctx, flush_mode_is_known};
 use crate::number::parse_i64;
 use sexton_engine::Found;
@@ -9,19 +10,28 @@ fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
     if flush_mode_is_known(ctx.args) { Ok(()) } else { Err(CommandError::Syntax) }
 }
 
-/// Tells those who watch a key of `db` that is about to change: it exists there, or in the database
-/// that is to take its place. Watchers of missing keys are left alone, as in Redis.
+/// Whether `db` has a living key of this name, in memory or on a device.
+fn is_alive(ctx: &mut Ctx<'_, '_>, db: usize, bytes: &[u8]) -> bool {
+    let now_ms = ctx.now_ms;
+    let key = ctx.key_in(db, bytes);
+    let tx = ctx.tx();
+    if matches!(tx.find(key), Found::Cold) {
+        bring_in(tx, key);
+    }
+    matches!(tx.find(key), Found::Live(entry) if !entry.meta().is_expired(now_ms))
+}
+
+/// Tells those who watch a key of `db` that is about to change: it lives there, or in the database that is to
+/// take its place. Watchers of keys that are missing or expired in both are left alone, as in Redis.
 fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     let watches = &ctx.server.watches;
     if !watches.is_used() {
         return;
     }
     for bytes in watches.keys_of(db) {
-        let changes = [Some(db), replaced_by].into_iter().flatten().any(|db| {
-            let key = ctx.key_in(db, &bytes);
-            !matches!(ctx.tx().find(key), Found::Absent)
-        });
-        if changes {
+        if is_alive(ctx, db, &bytes)
+            || replaced_by.is_some_and(|other| is_alive(ctx, other, &bytes))
+        {
             watches.touch(db, &bytes);
         }
     }
