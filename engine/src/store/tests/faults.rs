@@ -135,6 +135,27 @@ fn each_fault_is_told_when_it_begins_and_when_it_ends() {
 }
 
 #[test]
+fn a_poisoned_store_is_told_once() {
+    let storage = SimStorage::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let sink = Arc::clone(&told);
+    let options = EngineOptions {
+        events: EventSink::new(move |event| sink.lock().push(event.clone())),
+        ..small_options(&storage, SyncPolicy::Always, false)
+    };
+    let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
+    engine.inner().poison("thread flush broke");
+    engine.inner().poison("thread compaction broke");
+    assert_eq!(*told.lock(), [Event::Poisoned { reason: "thread flush broke".into() }]);
+    for _ in 0..3 {
+        let refusal = engine.write_refusal().expect("writes are refused");
+        assert!(refusal.contains("thread flush broke"), "{refusal}");
+    }
+    assert_eq!(told.lock().len(), 2);
+    engine.abandon();
+}
+
+#[test]
 fn a_full_device_ends_when_there_is_room_again() {
     let (storage, engine, mut model) = fresh();
     put(&engine, &mut model, "kept", b"1");
