@@ -17,8 +17,7 @@ pub struct Client {
     pub db: usize,
     /// True once AUTH succeeded, or from the start while no password is set.
     pub authenticated: bool,
-    /// What becomes of replies. `SkipNext` is set by CLIENT REPLY SKIP, which has no reply itself:
-    /// the connection drops the reply of the request behind it, then sets `On`.
+    /// What becomes of replies.
     pub reply_mode: ReplyMode,
     /// The connection closes once its replies are sent (QUIT, CLIENT KILL of itself).
     pub closing: bool,

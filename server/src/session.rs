@@ -14,16 +14,54 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What CLIENT REPLY asked for.
+/// What CLIENT REPLY asked for: whether replies are sent. What is pushed (messages and the confirmations
+/// of subscriptions) is sent in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ReplyMode {
-    /// Replies are sent.
-    #[default]
-    On,
-    /// Replies are dropped.
-    Off,
-    /// The reply to the next request is dropped.
-    SkipNext,
+pub struct ReplyMode {
+    off: bool,
+    /// The reply to the request that runs now is dropped.
+    skips: bool,
+    /// The same of the request behind it.
+    skips_next: bool,
+}
+
+impl ReplyMode {
+    /// CLIENT REPLY ON: from the reply to this very request on.
+    pub fn turn_on(&mut self) {
+        (self.off, self.skips) = (false, false);
+    }
+
+    /// RESET: as in Redis its own reply is dropped when it is the one to be skipped.
+    pub fn reset(&mut self) {
+        (self.off, self.skips_next) = (false, false);
+    }
+
+    /// CLIENT REPLY OFF.
+    pub fn turn_off(&mut self) {
+        self.off = true;
+    }
+
+    /// CLIENT REPLY SKIP: means nothing while replies are off.
+    pub fn skip_next(&mut self) {
+        self.skips_next |= !self.off;
+    }
+
+    /// True while what a request answers is dropped.
+    #[must_use]
+    pub fn is_muted(self) -> bool {
+        self.off || self.skips
+    }
+
+    /// True when nothing is dropped, now or next.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self == Self::default()
+    }
+
+    /// A request has been answered.
+    pub fn end_request(&mut self) {
+        self.skips = std::mem::take(&mut self.skips_next);
+    }
 }
 
 /// Words that describe a connection to people.
@@ -156,6 +194,11 @@ impl Session {
     pub fn touch(&self, command: &'static str) {
         *self.last_command.lock() = command;
         self.last_active_ms.store(self.created.elapsed().as_millis() as u64, Ordering::Relaxed);
+    }
+
+    /// The connection executes `command`.
+    pub fn note_command(&self, command: &'static str) {
+        *self.last_command.lock() = command;
     }
 
     /// True for a connection from this machine: loopback or a unix socket.

@@ -6,6 +6,7 @@ checked against what Redis 7.2 documents.
 """
 
 import argparse
+import re
 
 from harness.resp import to_bytes
 from harness.server import Server
@@ -166,6 +167,32 @@ def no_touch(steps, server):
     payload_of.close()
 
 
+def plain_requests_are_seen(steps, ours, theirs):
+    """Pipelined plain GETs and SETs, which take a short way: slow log and statistics of both servers."""
+    script = [("SET", f"k{i % 7}", "v" * i) if i % 3 else ("GET", f"k{i % 11}") for i in range(100)]
+    seen = []
+    for server in (ours, theirs):
+        client = server.connect()
+        client.cmd("FLUSHALL")
+        client.pipeline([("CONFIG", "RESETSTAT"), ("CONFIG", "SET", "slowlog-log-slower-than", 0), ("SLOWLOG", "RESET")])
+        client.pipeline(script)
+        client.cmd("CONFIG", "SET", "slowlog-log-slower-than", -1)
+        slow = [entry[3] for entry in client.cmd("SLOWLOG", "GET", -1)]
+        info = server.info()
+        calls = [re.match(r"calls=(\d+),", info[f"cmdstat_{name}"])[1] for name in ("get", "set")]
+        seen.append((slow, calls, info["keyspace_hits"], info["keyspace_misses"]))
+        client.cmd("SLOWLOG", "RESET")
+        # A SET of this length takes longer than a microsecond.
+        client.cmd("CONFIG", "SET", "slowlog-log-slower-than", 1)
+        client.pipeline([("SET", "long", "x" * 60_000)] * 50)
+        client.cmd("CONFIG", "SET", "slowlog-log-slower-than", 10_000)
+        logged = client.cmd("SLOWLOG", "LEN")
+        steps.check(f"slow SETs are in the slow log of {server.kind}", logged >= 10, f"{logged} of 50")
+        client.close()
+    steps.check("plain GETs and SETs: the slow log", seen[0][0] == seen[1][0], f"{len(seen[0][0])} and {len(seen[1][0])} entries")
+    steps.equal("plain GETs and SETs: calls, hits, misses", seen[0][1:], seen[1][1:])
+
+
 def own_directives(steps, server_kind):
     """Directives of ours that choose how files are made."""
     options = {"aof-segment-bytes": "1mb", "compression-upper": "lz4", "filter-bits-per-key": 16}
@@ -194,6 +221,7 @@ def main():
     steps = Steps("parity with redis-server")
     with Server(args.server) as ours, Server("redis", {"appendonly": "no"}) as theirs:
         same_replies(steps, ours, theirs)
+        plain_requests_are_seen(steps, ours, theirs)
         no_touch(steps, ours)
         steps.check("the server lives", ours.alive())
     own_directives(steps, args.server)

@@ -54,6 +54,7 @@ impl Tx<'_> {
         }
         let full = commit.just_filled();
         drop(commit);
+        inner.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
         self.committed = true;
 
         match &shared {

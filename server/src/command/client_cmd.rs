@@ -5,7 +5,7 @@ use super::introspect::help;
 use super::{Args, Binding, CommandError, CommandResult, Ctx};
 use crate::auth::DEFAULT_USER;
 use crate::number::parse_i64;
-use crate::session::{Pause, ReplyMode, Session};
+use crate::session::{Pause, Session};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +42,7 @@ fn id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.client.session.note_command(ctx.spec.name);
     let line = ctx.client.session.line();
     ctx.out.verbatim("txt", format!("{line}\n").as_bytes());
     Ok(())
@@ -134,6 +135,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     } else {
         return Err(CommandError::Syntax);
     };
+    ctx.client.session.note_command(ctx.spec.name);
     let text: String = sessions.iter().map(|session| session.line() + "\n").collect();
     ctx.out.verbatim("txt", text.as_bytes());
     Ok(())
@@ -262,12 +264,11 @@ fn unpause(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn reply(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.get(2).to_ascii_lowercase().as_slice() {
         b"on" => {
-            ctx.client.reply_mode = ReplyMode::On;
+            ctx.client.reply_mode.turn_on();
             ctx.out.ok();
         }
-        b"off" => ctx.client.reply_mode = ReplyMode::Off,
-        b"skip" if ctx.client.reply_mode == ReplyMode::Off => {}
-        b"skip" => ctx.client.reply_mode = ReplyMode::SkipNext,
+        b"off" => ctx.client.reply_mode.turn_off(),
+        b"skip" => ctx.client.reply_mode.skip_next(),
         _ => return Err(CommandError::Syntax),
     }
     Ok(())

@@ -3,7 +3,7 @@
 use super::{Binding, CommandError, CommandResult, Ctx};
 use crate::auth::DEFAULT_USER;
 use crate::client::Client;
-use crate::session::{Labels, ReplyMode};
+use crate::session::Labels;
 use crate::version::REDIS_VERSION;
 use std::sync::atomic::Ordering;
 
@@ -183,7 +183,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         *labels = Labels { name: Vec::new(), ..labels.clone() };
     }
     ctx.client.db = 0;
-    ctx.client.reply_mode = ReplyMode::On;
+    ctx.client.reply_mode.reset();
     ctx.client.authenticated = !ctx.server.auth.is_required();
     ctx.client.close_past();
     ctx.client.discard_transaction();

@@ -189,6 +189,93 @@ fn replies_are_dropped_as_asked() {
 }
 
 #[test]
+fn the_ok_of_client_reply_on_is_not_skipped() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY SKIP"), "");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY ON"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+    // One that skips the next skips the request behind that, too.
+    bench.run_all(&mut client, &["CLIENT REPLY SKIP", "CLIENT REPLY SKIP"]);
+    assert_eq!(bench.run(&mut client, "PING"), "");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+    bench.run(&mut client, "CLIENT REPLY SKIP");
+    assert_eq!(bench.run(&mut client, "RESET"), "");
+    bench.run(&mut client, "CLIENT REPLY OFF");
+    assert_eq!(bench.run(&mut client, "RESET"), "+RESET\r\n");
+}
+
+#[test]
+fn confirmations_of_subscriptions_are_sent_while_replies_are_off() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run(&mut client, "CLIENT REPLY OFF");
+    let confirmed = bench.run(&mut client, "SUBSCRIBE a");
+    assert_eq!(confirmed, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n");
+    assert_eq!(bench.run(&mut client, "SUBSCRIBE"), "", "an error is a reply");
+    let confirmed = bench.run(&mut client, "UNSUBSCRIBE");
+    assert_eq!(confirmed, "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n");
+    assert_eq!(bench.run(&mut client, "PING"), "");
+}
+
+#[test]
+fn client_reply_counts_within_a_transaction_from_where_it_stands() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["MULTI", "PING", "CLIENT REPLY OFF", "PING"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*3\r\n+PONG\r\n");
+    bench.run_all(&mut client, &["MULTI", "PING", "CLIENT REPLY ON", "PING"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "+OK\r\n+PONG\r\n");
+    bench.run_all(&mut client, &["MULTI", "CLIENT REPLY SKIP"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC"), "");
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+}
+
+#[test]
+fn a_refused_exec_ends_its_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["WATCH w", "MULTI", "SET a b"]);
+    let reply = bench.run(&mut client, "EXEC foo");
+    assert_eq!(
+        reply,
+        "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
+    );
+    assert!(!bench.server.watches.is_used());
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+}
+
+#[test]
+fn flushall_calls_off_a_save_that_runs() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert!(matches!(bench.server.saving.start_in_background(), Start::Started));
+    bench.run(&mut client, "FLUSHDB");
+    assert!(!bench.server.saving.is_aborted(), "as in Redis FLUSHDB leaves it alone");
+    bench.run(&mut client, "FLUSHALL");
+    assert!(bench.server.saving.is_aborted());
+}
+
+#[test]
+fn monitors_see_an_exec_that_runs_nothing() {
+    let mut bench = Bench::new();
+    let (mut client, mut other, mut watcher) = (bench.client(), bench.client(), bench.client());
+    bench.run(&mut watcher, "MONITOR");
+    let seen = |watcher: &Client| {
+        let lines = watcher.session.outbox.take().bytes;
+        String::from_utf8_lossy(&lines).matches("\"EXEC\"").count()
+    };
+    bench.run_all(&mut client, &["MULTI", "NOSUCH", "EXEC"]);
+    assert_eq!(seen(&watcher), 1, "discarded because of an error");
+    bench.run_all(&mut client, &["WATCH a", "MULTI"]);
+    bench.run(&mut other, "SET a 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    assert_eq!(seen(&watcher), 1, "discarded because of WATCH");
+}
+
+#[test]
 fn a_pause_holds_writes_back_untouched() {
     let mut bench = Bench::new();
     let mut client = bench.client();

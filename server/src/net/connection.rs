@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// Tells others how much waits in the buffers, and what they take.
-    fn note_buffers(&self) {
+    pub(super) fn note_buffers(&self) {
         let session = &self.session;
         session.query_bytes.store(self.input.len() - self.input_start, Ordering::Relaxed);
         let free = self.input.capacity() - self.input.len() + self.input_start;

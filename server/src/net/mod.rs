@@ -1,6 +1,8 @@
 //! The network: worker threads that own connections, and the acceptor that deals them out.
 
 mod batch;
+#[cfg(test)]
+mod batch_tests;
 mod connection;
 mod descriptors;
 mod helper;

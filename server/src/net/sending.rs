@@ -169,6 +169,7 @@ impl Connection {
         } else {
             self.session.wake_task();
         }
+        self.note_buffers();
     }
 
     /// Lets go of what is durable by now; answers where in `output` that ends, which is as far as may be sent. In order:

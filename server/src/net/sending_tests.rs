@@ -174,7 +174,11 @@ fn deferred_replies_that_are_durable_leave_with_the_turn() {
     bench.answer("+OK\r\n", written);
     bench.answer("+PONG\r\n", 0);
     bench.server.engine.end_batch(&mut writer);
+    bench.connection.note_buffers();
+    let unsent = |bench: &Bench| bench.connection.session.output_bytes.load(Ordering::Relaxed);
+    assert_eq!(unsent(&bench), 12);
     let is_left = bench.end_turn();
     assert_eq!(bench.received(), "+OK\r\n+PONG\r\n");
     assert!(!is_left, "nothing is left to do");
+    assert_eq!(unsent(&bench), 0, "CLIENT LIST of others shows that they have left");
 }

@@ -8,6 +8,9 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 /// Redis keeps this many arguments of a request, the last one being a count of the others.
 const ARGS_MAX: usize = 32;
 
+/// From this threshold on, in microseconds, plain requests of one read are timed together.
+const TOGETHER_US: i64 = 1000;
+
 /// Bytes kept of each argument.
 const ARG_MAX_BYTES: usize = 128;
 
@@ -65,9 +68,29 @@ impl SlowLog {
         u64::try_from(threshold_us).is_ok_and(|threshold_us| duration_us >= threshold_us)
     }
 
-    /// Adds a request that [`SlowLog::is_slow`]; drops the oldest beyond the limit.
-    pub fn push(&self, args: Args<'_>, time_s: u64, duration_us: u64, client: String, name: &[u8]) {
-        let args = kept(args);
+    /// True while plain requests are so short beside the threshold that several may be timed together: what
+    /// they take in all stays below it, unless one of them is slow.
+    #[must_use]
+    pub fn times_together(&self) -> bool {
+        let threshold_us = self.threshold_us.load(Ordering::Relaxed);
+        !(0..TOGETHER_US).contains(&threshold_us)
+    }
+
+    /// Adds a request that [`SlowLog::is_slow`]; drops the oldest beyond the limit. `more` requests behind it were timed
+    /// with it: the entry says so in one more argument.
+    pub fn push(
+        &self,
+        args: Args<'_>,
+        more: u64,
+        time_s: u64,
+        duration_us: u64,
+        client: String,
+        name: &[u8],
+    ) {
+        let mut args = kept(args);
+        if more != 0 {
+            args.push(format!("... ({more} more requests)").into_bytes());
+        }
         let len_max = self.len_max.load(Ordering::Relaxed);
         let (next_id, entries) = &mut *self.entries.lock();
         let id = *next_id;
@@ -142,7 +165,7 @@ mod tests {
                 (start, at)
             })
             .collect();
-        log.push(Args::new(&buf, &ranges), 7, 20_000, "127.0.0.1:1".into(), b"me");
+        log.push(Args::new(&buf, &ranges), 0, 7, 20_000, "127.0.0.1:1".into(), b"me");
     }
 
     #[test]

@@ -200,11 +200,11 @@ impl Saving {
     }
 
     /// Tells the save that runs to end.
-    pub(super) fn call_off(&self) {
+    pub(crate) fn call_off(&self) {
         self.abort.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_aborted(&self) -> bool {
+    pub(crate) fn is_aborted(&self) -> bool {
         self.abort.load(Ordering::Relaxed)
     }
 

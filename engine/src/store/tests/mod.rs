@@ -15,6 +15,7 @@ mod faults;
 mod harness;
 mod histories;
 mod memory;
+mod pacing;
 mod paper;
 mod places;
 mod policy;

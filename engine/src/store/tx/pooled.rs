@@ -120,6 +120,7 @@ impl Tx<'_> {
         commit.next_seq += 1;
         batch.begin(&mut commit, seq, seq);
         drop(commit);
+        inner.pace.note_written(versions);
         self.committed = true;
         batch.put(seq, meta, (&head, key.bytes), value, false);
         self.close_graves(key, &head, seq);

@@ -2,13 +2,13 @@
 
 use super::guard::{run_guarded, take_back};
 use super::keys::{Slots, each_key, find_cold};
-use super::{Executor, Outcome, account, show_monitors, write_error};
+use super::{Executor, Outcome, account, drop_if_muted, show_monitors, write_error, write_outcome};
 use crate::client::{Client, Queued};
 use crate::command::{Args, Class, CommandError, Ctx, Flags, selected_db, table};
 use crate::notify;
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{Latched, OwnedKey, SyncPolicy, Tx};
+use sexton_engine::{Latched, OwnedKey, Seq, SyncPolicy, Tx};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -35,14 +35,14 @@ fn find_all_cold(
 }
 
 impl Executor {
-    /// Runs a command of [`Class::Survey`] for a transaction that has been committed; its reply belongs at `at`.
+    /// Runs a command of [`Class::Survey`] for a transaction that has been committed; its reply belongs at `at`, unless
+    /// CLIENT REPLY drops it.
     fn survey(
         &mut self,
         server: &Server,
         client: &mut Client,
         queued: &Queued,
-        out: &mut Reply,
-        at: usize,
+        (out, at, is_muted): (&mut Reply, usize, bool),
         now_ms: u64,
     ) {
         let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
@@ -53,6 +53,9 @@ impl Executor {
         if let Err(error) = result {
             out.truncate(at);
             write_error(server, out, &error);
+        }
+        if is_muted {
+            out.truncate(at);
         }
         out.raw(&behind);
         account(self.worker, server, client, spec, args, begun, failed);
@@ -69,13 +72,15 @@ impl Executor {
     ) -> Outcome {
         let started = Instant::now();
         let Some(transaction) = client.transaction.take() else { return Outcome::Done(0) };
-        let exec_spec = table::find(b"exec");
         if transaction.failed {
             client.discard_transaction();
             client.unwatch(server);
             let error =
                 CommandError::text("EXECABORT Transaction discarded because of previous errors.");
+            let mark = out.len();
             write_error(server, out, &error);
+            drop_if_muted(client, out, mark);
+            self.account_exec(server, client, args, started, (true, 0));
             return Outcome::Done(0);
         }
         let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
@@ -100,7 +105,10 @@ impl Executor {
             drop(tx);
             client.discard_transaction();
             client.unwatch(server);
-            out.null_array();
+            if !client.reply_mode.is_muted() {
+                out.null_array();
+            }
+            self.account_exec(server, client, args, started, (false, 0));
             return Outcome::Done(0);
         }
         let cold = find_all_cold(server, client.db, &transaction.queued, &mut tx);
@@ -119,7 +127,10 @@ impl Executor {
             tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
         }
         let (reply_start, db_before) = (out.len(), client.db);
-        out.array(transaction.queued.len());
+        // Each reply behind it is dropped or sent as CLIENT REPLY says when its command has run.
+        if !client.reply_mode.is_muted() {
+            out.array(transaction.queued.len());
+        }
         // The database of each command, for those who watch.
         let mut dbs = Vec::with_capacity(transaction.queued.len());
         // Commands that may not run under a latch, and where their replies belong.
@@ -128,7 +139,7 @@ impl Executor {
             let (spec, args) = (queued.spec, queued.args());
             dbs.push(client.db);
             if spec.class == Class::Survey {
-                surveys.push((queued, out.len()));
+                surveys.push((queued, out.len(), client.reply_mode.is_muted()));
                 continue;
             }
             let begun = Instant::now();
@@ -142,6 +153,7 @@ impl Executor {
                     client.select(db_before);
                     out.truncate(reply_start);
                     write_error(server, out, &error);
+                    drop_if_muted(client, out, reply_start);
                     return Outcome::Done(0);
                 }
             };
@@ -150,10 +162,7 @@ impl Executor {
                 wait.answer(server, out);
             }
             let failed = result.is_err();
-            if let Err(error) = result {
-                out.truncate(mark);
-                write_error(server, out, &error);
-            }
+            write_outcome(server, client, spec, result, out, mark);
             account(self.worker, server, client, spec, args, begun, failed);
         }
         if writes > 1 {
@@ -167,18 +176,30 @@ impl Executor {
             engine.settle_memory();
         }
         // From the last one on, so that the places of those before stay.
-        for (queued, at) in surveys.into_iter().rev() {
-            self.survey(server, client, queued, out, at, now_ms);
+        for (queued, at, is_muted) in surveys.into_iter().rev() {
+            self.survey(server, client, queued, (out, at, is_muted), now_ms);
         }
         required = required.max(client.take_hold());
         notify::release(server, required);
         for (queued, db) in transaction.queued.iter().zip(dbs) {
             show_monitors(server, db, client, queued.spec, queued.args(), required);
         }
-        if let Some(spec) = exec_spec {
-            account(self.worker, server, client, spec, args, started, false);
+        self.account_exec(server, client, args, started, (false, required));
+        Outcome::Done(required)
+    }
+
+    /// EXEC itself in the statistics, and before those who watch, whether or not anything was executed.
+    fn account_exec(
+        &self,
+        server: &Server,
+        client: &Client,
+        args: Args<'_>,
+        started: Instant,
+        (failed, required): (bool, Seq),
+    ) {
+        if let Some(spec) = table::find(b"exec") {
+            account(self.worker, server, client, spec, args, started, failed);
             show_monitors(server, client.db, client, spec, args, required);
         }
-        Outcome::Done(required)
     }
 }

@@ -1,12 +1,11 @@
 //! Plain GETs and SETs, without what their conditions make unnecessary.
 
-use super::Executor;
+use super::{Executor, note_slow};
 use crate::client::Client;
-use crate::command::CommandSpec;
+use crate::command::{Args, CommandSpec};
 use crate::notify::{self, NotifyClass};
 use crate::resp::Reply;
 use crate::server::Server;
-use crate::session::ReplyMode;
 use crate::value;
 use sexton_engine::{Found, Key, Latched, Meta, Seq, Tx};
 use std::sync::atomic::Ordering;
@@ -30,10 +29,9 @@ impl Executor {
             && client.authenticated
             && !client.only_listens()
             && !server.settings.events.needs_old_values()
-            && client.reply_mode == ReplyMode::On
+            && client.reply_mode.is_on()
             && !server.sessions.is_paused()
             && !server.loading.is_active()
-            && !server.observe.slowlog.is_slow(0)
             && !server.observe.monitors.is_active()
     }
 
@@ -113,14 +111,23 @@ impl Executor {
         commit.last_seq
     }
 
-    /// Brings the plain GETs and SETs of a batch, which took `time_us` together, into the
-    /// statistics.
-    pub fn settle(&mut self, server: &Server, get: &CommandSpec, set: &CommandSpec, time_us: u64) {
+    /// Brings plain GETs and SETs that took `time_us` together into the statistics, and those that were slow
+    /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
+    pub fn settle(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        (get, set): (&CommandSpec, &CommandSpec),
+        first: Args<'_>,
+        time_us: u64,
+    ) {
         let FastCounts { gets, sets, hits } = std::mem::take(&mut self.fast);
         let calls = gets + sets;
         if calls == 0 {
             return;
         }
+        let spec = if sets == 0 { get } else { set };
+        note_slow(server, client, spec, first, calls - 1, time_us);
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
         if gets != 0 {
             server.stats.count_lookups(hits, gets - hits);

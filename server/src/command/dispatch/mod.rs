@@ -16,7 +16,9 @@ pub(crate) use guard::error_of;
 pub(super) use guard::give_up;
 pub use keys::load_blocking;
 
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY};
+use super::{
+    Args, Class, CommandError, CommandResult, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY,
+};
 use crate::client::{Client, Queued};
 use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
@@ -24,7 +26,6 @@ use crate::eviction;
 use crate::notify;
 use crate::resp::{Reply, write_command};
 use crate::server::Server;
-use crate::session::ReplyMode;
 use check::{Refusal, Verdict};
 use fast::FastCounts;
 use guard::{run_guarded, take_back};
@@ -101,7 +102,6 @@ impl Executor {
         now_ms: u64,
     ) -> Outcome {
         let mark = out.len();
-        let mode = client.reply_mode;
         if !self.replaying {
             self.make_room(server);
         }
@@ -112,11 +112,16 @@ impl Executor {
             Ok((spec, Verdict::Queue)) => {
                 client.queue(Queued::new(spec, args));
                 out.simple("QUEUED");
+                drop_if_muted(client, out, mark);
                 Outcome::Done(0)
             }
             Err(Refusal::Error(error)) => {
+                let aborts =
+                    client.transaction.is_some() && args.get(0).eq_ignore_ascii_case(b"exec");
+                let error = if aborts { abort(server, client, &error) } else { error };
                 client.fail_transaction();
                 write_error(server, out, &error);
+                drop_if_muted(client, out, mark);
                 Outcome::Done(0)
             }
             Err(Refusal::Close) => {
@@ -132,17 +137,11 @@ impl Executor {
             // Where something was written an error would not be true: no answer at all.
             client.closing |= required != 0;
             write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+            drop_if_muted(client, out, mark);
         }
         out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {
-            if mode == ReplyMode::SkipNext {
-                out.truncate(mark);
-                if client.reply_mode == ReplyMode::SkipNext {
-                    client.reply_mode = ReplyMode::On;
-                }
-            } else if client.reply_mode == ReplyMode::Off {
-                out.truncate(mark);
-            }
+            client.reply_mode.end_request();
         }
         outcome
     }
@@ -233,10 +232,7 @@ impl Executor {
         required = required.max(client.take_hold());
         notify::release(server, required);
         let failed = result.is_err();
-        if let Err(error) = result {
-            out.truncate(mark);
-            write_error(server, out, &error);
-        }
+        write_outcome(server, client, spec, result, out, mark);
         if !self.replaying {
             account(self.worker, server, client, spec, args, started, failed);
             show_monitors(server, client.db, client, spec, args, required);
@@ -258,11 +254,24 @@ fn account(
     let time_us = started.elapsed().as_micros() as u64;
     let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
     spec.stats.record(worker, time_us, failed, histogram);
+    note_slow(server, client, spec, args, 0, time_us);
+}
+
+/// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
+/// requests behind it took that time together with it.
+fn note_slow(
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    more: u64,
+    time_us: u64,
+) {
     let observe = &server.observe;
     if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
         let name = client.session.labels.lock().name.clone();
         let addr = client.session.addr.clone();
-        observe.slowlog.push(args, now_ms() / 1000, time_us, addr, &name);
+        observe.slowlog.push(args, more, now_ms() / 1000, time_us, addr, &name);
     }
     if time_us >= 1000 {
         let fast = spec.flags.contains(Flags::FAST);
@@ -287,6 +296,45 @@ fn show_monitors(
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
     monitors.feed(spec, args, (db, &client.session.addr), now_us, required);
+}
+
+/// A refused EXEC ends its transaction: the error that it answers, in Redis' words.
+fn abort(server: &Server, client: &mut Client, reason: &CommandError) -> CommandError {
+    client.discard_transaction();
+    client.unwatch(server);
+    let reason = reason.bytes();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(&reason);
+    let reason = String::from_utf8_lossy(reason);
+    format!("EXECABORT Transaction discarded because of: {reason}").into()
+}
+
+/// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY
+/// drops it, unless it is a push (a subscription's confirmation).
+fn write_outcome(
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    result: CommandResult,
+    out: &mut Reply,
+    mark: usize,
+) {
+    let pushes = spec.name.ends_with("subscribe");
+    match result {
+        Ok(()) if pushes => return,
+        Ok(()) => {}
+        Err(error) => {
+            out.truncate(mark);
+            write_error(server, out, &error);
+        }
+    }
+    drop_if_muted(client, out, mark);
+}
+
+/// CLIENT REPLY OFF or SKIP drops what was answered from `mark` on.
+fn drop_if_muted(client: &Client, out: &mut Reply, mark: usize) {
+    if client.reply_mode.is_muted() {
+        out.truncate(mark);
+    }
 }
 
 fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {
