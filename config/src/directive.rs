@@ -122,6 +122,11 @@ impl Directive {
         alias.unwrap_or(self.name)
     }
 
+    /// Whether Redis has no directive of this name.
+    pub fn is_own(&self) -> bool {
+        crate::table::is_own(self.name)
+    }
+
     /// Whether the words of the line, or of CONFIG SET split at blanks, form one value.
     pub fn takes_many_words(&self) -> bool {
         self.kind.takes_many_words()

@@ -67,13 +67,15 @@ impl Config {
         by: SetBy,
     ) -> Result<Vec<(usize, &'static Directive, &'static str)>, SetError> {
         let mut rows: Vec<(usize, &'static Directive, &'static str)> = Vec::new();
-        for &(typed, _) in pairs {
+        for &(typed, text) in pairs {
             let (position, row) =
                 table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
             let name = row.name_like(typed);
             let allowed = self.options.enable_protected_configs.allows(by.local);
+            // Redis does not know our own directives: whoever sets all that CONFIG GET shows must not fail at them.
+            let stays = row.is_own() && self.values[position].get_text(&row.kind) == text;
             let reason = match row.mutability {
-                Mutability::Immutable => "can't set immutable config",
+                Mutability::Immutable if !stays => "can't set immutable config",
                 Mutability::Protected if !allowed => "can't set protected config",
                 _ if by.loading && row.deny_loading => return Err(SetError::Loading),
                 _ if rows.iter().any(|(_, _, known)| *known == name) => "duplicate parameter",
@@ -169,6 +171,13 @@ mod tests {
             assert_eq!(set(&mut config, pairs), Err(failed(name, reason)));
             assert_eq!(config, before, "{pairs:?}");
         }
+        // Redis has no such directive, so whoever sets all that CONFIG GET shows may not fail at it.
+        let shown = String::from_utf8(before.text("worker-threads").unwrap()).unwrap();
+        assert!(
+            set(&mut before.clone(), &[("worker-threads", &shown)]).unwrap().changed.is_empty()
+        );
+        let immutable = Err(failed("worker-threads", "can't set immutable config"));
+        assert_eq!(set(&mut before.clone(), &[("worker-threads", "77")]), immutable);
         let unknown = "ERR Unknown option or number of arguments for CONFIG SET - 'foo'";
         assert_eq!(set(&mut before.clone(), &[("foo", "1"), ("dir", "2")]), Err(unknown.into()));
     }

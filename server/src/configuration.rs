@@ -257,6 +257,11 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "snapshot-max-age" => {
             settings.snapshot_max_age_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
         }
+        "oom-score-adj" | "oom-score-adj-values" => {
+            let mode = config.text("oom-score-adj").unwrap_or_default();
+            let values = config.text("oom-score-adj-values").unwrap_or_default();
+            server.oom_score.apply(&mode, &values)?;
+        }
         "maxmemory-policy" => eviction::set_policy(server, eviction_policy_of(text)?),
         "maxmemory-samples" => {
             server.eviction.samples.store(unsigned(1, INT_MAX)? as usize, Ordering::Relaxed);

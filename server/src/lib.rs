@@ -18,6 +18,7 @@ pub mod net;
 pub mod notify;
 pub mod number;
 pub mod observe;
+pub mod oom_score;
 pub mod outbox;
 pub mod output_limit;
 pub mod process;

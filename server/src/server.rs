@@ -8,6 +8,7 @@ use crate::eviction::Eviction;
 use crate::net::ListenControl;
 use crate::notify::EventSwitch;
 use crate::observe::{Holders, Observe};
+use crate::oom_score::OomScore;
 use crate::output_limit::OutputLimit;
 use crate::pubsub::PubSub;
 use crate::rdb::{Loading, Saving};
@@ -37,6 +38,8 @@ pub struct Server {
     pub client_memory: ClientMemory,
     /// What the server remembers for its operators.
     pub observe: Observe,
+    /// `oom-score-adj`.
+    pub oom_score: OomScore,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
     /// Where the files lie; set by `main`.
@@ -77,6 +80,7 @@ impl Server {
             auth: Auth::default(),
             sessions: Sessions::default(),
             observe: Observe::new(),
+            oom_score: OomScore::default(),
             saving: Saving::default(),
             devices: OnceLock::new(),
             rewriting: Rewriting::default(),

@@ -56,6 +56,11 @@ pub fn position(name: &[u8]) -> Option<usize> {
     INDEX.positions.get(name.to_ascii_lowercase().as_slice()).copied()
 }
 
+/// Whether a directive of this name is one of our own.
+pub fn is_own(name: &str) -> bool {
+    engine::TABLE.iter().any(|directive| directive.name == name)
+}
+
 /// A directive by name or alias, in any case.
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
     find_row(name).map(|(_, row)| row)

@@ -27,8 +27,6 @@ const NO_REPLICATION: &str = "replication is not built yet";
 const NO_SUCH_WARNING: &str = "there is no warning that it could leave out";
 const HUGE_PAGES_WANTED: &str = "no fork copies pages, so that large ones do no harm";
 const NO_MEMCHECK: &str = "a crash is reported without a test of the memory";
-const NO_OOM_SCORE: &str = "the score of the process is left alone";
-const FIXED_PERCENTILES: &str = "the percentiles are fixed";
 const LOG_LEVEL: &[(&str, u8)] = &[("debug", 0), ("verbose", 1), ("notice", 2), ("warning", 3)];
 const OOM_SCORE_ADJ: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("relative", 1), ("absolute", 2)];
 const SHUTDOWN: &[(&str, u8)] =
@@ -53,8 +51,8 @@ pub(super) const TABLE: &[Directive] = &[
     yes_no("crash-memcheck-enabled", "yes").no_effect(NO_MEMCHECK),
     yes_no("use-exit-on-panic", "no").hidden().no_effect(NO_MEMCHECK),
     yes_no("disable-thp", "yes").immutable().no_effect(HUGE_PAGES_WANTED),
-    choice("oom-score-adj", OOM_SCORE_ADJ, "no").no_effect(NO_OOM_SCORE),
-    special("oom-score-adj-values", Kind::OomScores, "0 200 800").no_effect(NO_OOM_SCORE),
+    choice("oom-score-adj", OOM_SCORE_ADJ, "no"),
+    special("oom-score-adj-values", Kind::OomScores, "0 200 800"),
     optional("server_cpulist").immutable().no_effect(NO_PINNING),
     optional("bio_cpulist").immutable().no_effect(NO_PINNING),
     optional("aof_rewrite_cpulist").immutable().no_effect(NO_PINNING),
@@ -67,8 +65,7 @@ pub(super) const TABLE: &[Directive] = &[
     int("slowlog-max-len", 0, LONG_MAX, "128"),
     int("latency-monitor-threshold", 0, LONG_MAX, "0"),
     yes_no("latency-tracking", "yes"),
-    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9")
-        .no_effect(FIXED_PERCENTILES),
+    special("latency-tracking-info-percentiles", Kind::Percentiles, "50 99 99.9"),
     special("notify-keyspace-events", Kind::Events, "\"\""),
     int("shutdown-timeout", 0, INT_MAX, "10").no_effect(NO_REPLICATION),
     special("shutdown-on-sigint", Kind::Flags(SHUTDOWN), "default"),

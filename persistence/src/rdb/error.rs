@@ -97,7 +97,10 @@ impl fmt::Display for RdbError {
             Self::NotRdb => f.write_str("Wrong signature trying to load DB from file"),
             Self::Version { found } => write!(f, "Can't handle RDB format version {found}"),
             Self::Checksum { announced, computed } => {
-                write!(f, "CRC-64 is {computed:#018x}, announced is {announced:#018x}")
+                write!(
+                    f,
+                    "RDB CRC error: CRC-64 is {computed:#018x}, announced is {announced:#018x}"
+                )
             }
             Self::UnknownType { found } => write!(f, "unknown type {found}"),
             Self::Unsupported { name } => write!(f, "{name} cannot be read"),

@@ -7,4 +7,4 @@ mod run;
 
 pub(crate) use growth::look_at_growth;
 pub use rewriting::{Rewriting, RewritingView};
-pub use run::run_rewriter;
+pub use run::{run_rewriter, with_base};

@@ -48,12 +48,21 @@ pub struct RewritingView {
 impl Rewriting {
     /// Hands a rewrite to its thread; false while another one runs.
     pub fn start(&self) -> bool {
+        self.begin(true)
+    }
+
+    /// One that the caller does, who ends it with [`Rewriting::end`]; false while another one runs.
+    pub(super) fn start_here(&self) -> bool {
+        self.begin(false)
+    }
+
+    fn begin(&self, wanted: bool) -> bool {
         let mut state = self.state.lock();
         if state.running_since.is_some() {
             return false;
         }
         state.running_since = Some(Instant::now());
-        state.wanted = true;
+        state.wanted = wanted;
         state.rewrites += 1;
         self.changed.notify_all();
         true

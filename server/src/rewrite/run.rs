@@ -4,7 +4,8 @@ use super::growth::pinned_max_bytes;
 use crate::log;
 use crate::rdb::write_base;
 use crate::server::Server;
-use sexton_engine::SnapshotOptions;
+use sexton_engine::{LogBase, SnapshotOptions};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -31,11 +32,33 @@ pub fn run_rewriter(server: &Server, stop: &AtomicBool) {
     }
 }
 
-fn rewrite(server: &Server) -> Result<(), String> {
+/// Writes a base as a rewrite would, hands `load` its path, and forgets it: the log stays as it is.
+///
+/// # Errors
+/// A rewrite runs, the base cannot be written, or what `load` says.
+pub fn with_base(
+    server: &Server,
+    load: impl FnOnce(&Path) -> Result<(), String>,
+) -> Result<(), String> {
+    if !server.rewriting.start_here() {
+        return Err("Background append only file rewriting already in progress".into());
+    }
+    let result = new_base(server).and_then(|base| load(base.path()));
+    server.rewriting.end(result.is_ok());
+    result
+}
+
+/// A base, written but not part of the log.
+fn new_base(server: &Server) -> Result<LogBase, String> {
     let named = SnapshotOptions { name: "bgrewriteaof".into(), timeout_ms: 0 };
     let base = server.engine.begin_log_base(named).map_err(|error| error.to_string())?;
     write_base(server, base.path(), base.snapshot(), || !server.rewriting.is_stopped())
         .map_err(|error| error.to_string())?;
+    Ok(base)
+}
+
+fn rewrite(server: &Server) -> Result<(), String> {
+    let base = new_base(server)?;
     let bytes = std::fs::metadata(base.path()).map_err(|error| error.to_string())?.len();
     base.install(pinned_max_bytes(&server.config.options(), bytes))
         .map_err(|error| error.to_string())

@@ -1,8 +1,8 @@
 //! Running the commands of a Redis server's log.
 
 use crate::client::Client;
-use crate::command::Args;
 use crate::command::dispatch::Executor;
+use crate::command::{Args, table};
 use crate::log;
 use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
@@ -16,6 +16,10 @@ const STEP_BYTES: u64 = 1 << 20;
 
 /// Longest command of a log: Redis' `client-query-buffer-limit`.
 const COMMAND_MAX_BYTES: usize = 1 << 30;
+
+/// What an operator can do about bytes that are no command, in Redis' words.
+const BAD_FORMAT: &str = "Bad file format reading the append only file: make a backup of your AOF file, \
+                          then use redis-check-aof --fix on it";
 
 /// How long a command rests that must wait for the log or for a flush.
 const PACE: Duration = Duration::from_millis(1);
@@ -69,7 +73,7 @@ impl<'s> Replay<'s> {
                 }
                 base += used as u64;
                 if let Some(error) = error {
-                    return Err(format!("at byte {base}: {error}"));
+                    return Err(format!("at byte {base}: {error}. {BAD_FORMAT}"));
                 }
                 buf.drain(..used);
                 if used == 0 || buf.is_empty() {
@@ -113,9 +117,13 @@ impl<'s> Replay<'s> {
             }
             // A remark: #TS:... and the like.
             Some(b'#') => return Ok(()),
-            _ => return Err("not a command".into()),
+            _ => return Err(format!("not a command. {BAD_FORMAT}")),
         }
         let name = args.get(0);
+        if table::find(name).is_none() {
+            let name = name.escape_ascii();
+            return Err(format!("Unknown command '{name}' reading the append only file"));
+        }
         if name.eq_ignore_ascii_case(b"multi") {
             return match self.transaction.replace(Vec::new()) {
                 Some(_) => Err("MULTI inside MULTI".into()),
@@ -214,7 +222,10 @@ mod tests {
         let first = commands(&[&[b"SET", b"a", b"1"]]);
         let at = first.len();
         for (bad, reason) in [
-            (commands(&[&[b"NOSUCH", b"x"]]), "unknown command"),
+            (
+                commands(&[&[b"NOSUCH", b"x"]]),
+                "Unknown command 'NOSUCH' reading the append only file",
+            ),
             (b"SET b 1\r\n".to_vec(), "not a command"),
             (commands(&[&[b"EXEC"]]), "EXEC without MULTI"),
             (b"#SXL 00 0000000000001000\r\n".to_vec(), "lies on another device"),

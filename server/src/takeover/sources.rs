@@ -3,6 +3,7 @@
 use super::journal::real;
 use super::{Journal, aof};
 use crate::devices;
+use crate::number::parse_i64;
 use crate::rdb::Loader;
 use crate::server::Server;
 use sexton_config::Options;
@@ -170,34 +171,111 @@ fn own_log(options: &Options) -> LogLocation {
     }
 }
 
-/// The files of a log in the order in which they are to be loaded.
+/// Longest line of a manifest, in bytes, as in Redis.
+const MANIFEST_LINE_BYTES_MAX: usize = 1023;
+
+/// The files of a log in the order in which they are to be loaded. What is wrong with the manifest is said in
+/// Redis' words.
 fn read_manifest(path: &Path) -> Result<Vec<PathBuf>, String> {
-    let failed = |text: String| format!("{}: {text}", path.display());
-    let text = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let names = names_in(&text)
+        .map_err(|(line, reason)| format!("{}, line {line}: {reason}", path.display()))?;
     let dir = path.parent().unwrap_or(Path::new("."));
-    let (mut base, mut increments) = (None, Vec::new());
-    for line in text.split(|&byte| byte == b'\n') {
-        if line.is_empty() || line.starts_with(b"#") {
+    let files: Vec<PathBuf> = names.iter().map(|name| dir.join(name)).collect();
+    match files.iter().find(|file| !file.exists()) {
+        Some(missing) => Err(format!(
+            "{}: can't open the append log file {} for reading: No such file or directory",
+            path.display(),
+            missing.display()
+        )),
+        None => Ok(files),
+    }
+}
+
+/// The files that the manifest lists, base first; or the number of a line and what is wrong with it.
+fn names_in(manifest: &[u8]) -> Result<Vec<String>, (usize, &'static str)> {
+    const BAD_FORMAT: &str = "Invalid AOF manifest file format";
+    if manifest.is_empty() {
+        return Err((1, "Found an empty AOF manifest"));
+    }
+    let (mut base, mut increments, mut last_seq) = (None, Vec::new(), 0);
+    let lines = manifest.strip_suffix(b"\n").unwrap_or(manifest).split(|&byte| byte == b'\n');
+    for (number, line) in (1..).zip(lines) {
+        let failed = |reason| (number, reason);
+        if line.starts_with(b"#") {
             continue;
         }
-        let bad = || failed(format!("bad line '{}'", line.escape_ascii()));
-        let words = split_words(line).map_err(|_| bad())?;
-        let value = |name: &[u8]| -> Option<&Vec<u8>> {
-            words.chunks_exact(2).find(|pair| pair[0] == name).map(|pair| &pair[1])
+        if line.len() > MANIFEST_LINE_BYTES_MAX {
+            return Err(failed("The AOF manifest file contains too long line"));
+        }
+        let words = split_words(line).map_err(|_| failed(BAD_FORMAT))?;
+        let value = |name: &[u8]| {
+            let pairs = words.chunks_exact(2);
+            pairs.rev().find(|pair| pair[0].eq_ignore_ascii_case(name)).map(|pair| &pair[1])
         };
-        let name = value(b"file").ok_or_else(bad)?;
-        let file = dir.join(String::from_utf8_lossy(name).into_owned());
-        match value(b"type").map(Vec::as_slice) {
-            Some(b"b") if base.is_none() => base = Some(file),
-            Some(b"i") => increments.push(file),
+        let seq = value(b"seq").and_then(|seq| parse_i64(seq)).filter(|&seq| seq != 0);
+        let (Some(name), Some(seq), Some(kind), 0) =
+            (value(b"file"), seq, value(b"type"), words.len() % 2)
+        else {
+            return Err(failed(BAD_FORMAT));
+        };
+        let name = String::from_utf8_lossy(name).into_owned();
+        if name.contains('/') {
+            return Err(failed("File can't be a path, just a filename"));
+        }
+        match kind.first() {
+            Some(b'b') if base.is_some() => {
+                return Err(failed("Found duplicate base file information"));
+            }
+            Some(b'b') => base = Some(name),
+            Some(b'i') if seq <= last_seq => {
+                return Err(failed("Found a non-monotonic sequence number"));
+            }
+            Some(b'i') => {
+                last_seq = seq;
+                increments.push(name);
+            }
             // History: Redis deletes it when it comes to it.
-            Some(b"h") => {}
-            _ => return Err(bad()),
+            Some(b'h') => {}
+            _ => return Err(failed("Unknown AOF file type")),
         }
     }
-    let files: Vec<PathBuf> = base.into_iter().chain(increments).collect();
-    match files.iter().find(|file| !file.exists()) {
-        Some(missing) => Err(failed(format!("{} is missing", missing.display()))),
-        None => Ok(files),
+    Ok(base.into_iter().chain(increments).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_is_read_as_redis_reads_it() {
+        let good =
+            b"# made by hand\nfile a.2.incr.aof seq 2 type i\nfile a.1.base.rdb seq 1 type b\n\
+                     file old seq 1 type h\nfile \"with a blank\" seq 4 type i newkey newvalue\n";
+        let names = names_in(good).expect("a manifest");
+        assert_eq!(names, ["a.1.base.rdb", "a.2.incr.aof", "with a blank"]);
+        let long = format!("file a seq 1 type b{}", " x y".repeat(400));
+        for (bad, line, reason) in [
+            ("", 1, "Found an empty AOF manifest"),
+            ("file a seq 1 type i\n\nfile b seq 3 type i\n", 2, "Invalid AOF manifest file format"),
+            ("filx a seq 1 type b\n", 1, "Invalid AOF manifest file format"),
+            ("file a type i\n", 1, "Invalid AOF manifest file format"),
+            ("file a seq 1 type i newkey\n", 1, "Invalid AOF manifest file format"),
+            ("file a seq 1 type x\n", 1, "Unknown AOF file type"),
+            (
+                "file a seq 2 type i\nfile b seq 1 type i\n",
+                2,
+                "Found a non-monotonic sequence number",
+            ),
+            (
+                "file a seq 1 type b\nfile b seq 2 type b\n",
+                2,
+                "Found duplicate base file information",
+            ),
+            ("file d/a seq 1 type b\n", 1, "File can't be a path, just a filename"),
+            (&long, 1, "The AOF manifest file contains too long line"),
+        ] {
+            assert_eq!(names_in(bad.as_bytes()), Err((line, reason)), "{bad}");
+        }
     }
 }

@@ -44,7 +44,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
                 "sha_blocks",
                 "version",
             ],
-            &["crash", "outbox", "process", "resp", "sha1", "sha256", "value"],
+            &["crash", "oom_score", "outbox", "process", "resp", "sha1", "sha256", "value"],
             &["auth", "session", "shutdown"],
             &["output_limit"],
             &["observe", "pubsub", "watch"],

@@ -88,9 +88,7 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (b"error", 3) => Err(String::from_utf8_lossy(args.get(2)).into_owned().into()),
         (b"htstats", 3) => table_stats(ctx),
         (b"reload", 2..) => reload::reload(ctx),
-        (b"loadaof", _) => Err(CommandError::text(
-            "ERR DEBUG LOADAOF needs to run the log again, which this version does at a start only",
-        )),
+        (b"loadaof", 2) => reload::load_aof(ctx),
         // Knobs of Redis' own structures: nothing to turn here, and nothing to complain about.
         (b"change-repl-id" | b"config-rewrite-force-all", 2)
         | (b"pause-cron" | b"set-skip-checksum-validation", 3)

@@ -3,7 +3,9 @@
 use super::super::{CommandError, CommandResult, Ctx};
 use crate::rdb;
 use crate::resp::command_bytes;
+use crate::rewrite;
 use sexton_engine::{Latched, TxBuf};
+use std::path::Path;
 
 /// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases, loads. NOFLUSH leaves what is
 /// there, and a key of the file replaces it as MERGE says in Redis.
@@ -33,17 +35,33 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let options = server.config.options();
     let path = options.dir.join(&options.dbfilename);
-    let size = std::fs::metadata(&path)
-        .map_err(|error| CommandError::from(format!("ERR {}: {error}", path.display())))?
-        .len();
-    server.loading.begin(size);
-    let loaded = empty_all(ctx, flush).and_then(|()| rdb::load_file(server, &path));
-    server.loading.end();
-    loaded.map_err(|error| {
-        CommandError::from(format!("ERR Error trying to load the RDB: {error}"))
-    })?;
+    load(ctx, &path, flush)
+        .map_err(|error| format!("ERR Error trying to load the RDB: {error}"))?;
     ctx.out.ok();
     Ok(())
+}
+
+/// `DEBUG LOADAOF`: writes what would be the base of the log, empties all databases, and loads that. What stands
+/// behind a base is run again by a start only.
+pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if ctx.tx.is_some() {
+        return Err(CommandError::text("ERR DEBUG LOADAOF is not allowed inside a transaction"));
+    }
+    rewrite::with_base(ctx.server, |path| load(ctx, path, true))
+        .map_err(|error| format!("ERR Error trying to load the AOF: {error}"))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Loads a file in place of what is there, or with it. Clients hear LOADING meanwhile.
+fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool) -> Result<(), String> {
+    let server = ctx.server;
+    let size =
+        std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
+    server.loading.begin(size);
+    let loaded = empty_all(ctx, flush).and_then(|()| rdb::load_file(server, path).map(|_| ()));
+    server.loading.end();
+    loaded
 }
 
 fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {

@@ -3,9 +3,6 @@
 use super::Text;
 use crate::command::{Ctx, table};
 
-/// Percentiles of INFO latencystats unless `latency-tracking-info-percentiles` says otherwise.
-const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
-
 pub(super) fn modules(text: &mut Text, _ctx: &Ctx<'_, '_>) {
     text.title("Modules");
 }
@@ -38,14 +35,15 @@ pub(super) fn error_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     }
 }
 
-pub(super) fn latency_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn latency_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.title("Latencystats");
+    let percentiles = ctx.server.config.options().latency_tracking_percentiles;
     for spec in table::all_with_subcommands() {
         let histogram = spec.stats.histogram();
         if histogram.is_empty() {
             continue;
         }
-        let values: Vec<String> = PERCENTILES
+        let values: Vec<String> = percentiles
             .iter()
             .map(|percent| format!("p{percent}={}.000", percentile(&histogram, *percent)))
             .collect();

@@ -59,12 +59,14 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB a database, so that the number of operations does
-/// not depend on how many databases the replaying server is configured for.
+/// not depend on how many databases the replaying server is configured for. A save that runs is called off.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     for db in 0..ctx.server.databases {
         flush(ctx, db)?;
     }
+    // As in Redis: it would bring back, at the next start that loads it, what has just been deleted.
+    ctx.server.saving.call_off();
     ctx.out.ok();
     Ok(())
 }

@@ -5,6 +5,7 @@ use crate::command::{CommandError, CommandResult, Ctx};
 use crate::eviction::idle_seconds;
 use crate::number::parse_i64;
 use crate::value;
+use sexton_config::choice::EvictionPolicy;
 
 /// Integers below this are shared objects in Redis, with this reference count.
 const SHARED_INTEGERS: i64 = 10_000;
@@ -53,14 +54,24 @@ pub(super) fn encoding(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// OBJECT REFCOUNT key: values are never shared here; small integers answer as Redis does.
+/// OBJECT REFCOUNT key: values are never shared here; small integers answer as Redis does, which shares them
+/// unless an LRU or LFU policy under `maxmemory` needs an access time of each.
 pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(2));
+    let options = ctx.server.config.options();
+    let each_its_own = ctx.server.engine.memory_bound() != 0
+        && matches!(
+            options.maxmemory_policy,
+            EvictionPolicy::AllkeysLru
+                | EvictionPolicy::VolatileLru
+                | EvictionPolicy::AllkeysLfu
+                | EvictionPolicy::VolatileLfu
+        );
     ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
         Some(entry) => {
             let plain = entry.meta().flags == value::PLAIN_STRING;
             let small = parse_i64(entry.value()).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n));
-            out.int(if plain && small { SHARED_REFCOUNT } else { 1 });
+            out.int(if plain && small && !each_its_own { SHARED_REFCOUNT } else { 1 });
         }
         None => out.null(),
     });
