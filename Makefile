@@ -13,7 +13,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
-	matrix soak growth
+	matrix soak growth compat
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -68,6 +68,9 @@ crash-matrix: setup build ## each policy, each way to die, in the middle of each
 
 matrix: setup build ## every command in every state it can meet, beside redis-server 7.0 (ARGS='--cells 5000 --seed 1', '--cell ID')
 	$(PY) -m matrix $(ARGS)
+
+compat: setup build ## Redis' own tests against the server, beside what is expected of each (ARGS=--quick, --accept, unit/multi)
+	$(PY) -m compat $(ARGS)
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity

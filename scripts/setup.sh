@@ -38,6 +38,7 @@ if [[ $purpose != run ]]; then
     need '/usr/lib/*/libjemalloc.so.2' libjemalloc2
     need '/usr/lib/*/libpmem.so.1' libpmem1
     need strace strace
+    need tclsh tcl
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     if [[ $purpose == studies ]]; then

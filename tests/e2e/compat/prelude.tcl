@@ -1,0 +1,22 @@
+# Read behind the suite's own support/test.tcl. It keeps one failure from taking others with it:
+#
+# - When the set-up of a block of tests fails (a CONFIG SET of its parameters, say), the block is lost and
+#   reported as "[err]: BLOCK file: why", and the rest of the file goes on.
+# - After a test that failed, the tests behind it get a new connection: they must not find the MULTI, the MONITOR or
+#   the unread reply that it has left.
+
+rename run_external_server_test suite_run_external_server_test
+proc run_external_server_test {code overrides} {
+    set stack $::servers
+    if {[catch {uplevel 1 [list suite_run_external_server_test $code $overrides]} reason]} {
+        set ::servers $stack
+        send_data_packet $::test_server_fd err "BLOCK $::curfile: $reason"
+    }
+}
+
+rename test suite_test
+proc test {args} {
+    set failed $::num_failed
+    uplevel 1 [list suite_test {*}$args]
+    if {$::num_failed != $failed} { catch {reconnect} }
+}
