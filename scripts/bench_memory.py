@@ -4,6 +4,9 @@ The first million keys pay for fixed buffers; the figure is the slope above it:
 (RSS at N - RSS at 1 M) / (N - 1 M), N = 10 M for values of 8 and 64 bytes, 3 M for 1024. Keys have 16
 bytes, values are random, persistence and memory bound are off. RSS is read when it has stopped
 moving (flush and compaction done).
+
+Then, as a cache: keys of 64 bytes that are left under `maxmemory-policy allkeys-lru` at three bounds, beside redis-server's;
+with its log, as it is used.
 """
 
 import argparse
@@ -15,6 +18,11 @@ from harness.server import Server, process_rss_bytes
 #: value bytes -> (keys at the end, wanted bytes per key at most)
 CASES = {8: (10_000_000, 58), 64: (10_000_000, 114), 1024: (3_000_000, 1338)}
 FIRST = 1_000_000
+#: maxmemory in MB -> keys that are written, about two and a half times as many as redis-server keeps
+BOUNDS = {100: 1_500_000, 256: 4_000_000, 1024: 16_000_000}
+KEPT_VALUE_BYTES = 64
+#: of what redis-server keeps
+KEPT_SHARE = 0.9
 SHARE_AT_1024 = 0.85
 
 
@@ -44,15 +52,47 @@ def bytes_per_key(kind, value_bytes, first, last, extra):
     return low, high, (high - low) / (last - first)
 
 
+def keys_kept(kind, bound_mb, keys, extra):
+    """Keys left of so many, and the resident memory with them."""
+    made = {"maxmemory": f"{bound_mb}mb", "maxmemory-policy": "allkeys-lru", "appendonly": "yes" if kind == "sexton" else "no"}
+    if kind == "sexton":
+        made.update(option.split("=", 1) for option in extra)
+    with Server(kind, made) as server:
+        load_keys(server.port, 0, keys, KEPT_VALUE_BYTES, random_values=True)
+        rss = quiet_rss(server)
+        connection = server.connect(timeout_s=300)
+        kept = connection.cmd("DBSIZE")
+        connection.close()
+    return kept, rss
+
+
+def compare_kept(args, report):
+    kinds = [kind for kind in args.servers.split(",") if kind in ("sexton", "redis")]
+    for bound, keys in BOUNDS.items():
+        keys = keys // 10 if args.quick else keys
+        bound = bound // 10 if args.quick else bound
+        kept = {}
+        for kind in kinds:
+            kept[kind], rss = keys_kept(kind, bound, keys, args.option)
+            report.add({"value_bytes": KEPT_VALUE_BYTES, "server": kind, "bound_mb": bound, "keys_last": keys,
+                        "keys_kept": kept[kind], "rss_last": rss})
+            print(f"{bound:5} MB  {kind:8} {kept[kind]:9} keys kept, resident {rss / (bound << 20):.2f} of the bound", flush=True)
+        if len(kept) == 2:
+            share = kept["sexton"] / kept["redis"]
+            print(f"{bound:5} MB  share of redis {share:.2f}, wanted >= {KEPT_SHARE}: {'met' if share >= KEPT_SHARE else 'NOT met'}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--servers", default="sexton,redis,valkey")
     parser.add_argument("--values", default="8,64,1024", help="value sizes in bytes")
+    parser.add_argument("--kept-only", action="store_true", help="only what is kept under allkeys-lru")
     parser.add_argument("--quick", action="store_true", help="a tenth of the keys")
     parser.add_argument("--option", action="append", default=[], help="directive for sexton, name=value")
     args = parser.parse_args()
-    report = Report("bench-memory", ["value_bytes", "server", "keys_first", "keys_last", "rss_first", "rss_last", "bytes_per_key"])
-    for size in (int(v) for v in args.values.split(",")):
+    report = Report("bench-memory", ["value_bytes", "server", "keys_first", "keys_last", "rss_first", "rss_last", "bytes_per_key", "bound_mb",
+                                      "keys_kept"])
+    for size in (int(v) for v in ([] if args.kept_only else args.values.split(","))):
         last, wanted = CASES[size]
         first = FIRST
         if args.quick:
@@ -69,6 +109,7 @@ def main():
             limit = min(1.0, SHARE_AT_1024) if size == 1024 else 1.0
             met = share <= limit and figures["sexton"] <= wanted
             print(f"{size:5} bytes  share of valkey {share:.2f}, wanted <= {limit} and at most {wanted} bytes: {'met' if met else 'NOT met'}")
+    compare_kept(args, report)
     print(f"every figure: {report.path}")
 
 

@@ -40,7 +40,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut measured = Instant::now();
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
-        eviction::make_room(server, &mut buf);
+        eviction::make_room(server, &mut buf, 1);
         let more = !server.loading.is_active() && expire_slice(server, &mut buf)
             || server.engine.over_bound();
         std::thread::sleep(if more { REST } else { TICK });

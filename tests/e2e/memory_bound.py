@@ -265,6 +265,26 @@ def longest_common(server, scale):
     return length.startswith(b":") and (whole.startswith(b"$") or whole == OOM)
 
 
+PARTS = ("used_memory_startup", "mem_clients_normal", "mem_aof_buffer", "mem_table", "mem_memtables", "mem_graves", "mem_tree",
+         "mem_block_cache", "mem_work")
+
+
+def parts(server, scale):
+    """Who holds what, by the server's own account, adds up to all of it within 5 % once flushes and merges are done."""
+    count = int(400_000 * scale)
+    if sets(server, count, 256) != count:
+        return False
+    for _ in range(100):
+        info = server.info()
+        used = int(info["used_memory"])
+        missing = used - sum(int(info[name]) for name in PARTS)
+        if abs(missing) <= 0.05 * used and missing == int(info["mem_other"]):
+            return True
+        time.sleep(0.1)
+    print({name: int(info[name]) for name in PARTS + ("used_memory", "mem_other")})
+    return False
+
+
 def image(server, scale):
     """1,000,000 SETs of 1 KB with the defaults of the image."""
     count = int(1_000_000 * scale)
@@ -288,6 +308,7 @@ LOADS = {
     "mget": (large_replies, 64),
     "names": (long_names, 64),
     "lcs": (longest_common, 64),
+    "parts": (parts, 256),
     "image": (image, None),
 }
 

@@ -29,14 +29,16 @@ pub struct MemoryParts {
     pub block_cache: u64,
     /// Buffers of the log.
     pub log_buffer: u64,
+    /// Buffers of flushes, merges and long scans.
+    pub work: u64,
 }
 
 impl MemoryParts {
     /// All of it.
     #[must_use]
     pub fn sum(&self) -> u64 {
-        let Self { table, memtables, graves, tree, block_cache, log_buffer } = self;
-        table + memtables + graves + tree + block_cache + log_buffer
+        let Self { table, memtables, graves, tree, block_cache, log_buffer, work } = self;
+        table + memtables + graves + tree + block_cache + log_buffer + work
     }
 }
 
@@ -142,6 +144,7 @@ impl Engine {
             tree: inner.versions.current().memory_bytes(),
             block_cache: inner.versions.cache_bytes(),
             log_buffer: sexton_persistence::aof::held_bytes(),
+            work: crate::table::work_bytes(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Memory whose start suits transfers past the page cache.
 
+use super::work_memory::Counted;
 use sexton_persistence::device::UNBUFFERED_ALIGNMENT;
 
 /// A byte buffer that starts at a multiple of [`UNBUFFERED_ALIGNMENT`] in memory.
@@ -8,6 +9,7 @@ pub(super) struct AlignedBuf {
     bytes: Vec<u8>,
     start: usize,
     len: usize,
+    counted: Counted,
 }
 
 impl AlignedBuf {
@@ -16,6 +18,7 @@ impl AlignedBuf {
         let needed = len + UNBUFFERED_ALIGNMENT;
         if self.bytes.len() < needed {
             self.bytes.resize(needed, 0);
+            self.counted.set(self.bytes.capacity());
             let past = self.bytes.as_ptr().addr() % UNBUFFERED_ALIGNMENT;
             self.start = (UNBUFFERED_ALIGNMENT - past) % UNBUFFERED_ALIGNMENT;
         }

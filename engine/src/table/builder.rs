@@ -9,6 +9,7 @@ use super::format::{
 };
 use super::index::{INDEX_KEY_BYTES_MAX, IndexBuilder, separator};
 use super::properties::{Properties, TableMeta};
+use super::work_memory::Counted;
 use crate::error::{TableError, TableResult};
 use crate::key::{Meta, Seq};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
@@ -72,6 +73,7 @@ pub struct BuilderBuffers {
     index: IndexBuilder,
     last_key: Vec<u8>,
     room: Vec<u8>,
+    counted: Counted,
 }
 
 impl fmt::Debug for BuilderBuffers {
@@ -89,6 +91,13 @@ impl BuilderBuffers {
         self.block.clear();
         self.index.clear();
         self.last_key.clear();
+        self.count();
+    }
+
+    /// Says what it holds, but for what is small.
+    fn count(&mut self) {
+        let hashes = self.hashes.capacity() * size_of::<u64>();
+        self.counted.set(self.out.capacity() + self.packed.capacity() + hashes);
     }
 }
 
@@ -239,6 +248,7 @@ impl TableBuilder {
         if out.len() >= self.options.chunk_bytes {
             self.write_out()?;
         }
+        self.buffers.count();
         Ok(())
     }
 

@@ -16,6 +16,7 @@ mod iter;
 mod marks;
 mod properties;
 mod reader;
+mod work_memory;
 
 pub use crate::error::{TableError, TableResult};
 pub use block::{Block, PinnedValue};
@@ -28,6 +29,7 @@ pub use grave_file::GraveFile;
 pub use iter::{ReadMode, TableIter};
 pub use properties::{Properties, TableMeta};
 pub use reader::{FoundVersion, Place, Scratch, Table};
+pub use work_memory::work_bytes;
 
 #[cfg(test)]
 pub(crate) mod test_storage;

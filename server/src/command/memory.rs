@@ -131,6 +131,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.int("sexton.graves", holders.store.graves);
     fields.int("sexton.tree", holders.store.tree);
     fields.int("sexton.block-cache", holders.store.block_cache);
+    fields.int("sexton.work", holders.store.work);
     fields.signed("sexton.other", holders.other());
 
     ctx.out.map(fields.count);

@@ -19,7 +19,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longest stretch of evicting before requests go on (Redis' `maxmemory-eviction-tenacity 10`).
+/// Longest stretch of evicting before a request goes on (Redis' `maxmemory-eviction-tenacity 10`).
 const SLICE: Duration = Duration::from_micros(500);
 
 /// Keys evicted between two looks at the clock.
@@ -61,20 +61,20 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     server.engine.note_evicts_keys(policy != EvictionPolicy::NoEviction);
 }
 
-/// Evicts keys while those in memory are above the bound, for half a millisecond at most. Sets
-/// `out_of_memory` when there is nothing to evict: commands that need memory are refused then.
+/// Evicts keys while those in memory are above the bound, for half a millisecond for each of the requests that follow
+/// at most: a long pipeline adds as much as all of its requests. Sets `out_of_memory` when there is nothing to evict: commands that need memory are refused then.
 #[inline]
-pub fn make_room(server: &Server, buf: &mut TxBuf) {
+pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
     let is_over = server.engine.over_bound();
     if is_over || server.settings.out_of_memory.load(Ordering::Relaxed) {
-        let enough = !is_over || evict_some(server, buf);
+        let enough = !is_over || evict_some(server, buf, SLICE * requests.max(1) as u32);
         server.settings.out_of_memory.store(!enough, Ordering::Relaxed);
     }
 }
 
 /// False when there is nothing to evict.
 #[cold]
-fn evict_some(server: &Server, buf: &mut TxBuf) -> bool {
+fn evict_some(server: &Server, buf: &mut TxBuf, slice: Duration) -> bool {
     let (engine, eviction) = (&server.engine, &server.eviction);
     if server.sessions.is_paused() || engine.write_refusal().is_some() {
         return true;
@@ -94,7 +94,7 @@ fn evict_some(server: &Server, buf: &mut TxBuf) -> bool {
         if !engine.over_bound() {
             break;
         }
-        if nth % CLOCK_EVERY == 0 && begun.elapsed() > SLICE {
+        if nth % CLOCK_EVERY == 0 && begun.elapsed() > slice {
             break;
         }
     }

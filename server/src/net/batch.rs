@@ -60,7 +60,8 @@ impl BatchRun<'_> {
     /// reason means that the replies should be sent first.
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();
-        self.worker.executor.make_room(self.server);
+        let requests = self.worker.batch.requests.len();
+        self.worker.executor.make_room(self.server, requests);
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();

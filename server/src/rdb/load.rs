@@ -168,7 +168,7 @@ impl<'s> Loader<'s> {
 
     /// Waits as any writer would. Policies that delete keys do so here too.
     fn wait_for_room(&mut self) -> Result<(), String> {
-        eviction::make_room(self.server, &mut self.buf);
+        eviction::make_room(self.server, &mut self.buf, 1);
         while self.server.engine.must_wait() {
             std::thread::sleep(PACE);
         }

@@ -147,7 +147,7 @@ impl<'s> Replay<'s> {
 
     /// Waits as any writer would.
     fn wait_for_room(&mut self) -> Result<(), String> {
-        self.executor.make_room(self.server);
+        self.executor.make_room(self.server, 1);
         while self.server.engine.must_wait() {
             std::thread::sleep(PACE);
         }

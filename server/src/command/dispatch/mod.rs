@@ -88,8 +88,8 @@ impl Executor {
 
     /// Evicts keys when those in memory take too much; between requests.
     #[inline]
-    pub fn make_room(&mut self, server: &Server) {
-        eviction::make_room(server, &mut self.tx_buf);
+    pub fn make_room(&mut self, server: &Server, requests: usize) {
+        eviction::make_room(server, &mut self.tx_buf, requests);
     }
 
     /// Runs one request.
@@ -103,7 +103,7 @@ impl Executor {
     ) -> Outcome {
         let mark = out.len();
         if !self.replaying {
-            self.make_room(server);
+            self.make_room(server, 1);
         }
         out.limit(reply_max_bytes(server));
         let outcome = match self.check(server, client, args) {

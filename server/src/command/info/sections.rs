@@ -135,6 +135,7 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("mem_graves", holders.store.graves);
     text.field("mem_tree", holders.store.tree);
     text.field("mem_block_cache", holders.store.block_cache);
+    text.field("mem_work", holders.store.work);
     text.field("mem_other", holders.other());
 }
 
