@@ -12,6 +12,8 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/differences.md"
 
 ALLOWED = [
     ("SCAN cursor", "SCAN", rb"^\*2", rb"^-ERR SCAN cursor expired"),
+    ("RESTORE over an expired key", "RESTORE", rb"^\*1\r\n", rb"^(\*-1|_)\r\n$"),
+    ("RESTORE over an expired key", "RESTORE-ASKING", rb"^\*1\r\n", rb"^(\*-1|_)\r\n$"),
     ("appendonly and appendfsync", "CONFIG|SET", rb"^\+OK", rb"^-ERR appendonly and appendfsync cannot be changed"),
     ("SSUBSCRIBE inside MULTI", "SSUBSCRIBE", rb"isn't allowed for a DENY BLOCKING client", rb"ssubscribe"),
     ("CLIENT TRACKING ON", "CLIENT|TRACKING", rb"^\+OK|^-ERR", rb"^-ERR client tracking is not supported"),

@@ -161,8 +161,8 @@ class Player:
         self.slow_s = max(self.slow_s, time.monotonic() - begun)
 
     def answered(self, action):
-        """Their silence is no fault of ours."""
-        silent = False
+        """Their silence is no fault of ours; a request that asks for silence may get it."""
+        silent = self.cell.case.command == "CLIENT|REPLY" and action.side == "ours"
         for side in self.sides(action.side):
             wire = side.wire(action.connection)
             if side is self.theirs:
