@@ -146,7 +146,7 @@ impl Engine {
         }
         let inner = self.inner();
         let hash = self.hash(key);
-        let mut guard = inner.shards[shard_of(hash)].state.lock();
+        let mut guard = inner.shards[shard_of(hash)].latch();
         let shard = &mut *guard;
         // The slot is read under the latch: databases may be swapped.
         let key = Key { slot: self.slot_of(db), bytes: key, hash };
@@ -215,7 +215,7 @@ impl Engine {
     /// has another namespace.
     fn warm(&self, key: Key<'_>, id: u64, last_write: Seq, meta: Meta, value: &[u8]) {
         let inner = self.inner();
-        let mut guard = inner.shards[shard_of(key.hash)].state.lock();
+        let mut guard = inner.shards[shard_of(key.hash)].latch();
         let shard = &mut *guard;
         let is_as_it_was = self.last_write(key.hash) == last_write
             && inner.namespaces.id_of(key.slot) == id
@@ -239,7 +239,7 @@ impl Engine {
         value: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
         let hash = self.hash(key);
-        let shard = self.inner().shards[shard_of(hash)].state.lock();
+        let shard = self.inner().shards[shard_of(hash)].latch();
         let head = namespace::head(self.inner().namespaces.id_of(self.slot_of(db)));
         if shard.graves.is_open(hash, (&head, key)) {
             return Ok(false);

@@ -88,7 +88,7 @@ impl std::fmt::Debug for LoadPin {
 impl Drop for LoadPin {
     fn drop(&mut self) {
         for key in &self.keys {
-            let mut shard = self.engine.inner().shards[shard_of(key.hash)].state.lock();
+            let mut shard = self.engine.inner().shards[shard_of(key.hash)].latch();
             if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
                 load.pins -= 1;
                 if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
@@ -320,7 +320,7 @@ impl Engine {
         let inner = self.inner();
         let mut jobs = Vec::new();
         for key in &waiting.keys {
-            let mut shard = inner.shards[shard_of(key.hash)].state.lock();
+            let mut shard = inner.shards[shard_of(key.hash)].latch();
             if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
                 load.pins += 1;
                 if matches!(load.state, LoadState::Reading { .. }) {
@@ -402,7 +402,7 @@ impl Engine {
 
     /// Tells the waiters of a read that it is over.
     fn end_load(&self, job: &Job, error: Option<EngineError>) {
-        let mut shard = self.inner().shards[shard_of(job.key.hash)].state.lock();
+        let mut shard = self.inner().shards[shard_of(job.key.hash)].latch();
         let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return };
         match load.state {
             // A write overtook this read and another one is under way: that one tells them.
@@ -424,7 +424,7 @@ impl Engine {
         let engine_key = [&head, job.key.bytes.as_slice()].concat();
         let found = self.read_newest(&engine_key, Seq::MAX)?;
         inner.reads.note_miss(found.as_ref().map(|found| found.place));
-        let mut guard = inner.shards[shard_of(job.key.hash)].state.lock();
+        let mut guard = inner.shards[shard_of(job.key.hash)].latch();
         let shard = &mut *guard;
         let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
         if load.state != (LoadState::Reading { ticket: job.ticket }) {

@@ -278,7 +278,7 @@ impl Engine {
         let inner = self.inner();
         let mut graves = Vec::new();
         for shard in inner.shards.iter().filter(|_| !spilled) {
-            let state = shard.state.lock();
+            let state = shard.latch();
             graves.extend(state.graves.needed_as_of(m).map(|g| (g.key.clone(), g.d)));
         }
         graves.sort_unstable();

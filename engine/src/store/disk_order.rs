@@ -120,7 +120,7 @@ impl Inner {
 
     /// Bytes of values that the DRAM table shares with memtables, or did.
     fn shared_in_table_bytes(&self) -> u64 {
-        self.shards.iter().map(|shard| shard.state.lock().table.shared_bytes() as u64).sum()
+        self.shards.iter().map(|shard| shard.latch().table.shared_bytes() as u64).sum()
     }
 
     /// To be called at least ten times a second.

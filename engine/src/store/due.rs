@@ -174,7 +174,7 @@ impl Engine {
     fn due_unless_settled(&self, id: u64, root: &[u8], user: &[u8], now_ms: u64) -> Option<DueKey> {
         let inner = self.inner();
         let hash = inner.hash(user);
-        let state = inner.shards[shard_of(hash)].state.lock();
+        let state = inner.shards[shard_of(hash)].latch();
         let (db, slot) = inner.namespaces.find_id(id)?;
         let may_be_due = match state.table.find(Key { slot, bytes: user, hash }) {
             Some(entry) => entry.meta().is_expired(now_ms),
@@ -213,7 +213,7 @@ impl Engine {
         }
         let start = inner.due_shard.fetch_add(1, Ordering::Relaxed) as usize;
         for i in 0..inner.shards.len() {
-            let mut state = inner.shards[(start + i) % inner.shards.len()].state.lock();
+            let mut state = inner.shards[(start + i) % inner.shards.len()].latch();
             // Under the latch: a SWAPDB or FLUSHDB may have come between two shards.
             let mut slot_dbs = [usize::MAX; namespace::SLOTS];
             for db in 0..self.databases() {

@@ -17,7 +17,7 @@ use super::proofs::Places;
 use super::publication::Publication;
 use super::reads::Reads;
 use super::rest::Rest;
-use super::shard::{SHARDS, Shard, ShardState, shard_of};
+use super::shard::{SHARDS, Shard, shard_of};
 use super::snapshot::Snapshots;
 use super::spill::Spill;
 use super::superversion::SuperVersion;
@@ -32,7 +32,7 @@ use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, Memtable, MemtableKind};
 use crate::tree::{DeleteMode, RateLimiter, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
-use parking_lot::{Mutex, MutexGuard, RwLock};
+use parking_lot::{Mutex, RwLock};
 use sexton_persistence::aof::Log;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
@@ -347,8 +347,8 @@ impl Inner {
     }
 
     /// All latches in ascending order: nothing is half applied while the answer lives.
-    pub(super) fn barrier(&self) -> Vec<MutexGuard<'_, ShardState>> {
-        self.shards.iter().map(|shard| shard.state.lock()).collect()
+    pub(super) fn barrier(&self) -> Vec<super::latch::Latched<'_>> {
+        self.shards.iter().map(|shard| shard.latch()).collect()
     }
 
     pub(super) fn policy(&self) -> SyncPolicy {

@@ -57,7 +57,7 @@ impl Engine {
         let mut found = Vec::with_capacity(count);
         for step in 0..SHARDS {
             let shard = &inner.shards[(random as usize).wrapping_add(step) % SHARDS];
-            let state = shard.state.lock();
+            let state = shard.latch();
             let push = |found: &mut Vec<Candidate>, entry: &EntryRef<'_>| {
                 let meta = entry.meta();
                 let slot = entry.slot();

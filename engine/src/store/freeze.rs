@@ -3,7 +3,8 @@
 use super::commit::CommitState;
 use super::engine::{Engine, EngineError};
 use super::frozen::{FlushJob, FreezeRight};
-use super::shard::{Count, ShardState, Unresolved, shard_of};
+use super::latch::Latched;
+use super::shard::{Count, Unresolved, shard_of};
 use super::superversion::{Frozen, SuperVersion};
 use crate::key::Seq;
 use crate::memtable::{Memtable, Run};
@@ -67,7 +68,7 @@ impl Engine {
 
     fn rotate(
         &self,
-        guards: &mut [MutexGuard<'_, ShardState>],
+        guards: &mut [Latched<'_>],
         commit: &mut CommitState,
         next: impl FnOnce(u8, Seq) -> Arc<Memtable>,
     ) {
@@ -120,7 +121,7 @@ impl Engine {
             self.inner().unpin_generation(frozen.memtable.generation);
             if self.inner().has_tombstones() {
                 for shard in &self.inner().shards {
-                    shard.state.lock().tombstones.forget_through(frozen.m);
+                    shard.latch().tombstones.forget_through(frozen.m);
                 }
             }
             run
@@ -143,7 +144,7 @@ impl Engine {
         while let Some(item) = items.last() {
             if let Some(meta) = self.lived_before(item)? {
                 let expires = i64::from(meta.expire_at_ms != 0);
-                let mut shard = inner.shards[shard_of(item.hash)].state.lock();
+                let mut shard = inner.shards[shard_of(item.hash)].latch();
                 if inner.namespaces.id_of(item.slot) == item.namespace {
                     let count = shard.count_mut(item.slot);
                     count.keys -= 1;

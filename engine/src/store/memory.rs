@@ -178,7 +178,7 @@ impl Engine {
         }
         self.adjust_memory_bound();
         for shard in &inner.shards {
-            self.keep_within_bound(&mut shard.state.lock());
+            self.keep_within_bound(&mut shard.latch());
         }
     }
 
@@ -221,7 +221,7 @@ impl Engine {
             state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes()
         };
         let shards = self.inner().shards.iter();
-        let graves: u64 = shards.map(|shard| bytes(&shard.state.lock()) as u64).sum();
+        let graves: u64 = shards.map(|shard| bytes(&shard.latch()) as u64).sum();
         let runs = self.inner().spill.runs.load().figures();
         graves + runs.memory_bytes + self.inner().dead_runs.bytes() as u64
     }

@@ -18,6 +18,7 @@ mod freeze;
 mod frozen;
 mod grave_keys;
 mod iter;
+mod latch;
 mod load;
 mod log_base;
 mod memory;

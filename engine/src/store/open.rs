@@ -5,6 +5,7 @@ use super::commit::CommitState;
 use super::deadline::recycled_segments_max;
 use super::engine::{Engine, EngineError, Inner, Parts};
 use super::events::Fault;
+use super::latch::Latch;
 use super::load::Loads;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
@@ -19,7 +20,6 @@ use crate::key::Seq;
 use crate::memtable::{ChunkPool, Memtable, MemtableKind};
 use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
-use parking_lot::Mutex;
 use sexton_persistence::aof::{
     Log, LogBuffer, LogError, LogLocation, LogOptions, LogSource, LogTail, Sealed, SealedBuffers,
     TailCut,
@@ -189,7 +189,7 @@ impl Engine {
                 hint: table.hint(),
                 graves: AtomicUsize::new(0),
                 grave_filter: graves.filter(),
-                state: Mutex::new(ShardState {
+                latch: Latch::new(ShardState {
                     table,
                     noted_bytes: 0,
                     noted_mapped_bytes: 0,
@@ -236,7 +236,7 @@ impl Engine {
             for (db, &(keys, expires)) in
                 state.counts.iter().enumerate().take(inner.namespaces.databases())
             {
-                let mut shard = inner.shards[0].state.lock();
+                let mut shard = inner.shards[0].latch();
                 let slot = inner.namespaces.slot_of(db);
                 *shard.count_mut(slot) = Count { keys: keys as i64, expires: expires as i64 };
             }
@@ -257,7 +257,7 @@ impl Engine {
                     let user = namespace::split(&key).map_or(key.as_ref(), |(_, user)| user);
                     let hash = inner.hash(user);
                     let shard = &inner.shards[shard_of(hash)];
-                    if shard.state.lock().graves.open(hash, key.clone(), d) {
+                    if shard.latch().graves.open(hash, key.clone(), d) {
                         inner.places.note(&key);
                     }
                     shard.graves.fetch_add(1, Ordering::AcqRel);
@@ -270,7 +270,7 @@ impl Engine {
         }
         let empty = inner.versions.current().is_empty() && !any_grave;
         for shard in &inner.shards {
-            shard.state.lock().complete = empty;
+            shard.latch().complete = empty;
         }
         Ok(())
     }

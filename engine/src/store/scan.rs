@@ -157,7 +157,7 @@ impl Engine {
     pub(super) fn newest_grave(&self, hash: u64, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
         let shard = &self.inner().shards[shard_of(hash)];
         let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
-        let d = if any { shard.state.lock().graves.newest_at(hash, key, s) } else { None };
+        let d = if any { shard.latch().graves.newest_at(hash, key, s) } else { None };
         Ok(d.max(self.inner().spill.runs.newest_at(key, s)?))
     }
 
@@ -176,12 +176,12 @@ impl Engine {
         loop {
             let mut pending = Vec::new();
             for shard in &inner.shards {
-                pending.extend(std::mem::take(&mut shard.state.lock().unresolved));
+                pending.extend(std::mem::take(&mut shard.latch().unresolved));
             }
             let settled = self.settle(&mut pending);
             for item in pending {
                 // The device failed: they wait for the next one who asks.
-                inner.shards[shard_of(item.hash)].state.lock().unresolved.push(item);
+                inner.shards[shard_of(item.hash)].latch().unresolved.push(item);
             }
             settled?;
             let guards = inner.barrier();
@@ -200,7 +200,7 @@ impl Engine {
         let inner = self.inner();
         let (mut keys, mut expires) = (0, 0);
         for shard in &inner.shards {
-            let state = shard.state.lock();
+            let state = shard.latch();
             let count = state.counts[usize::from(inner.namespaces.slot_of(db))];
             keys += count.keys;
             expires += count.expires;

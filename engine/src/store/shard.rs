@@ -1,5 +1,6 @@
 //! One shard of the key space: everything that its latch guards.
 
+use super::latch::{Latch, Latched};
 use super::load::Loads;
 use super::namespace::SLOTS;
 use super::reads::ShardReads;
@@ -7,7 +8,6 @@ use super::tombstones::Tombstones;
 use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -27,22 +27,28 @@ pub(super) struct Shard {
     pub(super) graves: AtomicUsize,
     /// Which keys may have one.
     pub(super) grave_filter: Arc<GraveFilter>,
-    pub(super) state: Mutex<ShardState>,
+    pub(super) latch: Latch,
 }
 
 /// So often a walk over graves begins again because they have moved; then it holds the latch.
 const WALKS_MAX: u32 = 3;
 
 impl Shard {
+    /// Takes the latch.
+    #[inline]
+    pub(super) fn latch(&self) -> Latched<'_> {
+        self.latch.take()
+    }
+
     /// Walks all graves in slices, between which whoever waits for the latch gets it. `slice` gets the first bucket
     /// and answers that of the next slice; when graves have moved meanwhile, it gets 0 again.
     pub(super) fn walk_graves(&self, mut slice: impl FnMut(&mut Graves, usize) -> Option<usize>) {
-        let mut state = self.state.lock();
+        let mut state = self.latch();
         let (mut from, mut moves, mut walks) = (0, state.graves.moves(), 1);
         while let Some(next) = slice(&mut state.graves, from) {
             from = next;
             if walks < WALKS_MAX {
-                MutexGuard::bump(&mut state);
+                state.let_others();
                 if state.graves.moves() != moves {
                     (from, moves) = (0, state.graves.moves());
                     walks += 1;

@@ -204,7 +204,7 @@ impl Engine {
         };
         for shard in &inner.shards {
             stats.graves += shard.graves.load(Ordering::Relaxed) as u64;
-            let state = shard.state.lock();
+            let state = shard.latch();
             stats.dram_bytes += state.table.bytes() as u64;
             stats.dram_entries += state.table.len() as u64;
             stats.dram_hits += state.reads.hits;

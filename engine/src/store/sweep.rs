@@ -217,7 +217,7 @@ impl Engine {
         let mut pending = false;
         for shard in &inner.shards {
             loop {
-                let mut state = shard.state.lock();
+                let mut state = shard.latch();
                 let slots = still_dead();
                 pending |= state.loads.holds_any(&slots);
                 let is_swept = state.table.sweep_slots(&slots, SWEEP_BUCKETS);
@@ -232,7 +232,7 @@ impl Engine {
             dead.iter().filter(|item| may_forget(item.d)).map(|item| item.id).collect();
         pending |= forgettable.len() < dead.len();
         for shard in &inner.shards {
-            let mut state = shard.state.lock();
+            let mut state = shard.latch();
             if !forgettable.is_empty() && !state.graves.is_empty() {
                 state.graves.retain(|_, grave| {
                     namespace::split(&grave.key).is_none_or(|(id, _)| !forgettable.contains(&id))

@@ -189,7 +189,7 @@ impl Engine {
         let mut graves = Vec::new();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                let state = shard.state.lock();
+                let state = shard.latch();
                 let sealed = state.graves.sealed_through(m).filter(is_needed);
                 graves.extend(sealed.map(|grave| (grave.key.clone(), Reverse(grave.d))));
             }
@@ -214,7 +214,7 @@ impl Engine {
         inner.spill.runs.change(files, &[], 0);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                let mut state = shard.state.lock();
+                let mut state = shard.latch();
                 state.graves.retain(|_, grave| !grave.is_sealed_through(m));
                 shard.graves.store(state.graves.len(), Ordering::Release);
             }
@@ -232,6 +232,6 @@ impl Engine {
     /// Memory of the graves that are not spilled.
     pub(super) fn cemetery_bytes(&self) -> u64 {
         let shards = self.inner().shards.iter();
-        shards.map(|shard| shard.state.lock().graves.bytes() as u64).sum()
+        shards.map(|shard| shard.latch().graves.bytes() as u64).sum()
     }
 }

@@ -79,7 +79,7 @@ fn due_times_take_no_more_memory_than_the_keys_that_have_one() {
             }
         }
     }
-    let held = || engine.inner().shards.iter().map(|shard| shard.state.lock().table.due_bytes());
+    let held = || engine.inner().shards.iter().map(|shard| shard.latch().table.due_bytes());
     // An item of 16 bytes each, doubling vectors of them, and what lists them.
     let most = |keys: u64| keys as usize * 32 + engine.inner().shards.len() * 160;
     assert!(held().sum::<usize>() <= most(KEYS), "{} bytes", held().sum::<usize>());
@@ -89,7 +89,7 @@ fn due_times_take_no_more_memory_than_the_keys_that_have_one() {
         // A bound that holds nothing: what files have leaves the table with the next transaction.
         engine.set_memory_bound(1);
         for shard in &engine.inner().shards {
-            engine.keep_within_bound(&mut shard.state.lock());
+            engine.keep_within_bound(&mut shard.latch());
         }
         engine.set_memory_bound(0);
         for number in 0..KEYS {

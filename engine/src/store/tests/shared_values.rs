@@ -27,7 +27,7 @@ fn shared(engine: &Engine) -> (usize, u64) {
     let superversion = engine.inner().superversion.load();
     let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
     (
-        shards.map(|shard| shard.state.lock().table.shared_bytes()).sum(),
+        shards.map(|shard| shard.latch().table.shared_bytes()).sum(),
         frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes()).sum(),
     )
 }

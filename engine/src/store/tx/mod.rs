@@ -18,14 +18,13 @@ pub use found::{Entry, Found};
 pub use owned_key::OwnedKey;
 
 use self::buf::{Operation, Staged};
-use super::cold;
 use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
+use super::{cold, latch};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::Value;
-use parking_lot::MutexGuard;
 
 /// Which latches a transaction holds.
 #[derive(Clone, Copy, Debug)]
@@ -38,8 +37,8 @@ pub enum Latched<'a> {
 
 enum Guards<'e> {
     None,
-    One(usize, MutexGuard<'e, ShardState>),
-    Many(Vec<(usize, MutexGuard<'e, ShardState>)>),
+    One(usize, latch::Latched<'e>),
+    Many(Vec<(usize, latch::Latched<'e>)>),
 }
 
 /// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
@@ -70,18 +69,18 @@ impl<'e> Tx<'e> {
             Latched::Hashes([]) => (Guards::None, false),
             Latched::Hashes(&[hash]) => {
                 let shard = shard_of(hash);
-                (Guards::One(shard, shards[shard].state.lock()), false)
+                (Guards::One(shard, shards[shard].latch()), false)
             }
             Latched::Hashes(hashes) => {
                 buf.shards.clear();
                 buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
                 buf.shards.sort_unstable();
                 buf.shards.dedup();
-                let lock = |&shard: &usize| (shard, shards[shard].state.lock());
+                let lock = |&shard: &usize| (shard, shards[shard].latch());
                 (Guards::Many(buf.shards.iter().map(lock).collect()), false)
             }
             Latched::All => {
-                let lock = |shard: usize| (shard, shards[shard].state.lock());
+                let lock = |shard: usize| (shard, shards[shard].latch());
                 (Guards::Many((0..SHARDS).map(lock).collect()), true)
             }
         };
@@ -94,7 +93,7 @@ impl<'e> Tx<'e> {
         (part, parts): (usize, usize),
         buf: &'e mut TxBuf,
     ) -> Self {
-        let lock = |shard: usize| (shard, engine.inner().shards[shard].state.lock());
+        let lock = |shard: usize| (shard, engine.inner().shards[shard].latch());
         let guards = Guards::Many((part..SHARDS).step_by(parts).map(lock).collect());
         Self::with_guards(engine, guards, false, buf)
     }

@@ -142,7 +142,7 @@ impl<'a> Indexer<'a> {
     /// there with its value and stays, for the due time is known by it.
     fn forget_left(&self, part: usize) {
         for shard in self.engine.inner().shards.iter().skip(part).step_by(self.parts) {
-            let mut shard = shard.state.lock();
+            let mut shard = shard.latch();
             shard.table.remove_where(|entry| entry.meta().expire_at_ms == 0);
             shard.complete = false;
             self.engine.note_table_bytes(&mut shard);

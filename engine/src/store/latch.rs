@@ -1,0 +1,138 @@
+//! The latches of the shards: taken here, and nowhere else.
+//!
+//! Whoever takes several takes them in ascending order of their shards, so no two threads can wait for each other; and
+//! nobody takes one that it holds. Debug builds watch both, and panic where a release build might wait for ever.
+
+use super::shard::ShardState;
+use parking_lot::{Mutex, MutexGuard};
+use std::ops::{Deref, DerefMut};
+
+/// The latch of one shard, with what it guards.
+pub(super) struct Latch(Mutex<ShardState>);
+
+/// A latch that is held.
+pub(super) struct Latched<'a> {
+    guard: MutexGuard<'a, ShardState>,
+    #[cfg(debug_assertions)]
+    _held: order::Held,
+}
+
+impl Latch {
+    pub(super) fn new(state: ShardState) -> Self {
+        Self(Mutex::new(state))
+    }
+
+    /// Waits for the latch and takes it.
+    #[inline]
+    pub(super) fn take(&self) -> Latched<'_> {
+        Latched {
+            // Looked at before it waits: a thread that waits for itself tells nobody any more.
+            #[cfg(debug_assertions)]
+            _held: order::Held::note(std::ptr::from_ref(&self.0).addr()),
+            guard: self.0.lock(),
+        }
+    }
+}
+
+impl Latched<'_> {
+    /// Lets somebody who waits for the latch have it for a while.
+    pub(super) fn let_others(&mut self) {
+        MutexGuard::bump(&mut self.guard);
+    }
+}
+
+impl Deref for Latched<'_> {
+    type Target = ShardState;
+
+    #[inline]
+    fn deref(&self) -> &ShardState {
+        &self.guard
+    }
+}
+
+impl DerefMut for Latched<'_> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut ShardState {
+        &mut self.guard
+    }
+}
+
+/// What each thread holds. The latches of a store lie in one array, in the order of its shards.
+#[cfg(debug_assertions)]
+mod order {
+    use std::cell::RefCell;
+
+    thread_local! {
+        static HELD: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// The address of a latch that this thread holds, or is about to.
+    pub(super) struct Held(usize);
+
+    impl Held {
+        pub(super) fn note(address: usize) -> Self {
+            HELD.with_borrow_mut(|held| {
+                assert!(!held.contains(&address), "a latch is taken by the thread that holds it");
+                let highest = held.iter().copied().max().unwrap_or(0);
+                assert!(highest < address, "a latch is taken under that of a later shard");
+                held.push(address);
+            });
+            Self(address)
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            HELD.with_borrow_mut(|held| held.retain(|&address| address != self.0));
+        }
+    }
+}
+
+#[cfg(all(test, debug_assertions))]
+mod tests {
+    use crate::store::shard::{SHARDS, shard_of};
+    use crate::{Engine, Latched, TxBuf};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn panic_of(run: impl FnOnce()) -> String {
+        let payload = catch_unwind(AssertUnwindSafe(run)).expect_err("debug builds notice");
+        payload.downcast_ref::<&str>().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// A key's hash in this shard.
+    fn hash_in(shard: usize) -> u64 {
+        (0_u32..)
+            .map(|i| crate::key::hash(&i.to_le_bytes()))
+            .find(|&hash| shard_of(hash) == shard)
+            .expect("some key")
+    }
+
+    #[test]
+    fn a_walk_over_all_shards_under_a_latch_is_noticed() {
+        let engine = Engine::in_memory(2).expect("a store in memory");
+        for walk in [
+            |engine: &Engine| drop(engine.stats()),
+            |engine: &Engine| drop(engine.count_provisional(0)),
+            |engine: &Engine| engine.set_memory_bound(1 << 30),
+        ] {
+            let mut buf = TxBuf::default();
+            let tx = engine.begin(Latched::Hashes(&[hash_in(0)]), &mut buf);
+            assert_eq!(panic_of(|| walk(&engine)), "a latch is taken by the thread that holds it");
+            drop(tx);
+            // Nothing is left behind: the same walk goes through without the latch.
+            walk(&engine);
+        }
+    }
+
+    #[test]
+    fn latches_out_of_order_are_noticed() {
+        let engine = Engine::in_memory(2).expect("a store in memory");
+        let (mut first, mut second) = (TxBuf::default(), TxBuf::default());
+        let last = hash_in(SHARDS - 1);
+        let tx = engine.begin(Latched::Hashes(&[last]), &mut first);
+        let text = panic_of(|| drop(engine.begin(Latched::Hashes(&[hash_in(3)]), &mut second)));
+        assert_eq!(text, "a latch is taken under that of a later shard");
+        drop(tx);
+        drop(engine.begin(Latched::Hashes(&[last, hash_in(3), hash_in(0), last]), &mut second));
+    }
+}
