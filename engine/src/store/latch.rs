@@ -32,6 +32,17 @@ impl Latch {
             guard: self.0.lock(),
         }
     }
+
+    /// Takes the latch unless somebody has it, this thread included. It waits for nobody, so the order is free.
+    #[inline]
+    pub(super) fn try_take(&self) -> Option<Latched<'_>> {
+        let guard = self.0.try_lock()?;
+        Some(Latched {
+            #[cfg(debug_assertions)]
+            _held: order::Held::note_unordered(std::ptr::from_ref(&self.0).addr()),
+            guard,
+        })
+    }
 }
 
 impl Latched<'_> {
@@ -77,6 +88,12 @@ mod order {
                 assert!(highest < address, "a latch is taken under that of a later shard");
                 held.push(address);
             });
+            Self(address)
+        }
+
+        /// The same of a latch that was free.
+        pub(super) fn note_unordered(address: usize) -> Self {
+            HELD.with_borrow_mut(|held| held.push(address));
             Self(address)
         }
     }

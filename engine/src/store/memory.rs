@@ -127,7 +127,7 @@ impl Engine {
             return;
         }
         for shard in &inner.shards {
-            if let Some(mut state) = shard.state.try_lock() {
+            if let Some(mut state) = shard.latch.try_take() {
                 self.keep_within_bound(&mut state);
             }
         }

@@ -605,3 +605,17 @@ fn what_a_connection_gathers_is_bounded() {
     assert_eq!(bench.run(&mut client, "EXISTS a b"), ":0\r\n");
     assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
 }
+
+#[test]
+fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.server.engine.set_sync_policy(sexton_engine::SyncPolicy::Always).expect("a policy");
+    bench.run_all(&mut client, &["SET a 1", "WATCH a", "MULTI", "GET a"]);
+    bench.run(&mut other, "SET a 2");
+    let last_seq = bench.server.engine.last_seq();
+    match bench.try_at(&mut client, "EXEC", NOW_MS) {
+        (Outcome::Done(required), reply) => assert_eq!((required, &*reply), (last_seq, "*-1\r\n")),
+        other => panic!("{other:?}"),
+    }
+}

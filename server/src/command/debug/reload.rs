@@ -76,6 +76,13 @@ fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
         if count == 0 {
             continue;
         }
+        for bytes in ctx.server.watches.keys_of(db) {
+            let key = ctx.key_in(db, &bytes);
+            // One that cannot be read counts as there.
+            if tx.bring_in(key).unwrap_or(true) {
+                ctx.server.watches.touch(db, &bytes);
+            }
+        }
         if !tx.flush_database(db) {
             tx.commit();
             return Err("too many emptied databases wait to be swept".into());

@@ -108,8 +108,11 @@ impl Executor {
             if !client.reply_mode.is_muted() {
                 out.null_array();
             }
-            self.account_exec(server, client, args, started, (false, 0));
-            return Outcome::Done(0);
+            // It tells of a write of others (N13).
+            let held = engine.sync_policy() == SyncPolicy::Always;
+            let required = if held { engine.last_seq() } else { 0 };
+            self.account_exec(server, client, args, started, (false, required));
+            return Outcome::Done(required);
         }
         let cold = find_all_cold(server, client.db, &transaction.queued, &mut tx);
         if !cold.is_empty() {
