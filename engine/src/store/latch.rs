@@ -129,7 +129,7 @@ mod tests {
         let engine = Engine::in_memory(2).expect("a store in memory");
         for walk in [
             |engine: &Engine| drop(engine.stats()),
-            |engine: &Engine| drop(engine.count_provisional(0)),
+            |engine: &Engine| assert_eq!(engine.count_provisional(0), (0, 0, 0)),
             |engine: &Engine| engine.set_memory_bound(1 << 30),
         ] {
             let mut buf = TxBuf::default();
