@@ -71,6 +71,16 @@ impl ColdDue {
         self.settled = self.settled.filter(|(ms, _)| *ms <= before);
     }
 
+    /// The clock shows `now_ms`. If that is earlier than before, what was handed out as due may not have been due when
+    /// its taker looked: all of it that was not settled is looked for again.
+    fn note_clock(&mut self, now_ms: u64) {
+        if now_ms < self.now_ms {
+            self.reopen(self.droppable_ms.min(now_ms).saturating_add(1));
+            self.looked_ms = 0;
+        }
+        self.now_ms = now_ms;
+    }
+
     pub(super) fn droppable_ms(&self) -> u64 {
         self.droppable_ms
     }
@@ -203,7 +213,7 @@ impl Engine {
         }
         {
             let mut cold = inner.cold_due.lock();
-            cold.now_ms = now_ms;
+            cold.note_clock(now_ms);
             cold.worked_off = cold.queue.is_empty();
             let count = cold.queue.len().min(limit);
             due.extend(cold.queue.drain(..count));

@@ -57,6 +57,31 @@ fn keys_of_one_instant_come_up_once_each() {
     engine.abandon();
 }
 
+/// Regression: after the clock had jumped forward and back nothing was looked for until it had caught up, and the
+/// index records of what came due meanwhile could be dropped.
+#[test]
+fn a_clock_that_goes_back_hides_no_key() {
+    let storage = SimStorage::new();
+    let engine = start(&storage);
+    (0..20).for_each(|number| put(&engine, number, DUE_MS + 1000 * number));
+    engine.flush_now().expect("flush");
+    engine.close().expect("closed");
+    let engine = start(&storage);
+    assert!(drained(&engine, DUE_MS - 1).is_empty());
+    // They are handed out, and their taker finds that they are not due.
+    assert_eq!(drained(&engine, DUE_MS + 3_600_000).len(), 20);
+    let mut found: BTreeSet<_> = drained(&engine, DUE_MS).into_iter().collect();
+    run(&engine, &Op::Put(1, b"other".to_vec(), Meta::default(), vec![1; 40]));
+    engine.flush_now().expect("flush");
+    for second in 0..20 {
+        found.extend(drained(&engine, DUE_MS + 1000 * second));
+        assert_eq!(found.len() as u64, second + 1);
+        let droppable_ms = engine.inner().cold_due.lock().droppable_ms();
+        assert!(droppable_ms <= DUE_MS + 1000 * second, "{droppable_ms}");
+    }
+    engine.abandon();
+}
+
 /// Keys get another due time, lose it, go and come back, are evicted and read again: what is remembered of due times
 /// is bounded by the keys in memory, and goes with them.
 #[test]
