@@ -11,6 +11,9 @@
 //! then:          the old files go
 //! ```
 //!
+//! Old files on a device are announced before the change: `NAME.leaves` -> old place. It goes when they have gone, so
+//! whatever stays of them, a later start removes.
+//!
 //! At every instant `NAME` leads to the whole data, or is missing and `NAME.moved` does. A start after a crash
 //! puts that one in its place in the second case, and removes what it finds of a copy in the first.
 
@@ -93,8 +96,32 @@ pub(super) fn settle(dir: &Path, place: &Path) -> StorageResult<()> {
     } else {
         remove_all(&moved)?;
     }
+    clear_old(dir, place)?;
     // What a link has taken the place of.
     if place.is_symlink() { remove_all(&old) } else { Ok(()) }
+}
+
+/// Removes the files that `place` has left, if a change has come that far. Those that cannot be removed are no
+/// reason not to start: they stay announced.
+fn clear_old(dir: &Path, place: &Path) -> StorageResult<()> {
+    let leaves = with_suffix(place, "leaves");
+    let Ok(old) = fs::read_link(&leaves) else { return Ok(()) };
+    let leads_there = fs::read_link(place).is_ok_and(|found| found == old);
+    if exists(place) && !leads_there {
+        // Where its device is not mounted nothing can be said of them.
+        if !old.parent().is_some_and(Path::is_dir) {
+            return Ok(());
+        }
+        if let Err(error) = remove_all(&old) {
+            log::warning(&format!("{} is carried, but stays: {error}", old.display()));
+            return Ok(());
+        }
+    }
+    if exists(place) {
+        DiskStorage.remove(&leaves)?;
+        DiskStorage.sync_dir(dir)?;
+    }
+    Ok(())
 }
 
 /// A new store, whose files will lie at `target`.
@@ -148,6 +175,12 @@ fn carry(
         return Err(error.to_string());
     }
     let change = || -> StorageResult<()> {
+        if found != place {
+            let leaves = with_suffix(place, "leaves");
+            remove_all(&leaves)?;
+            link(found, &leaves)?;
+            DiskStorage.sync_dir(dir)?;
+        }
         if target.is_none() {
             // The link.
             remove_all(place)?;
@@ -155,12 +188,15 @@ fn carry(
         take_place(dir, place)
     };
     change().map_err(|error| error.to_string())?;
-    // What is left of the old place does no harm but takes room.
-    let old = if found == place { with_suffix(place, "old") } else { found.to_path_buf() };
-    if let Err(error) = remove_all(&old) {
-        log::warning(&format!("{} is carried, but stays: {error}", old.display()));
+    // What is left of the old place does no harm but takes room; the next start tries again.
+    if found == place {
+        let old = with_suffix(place, "old");
+        if let Err(error) = remove_all(&old) {
+            log::warning(&format!("{} is carried, but stays: {error}", old.display()));
+        }
+        return Ok(());
     }
-    Ok(())
+    clear_old(dir, place).map_err(|error| error.to_string())
 }
 
 /// Says durably that what lies at `target`, or will, is to take the place of `place`, and is not whole yet.
@@ -434,6 +470,73 @@ mod tests {
                 assert_eq!(fs::read_dir(places.at("data")).unwrap().count(), 2, "step {step}");
             }
         }
+    }
+
+    /// Regression: a crash behind the change left the old files for ever, and the way back was refused because of
+    /// them.
+    #[test]
+    fn old_files_on_a_device_go_whenever_a_crash_has_left_them() {
+        for name in ["tree", "dump"] {
+            for back in [false, true] {
+                for step in 0..4 {
+                    let places = Places::new("carry-crash-leaves");
+                    let (one, two) = (places.at("one").join(name), places.at("two").join(name));
+                    let place = places.at("data").join(name);
+                    let (moved, leaves) =
+                        (with_suffix(&place, "moved"), with_suffix(&place, "leaves"));
+                    places.to(name, Some(&one)).unwrap();
+                    let (dir, next) = (places.at("data"), if back { &moved } else { &two });
+                    let steps: [&dyn Fn(); 4] = [
+                        &|| {
+                            if !back {
+                                announce(&dir, &place, &two).unwrap();
+                            }
+                            copy(&one, next).unwrap();
+                        },
+                        &|| link(&one, &leaves).unwrap(),
+                        &|| {
+                            if back {
+                                fs::remove_file(&place).unwrap();
+                            }
+                        },
+                        &|| take_place(&dir, &place).unwrap(),
+                    ];
+                    steps[..=step].iter().for_each(|step| step());
+                    let case = format!("{name}, back: {back}, step {step}");
+                    settle(&dir, &place).unwrap();
+                    assert_eq!(places.content(name), "x", "{case}");
+                    assert!(!exists(&leaves), "{case}");
+                    let is_carried = fs::read_link(&place).ok().as_ref() != Some(&one);
+                    assert_eq!(exists(&one), !is_carried, "{case}");
+                    for target in [Some(&two), Some(&one), None] {
+                        places.to(name, target.map(PathBuf::as_path)).expect(&case);
+                        assert_eq!(places.content(name), "x", "{case}");
+                    }
+                    assert!(!exists(&one) && !exists(&two), "{case}");
+                }
+            }
+        }
+    }
+
+    /// Old files that cannot be removed now are removed by a later start.
+    #[test]
+    fn old_files_that_stay_are_tried_again() {
+        let places = Places::new("carry-leaves-stay");
+        let (one, two) = (places.at("one/tree"), places.at("two/tree"));
+        places.to("tree", Some(&one)).unwrap();
+        places.to("tree", Some(&two)).unwrap();
+        // As a start finds them whose removal has failed.
+        fs::create_dir_all(&one).unwrap();
+        fs::write(one.join("CURRENT"), "old").unwrap();
+        link(&one, &places.at("data/tree.leaves")).unwrap();
+        // Its device is not there.
+        fs::rename(places.at("one"), places.at("unmounted")).unwrap();
+        places.to("tree", Some(&two)).unwrap();
+        assert!(exists(&places.at("data/tree.leaves")));
+        fs::rename(places.at("unmounted"), places.at("one")).unwrap();
+        places.to("tree", Some(&two)).unwrap();
+        assert!(!exists(&one) && !exists(&places.at("data/tree.leaves")));
+        assert_eq!(places.content("tree"), "x");
     }
 
     /// The device of the copy is not the one that is wanted any more: the copy goes.
