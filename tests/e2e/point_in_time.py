@@ -78,7 +78,7 @@ def restored(steps, name, checkpoint, sources, second, expected):
 def from_checkpoint(steps, args):
     rng = random.Random(args.seed)
     # A single memtable is not enough: the log of the first ones must have been retired.
-    options = dict(OPTIONS, **{"memtable-bytes": "1mb", "aof-archive-dir": "archive"})
+    options = dict(OPTIONS, **{"memtable-bytes": "1mb", "aof-archive-dir": "archive", "enable-protected-configs": "yes"})
     with Server("sexton", options) as server:
         connection = server.connect()
         write(connection, rng, args.writes)

@@ -2,12 +2,19 @@
 
 use super::engine::{Engine, EngineError};
 use crate::key::Seq;
-use sexton_persistence::device::link_or_copy;
+use sexton_persistence::device::{Storage, StorageResult, link_or_copy};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Suffix of a checkpoint's directory until it is complete.
 const PARTIAL_SUFFIX: &str = ".partial";
+
+/// File of the data directory that names the checkpoint that is being made.
+const UNDER_WAY: &str = "CHECKPOINT";
+/// Longest path that it may hold.
+const PATH_BYTES_MAX: u64 = 4096;
 
 /// What a checkpoint is made of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,14 +29,50 @@ pub struct CheckpointReport {
     pub bytes: u64,
 }
 
+/// Says durably which directory will be there until the checkpoint is complete.
+fn note_under_way(storage: &dyn Storage, dir: &Path, partial: &Path) -> StorageResult<()> {
+    let note = storage.create(&dir.join(UNDER_WAY))?;
+    note.write_all_at(partial.as_os_str().as_bytes(), 0)?;
+    note.sync_data()?;
+    storage.sync_dir(dir)
+}
+
+/// Removes what a crash has left of a checkpoint. Where that fails the next start tries again.
+pub(super) fn clear_partial(storage: &dyn Storage, dir: &Path) -> StorageResult<()> {
+    let path = dir.join(UNDER_WAY);
+    if !storage.exists(&path)? {
+        return Ok(());
+    }
+    let note = storage.open(&path)?;
+    let mut name = vec![0; note.len()?.min(PATH_BYTES_MAX) as usize];
+    note.read_exact_at(&mut name, 0)?;
+    let partial = Path::new(OsStr::from_bytes(&name));
+    let is_ours = name.ends_with(PARTIAL_SUFFIX.as_bytes());
+    if !is_ours || !storage.exists(partial)? || remove_partial(storage, partial).is_ok() {
+        storage.remove(&path)?;
+    }
+    Ok(())
+}
+
+/// What [`Engine::checkpoint`] makes in a directory, and the directory; nothing else that may lie in it.
+fn remove_partial(storage: &dyn Storage, partial: &Path) -> StorageResult<()> {
+    let tree = partial.join("tree");
+    if storage.exists(&tree)? {
+        for name in storage.list(&tree)? {
+            storage.remove(&tree.join(name))?;
+        }
+        storage.remove_dir(&tree)?;
+    }
+    storage.remove_dir(partial)
+}
+
 impl Engine {
     /// Makes `dir`, which must not exist, a store of its own: the state as of a flush that this starts with.
     /// It takes no part in this one's log; whoever opens it starts a new one. The store goes on
     /// meanwhile.
     ///
     /// The directory has its name only once it is complete and durable (until then that name and
-    /// `.partial`), so what a crash leaves behind cannot be opened by mistake; the next attempt
-    /// with the same name clears it.
+    /// `.partial`), so what a crash leaves behind cannot be opened by mistake; the next start removes it.
     ///
     /// # Errors
     /// `dir` exists, a flush that fails, or a failing medium.
@@ -47,10 +90,11 @@ impl Engine {
         partial.push(PARTIAL_SUFFIX);
         let partial = dir.with_file_name(partial);
         let tree = partial.join("tree");
-        storage.create_dir_all(&tree)?;
-        for leftover in storage.list(&tree)? {
-            storage.remove(&tree.join(leftover))?;
+        if storage.exists(&partial)? {
+            remove_partial(storage, &partial)?;
         }
+        note_under_way(storage, &inner.options.dir, &partial)?;
+        storage.create_dir_all(&tree)?;
         let result = self.fill_checkpoint(&tree).and_then(|report| {
             storage.sync_dir(&tree)?;
             storage.sync_dir(&partial)?;
@@ -58,11 +102,13 @@ impl Engine {
             storage.sync_dir(parent)?;
             Ok(report)
         });
-        if result.is_err() {
-            // What stays is in nobody's way: see above.
-            for name in storage.list(&tree).unwrap_or_default() {
-                let _ = storage.remove(&tree.join(name));
-            }
+        let is_gone = match result {
+            Ok(_) => true,
+            Err(_) => remove_partial(storage, &partial).is_ok(),
+        };
+        if is_gone {
+            // Naming what is not there does no harm: the next start finds that out.
+            let _ = storage.remove(&inner.options.dir.join(UNDER_WAY));
         }
         result
     }

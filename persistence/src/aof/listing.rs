@@ -137,7 +137,7 @@ impl Listing {
         location: &LogLocation,
     ) -> Result<(), LogError> {
         let path = location.manifest_path();
-        let temp = location.dir.join(format!("temp-{}.manifest", location.file_name));
+        let temp = location.new_manifest_path();
         let file = storage.create(&temp)?;
         file.write_all_at(self.encode(location).as_bytes(), 0)?;
         file.sync_data()?;

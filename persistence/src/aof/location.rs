@@ -35,6 +35,12 @@ impl LogLocation {
         self.dir.join(format!("temp-{}.base.rdb", self.file_name))
     }
 
+    /// Where the next AOF manifest is written until it is whole.
+    #[must_use]
+    pub fn new_manifest_path(&self) -> PathBuf {
+        self.dir.join(format!("temp-{}.manifest", self.file_name))
+    }
+
     /// Path of a segment.
     #[must_use]
     pub fn segment_path(&self, number: u64) -> PathBuf {

@@ -108,6 +108,16 @@ fn checkpoint(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.tx.is_some() {
         return Err(CommandError::text("ERR Command not allowed inside a transaction"));
     }
+    // It makes files wherever the process may: as much as setting `dir` does.
+    let permission = ctx.server.setting("enable-protected-configs");
+    let is_local = ctx.client.session.is_local();
+    if permission != "yes" && !(permission == "local" && is_local) {
+        return Err(CommandError::text(
+            "ERR SEXTON.CHECKPOINT command not allowed. If the enable-protected-configs option is set to \
+             \"local\", you can run it from a local connection, otherwise you need to set this option in the \
+             configuration file, and then restart the server.",
+        ));
+    }
     let dir = Path::new(std::ffi::OsStr::from_bytes(ctx.args.get(1)));
     let report = ctx.server.engine.checkpoint(dir);
     let report = report.map_err(|error| CommandError::from(format!("ERR {error}")))?;

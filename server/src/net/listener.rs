@@ -297,9 +297,12 @@ fn bind_tcp(host: &str, port: u16, backlog: i32) -> io::Result<TcpListener> {
 }
 
 fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
-    // Left over from an earlier run; a path that is not there is no error.
-    let _ = std::fs::remove_file(path);
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    // Left over from an earlier run. Anything else at the path is somebody's file: binding fails then.
+    if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
+        // If it cannot be removed, binding says so.
+        let _ = std::fs::remove_file(path);
+    }
     let listener = UnixListener::bind(path)?;
     if let Some(mode) = endpoints.unix_socket_mode {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
