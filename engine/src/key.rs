@@ -10,6 +10,16 @@ pub type Slot = u8;
 /// A sequence number: one per operation, never reused for another that may survive (rule I1).
 pub type Seq = u64;
 
+/// Longest key, in bytes. Bounds of tables, blocks and grave runs are whole keys: the manifest names two for each table,
+/// and memory holds one for each block.
+pub const KEY_MAX_BYTES: usize = 64 << 10;
+
+/// What is said of a key of so many bytes that is not taken.
+#[must_use]
+pub fn key_too_long(bytes: usize) -> String {
+    format!("key of {bytes} bytes, at most {KEY_MAX_BYTES} allowed")
+}
+
 /// Longest value, in bytes: what an entry of a table may hold (engine/FORMAT.md).
 pub const VALUE_MAX_BYTES: u64 = 512 << 20;
 

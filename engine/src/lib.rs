@@ -19,7 +19,7 @@ mod sync;
 pub mod table;
 pub mod tree;
 
-pub use key::{Key, Meta, Seq, Slot, VALUE_MAX_BYTES};
+pub use key::{KEY_MAX_BYTES, Key, Meta, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, DiskClaim, DueKey, Engine,
     EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, Iter, IterOptions, LEVELS,

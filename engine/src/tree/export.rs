@@ -18,7 +18,7 @@ pub struct Export {
     /// The recovery mark they belong to.
     pub mark: Option<MarkEdit>,
     pub(super) graves: Vec<GraveFile>,
-    pub(super) record: Vec<u8>,
+    pub(super) records: Vec<Vec<u8>>,
 }
 
 impl Export {
@@ -35,6 +35,10 @@ impl Export {
     /// # Errors
     /// A failing medium.
     pub fn write_manifest(&self, storage: Arc<dyn Storage>, dir: &Path) -> TableResult<()> {
-        Ok(Manifest::create(storage, dir)?.append(&self.record)?)
+        let mut manifest = Manifest::create(storage, dir)?;
+        for record in &self.records {
+            manifest.append(record)?;
+        }
+        Ok(())
     }
 }

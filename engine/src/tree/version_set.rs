@@ -17,7 +17,7 @@ use crate::table::{
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sexton_persistence::device::Storage;
-use sexton_persistence::manifest::Manifest;
+use sexton_persistence::manifest::{Manifest, ManifestError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -430,8 +430,8 @@ impl VersionSet {
         let is_long = size > REWRITE_BYTES_MIN && size > state.compact_bytes * REWRITE_GROWTH;
         // After a failed append the end of the manifest is unknown: a whole new one decides.
         if is_long || state.manifest.append(&edit.encode(next_file)).is_err() {
-            let whole = whole_edit(&next, mark.clone(), reserved_seq, deletes, &graves);
-            if let Err(error) = state.manifest.rewrite(&[&whole.encode(next_file)]) {
+            let whole = whole_edits(&next, mark.clone(), reserved_seq, deletes, &graves);
+            if let Err(error) = rewrite(&mut state.manifest, &whole, next_file) {
                 // The next start may find the edit or not: its tables must be there then. If it
                 // does not name them, it removes them.
                 edit.added.iter().for_each(|(_, table)| table.keep());
@@ -465,7 +465,7 @@ impl VersionSet {
         Ok(next)
     }
 
-    /// The tables, with the one edit that makes a manifest of them and of the mark: what a copy of the
+    /// The tables, with the edits that make a manifest of them and of the mark: what a copy of the
     /// tree needs. The tables' files stay while the version is held; the checkpoint that the mark names
     /// is the caller's to keep.
     #[must_use]
@@ -475,8 +475,9 @@ impl VersionSet {
         let next_file = self.shared.next_file.load(Ordering::Acquire);
         let mark = state.mark.clone();
         let graves = state.graves.clone();
-        let whole = whole_edit(&version, mark.clone(), state.reserved_seq, state.deletes, &graves);
-        Export { record: whole.encode_in_one_place(next_file), version, mark, graves }
+        let whole = whole_edits(&version, mark.clone(), state.reserved_seq, state.deletes, &graves);
+        let records = whole.iter().map(|edit| edit.encode_in_one_place(next_file)).collect();
+        Export { records, version, mark, graves }
     }
 
     /// Writes the manifest anew without its history, which names keys of tables that are gone (N17).
@@ -487,9 +488,9 @@ impl VersionSet {
         let mut state = self.state.lock();
         let now = self.current.load_full();
         let (mark, reserved) = (state.mark.clone(), state.reserved_seq);
-        let whole = whole_edit(&now, mark, reserved, state.deletes, &state.graves);
+        let whole = whole_edits(&now, mark, reserved, state.deletes, &state.graves);
         let next_file = self.shared.next_file.load(Ordering::Acquire);
-        state.manifest.rewrite(&[&whole.encode(next_file)])?;
+        rewrite(&mut state.manifest, &whole, next_file)?;
         state.compact_bytes = state.manifest.size_bytes();
         Ok(())
     }
@@ -519,17 +520,44 @@ impl VersionSet {
     }
 }
 
-/// The edit that says everything.
-fn whole_edit(
+/// An edit of [`whole_edits`] closes with the table that brings its tables' bounds above this, so that no record grows
+/// with the tree.
+const WHOLE_EDIT_BYTES: usize = if cfg!(test) { 200 } else { 16 << 20 };
+
+/// The manifest anew, in one step.
+fn rewrite(
+    manifest: &mut Manifest,
+    whole: &[VersionEdit],
+    next_file: u64,
+) -> Result<(), ManifestError> {
+    let records: Vec<Vec<u8>> = whole.iter().map(|edit| edit.encode(next_file)).collect();
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    manifest.rewrite(&records)
+}
+
+/// The edits that say everything.
+fn whole_edits(
     version: &Version,
     mark: Option<MarkEdit>,
     reserved_seq: Option<Seq>,
     deletes: Option<DeleteMode>,
     graves: &[GraveFile],
-) -> VersionEdit {
-    let added = version.tables().map(|(level, table)| (level, Arc::clone(table))).collect();
+) -> Vec<VersionEdit> {
     let graves_added = graves.to_vec();
-    VersionEdit { added, mark, reserved_seq, deletes, graves_added, ..VersionEdit::default() }
+    let mut last =
+        VersionEdit { mark, reserved_seq, deletes, graves_added, ..VersionEdit::default() };
+    let (mut whole, mut bytes) = (Vec::new(), 0);
+    for (level, table) in version.tables() {
+        let p = table.properties();
+        bytes += p.min_key.len() + p.max_key.len();
+        last.added.push((level, Arc::clone(table)));
+        if bytes > WHOLE_EDIT_BYTES {
+            whole.push(std::mem::take(&mut last));
+            bytes = 0;
+        }
+    }
+    whole.push(last);
+    whole
 }
 
 /// The files of the grave runs after an edit.

@@ -6,7 +6,7 @@ use crate::command::dispatch::{Outcome, logged_form};
 use crate::command::{Args, CommandSpec, table};
 use crate::resp::Request;
 use crate::server::Server;
-use sexton_engine::{Engine, Seq};
+use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
 use std::ops::Range;
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -195,7 +195,7 @@ impl BatchRun<'_> {
                     &worker.log_form
                 };
                 let (key, value) = (args.get(1), args.get(2));
-                if value.len() > LONG_WAY_BYTES || key.len() > LONG_WAY_BYTES {
+                if value.len() > LONG_WAY_BYTES || key.len() > LONG_WAY_BYTES.min(KEY_MAX_BYTES) {
                     return false;
                 }
                 let now_ms = self.now_ms;

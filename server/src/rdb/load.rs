@@ -9,7 +9,7 @@ use crate::observe::now_s;
 use crate::resp::command_bytes;
 use crate::server::Server;
 use crate::value::PLAIN_STRING;
-use sexton_engine::{Key, Latched, Meta, TxBuf};
+use sexton_engine::{KEY_MAX_BYTES, Key, Latched, Meta, TxBuf, key_too_long};
 use sexton_persistence::rdb::{Input, KeyRecord, Reader, Record, Value};
 use std::path::Path;
 use std::time::Duration;
@@ -139,6 +139,9 @@ impl<'s> Loader<'s> {
         if entry.expire_at_ms.is_some_and(|time| time <= now_ms) {
             self.counts.expired += 1;
             return Ok(());
+        }
+        if entry.key.len() > KEY_MAX_BYTES {
+            return Err(format!("database {db}: {}", key_too_long(entry.key.len())));
         }
         self.wait_for_room()?;
         let engine = &self.server.engine;

@@ -1,7 +1,7 @@
 //! Running the commands of a Redis server's log.
 
 use crate::client::Client;
-use crate::command::dispatch::Executor;
+use crate::command::dispatch::{Executor, too_long_key};
 use crate::command::{Args, table};
 use crate::log;
 use crate::resp::{Batch, Limits, Scanner};
@@ -134,6 +134,9 @@ impl<'s> Replay<'s> {
             let commands = self.transaction.take().ok_or("EXEC without MULTI")?;
             self.wait_for_room()?;
             return self.executor.replay(self.server, &mut self.client, &commands);
+        }
+        if let Some(error) = table::lookup(args).ok().and_then(|spec| too_long_key(spec, args)) {
+            return Err(String::from_utf8_lossy(&error.bytes()).into_owned());
         }
         if let Some(commands) = &mut self.transaction {
             commands.extend_from_slice(bytes);

@@ -4,7 +4,7 @@ use super::super::{CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
 use crate::resp::command_bytes;
 use crate::value::PLAIN_STRING;
-use sexton_engine::{Found, Key, Latched, Meta, Tx, TxBuf};
+use sexton_engine::{Found, KEY_MAX_BYTES, Key, Latched, Meta, Tx, TxBuf, key_too_long};
 
 /// Most keys of one call.
 const COUNT_MAX: i64 = 1 << 30;
@@ -21,6 +21,10 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = number(2, COUNT_MAX)?;
     let prefix = if args.len() > 3 { args.get(3) } else { b"key" };
     let size = if args.len() > 4 { number(4, 512 << 20)? as usize } else { 0 };
+    // With the number that follows.
+    if prefix.len() + 24 > KEY_MAX_BYTES {
+        return Err(format!("ERR {}", key_too_long(prefix.len() + 24)).into());
+    }
     let db = ctx.client.db;
     let engine = &ctx.server.engine;
     let mut buf = TxBuf::default();

@@ -1,5 +1,6 @@
 //! What can be said about a request without its keys.
 
+use super::keys::too_long_key;
 use super::{Executor, Outcome};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
@@ -74,6 +75,9 @@ impl Executor {
         if client.past.is_some()
             && let Some(error) = Past::refuses(spec)
         {
+            return refuse(error);
+        }
+        if let Some(error) = too_long_key(spec, args) {
             return refuse(error);
         }
         let in_transaction = client.transaction.is_some();

@@ -1,9 +1,9 @@
 //! The keys of a request: where they stand, which of them are cold, and loading those.
 
 use crate::command::table::key_positions;
-use crate::command::{Args, CommandSpec, Flags, flush_mode_is_known, swapped_dbs};
+use crate::command::{Args, CommandError, CommandSpec, Flags, flush_mode_is_known, swapped_dbs};
 use crate::server::Server;
-use sexton_engine::{Found, Key, LoadPin, OwnedKey, Slot, Tx};
+use sexton_engine::{Found, KEY_MAX_BYTES, Key, LoadPin, OwnedKey, Slot, Tx, key_too_long};
 
 /// Calls `found` with every key of a request.
 pub(super) fn each_key<'a>(
@@ -25,6 +25,19 @@ pub(super) fn each_key<'a>(
         found(args.get(index));
         index += range.step.max(1);
     }
+}
+
+/// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
+/// there is none either, and the request finds that out by itself.
+pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
+    let makes_keys =
+        spec.flags.contains(Flags::DENYOOM) || matches!(spec.name, "rename" | "renamenx");
+    if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {
+        return None;
+    }
+    let mut longest = 0;
+    each_key(spec, args, |key| longest = longest.max(key.len()));
+    (longest > KEY_MAX_BYTES).then(|| format!("ERR {}", key_too_long(longest)).into())
 }
 
 /// True when the command looks at old values.

@@ -14,7 +14,7 @@ mod replay;
 pub(super) use fast::kept_access;
 pub(crate) use guard::error_of;
 pub(super) use guard::give_up;
-pub use keys::load_blocking;
+pub use keys::{load_blocking, too_long_key};
 
 use super::{
     Args, Class, CommandError, CommandResult, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY,
