@@ -195,7 +195,7 @@ impl Engine {
         let overdue = inner.deadline.overdue();
         let oldest = inner.deadline.oldest_grave.load(Ordering::Acquire);
         (oldest != 0 && oldest <= overdue)
-            || (overdue > 0 && inner.dead.lock().iter().any(|&(_, d)| d <= overdue))
+            || (overdue > 0 && inner.dead.lock().values().any(|&d| d <= overdue))
     }
 
     /// Looks at the clock. Runs on the flush thread, ten times a second.
@@ -255,7 +255,7 @@ impl Engine {
         // No flush meanwhile: the mark must be the one of the checkpoint.
         let _right = inner.flush_right.lock();
         let Some(mut mark) = inner.versions.recovered_mark() else { return Ok(true) };
-        if inner.dead.lock().iter().any(|&(_, d)| d > mark.m) {
+        if inner.dead.lock().values().any(|&d| d > mark.m) {
             return Ok(false);
         }
         let checkpoint = self.write_checkpoint(mark.m, false)?;

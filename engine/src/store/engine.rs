@@ -34,6 +34,7 @@ use crate::tree::{DeleteMode, RateLimiter, VersionSet};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use parking_lot::{Mutex, RwLock};
 use sexton_persistence::aof::Log;
+use std::collections::BTreeMap;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
@@ -118,7 +119,7 @@ pub(super) struct Inner {
     pub(super) above_bound: AtomicBool,
     pub(super) dead_slots: Mutex<Vec<DeadSlot>>,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
-    pub(super) dead: Mutex<Vec<(u64, Seq)>>,
+    pub(super) dead: Mutex<BTreeMap<u64, Seq>>,
     /// Writes up to here whose log failed, and for whom the self-contained flush failed too (N2).
     pub(super) given_up: AtomicU64,
     /// When deletes must be gone from every file (N17).
@@ -224,7 +225,7 @@ impl Inner {
             above_bound: AtomicBool::new(false),
             reads: Reads::default(),
             dead_slots: Mutex::new(Vec::new()),
-            dead: Mutex::new(Vec::new()),
+            dead: Mutex::default(),
             given_up: AtomicU64::new(0),
             deadline: Deadline::new(parts.options.delete_persist_ms),
             spill: Spill::new(parts.options.cemetery_max_bytes, parts.options.memory_bound_bytes),
@@ -329,7 +330,7 @@ impl Inner {
 
     pub(super) fn note_dead(&self, slot: Slot, id: u64, d: Seq) {
         self.dead_slots.lock().push(DeadSlot { slot, id, d });
-        self.dead.lock().push((id, d));
+        self.dead.lock().insert(id, d);
         self.background.wake_flush();
     }
 

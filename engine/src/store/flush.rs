@@ -41,7 +41,8 @@ impl Engine {
             checkpoint: checkpoint.clone(),
             namespaces: job.namespaces.clone(),
             counts: job.counts(),
-            dead: inner.dead.lock().iter().filter(|dead| dead.1 <= m).copied().collect(),
+            dead: self
+                .dead_ids_in_files(m, table.iter().chain(undo.as_ref().map(|run| &run.table))),
         };
         let mut edit = VersionEdit::mark(mark);
         if let Some(table) = &table {
@@ -70,6 +71,8 @@ impl Engine {
         let written = table.as_ref().map_or(0, |table| table.file_bytes());
         inner.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
         self.adjust_pace();
+        // Most of what died in the memtable's own time lies nowhere.
+        self.forget_dead_ids();
         self.remove_old_checkpoints(&checkpoint);
         if let Some(log) = inner.log.load().as_ref() {
             // The flush stands; segments that stay do no harm, and the next flush retires them too.

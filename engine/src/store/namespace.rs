@@ -4,6 +4,7 @@
 //! all latches are held, so whoever holds one latch reads a stable state.
 
 use crate::key::{Seq, Slot};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Number of slots, and the upper bound of databases plus dead namespaces not swept yet.
@@ -41,6 +42,8 @@ pub(super) fn split(key: &[u8]) -> Option<(u64, &[u8])> {
 pub(super) struct Namespaces {
     slot_of_db: Box<[AtomicU8]>,
     id_of_slot: Box<[AtomicU64]>,
+    /// Ids of the databases behind those in use, which the store had when it was opened with more.
+    beyond: OnceLock<Box<[u64]>>,
 }
 
 /// Stands in `id_of_slot` for a slot that is free.
@@ -53,6 +56,7 @@ impl Namespaces {
         Self {
             slot_of_db: (0..databases).map(|db| AtomicU8::new(db as u8)).collect(),
             id_of_slot: (0..SLOTS).map(id).collect(),
+            beyond: OnceLock::new(),
         }
     }
 
@@ -80,16 +84,28 @@ impl Namespaces {
         (0..self.databases()).any(|db| self.slot_of(db) == slot)
     }
 
-    /// Ids by database, for the manifest.
+    /// Ids by database, for the manifest: of those behind the databases in use, too. What was emptied or swapped
+    /// there must not come back when there are more again.
     pub(super) fn ids(&self) -> Vec<u64> {
-        (0..self.databases()).map(|db| self.id_of(self.slot_of(db))).collect()
+        let own = (0..self.databases()).map(|db| self.id_of(self.slot_of(db)));
+        own.chain(self.beyond.get().into_iter().flatten().copied()).collect()
     }
 
     /// Sets what the manifest says, at open.
     pub(super) fn restore(&self, ids: &[u64]) {
-        for (db, &id) in ids.iter().enumerate().take(self.databases()) {
-            self.id_of_slot[db].store(id, Ordering::Release);
+        let (own, beyond) = ids.split_at(ids.len().min(self.databases()));
+        for (slot, &id) in self.id_of_slot.iter().zip(own) {
+            slot.store(id, Ordering::Release);
         }
+        // Opened once.
+        let _ = self.beyond.set(beyond.into());
+    }
+
+    /// True for the namespace of a database behind those in use.
+    pub(super) fn is_beyond(&self, id: u64) -> bool {
+        let is_first = (self.databases() as u64..SLOTS as u64).contains(&id);
+        let is_listed = self.beyond.get().is_some_and(|beyond| beyond.contains(&id));
+        (is_first || is_listed) && self.find_id(id).is_none()
     }
 
     pub(super) fn has_free_slot(&self) -> bool {

@@ -1,6 +1,7 @@
 //! Opening a store: manifest, checkpoint, replay, and only then the first new write.
 
 use super::aside;
+use super::checkpoint;
 use super::commit::CommitState;
 use super::deadline::recycled_segments_max;
 use super::engine::{Engine, EngineError, Inner, Parts};
@@ -141,6 +142,8 @@ impl Engine {
         let tree_dir = options.dir.join("tree");
         storage.create_dir_all(&options.dir)?;
         let lock = storage.lock_dir(&options.dir)?;
+        checkpoint::clear_partial(&*storage, &options.dir)?;
+        remove_new_manifest(&options)?;
         let logged = options.sync_policy != SyncPolicy::Off;
         aside::settle_data_dir(&*storage, &options.dir, options.log_dir_name.as_ref(), logged)?;
         storage.create_dir_all(&tree_dir)?;
@@ -232,6 +235,7 @@ impl Engine {
         let mut any_grave = !grave_files.is_empty();
         inner.spill.runs.change(&grave_files, &[], 0);
         if let Some(state) = state {
+            refuse_fewer_databases(&inner.options, state)?;
             inner.namespaces.restore(&state.namespaces);
             for (db, &(keys, expires)) in
                 state.counts.iter().enumerate().take(inner.namespaces.databases())
@@ -240,7 +244,7 @@ impl Engine {
                 let slot = inner.namespaces.slot_of(db);
                 *shard.count_mut(slot) = Count { keys: keys as i64, expires: expires as i64 };
             }
-            inner.dead.lock().clone_from(&state.dead);
+            *inner.dead.lock() = state.dead.iter().copied().collect();
             if let Some(name) = &state.checkpoint {
                 let path = inner.tree_dir().join(name);
                 let checkpoint = Checkpoint::read(&*inner.options.storage, &path)?;
@@ -407,6 +411,33 @@ fn refuse_torn(cut: &TailCut) -> String {
         cut.offset,
         cut.lost_bytes
     )
+}
+
+/// A list of log segments that a crash has left unfinished: without a log nobody would make the next one in its place.
+fn remove_new_manifest(options: &EngineOptions) -> Result<(), EngineError> {
+    let dir = options.dir.join(&options.log_dir_name);
+    let path = LogLocation { dir, file_name: options.log_file_name.clone() }.new_manifest_path();
+    if options.storage.exists(&path)? {
+        options.storage.remove(&path)?;
+    }
+    Ok(())
+}
+
+/// The databases behind the last one in use must be empty: their keys could not be reached, and would not be lost.
+fn refuse_fewer_databases(options: &EngineOptions, state: &MarkEdit) -> Result<(), EngineError> {
+    let is_used = |counts: &(u64, u64)| counts.0 > 0;
+    let used = state.counts.iter().rposition(is_used).map_or(0, |last| last + 1);
+    if used <= options.databases {
+        return Ok(());
+    }
+    let keys = state.counts[used - 1].0;
+    Err(EngineError::Refused(format!(
+        "database {} of the store in {} has {keys} keys, and there are {} databases now: start with databases \
+         {used} or more, and empty it first",
+        used - 1,
+        options.dir.display(),
+        options.databases
+    )))
 }
 
 /// A new store notes how it keeps deletes; an old one is opened only as what it is, because neither

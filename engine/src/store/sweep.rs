@@ -8,7 +8,7 @@ use super::sweep_look::SweepLook;
 use crate::cemetery::{Grave, OPEN};
 use crate::key::Seq;
 use crate::table::{Table, namespace_of};
-use crate::tree::{BurialTally, GraveFile, Job, Version};
+use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -256,9 +256,10 @@ impl Engine {
         !inner.dead_slots.lock().is_empty()
     }
 
-    /// Ids that died at or below `now`: to a flush or merge their deaths are graves.
+    /// Ids that died at or below `now`, by rising id: to a flush or merge their deaths are graves.
     pub(super) fn dead_ids_through(&self, now: Seq) -> Vec<(u64, Seq)> {
-        self.inner().dead.lock().iter().copied().filter(|(_, d)| *d <= now).collect()
+        let dead = self.inner().dead.lock();
+        dead.iter().map(|(&id, &d)| (id, d)).filter(|(_, d)| *d <= now).collect()
     }
 
     /// Ids whose records merges with `now` may drop (N7): durably dead, and no reader from before.
@@ -266,7 +267,8 @@ impl Engine {
         let inner = self.inner();
         let first_reader = inner.pins.sequences().first().copied().unwrap_or(Seq::MAX);
         let dead = inner.dead.lock();
-        dead.iter().copied().filter(|(_, d)| *d <= now && first_reader >= *d).collect()
+        let deaths = dead.iter().map(|(&id, &d)| (id, d));
+        deaths.filter(|(_, d)| *d <= now && first_reader >= *d).collect()
     }
 
     /// Forgets dead ids that no file can hold any more.
@@ -274,9 +276,25 @@ impl Engine {
         let inner = self.inner();
         let superversion = inner.superversion.load_full();
         let memtables_from = superversion.memtables_from();
-        inner.dead.lock().retain(|&(id, d)| {
+        inner.dead.lock().retain(|&id, &mut d| {
             memtables_from <= d || superversion.version.may_hold_namespace(id, d)
         });
+    }
+
+    /// The dead ids that a mark at `m` has to name: those that some file may hold, one of `added`, which are
+    /// about to be installed with it, included. The memtables that stay hold nothing of before.
+    pub(super) fn dead_ids_in_files<'t>(
+        &self,
+        m: Seq,
+        added: impl Iterator<Item = &'t Arc<Table>> + Clone,
+    ) -> Vec<(u64, Seq)> {
+        let version = self.inner().versions.current();
+        let mut dead = self.dead_ids_through(m);
+        dead.retain(|&(id, d)| {
+            version.may_hold_namespace(id, d)
+                || added.clone().any(|table| table.properties().may_hold_namespace(id, d))
+        });
+        dead
     }
 }
 
@@ -290,6 +308,5 @@ fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)]) -> Option<Seq> {
     {
         return None;
     }
-    let dead = dead_ids.iter().find(|(id, _)| *id == p.min_namespace);
-    dead.map(|&(_, d)| d).filter(|&d| p.max_seq <= d)
+    death_in(dead_ids, p.min_namespace).filter(|&d| p.max_seq <= d)
 }

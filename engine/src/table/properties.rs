@@ -115,6 +115,13 @@ impl Properties {
         self.min_seq > d || self.buried_through >= d
     }
 
+    /// True when the table may hold records of a namespace that died at `d` (N7). Of its keys only the range is
+    /// asked.
+    #[must_use]
+    pub fn may_hold_namespace(&self, id: u64, d: Seq) -> bool {
+        self.min_namespace <= id && id <= self.max_namespace && !self.is_past(d)
+    }
+
     /// True when some key could lie in both this table and the closed range.
     #[must_use]
     pub fn overlaps(&self, min_key: &[u8], max_key: &[u8]) -> bool {

@@ -77,6 +77,8 @@ pub struct KeepRule<'a> {
     graves: &'a dyn Graves,
     has_graves: bool,
     dead_ids: &'a [(u64, Seq)],
+    /// The last namespace that was looked for among them, and when it died.
+    last_death: Option<(u64, Option<Seq>)>,
     index_drops: IndexDrops,
     last_key: Vec<u8>,
     /// Sequence of the next newer input version of `last_key`; `Seq::MAX` before the newest.
@@ -104,6 +106,7 @@ impl<'a> KeepRule<'a> {
             graves,
             has_graves,
             dead_ids: &[],
+            last_death: None,
             index_drops: IndexDrops::default(),
             last_key: Vec::new(),
             newer: Seq::MAX,
@@ -127,12 +130,14 @@ impl<'a> KeepRule<'a> {
         self
     }
 
-    /// Takes deaths of namespaces for graves of all their keys: `dead_ids` are (id, d), d at or below `now`. When
+    /// Takes deaths of namespaces for graves of all their keys: `dead_ids` are (id, d), by rising id, d at or below
+    /// `now`. When
     /// no s in S is below d (N7), their versions go; with two outputs what a reader below d needs goes
     /// to an undo run, so that the tree's output may claim `now`. d counts as a used grave, so that D1 waits
     /// for it.
     #[must_use]
     pub fn with_dead_ids(mut self, dead_ids: &'a [(u64, Seq)]) -> Self {
+        debug_assert!(dead_ids.is_sorted());
         self.dead_ids = dead_ids;
         self
     }
@@ -303,22 +308,32 @@ impl<'a> KeepRule<'a> {
 
     /// When the namespace of a version died; `Seq::MAX` when it lives.
     #[cold]
-    fn death_of(&self, key: &[u8], seq: Seq) -> Seq {
-        let id = namespace_of(key);
-        let dead = self.dead_ids.iter().find(|(dead, d)| Some(*dead) == id && seq <= *d);
-        dead.map_or(Seq::MAX, |&(_, d)| d)
+    fn death_of(&mut self, key: &[u8], seq: Seq) -> Seq {
+        let Some(id) = namespace_of(key) else { return Seq::MAX };
+        // Keys come in order: most are of the namespace of the one before.
+        let death = match self.last_death {
+            Some((last, death)) if last == id => death,
+            _ => death_in(self.dead_ids, id),
+        };
+        self.last_death = Some((id, death));
+        death.filter(|d| seq <= *d).unwrap_or(Seq::MAX)
     }
 
     #[cold]
     fn is_of_dead_id(&mut self, key: &[u8], seq: Seq) -> bool {
-        let Some(id) = namespace_of(key) else { return false };
-        let min = self.oldest_reader();
-        let dead = self.dead_ids.iter().find(|(dead, d)| *dead == id && seq <= *d && *d <= min);
-        if let Some(&(_, d)) = dead {
+        let d = self.death_of(key, seq);
+        let is_dead = d <= self.oldest_reader();
+        if is_dead {
             self.max_grave_used = self.max_grave_used.max(d);
         }
-        dead.is_some()
+        is_dead
     }
+}
+
+/// When the namespace `id` died, among deaths by rising id.
+pub(crate) fn death_in(dead_ids: &[(u64, Seq)], id: u64) -> Option<Seq> {
+    let at = dead_ids.binary_search_by_key(&id, |&(dead, _)| dead).ok()?;
+    Some(dead_ids[at].1)
 }
 
 #[cfg(test)]

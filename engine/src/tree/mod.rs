@@ -24,6 +24,7 @@ pub use crate::table::{GraveFile, Place};
 pub use burial::BurialTally;
 pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_drops};
 pub use dead_counts::{Dead, DeadCounts};
+pub(crate) use drop_rule::death_in;
 pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use export::Export;

@@ -183,10 +183,7 @@ impl Version {
     /// written without burying everything up to `d`: the test of N7 before a dead id is forgotten.
     #[must_use]
     pub fn may_hold_namespace(&self, id: u64, d: Seq) -> bool {
-        self.files().any(|table| {
-            let p = table.properties();
-            p.min_namespace <= id && id <= p.max_namespace && !p.is_past(d)
-        })
+        self.files().any(|table| table.properties().may_hold_namespace(id, d))
     }
 
     /// The tables of the tree that [`Version::may_hold_namespace`] finds.
@@ -195,10 +192,7 @@ impl Version {
         id: u64,
         d: Seq,
     ) -> impl Iterator<Item = (usize, &Arc<Table>)> {
-        self.tables().filter(move |(_, table)| {
-            let p = table.properties();
-            p.min_namespace <= id && id <= p.max_namespace && !p.is_past(d)
-        })
+        self.tables().filter(move |(_, table)| table.properties().may_hold_namespace(id, d))
     }
 
     /// Tables with expiry index records that may be older than the delete `d` and were written without

@@ -619,3 +619,73 @@ fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Regression: each FLUSHALL gave all databases a new namespace, of which the old ones had to be carried along.
+#[test]
+fn emptying_what_is_empty_is_no_operation() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["SET a 1", "FLUSHALL"]);
+    let before = bench.server.engine.last_seq();
+    bench.run_all(&mut client, &["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"]);
+    assert_eq!(bench.server.engine.last_seq(), before);
+    bench.run_all(&mut client, &["SELECT 3", "SET a 1", "FLUSHALL"]);
+    assert_eq!(bench.server.engine.last_seq(), before + 2, "one database had a key");
+    assert_eq!(bench.run(&mut client, "DBSIZE"), ":0\r\n");
+}
+
+/// Regression: such a key was taken, and then neither flushed nor could the store be opened any more.
+#[test]
+fn a_key_that_is_too_long_is_refused_before_it_is_written() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let long = "k".repeat(sexton_engine::KEY_MAX_BYTES + 1);
+    let longest = &long[1..];
+    let dump = "\u{0}";
+    bench.run_all(&mut client, &["SET source 1", &format!("SET {longest} 1")]);
+    let before = bench.server.engine.last_seq();
+    for line in [
+        format!("SET {long} 1"),
+        format!("SET {long} 1 NX"),
+        format!("SETNX {long} 1"),
+        format!("SETEX {long} 100 1"),
+        format!("PSETEX {long} 100 1"),
+        format!("GETSET {long} 1"),
+        format!("APPEND {long} 1"),
+        format!("INCR {long}"),
+        format!("DECRBY {long} 2"),
+        format!("INCRBYFLOAT {long} 2"),
+        format!("SETRANGE {long} 0 1"),
+        format!("MSET a 1 {long} 1"),
+        format!("MSETNX a 1 {long} 1"),
+        format!("RENAME source {long}"),
+        format!("RENAMENX source {long}"),
+        format!("COPY source {long}"),
+        format!("RESTORE {long} 0 {dump}"),
+        format!("SORT source STORE {long}"),
+    ] {
+        let reply = bench.run(&mut client, &line);
+        assert!(reply.starts_with("-ERR key of 65537 bytes, at most 65536"), "{reply}");
+    }
+    assert_eq!(bench.server.engine.last_seq(), before);
+    for (line, reply) in [
+        (format!("GET {long}"), "$-1\r\n"),
+        (format!("DEL {long}"), ":0\r\n"),
+        (format!("EXISTS {longest} {long}"), ":1\r\n"),
+        ("SET value-as-a-key-is-not 1".to_owned(), "+OK\r\n"),
+        (format!("SET a {long}"), "+OK\r\n"),
+    ] {
+        assert_eq!(bench.run(&mut client, &line), reply);
+    }
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert!(bench.run(&mut client, &format!("SET {long} 1")).starts_with("-ERR key of"));
+    assert!(bench.run(&mut client, "EXEC").starts_with("-EXECABORT"));
+}
+
+#[test]
+fn a_checkpoint_needs_the_permission_to_set_protected_directives() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let reply = bench.run(&mut client, "SEXTON.CHECKPOINT /nowhere/at-all");
+    assert!(reply.contains("enable-protected-configs"), "{reply}");
+}

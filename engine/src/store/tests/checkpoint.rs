@@ -138,3 +138,33 @@ fn checkpoints_on_a_disk_while_others_write() {
     });
     engine.close().expect("close");
 }
+
+/// Regression: what a crash had left of a checkpoint stayed until somebody made one under the same name.
+#[test]
+fn a_crash_leaves_nothing_of_a_checkpoint_behind_the_next_start() {
+    let storage = SimStorage::new();
+    let engine = open_at(&storage, "data", SyncPolicy::EverySec);
+    let (mut model, mut random) = (Model::new(3), SimRandom::new(7));
+    history(&engine, &mut model, &mut random, 250);
+    engine.flush_now().expect("flush");
+    let mut left = 0;
+    for steps in 0..60 {
+        storage.set_faults(SimFaults { power_off_after: Some(steps), ..SimFaults::default() });
+        let made = engine.checkpoint(Path::new("copy")).is_ok();
+        storage.set_faults(SimFaults::default());
+        let after = storage.crash(steps, CrashOptions::KEEP_ALL);
+        let (partial, note) = (Path::new("copy.partial"), Path::new("data/CHECKPOINT"));
+        left += u32::from(after.exists(partial).expect("there"));
+        let survivor = open_at(&after, "data", SyncPolicy::EverySec);
+        check(&survivor, &model);
+        survivor.abandon();
+        for path in [partial, note] {
+            assert!(!after.exists(path).expect("there"), "{steps} steps: {}", path.display());
+        }
+        if made {
+            break;
+        }
+    }
+    assert!(left > 5, "{left} crashes left something");
+    engine.abandon();
+}

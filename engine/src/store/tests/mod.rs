@@ -7,6 +7,7 @@ mod clean_look;
 mod crash;
 mod crash_matrix;
 mod damage;
+mod databases;
 mod dead_runs;
 mod deadline;
 mod due;

@@ -277,3 +277,19 @@ fn the_power_may_fail_anywhere_between_two_ways_of_running() {
     }
     assert!(before > 100 && after > 0, "{before} {after}");
 }
+
+/// A crash while the list of segments was being stored, and a start that stores none.
+#[test]
+fn an_unfinished_list_of_segments_does_not_stay() {
+    let storage = SimStorage::new();
+    let engine = start(&storage, SyncPolicy::Always, false);
+    engine.close().expect("closes");
+    let log = Path::new("data/appendonlydir");
+    let name = "temp-appendonly.aof.manifest";
+    storage.create(&log.join(name)).expect("creates");
+    start(&storage, SyncPolicy::Off, false).abandon();
+    for dir in [log, Path::new("data/appendonlydir.aside")] {
+        let names = storage.list(dir).unwrap_or_default();
+        assert!(!names.iter().any(|found| found == name), "{} {names:?}", dir.display());
+    }
+}

@@ -30,6 +30,17 @@ impl Tx<'_> {
         true
     }
 
+    /// True when no key of the database lives, those that have expired and were not removed included. Needs
+    /// `Latched::All`. Overwrites that are not settled yet (N9) count as keys, so it may be false though
+    /// nothing is there.
+    pub fn is_database_empty(&mut self, db: usize) -> bool {
+        assert!(self.all, "is_database_empty needs all latches");
+        self.commit_staged(false);
+        let slot = self.engine.slot_of(db);
+        let Guards::Many(guards) = &mut self.guards else { return false };
+        guards.iter_mut().map(|(_, shard)| shard.count_mut(slot).keys).sum::<i64>() == 0
+    }
+
     /// What was behind database `db`, a slot and an id, died at `seq`.
     pub(in crate::store) fn forget_namespace(
         &mut self,

@@ -137,6 +137,9 @@ impl Tx<'_> {
     ) -> Result<(Key<'r>, bool), EngineError> {
         let (id, bytes) = split_key(record)?;
         let found: Option<(usize, Slot)> = self.engine.inner().namespaces.find_id(id);
+        if found.is_none() && self.engine.inner().namespaces.is_beyond(id) {
+            return Err(unusable(record, "there are fewer databases now"));
+        }
         let slot = found.map_or(0, |(_, slot)| slot);
         Ok((Key { slot, bytes, hash }, found.is_some()))
     }
