@@ -29,7 +29,7 @@ UNITS = [
     ("external", "unit/latency-monitor", True),
     ("external", "unit/dump", False),
     ("external", "unit/querybuf", True),
-    ("external", "integration/redis-cli", True),
+    ("external", "integration/redis-cli", False),
     ("own", "unit/auth", True),
     ("own", "unit/info", True),
     ("own", "unit/limits", True),
