@@ -165,6 +165,14 @@ def both_fail(steps):
         monitor.close()
         reader = server.connect()
         steps.equal(f"{name}: what is durable is still read", reader.cmd("GET", "key:1"), b"x" * 200)
+        lost = f"key:{max(writer.acknowledged) + 1}"
+        for words in (["GET", lost], ["DBSIZE"], ["SCAN", "0"], ["EXISTS", "key:1", lost]):
+            try:
+                answer = reader.cmd(*words)
+            except ReplyError as error:
+                answer = error.args[0][:40]
+            steps.equal(f"{name}: {words[0]} of what may be lost is an error, and the connection stays", answer,
+                        b"MISCONF The answer depends on writes tha")
         reader.close()
         server.kill()
         away.rename(tree)

@@ -72,7 +72,7 @@ impl Takeover {
         settle_data_dir(&DiskStorage, &dir, &options.appenddirname, options.appendonly)
             .map_err(|error| error.to_string())?;
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
-        let is_new = !dir.join(TREE).join("CURRENT").exists();
+        let is_new = is_new(&dir.join(TREE)).map_err(failed)?;
         let store = StoreFile::open(&dir).map_err(failed)?;
         let dump = dir.join(&options.dbfilename);
         let cuts_torn = options.aof_load_truncated;
@@ -226,4 +226,23 @@ impl Takeover {
             log::warning(&format!("Cannot put the files back, the next start will: {error}"));
         }
     }
+}
+
+/// True when `tree` belongs to no store yet. Tables without `CURRENT` are those of a store, which refuses to open by
+/// the name of what is missing.
+fn is_new(tree: &Path) -> std::io::Result<bool> {
+    if tree.join("CURRENT").exists() {
+        return Ok(false);
+    }
+    let entries = match std::fs::read_dir(tree) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        if entry?.path().extension().is_some_and(|extension| extension == "tbl") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

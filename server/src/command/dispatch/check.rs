@@ -27,6 +27,10 @@ const SUBSCRIBER_COMMANDS: [&str; 9] = [
     "sunsubscribe",
 ];
 
+/// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
+/// longer than what was asked for.
+const TRANSACTION_MAX_BYTES: u64 = 2 << 30;
+
 /// What the dispatcher decides before it touches data.
 pub(super) enum Verdict {
     Run,
@@ -97,6 +101,9 @@ impl Executor {
         {
             return refuse(CommandError::text(OUT_OF_MEMORY));
         }
+        if in_transaction && is_beyond_a_group(client, spec, args) {
+            return refuse(CommandError::text("ERR transaction exceeds 2147483648 bytes"));
+        }
         if holds_too_much(server, client, spec, in_transaction, args) {
             return refuse(CommandError::text(OUT_OF_MEMORY));
         }
@@ -152,6 +159,12 @@ fn request_bytes(args: Args<'_>) -> u64 {
 fn is_too_large(server: &Server, args: Args<'_>) -> bool {
     let max = request_max_bytes(server);
     max != u64::MAX && request_bytes(args) > max
+}
+
+/// True for a command that makes its transaction larger than one group of the log may be.
+fn is_beyond_a_group(client: &Client, spec: &CommandSpec, args: Args<'_>) -> bool {
+    let queues = !matches!(spec.name, "exec" | "discard" | "multi" | "quit" | "reset");
+    queues && client.queued_bytes() as u64 + request_bytes(args) > TRANSACTION_MAX_BYTES
 }
 
 /// True for a request that makes the connection hold more than a request may have of the memory bound: queued

@@ -2,7 +2,10 @@
 
 use super::guard::{run_guarded, take_back};
 use super::keys::{Slots, each_key, find_cold};
-use super::{Executor, Outcome, account, drop_if_muted, show_monitors, write_error, write_outcome};
+use super::{
+    Executor, Outcome, account, drop_if_muted, show_monitors, untellable, write_error,
+    write_outcome,
+};
 use crate::client::{Client, Queued};
 use crate::command::{Args, Class, CommandError, Ctx, Flags, selected_db, table};
 use crate::notify;
@@ -184,6 +187,14 @@ impl Executor {
         }
         required = required.max(client.take_hold());
         notify::release(server, required);
+        if writes == 0
+            && let Some(error) = untellable(server, required)
+        {
+            required = 0;
+            out.truncate(reply_start);
+            write_error(server, out, &error);
+            drop_if_muted(client, out, reply_start);
+        }
         for (queued, db) in transaction.queued.iter().zip(dbs) {
             show_monitors(server, db, client, queued.spec, queued.args(), required);
         }

@@ -33,6 +33,7 @@ impl Executor {
             && !server.sessions.is_paused()
             && !server.loading.is_active()
             && !server.observe.monitors.is_active()
+            && server.engine.given_up_through() <= server.engine.durable()
     }
 
     /// The same for writes: false while they are refused or paced.

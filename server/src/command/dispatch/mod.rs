@@ -231,6 +231,12 @@ impl Executor {
         };
         required = required.max(client.take_hold());
         notify::release(server, required);
+        let mut result = result;
+        if !spec.flags.contains(Flags::WRITE)
+            && let Some(error) = untellable(server, required)
+        {
+            (result, required) = (Err(error), 0);
+        }
         let failed = result.is_err();
         write_outcome(server, client, spec, result, out, mark);
         if !self.replaying {
@@ -239,6 +245,22 @@ impl Executor {
         }
         Outcome::Done(required)
     }
+}
+
+/// Why a request that writes nothing cannot be told of writes up to `required`: they are not durable, and nobody knows
+/// whether they will be (N2). An error, where the reply would be held for ever and its connection closed.
+fn untellable(server: &Server, required: Seq) -> Option<CommandError> {
+    let engine = &server.engine;
+    if required == 0 || engine.given_up_through() < required || engine.durable() >= required {
+        return None;
+    }
+    let reason = engine.write_refusal().unwrap_or_else(|| "the log has failed".to_owned());
+    Some(
+        format!(
+            "MISCONF The answer depends on writes that may be lost. Errors writing to the AOF file: {reason}"
+        )
+        .into(),
+    )
 }
 
 /// Statistics, slow log and latency monitor of one execution.
