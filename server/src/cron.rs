@@ -4,7 +4,7 @@ use crate::clock::now_ms;
 use crate::command::dispatch::load_blocking;
 use crate::eviction;
 use crate::notify::{NotifyClass, notify};
-use crate::rdb::look_at_save_points;
+use crate::rdb::{look_at_save_points, start_wanted_save};
 use crate::resp::command_bytes;
 use crate::rewrite::look_at_growth;
 use crate::server::Server;
@@ -55,6 +55,9 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             if !server.loading.is_active() {
                 look_at_growth(server);
             }
+        }
+        if !server.loading.is_active() {
+            start_wanted_save(server);
         }
         server.engine.kick_log();
         server.engine.set_access_now(server.eviction.access.fresh(now_ms()));

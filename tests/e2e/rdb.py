@@ -9,6 +9,7 @@ import importlib.util
 import os
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import rdb_data
@@ -93,6 +94,27 @@ def rewriting(steps, servers, files, folder):
             steps.check(f"{name}, {encoding}: redis-check-rdb", check_file(home / "dump.rdb"))
 
 
+def emptying(steps, folder):
+    """Without a log the dump is the truth: FLUSHALL empties it, too, and a kill brings nothing back."""
+    home = Path(folder) / "emptied"
+    home.mkdir()
+    options = {"appendonly": "no", "save": "3600 1"}
+    with Server("sexton", options, directory=home) as server:
+        connection = server.connect()
+        connection.cmd("SET", "gone", "1")
+        connection.cmd("SAVE")
+        connection.cmd("FLUSHALL")
+        ended = time.monotonic() + 10
+        while server.info()["rdb_changes_since_last_save"] != "0" and time.monotonic() < ended:
+            time.sleep(0.02)
+        connection.close()
+        server.kill()
+    with Server("sexton", options, directory=home) as server:
+        connection = server.connect()
+        steps.equal("FLUSHALL, kill -9, start without a log: no keys", connection.cmd("DBSIZE"), 0)
+        connection.close()
+
+
 def drop_what_versions_differ_in(view):
     for key, (kind, expires, value) in view.items():
         if kind == b"hash":
@@ -116,6 +138,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sexton-test-rdb-") as folder:
         files = reading(steps, servers, Path(folder), args.quick)
         rewriting(steps, servers, files, Path(folder))
+        emptying(steps, folder)
     steps.finish()
 
 

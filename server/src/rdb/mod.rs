@@ -17,6 +17,6 @@ pub use load::{Counts, Loader, load_file};
 pub use loading::{Loading, LoadingView};
 pub use save::{SaveError, save, save_before_exit};
 pub(crate) use save::{remove_temporary_files, write_base};
-pub(crate) use saver::look_at_save_points;
 pub use saver::run_saver;
+pub(crate) use saver::{look_at_save_points, start_wanted_save};
 pub use saving::{Saving, SavingView, Start};

@@ -26,6 +26,13 @@ pub fn run_saver(server: &Server, stop: &AtomicBool) {
     }
 }
 
+/// Starts the save that FLUSHALL wants. Called by the clock.
+pub(crate) fn start_wanted_save(server: &Server) {
+    if server.saving.start_wanted() {
+        log::notice("All keys were deleted. Saving...");
+    }
+}
+
 /// Starts a save when a save point is due. Called by the clock.
 pub(crate) fn look_at_save_points(server: &Server) {
     let saved_seq = server.saving.view().saved_seq;

@@ -39,6 +39,13 @@ struct State {
     saved_seq: u64,
 }
 
+impl State {
+    /// False for a while after a save that failed.
+    fn may_try(&self, now_s: u64) -> bool {
+        self.last_ok || now_s.saturating_sub(self.last_try_s) > RETRY_DELAY_S
+    }
+}
+
 /// The saves of a server.
 #[derive(Debug)]
 pub struct Saving {
@@ -48,6 +55,8 @@ pub struct Saving {
     stop_writes: AtomicBool,
     refuses_writes: AtomicBool,
     abort: AtomicBool,
+    /// Saves are to start until one holds this sequence; 0 for none.
+    wanted_from: AtomicU64,
     /// Keys written by the save that runs.
     pub(super) keys_done: AtomicU64,
     /// Keys there were when it began.
@@ -73,6 +82,7 @@ impl Default for Saving {
             stop_writes: AtomicBool::new(true),
             refuses_writes: AtomicBool::new(false),
             abort: AtomicBool::new(false),
+            wanted_from: AtomicU64::new(0),
             keys_done: AtomicU64::new(0),
             keys_total: AtomicU64::new(0),
         }
@@ -173,6 +183,9 @@ impl Saving {
             state.saved_seq = seq;
             state.last_save_s = now_s();
             state.saves += 1;
+            // Who has asked for a later one meanwhile still gets it.
+            let is_held = |wanted| (wanted <= seq).then_some(0);
+            let _ = self.wanted_from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_held);
         }
         let aborted = self.abort.load(Ordering::Relaxed);
         if running.in_background && !aborted {
@@ -199,6 +212,20 @@ impl Saving {
         was_running
     }
 
+    /// Asks for a save that holds `seq`.
+    pub fn want_from(&self, seq: u64) {
+        self.wanted_from.fetch_max(seq, Ordering::Relaxed);
+    }
+
+    /// Hands the save that [`Saving::want_from`] has asked for to the saver thread, unless one runs or the last one has
+    /// just failed. True when it has started.
+    pub(super) fn start_wanted(&self) -> bool {
+        let is_wanted = self.wanted_from.load(Ordering::Relaxed) != 0;
+        is_wanted
+            && self.state.lock().may_try(now_s())
+            && self.start_in_background() == Start::Started
+    }
+
     /// Tells the save that runs to end.
     pub(crate) fn call_off(&self) {
         self.abort.store(true, Ordering::Relaxed);
@@ -218,8 +245,7 @@ impl Saving {
     pub fn due_point(&self, changes: u64) -> Option<SavePoint> {
         let state = self.state.lock();
         let now = now_s();
-        let may_try = state.last_ok || now.saturating_sub(state.last_try_s) > RETRY_DELAY_S;
-        if state.running.is_some() || !may_try {
+        if state.running.is_some() || !state.may_try(now) {
             return None;
         }
         let age_s = now.saturating_sub(state.last_save_s);
@@ -289,6 +315,24 @@ mod tests {
         fail();
         assert!(saving.refuses_writes());
         assert_eq!(saving.due_point(100), None, "not tried again at once");
+    }
+
+    #[test]
+    fn a_save_that_is_wanted_starts_again_until_one_holds_what_it_is_wanted_for() {
+        let saving = Saving::default();
+        assert!(!saving.start_wanted());
+        saving.want_from(8);
+        saving.start_here();
+        assert!(!saving.start_wanted(), "another one runs");
+        saving.end(Some(7));
+        assert!(saving.start_wanted());
+        assert!(saving.take_wanted(Duration::ZERO));
+        saving.end(None);
+        assert!(!saving.start_wanted(), "not tried again at once");
+        saving.state.lock().last_try_s -= RETRY_DELAY_S + 1;
+        assert!(saving.start_wanted());
+        saving.end(Some(8));
+        assert!(!saving.start_wanted());
     }
 
     #[test]

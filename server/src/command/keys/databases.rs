@@ -5,7 +5,7 @@ use crate::command::access::bring_in;
 use crate::command::context::REPLAY_MS;
 use crate::command::{CommandError, CommandResult, Ctx, flush_mode_is_known};
 use crate::number::parse_i64;
-use sexton_engine::Found;
+use sexton_engine::{Found, SyncPolicy};
 
 fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
     if flush_mode_is_known(ctx.args) { Ok(()) } else { Err(CommandError::Syntax) }
@@ -38,12 +38,12 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     }
 }
 
-/// One operation; none for a database that is empty, so that nothing is left to be dropped for it. Replay does
-/// what was done.
-fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
+/// One operation; none (and false) for a database that is empty, so that nothing is left to be dropped for it. Replay
+/// does what was done.
+fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> Result<bool, CommandError> {
     touch_watched(ctx, db, None);
     if ctx.now_ms != REPLAY_MS && ctx.tx().is_database_empty(db) {
-        return Ok(());
+        return Ok(false);
     }
     if !ctx.tx().flush_database(db) {
         return Err(CommandError::text(
@@ -51,7 +51,7 @@ fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
         ));
     }
     ctx.log(db, &[b"FLUSHDB"]);
-    Ok(())
+    Ok(true)
 }
 
 /// FLUSHDB [ASYNC | SYNC].
@@ -67,11 +67,17 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// not depend on how many databases the replaying server is configured for. A save that runs is called off.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
+    let mut had_keys = false;
     for db in 0..ctx.server.databases {
-        flush(ctx, db)?;
+        had_keys |= flush(ctx, db)?;
     }
     // As in Redis: it would bring back, at the next start that loads it, what has just been deleted.
-    ctx.server.saving.call_off();
+    let server = ctx.server;
+    server.saving.call_off();
+    if had_keys && server.saving.has_points() && server.engine.sync_policy() == SyncPolicy::Off {
+        // So would the last dump, which is the truth without a log (N3).
+        server.saving.want_from(server.engine.last_seq());
+    }
     ctx.out.ok();
     Ok(())
 }
