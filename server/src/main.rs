@@ -263,6 +263,8 @@ struct Handle {
 struct Opening {
     job: tokio::task::JoinHandle<Result<Takeover, String>>,
     shared: Arc<OpeningShared>,
+    /// What the job has answered, where that was seen before the store.
+    ended: Option<Takeover>,
 }
 
 /// What the thread that opens the store hears.
@@ -299,7 +301,7 @@ impl Opening {
             let shared = Arc::clone(&shared);
             tokio::task::spawn_blocking(move || open(&options, &shared, tell))
         };
-        (Self { job, shared }, handle)
+        (Self { job, shared, ended: None }, handle)
     }
 
     /// The store, or why there is none; `None` when the server was told to stop.
@@ -311,8 +313,13 @@ impl Opening {
     ) -> Result<Option<Handle>, String> {
         let shared = Arc::clone(&self.shared);
         tokio::select! {
-            Ok(handle) = handle => return Ok(Some(handle)),
-            outcome = &mut self.job => return Err(failure(outcome)),
+            Ok(handle) = &mut *handle => return Ok(Some(handle)),
+            outcome = &mut self.job => {
+                // A small store is open and replayed before anybody has looked at the handle.
+                let takeover = ended(outcome)?;
+                self.ended = Some(takeover);
+                return handle.try_recv().map(Some).map_err(|gone| gone.to_string());
+            }
             () = tell_progress(|| Some(shared.phase.lock().to_owned()), supervisor) => {}
             _ = signals.next() => {}
         }
@@ -337,8 +344,11 @@ impl Opening {
                 _ => format!("Loading: {} % of {total} bytes", loaded * 100 / total),
             })
         };
+        if let Some(takeover) = self.ended.take() {
+            return Ok(Some(takeover));
+        }
         tokio::select! {
-            outcome = &mut self.job => return outcome.unwrap_or_else(|panic| Err(panic.to_string())).map(Some),
+            outcome = &mut self.job => return ended(outcome).map(Some),
             () = tell_progress(progress, supervisor) => {}
             _ = server.shutdown.wait() => {}
             _ = signals.next() => {}
@@ -358,13 +368,11 @@ impl Opening {
 /// Time for an opening that is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
 
-/// Why the opening has failed, that has ended without a store.
-fn failure(outcome: Result<Result<Takeover, String>, tokio::task::JoinError>) -> String {
-    match outcome {
-        Ok(Ok(_)) => "The store was opened and is gone".to_owned(),
-        Ok(Err(error)) => error,
-        Err(panic) => panic.to_string(),
-    }
+/// What became of the opening.
+fn ended(
+    outcome: Result<Result<Takeover, String>, tokio::task::JoinError>,
+) -> Result<Takeover, String> {
+    outcome.unwrap_or_else(|panic| Err(panic.to_string()))
 }
 
 /// Looks at the data directory, opens the store in it and replays its log.

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from harness.resp import Connection
+from harness.resp import Connection, ReplyError
 from harness.server import ROOT, free_port, redis_tool, sexton_binary
 from harness.steps import Steps
 
@@ -25,8 +25,8 @@ def start(port, directory):
             connection.cmd("PING")
             connection.close()
             return process
-        except OSError:
-            time.sleep(0.02)
+        except (OSError, ReplyError):
+            time.sleep(0.02)  # not there yet, or LOADING
     process.kill()
     raise SystemExit(f"the server does not come up:\n{process.communicate()[0][-2000:]}")
 

@@ -170,7 +170,7 @@ def refusals(steps, folder):
     home = foreign(folder, "aof-list", ("SET", "a", 1), ("RPUSH", "numbers", 1), appendonly="yes")
     before = tree(home)
     code, line = refused(home)
-    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: logged command 'rpush'" in line, line)
+    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: Unknown command 'RPUSH'" in line, line)
     steps.equal("the log is where it was", tree(home), before)
 
     home = foreign(folder, "damaged", ("DEBUG", "POPULATE", 1000))
@@ -233,14 +233,17 @@ def while_loading(steps, folder):
         while time.monotonic() < deadline and not replies:
             try:
                 connection = connection or server.connect()
-                replies = connection.pipeline([["GET", "k:1"], ["SET", "a", 1], ["PING"], ["INFO", "persistence"]])
+                replies = connection.pipeline([["GET", "k:1"], ["SET", "a", 1], ["PING"]])
             except OSError:
                 time.sleep(0.01)
         loading = [node.value == b"LOADING Redis is loading the dataset in memory" for node in replies[:3]]
         steps.equal("LOADING while loading", loading, [True] * 3)
-        info = dict(line.split(b":", 1) for line in replies[3].value.split(b"\r\n") if b":" in line)
-        figures = [int(info[b"loading_" + name]) for name in (b"total_bytes", b"loaded_bytes", b"eta_seconds", b"start_time")]
-        steps.check("INFO has the progress", info[b"loading"] == b"1" and figures[0] == (home / "dump.rdb").stat().st_size, str(figures))
+        # The store is opened first: until then nobody knows how much there is to load.
+        info = server.info()
+        while time.monotonic() < deadline and info["loading"] == "1" and info["loading_total_bytes"] == "0":
+            info = server.info()
+        figures = [int(info["loading_" + name]) for name in ("total_bytes", "loaded_bytes", "eta_seconds", "start_time")]
+        steps.check("INFO has the progress", info["loading"] == "1" and figures[0] == (home / "dump.rdb").stat().st_size, str(figures))
         server.kill()
     finally:
         server.kill()
