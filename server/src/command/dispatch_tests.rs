@@ -244,6 +244,7 @@ fn a_refused_exec_ends_its_transaction() {
     );
     assert!(!bench.server.watches.is_used());
     assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC foo"), reply, "also without MULTI");
     assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
 }
 

@@ -116,8 +116,8 @@ impl Executor {
                 Outcome::Done(0)
             }
             Err(Refusal::Error(error)) => {
-                let aborts =
-                    client.transaction.is_some() && args.get(0).eq_ignore_ascii_case(b"exec");
+                // Inside of MULTI and outside, as in Redis.
+                let aborts = args.get(0).eq_ignore_ascii_case(b"exec");
                 let error = if aborts { abort(server, client, &error) } else { error };
                 client.fail_transaction();
                 write_error(server, out, &error);
