@@ -2,6 +2,7 @@
 
 use crate::command::{Args, CommandSpec, LogWait, Past};
 use crate::pubsub::Subscriptions;
+use crate::resp::pack;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
 use sexton_engine::{Key, Seq};
@@ -80,13 +81,7 @@ impl Queued {
     /// Copies a request.
     #[must_use]
     pub fn new(spec: &'static CommandSpec, args: Args<'_>) -> Self {
-        let mut bytes = Vec::with_capacity(args.from(0).map(<[u8]>::len).sum());
-        let mut ranges = Vec::with_capacity(args.len());
-        for arg in args.from(0) {
-            let start = bytes.len() as u32;
-            bytes.extend_from_slice(arg);
-            ranges.push((start, bytes.len() as u32));
-        }
+        let (bytes, ranges) = pack(args.from(0));
         Self { spec, bytes, ranges }
     }
 

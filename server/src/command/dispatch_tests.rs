@@ -5,7 +5,7 @@ use super::dispatch::{Executor, Outcome};
 use crate::client::Client;
 use crate::eviction;
 use crate::rdb::Start;
-use crate::resp::{Reply, command_bytes};
+use crate::resp::{Reply, command_bytes, pack};
 use crate::server::Server;
 use crate::session::Pause;
 use sexton_config::choice::EvictionPolicy;
@@ -31,19 +31,9 @@ impl Bench {
     }
 
     fn try_at(&mut self, client: &mut Client, line: &str, now_ms: u64) -> (Outcome, String) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let mut at = 0;
-        let ranges: Vec<(u32, u32)> = words
-            .iter()
-            .map(|word| {
-                let start = at;
-                at += word.len() as u32;
-                (start, at)
-            })
-            .collect();
-        let buf = words.concat();
+        let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
         let mut out = Reply::new();
-        let args = Args::new(buf.as_bytes(), &ranges);
+        let args = Args::new(&buf, &ranges);
         let outcome = self.executor.execute(&self.server, client, args, &mut out, now_ms);
         (outcome, String::from_utf8_lossy(out.bytes()).into_owned())
     }

@@ -167,14 +167,7 @@ mod tests {
         }
 
         fn run(&mut self, words: &[&[u8]]) -> String {
-            let mut at = 0;
-            let range = |word: &&[u8]| {
-                let start = at;
-                at += word.len() as u32;
-                (start, at)
-            };
-            let ranges: Vec<(u32, u32)> = words.iter().map(range).collect();
-            let buf = words.concat();
+            let (buf, ranges) = crate::resp::pack(words.iter().copied());
             let mut out = Reply::new();
             let args = Args::new(&buf, &ranges);
             self.executor.execute(&self.server, &mut self.client, args, &mut out, now_ms());

@@ -5,7 +5,7 @@ use super::worker::{DurableSignal, WorkerState};
 use crate::client::Client;
 use crate::command::Args;
 use crate::command::dispatch::{Executor, Outcome};
-use crate::resp::{Limits, Reply, Scanner, command_bytes};
+use crate::resp::{Limits, Reply, Scanner, command_bytes, pack};
 use crate::server::Server;
 use sexton_engine::Engine;
 use std::sync::Arc;
@@ -87,16 +87,7 @@ fn long_way(slower_than_us: i64, requests: &[Vec<Vec<u8>>]) -> Traces {
     client.authenticated = true;
     let mut out = Reply::new();
     for request in requests {
-        let bytes = request.concat();
-        let mut at = 0;
-        let ranges: Vec<(u32, u32)> = request
-            .iter()
-            .map(|word| {
-                let start = at;
-                at += word.len() as u32;
-                (start, at)
-            })
-            .collect();
+        let (bytes, ranges) = pack(request.iter().map(Vec::as_slice));
         let args = Args::new(&bytes, &ranges);
         let outcome = executor.execute(&server, &mut client, args, &mut out, NOW_MS);
         assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");

@@ -12,7 +12,7 @@ use crate::client_memory::{TASK_BYTES, evict_clients, reply_max_bytes, request_m
 use crate::clock::now_ms;
 use crate::command::dispatch::{Outcome, error_of, load_blocking};
 use crate::command::{Args, LogWait, OUT_OF_MEMORY};
-use crate::resp::{Limits, ProtocolError, Reply, Scanner};
+use crate::resp::{Limits, ProtocolError, Reply, Scanner, pack};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -495,13 +495,7 @@ impl Connection {
         let slot = Arc::new(Mutex::new(None));
         let (to, server) = (Arc::clone(&slot), Arc::clone(&self.server));
         let session = Arc::clone(&self.session);
-        let mut bytes = Vec::new();
-        let mut ranges = Vec::new();
-        for arg in args.from(0) {
-            let start = bytes.len() as u32;
-            bytes.extend_from_slice(arg);
-            ranges.push((start, bytes.len() as u32));
-        }
+        let (bytes, ranges) = pack(args.from(0));
         self.helpers.run(move |executor| {
             let mut out = Reply::new();
             out.set_resp3(client.resp3);

@@ -119,16 +119,7 @@ mod tests {
     use crate::outbox::Parcel;
 
     fn args<T>(words: &[&[u8]], run: impl FnOnce(Args<'_>) -> T) -> T {
-        let buf = words.concat();
-        let mut at = 0;
-        let ranges: Vec<(u32, u32)> = words
-            .iter()
-            .map(|word| {
-                let start = at;
-                at += word.len() as u32;
-                (start, at)
-            })
-            .collect();
+        let (buf, ranges) = crate::resp::pack(words.iter().copied());
         run(Args::new(&buf, &ranges))
     }
 

@@ -155,16 +155,7 @@ mod tests {
     use super::*;
 
     fn push(log: &SlowLog, words: &[&[u8]]) {
-        let buf = words.concat();
-        let mut at = 0;
-        let ranges: Vec<(u32, u32)> = words
-            .iter()
-            .map(|word| {
-                let start = at;
-                at += word.len() as u32;
-                (start, at)
-            })
-            .collect();
+        let (buf, ranges) = crate::resp::pack(words.iter().copied());
         log.push(Args::new(&buf, &ranges), 0, 7, 20_000, "127.0.0.1:1".into(), b"me");
     }
 

@@ -34,8 +34,21 @@ impl<'a> Args<'a> {
     }
 
     /// All arguments from `index` on.
-    pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
+    pub fn from(&self, index: usize) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a> {
         let buf = self.buf;
         self.ranges[index..].iter().map(move |&(start, end)| &buf[start as usize..end as usize])
     }
+}
+
+/// Copies arguments into one buffer; answers it with their (start, end) positions in it.
+#[must_use]
+pub fn pack<'a>(args: impl Iterator<Item = &'a [u8]> + Clone) -> (Vec<u8>, Vec<(u32, u32)>) {
+    let mut bytes = Vec::with_capacity(args.clone().map(<[u8]>::len).sum());
+    let mut ranges = Vec::with_capacity(args.size_hint().0);
+    for arg in args {
+        let start = bytes.len() as u32;
+        bytes.extend_from_slice(arg);
+        ranges.push((start, bytes.len() as u32));
+    }
+    (bytes, ranges)
 }

@@ -4,7 +4,7 @@ mod args;
 mod reply;
 mod scanner;
 
-pub use args::Args;
+pub use args::{Args, pack};
 pub use reply::Reply;
 pub use scanner::{Batch, Limits, ProtocolError, Request, Scanner};
 

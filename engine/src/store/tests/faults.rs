@@ -91,17 +91,22 @@ fn a_failed_sync_of_the_log_ends_with_a_flush() {
     log_failure_heals(SimFaults { fail_sync: Some(1), ..SimFaults::default() }, "EIO on sync");
 }
 
-/// However many writes are refused and however many flushes are tried: a line when it begins, one when it ends.
-#[test]
-fn each_fault_is_told_when_it_begins_and_when_it_ends() {
-    let storage = SimStorage::new();
+/// A store and the events that it tells.
+fn start_told(storage: &SimStorage) -> (Engine, Arc<Mutex<Vec<Event>>>) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&told);
     let options = EngineOptions {
         events: EventSink::new(move |event| sink.lock().push(event.clone())),
-        ..small_options(&storage, SyncPolicy::Always, false)
+        ..small_options(storage, SyncPolicy::Always, false)
     };
-    let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
+    (Engine::open(options, &mut replay).expect("a store that opens").0, told)
+}
+
+/// However many writes are refused and however many flushes are tried: a line when it begins, one when it ends.
+#[test]
+fn each_fault_is_told_when_it_begins_and_when_it_ends() {
+    let storage = SimStorage::new();
+    let (engine, told) = start_told(&storage);
     let mut model = Model::new(3);
     let now = Instant::now;
     let begun = |fault| {
@@ -137,13 +142,7 @@ fn each_fault_is_told_when_it_begins_and_when_it_ends() {
 #[test]
 fn a_poisoned_store_is_told_once() {
     let storage = SimStorage::new();
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let sink = Arc::clone(&told);
-    let options = EngineOptions {
-        events: EventSink::new(move |event| sink.lock().push(event.clone())),
-        ..small_options(&storage, SyncPolicy::Always, false)
-    };
-    let (engine, _) = Engine::open(options, &mut replay).expect("a store that opens");
+    let (engine, told) = start_told(&storage);
     engine.inner().poison("thread flush broke");
     engine.inner().poison("thread compaction broke");
     assert_eq!(*told.lock(), [Event::Poisoned { reason: "thread flush broke".into() }]);
