@@ -90,7 +90,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (0..ctx.server.databases).map(|db| ctx.server.engine.count_provisional(db).0).sum();
     let allocated = holders.used;
     let used = allocated.saturating_sub(holders.startup);
-    let dataset = (holders.store.table + holders.store.memtables).min(used);
+    let dataset = holders.dataset();
     let overhead = allocated.saturating_sub(dataset);
 
     let mut fields = Fields { out: Reply::new(), count: 0 };
@@ -126,12 +126,9 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.double("fragmentation", ratio(memory.rss_bytes, allocated));
     fields.difference("fragmentation.bytes", memory.rss_bytes, allocated);
     // Our own: with startup.allocated, clients.normal and aof.buffer they add up to total.allocated.
-    fields.int("sexton.table", holders.store.table);
-    fields.int("sexton.memtables", holders.store.memtables);
-    fields.int("sexton.graves", holders.store.graves);
-    fields.int("sexton.tree", holders.store.tree);
-    fields.int("sexton.block-cache", holders.store.block_cache);
-    fields.int("sexton.work", holders.store.work);
+    for (part, bytes) in holders.parts() {
+        fields.int(&format!("sexton.{}", part.replace('_', "-")), bytes);
+    }
     fields.signed("sexton.other", holders.other());
 
     ctx.out.map(fields.count);

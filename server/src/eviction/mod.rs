@@ -62,7 +62,8 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
 }
 
 /// Evicts keys while those in memory are above the bound, for half a millisecond for each of the requests that follow
-/// at most: a long pipeline adds as much as all of its requests. Sets `out_of_memory` when there is nothing to evict: commands that need memory are refused then.
+/// at most: a long pipeline adds as much as all of its requests. Sets `out_of_memory` when there is nothing to evict:
+/// commands that need memory are refused then.
 #[inline]
 pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
     let is_over = server.engine.over_bound();

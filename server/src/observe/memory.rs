@@ -42,6 +42,27 @@ impl Holders {
         }
     }
 
+    /// The store's parts by name, but for the log's buffer, which has a name of Redis' own.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, u64); 6] {
+        let store = &self.store;
+        [
+            ("table", store.table),
+            ("memtables", store.memtables),
+            ("graves", store.graves),
+            ("tree", store.tree),
+            ("block_cache", store.block_cache),
+            ("work", store.work),
+        ]
+    }
+
+    /// Memory of the data itself: at most what has come since the start.
+    #[must_use]
+    pub fn dataset(&self) -> u64 {
+        let grown = self.used.saturating_sub(self.startup);
+        (self.store.table + self.store.memtables).min(grown)
+    }
+
     /// What nobody accounts for; negative where estimates are too high.
     #[must_use]
     pub fn other(&self) -> i64 {

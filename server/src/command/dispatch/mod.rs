@@ -170,7 +170,7 @@ impl Executor {
             }
         };
         let mut required = 0;
-        let result = if let Some(latched) = latched {
+        let mut result = if let Some(latched) = latched {
             let mut tx = engine.begin(latched, &mut self.tx_buf);
             if needs_values(server, spec, args) {
                 let mut cold = Vec::new();
@@ -231,7 +231,6 @@ impl Executor {
         };
         required = required.max(client.take_hold());
         notify::release(server, required);
-        let mut result = result;
         if !spec.flags.contains(Flags::WRITE)
             && let Some(error) = untellable(server, required)
         {

@@ -83,7 +83,7 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
     let grown = used.saturating_sub(startup);
-    let dataset = (holders.store.table + holders.store.memtables).min(grown);
+    let dataset = holders.dataset();
     let maxmemory = ctx.server.setting("maxmemory").parse().unwrap_or(0);
 
     text.title("Memory");
@@ -130,12 +130,9 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("mem_allocator", "jemalloc");
     text.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
     // Our own: with used_memory_startup, mem_clients_normal and mem_aof_buffer they add up to used_memory.
-    text.field("mem_table", holders.store.table);
-    text.field("mem_memtables", holders.store.memtables);
-    text.field("mem_graves", holders.store.graves);
-    text.field("mem_tree", holders.store.tree);
-    text.field("mem_block_cache", holders.store.block_cache);
-    text.field("mem_work", holders.store.work);
+    for (part, bytes) in holders.parts() {
+        text.field(&format!("mem_{part}"), bytes);
+    }
     text.field("mem_other", holders.other());
 }
 
