@@ -15,6 +15,7 @@ ALLOWED = [
     ("RESTORE over an expired key", "RESTORE", rb"^\*1\r\n", rb"^(\*-1|_)\r\n$"),
     ("RESTORE over an expired key", "RESTORE-ASKING", rb"^\*1\r\n", rb"^(\*-1|_)\r\n$"),
     ("appendonly and appendfsync", "CONFIG|SET", rb"^\+OK", rb"^-ERR appendonly and appendfsync cannot be changed"),
+    ("appendonly and appendfsync", "CONFIG|SET", rb"^\+OK", rb"^-ERR CONFIG SET failed .*'appendfsync'\) - there is no append only file"),
     ("SSUBSCRIBE inside MULTI", "SSUBSCRIBE", rb"isn't allowed for a DENY BLOCKING client", rb"ssubscribe"),
     ("CLIENT TRACKING ON", "CLIENT|TRACKING", rb"^\+OK|^-ERR", rb"^-ERR client tracking is not supported"),
 ]
