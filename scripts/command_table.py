@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the command metadata that the server embeds (server/src/command/table/commands.txt).
+"""Write the command metadata that the server embeds (server/src/dispatch/table/commands.txt).
 
 The facts (arity, flags, keys, categories, documentation) are what redis-server 7.0.15 answers to
 COMMAND INFO and COMMAND DOCS; commands that Redis 7.2 added come from a Valkey server, which keeps

@@ -1,7 +1,7 @@
 //! The state of one connection that commands may see and change.
 
-use crate::command::{Args, CommandSpec, LogWait, Past};
-use crate::pubsub::Subscriptions;
+use crate::dispatch::{Args, CommandSpec, LogWait, SnapshotSession};
+use crate::events::pubsub::Subscriptions;
 use crate::resp::pack;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
@@ -35,7 +35,7 @@ pub struct Client {
     /// What WAITAOF waits for, while it waits.
     pub log_wait: Option<LogWait>,
     /// The snapshot that the connection reads, between SEXTON.SNAPSHOT OPEN and CLOSE.
-    pub past: Option<Box<Past>>,
+    pub snapshot_session: Option<Box<SnapshotSession>>,
     /// Channels, patterns and shard channels it listens to.
     pub subscriptions: Subscriptions,
     /// The reply to the request that runs now waits for this write of others as well (N13).
@@ -166,9 +166,9 @@ impl Client {
     }
 
     /// SEXTON.SNAPSHOT CLOSE, RESET: the newest state is read again. False when there was no snapshot.
-    pub fn close_past(&mut self) -> bool {
+    pub fn close_snapshot_session(&mut self) -> bool {
         *self.session.snapshot.lock() = None;
-        self.past.take().is_some()
+        self.snapshot_session.take().is_some()
     }
 
     /// RESET, DISCARD: a transaction is dropped. Its watches go with [`Client::unwatch`].

@@ -1,7 +1,7 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
 use crate::crash;
-use crate::eviction;
+use crate::jobs::eviction;
 use crate::log;
 use crate::number::parse_i64;
 use crate::server::Server;

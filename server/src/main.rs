@@ -3,9 +3,9 @@
 
 use parking_lot::Mutex;
 use sexton::client::Client;
-use sexton::command::dispatch::Executor;
 use sexton::crash;
 use sexton::devices;
+use sexton::dispatch::Executor;
 use sexton::log;
 use sexton::net::{Endpoints, Listeners, Workers};
 use sexton::process::{self, PidFile, Supervisor};
@@ -198,21 +198,21 @@ fn run(config: Config) -> Result<(), String> {
         let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
         std::thread::Builder::new()
             .name("cron".to_owned())
-            .spawn(move || sexton::cron::run(&server, &stop))
+            .spawn(move || sexton::jobs::cron::run(&server, &stop))
             .map_err(|error| format!("Cannot start the cron thread: {error}"))?
     };
     let saver = {
         let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
         std::thread::Builder::new()
             .name("bgsave".to_owned())
-            .spawn(move || sexton::rdb::run_saver(&server, &stop))
+            .spawn(move || sexton::jobs::rdb::run_saver(&server, &stop))
             .map_err(|error| format!("Cannot start the thread of background saves: {error}"))?
     };
     let rewriter = {
         let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
         std::thread::Builder::new()
             .name("bgrewriteaof".to_owned())
-            .spawn(move || sexton::rewrite::run_rewriter(&server, &stop))
+            .spawn(move || sexton::jobs::rewrite::run_rewriter(&server, &stop))
             .map_err(|error| format!("Cannot start the thread of log bases: {error}"))?
     };
     let loaded = runtime.block_on(load(&server, takeover, options, &mut signals));
@@ -486,7 +486,11 @@ fn open_store(
             }
             let (server, client, executor) = replay.get_or_insert_with(|| {
                 let server = Server::new(engine.clone(), databases);
-                (server, Client::default(), Executor::default())
+                (
+                    server,
+                    Client::default(),
+                    Executor::new(sexton::commands::table::table(), 0, false),
+                )
             });
             executor.replay(server, client, group.commands)
         })
@@ -591,7 +595,7 @@ async fn until_stopped(server: &Arc<Server>, signals: &mut Signals) -> Result<()
         let wanted = (has("save") || has("nosave")).then_some(has("save"));
         let save = {
             let server = Arc::clone(server);
-            move || sexton::rdb::save_before_exit(&server, wanted).is_ok()
+            move || sexton::jobs::rdb::save_before_exit(&server, wanted).is_ok()
         };
         // A second signal does not wait for it.
         let saved = tokio::select! {

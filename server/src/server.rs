@@ -2,20 +2,18 @@
 
 use crate::auth::Auth;
 use crate::client_memory::ClientMemory;
-use crate::command::CursorTable;
 use crate::configuration::Configuration;
-use crate::eviction::Eviction;
+use crate::events::notify::EventSwitch;
+use crate::events::pubsub::PubSub;
+use crate::events::watch::WatchRegistry;
+use crate::jobs::eviction::Eviction;
+use crate::jobs::rdb::{Loading, Saving};
+use crate::jobs::rewrite::Rewriting;
 use crate::net::ListenControl;
-use crate::notify::EventSwitch;
 use crate::observe::{Holders, Observe};
 use crate::oom_score::OomScore;
-use crate::output_limit::OutputLimit;
-use crate::pubsub::PubSub;
-use crate::rdb::{Loading, Saving};
-use crate::rewrite::Rewriting;
-use crate::session::{Session, Sessions};
+use crate::session::{CursorTable, OutputLimit, Session, Sessions};
 use crate::shutdown::Shutdown;
-use crate::watch::WatchRegistry;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
 use sexton_persistence::device::{DiskStorage, PlacedStorage, Storage};

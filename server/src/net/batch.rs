@@ -2,8 +2,8 @@
 
 use super::worker::WorkerState;
 use crate::client::Client;
-use crate::command::dispatch::{Outcome, logged_form};
-use crate::command::{Args, CommandSpec, table};
+use crate::commands::table;
+use crate::dispatch::{Args, CommandSpec, Outcome, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};

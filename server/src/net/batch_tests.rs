@@ -3,8 +3,7 @@
 use super::batch::BatchRun;
 use super::worker::{DurableSignal, WorkerState};
 use crate::client::Client;
-use crate::command::Args;
-use crate::command::dispatch::{Executor, Outcome};
+use crate::dispatch::{Args, Executor, Outcome};
 use crate::resp::{Limits, Reply, Scanner, command_bytes, pack};
 use crate::server::Server;
 use sexton_engine::Engine;
@@ -83,7 +82,8 @@ fn short_way(slower_than_us: i64, requests: &[Vec<Vec<u8>>]) -> Traces {
 
 fn long_way(slower_than_us: i64, requests: &[Vec<Vec<u8>>]) -> Traces {
     let server = server(slower_than_us);
-    let (mut executor, mut client) = (Executor::new(0, true), Client::default());
+    let (mut executor, mut client) =
+        (Executor::new(crate::commands::table::table(), 0, true), Client::default());
     client.authenticated = true;
     let mut out = Reply::new();
     for request in requests {
@@ -118,10 +118,10 @@ fn slow_plain_requests_are_in_the_slow_log() {
 #[test]
 fn requests_that_were_timed_together_say_so() {
     let server = server(10_000);
-    let mut executor = Executor::new(0, true);
+    let mut executor = Executor::new(crate::commands::table::table(), 0, true);
     let mut client = Client { authenticated: true, ..Client::default() };
     let mut out = Reply::new();
-    let find = |name| crate::command::table::find(name).expect("a command");
+    let find = |name| crate::commands::table::find(name).expect("a command");
     let specs = (find(b"get"), find(b"set"));
     let first = Args::new(b"GETk", &[(0, 3), (3, 4)]);
     for (count, time_us) in [(3, 9_999), (3, 10_000), (1, 10_000)] {

@@ -1,6 +1,7 @@
 //! Helper threads for commands that may block on I/O (SCAN, KEYS, SAVE, DEBUG...).
 
-use crate::command::dispatch::Executor;
+use crate::commands::table;
+use crate::dispatch::Executor;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -72,11 +73,11 @@ impl HelperPool {
     }
 
     fn serve(&self) {
-        let mut executor = Executor::new(0, true);
+        let mut executor = Executor::new(table::table(), 0, true);
         while let Some(job) = self.next() {
             // Jobs answer for their own panics; this thread belongs to all of them.
             if catch_unwind(AssertUnwindSafe(|| job(&mut executor))).is_err() {
-                executor = Executor::new(0, true);
+                executor = Executor::new(table::table(), 0, true);
             }
         }
     }

@@ -3,7 +3,8 @@
 use super::connection::Connection;
 use super::helper::HelperPool;
 use super::stream::Stream;
-use crate::command::dispatch::Executor;
+use crate::commands::table;
+use crate::dispatch::Executor;
 use crate::resp::{Batch, Reply};
 use crate::server::Server;
 use crate::session::Session;
@@ -44,7 +45,7 @@ pub(super) struct WorkerState {
 impl WorkerState {
     pub(super) fn new(number: usize, durable: Arc<DurableSignal>) -> Self {
         Self {
-            executor: Executor::of_worker(number),
+            executor: Executor::of_worker(table::table(), number),
             read_buffer: Vec::with_capacity(READ_BUFFER_BYTES),
             batch: Batch::default(),
             plan: Vec::new(),

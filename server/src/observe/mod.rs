@@ -3,17 +3,16 @@
 mod cpu;
 mod latency;
 mod memory;
-mod monitor;
 mod slowlog;
 mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use memory::{Holders, Memory, rss_bytes, used_bytes};
-pub use monitor::Monitors;
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, Traffic};
 
+use crate::events::Monitors;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,8 +1,8 @@
 //! Running the commands of a Redis server's log.
 
 use crate::client::Client;
-use crate::command::dispatch::{Executor, too_long_key};
-use crate::command::{Args, table};
+use crate::commands::table;
+use crate::dispatch::{Args, Executor, too_long_key};
 use crate::log;
 use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
@@ -35,7 +35,7 @@ pub(super) struct Replay<'s> {
 
 impl<'s> Replay<'s> {
     pub(super) fn new(server: &'s Server) -> Self {
-        let executor = Executor::new(0, true);
+        let executor = Executor::new(table::table(), 0, true);
         Self { server, client: Client::default(), executor, transaction: None }
     }
 

@@ -19,9 +19,9 @@ mod sources;
 pub use journal::Journal;
 pub use sources::Source;
 
+use crate::jobs::rdb::{Loader, remove_temporary_files};
 use crate::log;
 use crate::observe::now_s;
-use crate::rdb::{Loader, remove_temporary_files};
 use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;

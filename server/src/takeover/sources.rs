@@ -3,8 +3,8 @@
 use super::journal::real;
 use super::{Journal, aof};
 use crate::devices;
+use crate::jobs::rdb::Loader;
 use crate::number::parse_i64;
-use crate::rdb::Loader;
 use crate::server::Server;
 use sexton_config::Options;
 use sexton_config::syntax::split_words;

@@ -1,0 +1,376 @@
+//! CLIENT.
+
+use super::connection::checked_name;
+use super::introspect::help;
+use crate::auth::DEFAULT_USER;
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx};
+use crate::number::parse_i64;
+use crate::session::{Pause, Session};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// CLIENT and its subcommands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::container("client"),
+    Binding::local("client|caching", caching),
+    Binding::local("client|getname", get_name),
+    Binding::local("client|getredir", get_redirection),
+    Binding::local("client|help", help),
+    Binding::local("client|id", id),
+    Binding::local("client|info", info),
+    Binding::local("client|kill", kill),
+    Binding::local("client|list", list),
+    Binding::local("client|no-evict", no_evict),
+    Binding::local("client|no-touch", no_touch),
+    Binding::local("client|pause", pause),
+    Binding::local("client|reply", reply),
+    Binding::local("client|setinfo", set_info),
+    Binding::local("client|setname", set_name),
+    Binding::local("client|tracking", tracking),
+    Binding::local("client|trackinginfo", tracking_info),
+    Binding::local("client|unblock", unblock),
+    Binding::local("client|unpause", unpause),
+];
+
+/// Longest CLIENT PAUSE; more is taken as this much.
+const PAUSE_MAX: Duration = Duration::from_secs(60 * 60 * 24 * 365);
+
+fn id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.out.int(ctx.client.id as i64);
+    Ok(())
+}
+
+fn info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.client.session.note_command(ctx.spec.name);
+    let line = ctx.client.session.line();
+    ctx.out.verbatim("txt", format!("{line}\n").as_bytes());
+    Ok(())
+}
+
+fn get_name(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let name = ctx.client.session.labels.lock().name.clone();
+    if name.is_empty() {
+        ctx.out.null()
+    } else {
+        ctx.out.bulk(&name)
+    }
+    Ok(())
+}
+
+fn set_name(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.client.session.labels.lock().name = checked_name(ctx.args.get(2))?.to_vec();
+    ctx.out.ok();
+    Ok(())
+}
+
+fn set_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let option = ctx.args.get(2).to_ascii_lowercase();
+    if option != b"lib-name" && option != b"lib-ver" {
+        let option = String::from_utf8_lossy(ctx.args.get(2));
+        return Err(format!("ERR Unrecognized option '{option}'").into());
+    }
+    let value = ctx.args.get(3);
+    if !value.iter().all(u8::is_ascii_graphic) {
+        let option = String::from_utf8_lossy(&option);
+        return Err(
+            format!("ERR {option} cannot contain spaces, newlines or special characters.").into()
+        );
+    }
+    let mut labels = ctx.client.session.labels.lock();
+    let label = if option == b"lib-name" { &mut labels.lib_name } else { &mut labels.lib_ver };
+    *label = value.to_vec();
+    drop(labels);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Kinds of connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClientType {
+    Normal,
+    PubSub,
+    /// A replica or the master: there are none.
+    Replication,
+}
+
+impl ClientType {
+    fn includes(self, session: &Session) -> bool {
+        match self {
+            Self::Normal => !session.is_subscriber(),
+            Self::PubSub => session.is_subscriber(),
+            Self::Replication => false,
+        }
+    }
+}
+
+fn client_type(kind: &[u8]) -> Result<ClientType, CommandError> {
+    match kind.to_ascii_lowercase().as_slice() {
+        b"normal" => Ok(ClientType::Normal),
+        b"pubsub" => Ok(ClientType::PubSub),
+        b"slave" | b"replica" | b"master" => Ok(ClientType::Replication),
+        _ => Err(CommandError::quoting("ERR Unknown client type '", kind, "'")),
+    }
+}
+
+fn list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let args = ctx.args;
+    let option = |name: &[u8]| args.len() > 3 && args.get(2).eq_ignore_ascii_case(name);
+    let sessions = if args.len() == 2 {
+        ctx.server.sessions.all()
+    } else if option(b"type") && args.len() == 4 {
+        let wanted = client_type(args.get(3))?;
+        let mut sessions = ctx.server.sessions.all();
+        sessions.retain(|session| wanted.includes(session));
+        sessions
+    } else if option(b"id") {
+        let mut found = Vec::new();
+        for id in args.from(3) {
+            let id = parse_i64(id)
+                .and_then(|id| u64::try_from(id).ok())
+                .ok_or(CommandError::text("ERR Invalid client ID"))?;
+            found.extend(ctx.server.sessions.get(id));
+        }
+        found
+    } else {
+        return Err(CommandError::Syntax);
+    };
+    ctx.client.session.note_command(ctx.spec.name);
+    let text: String = sessions.iter().map(|session| session.line() + "\n").collect();
+    ctx.out.verbatim("txt", text.as_bytes());
+    Ok(())
+}
+
+/// Conditions of `CLIENT KILL option value ...`, all of which must hold.
+#[derive(Default)]
+struct Filter<'a> {
+    id: Option<u64>,
+    addr: Option<&'a [u8]>,
+    local_addr: Option<&'a [u8]>,
+    client_type: Option<ClientType>,
+    age_s: Option<u64>,
+    with_me: bool,
+}
+
+impl<'a> Filter<'a> {
+    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+        let mut filter = Self::default();
+        let mut at = 2;
+        while at < args.len() {
+            if at + 1 == args.len() {
+                return Err(CommandError::Syntax);
+            }
+            let value = args.get(at + 1);
+            match args.get(at).to_ascii_lowercase().as_slice() {
+                b"id" => {
+                    let id = parse_i64(value)
+                        .filter(|id| *id > 0)
+                        .ok_or(CommandError::text("ERR client-id should be greater than 0"))?;
+                    filter.id = Some(id as u64);
+                }
+                b"type" => filter.client_type = Some(client_type(value)?),
+                b"addr" => filter.addr = Some(value),
+                b"laddr" => filter.local_addr = Some(value),
+                b"user" if value == DEFAULT_USER => {}
+                b"user" => {
+                    let user = String::from_utf8_lossy(value);
+                    return Err(format!("ERR No such user '{user}'").into());
+                }
+                b"maxage" => {
+                    let age = parse_i64(value).ok_or(CommandError::text(
+                        "ERR maxage is not an integer or out of range",
+                    ))?;
+                    filter.age_s =
+                        Some(u64::try_from(age).map_err(|_| {
+                            CommandError::text("ERR maxage should be greater than 0")
+                        })?);
+                }
+                b"skipme" if value.eq_ignore_ascii_case(b"yes") => filter.with_me = false,
+                b"skipme" if value.eq_ignore_ascii_case(b"no") => filter.with_me = true,
+                _ => return Err(CommandError::Syntax),
+            }
+            at += 2;
+        }
+        Ok(filter)
+    }
+
+    fn matches(&self, session: &Session) -> bool {
+        self.id.is_none_or(|id| session.id == id)
+            && self.addr.is_none_or(|addr| session.addr.as_bytes() == addr)
+            && self.local_addr.is_none_or(|addr| session.local_addr.as_bytes() == addr)
+            && self.client_type.is_none_or(|wanted| wanted.includes(session))
+            && self.age_s.is_none_or(|age_s| session.created.elapsed().as_secs() >= age_s)
+    }
+}
+
+/// `CLIENT KILL addr`, and with options
+fn kill(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let args = ctx.args;
+    let old_form = args.len() == 3;
+    let filter = if old_form {
+        Filter { addr: Some(args.get(2)), with_me: true, ..Filter::default() }
+    } else {
+        Filter::parse(args)?
+    };
+    let mut killed = 0;
+    for session in ctx.server.sessions.all() {
+        let me = session.id == ctx.client.id;
+        if !filter.matches(&session) || (me && !filter.with_me) {
+            continue;
+        }
+        killed += 1;
+        if me {
+            // The reply still goes out.
+            ctx.client.closing = true;
+        } else {
+            session.kill();
+        }
+    }
+    match (old_form, killed) {
+        (true, 0) => return Err(CommandError::text("ERR No such client")),
+        (true, _) => ctx.out.ok(),
+        (false, _) => ctx.out.int(killed),
+    }
+    Ok(())
+}
+
+/// `CLIENT PAUSE timeout [WRITE|ALL]`
+fn pause(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let mode = match ctx.args.len() {
+        3 => Pause::All,
+        4 if ctx.args.get(3).eq_ignore_ascii_case(b"all") => Pause::All,
+        4 if ctx.args.get(3).eq_ignore_ascii_case(b"write") => Pause::Write,
+        4 => return Err(CommandError::text("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
+    };
+    let timeout_ms = ctx
+        .int_arg(2)
+        .map_err(|_| CommandError::text("ERR timeout is not an integer or out of range"))?;
+    let timeout_ms =
+        u64::try_from(timeout_ms).map_err(|_| CommandError::text("ERR timeout is negative"))?;
+    let timeout = Duration::from_millis(timeout_ms).min(PAUSE_MAX);
+    ctx.server.sessions.pause(mode, Instant::now() + timeout);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn unpause(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.server.sessions.unpause();
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `CLIENT REPLY ON|OFF|SKIP`: only ON is answered.
+fn reply(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
+        b"on" => {
+            ctx.client.reply_mode.turn_on();
+            ctx.out.ok();
+        }
+        b"off" => ctx.client.reply_mode.turn_off(),
+        b"skip" => ctx.client.reply_mode.skip_next(),
+        _ => return Err(CommandError::Syntax),
+    }
+    Ok(())
+}
+
+fn switch(ctx: &mut Ctx<'_, '_>, of: fn(&Session) -> &AtomicBool) -> CommandResult {
+    let on = match ctx.args.get(2).to_ascii_lowercase().as_slice() {
+        b"on" => true,
+        b"off" => false,
+        _ => return Err(CommandError::Syntax),
+    };
+    let session: &Arc<Session> = &ctx.client.session;
+    of(session).store(on, Ordering::Relaxed);
+    ctx.out.ok();
+    Ok(())
+}
+
+fn no_evict(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    switch(ctx, |session| &session.no_evict)
+}
+
+fn no_touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    switch(ctx, |session| &session.no_touch)
+}
+
+/// Tracking is not built: OFF, and whatever Redis would refuse, are answered as Redis answers them.
+fn tracking(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let mut redirected = false;
+    let mut options = ctx.args.from(3);
+    while let Some(option) = options.next() {
+        match option.to_ascii_lowercase().as_slice() {
+            b"bcast" | b"optin" | b"optout" | b"noloop" => {}
+            b"prefix" if options.next().is_some() => {}
+            b"redirect" => {
+                let id = options.next().ok_or(CommandError::Syntax)?;
+                if redirected {
+                    return Err(CommandError::text(
+                        "ERR A client can only redirect to a single other client",
+                    ));
+                }
+                let id = parse_i64(id).ok_or(CommandError::NotInteger)?;
+                redirected = true;
+                let known = u64::try_from(id).is_ok_and(|id| ctx.server.sessions.get(id).is_some());
+                if !known {
+                    return Err(CommandError::text(
+                        "ERR The client ID you want redirect to does not exist",
+                    ));
+                }
+            }
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
+        b"off" => {
+            ctx.out.ok();
+            Ok(())
+        }
+        b"on" => Err(CommandError::text("ERR client tracking is not supported by this version")),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+fn caching(_ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    Err(CommandError::text(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+         OPTOUT mode enabled",
+    ))
+}
+
+fn get_redirection(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.out.int(-1);
+    Ok(())
+}
+
+fn tracking_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.out.map(3);
+    ctx.out.bulk(b"flags");
+    ctx.out.set(1);
+    ctx.out.bulk(b"off");
+    ctx.out.bulk(b"redirect");
+    ctx.out.int(-1);
+    ctx.out.bulk(b"prefixes");
+    ctx.out.array(0);
+    Ok(())
+}
+
+/// Nobody blocks: there are no blocking commands yet.
+fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    match ctx.args.len() {
+        3 => {}
+        4 => {
+            let reason = ctx.args.get(3);
+            let known = [&b"timeout"[..], b"error"];
+            if !known.iter().any(|known| known.eq_ignore_ascii_case(reason)) {
+                return Err(CommandError::text(
+                    "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR",
+                ));
+            }
+        }
+        _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
+    }
+    ctx.int_arg(2)?;
+    ctx.out.int(0);
+    Ok(())
+}

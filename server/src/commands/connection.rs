@@ -1,0 +1,193 @@
+//! Commands about the connection itself: who is there, which protocol, which database.
+
+use crate::auth::DEFAULT_USER;
+use crate::client::Client;
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::session::Labels;
+use crate::version::REDIS_VERSION;
+use std::sync::atomic::Ordering;
+
+/// PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::local("auth", auth),
+    Binding::local("echo", echo),
+    Binding::local("hello", hello),
+    Binding::local("ping", ping),
+    Binding::local("quit", quit),
+    Binding::local("reset", reset),
+    Binding::local("select", select),
+];
+
+const WRONG_PASSWORD: CommandError =
+    CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
+
+/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels.
+fn ping(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    match ctx.args.len() {
+        count @ 1..=2 if !ctx.out.is_resp3() && !ctx.client.subscriptions.is_empty() => {
+            ctx.out.array(2);
+            ctx.out.bulk(b"pong");
+            ctx.out.bulk(if count == 2 { ctx.args.get(1) } else { b"" });
+        }
+        1 => ctx.out.simple("PONG"),
+        2 => ctx.out.bulk(ctx.args.get(1)),
+        _ => return Err(ctx.spec.arity_error()),
+    }
+    Ok(())
+}
+
+fn echo(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.out.bulk(ctx.args.get(1));
+    Ok(())
+}
+
+fn quit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.client.closing = true;
+    ctx.out.ok();
+    Ok(())
+}
+
+fn select(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let index = ctx.int_arg(1)?;
+    if i32::try_from(index).is_err() {
+        return Err(CommandError::text(
+            "ERR value is out of range, value must between -2147483648 and 2147483647",
+        ));
+    }
+    let db = usize::try_from(index).unwrap_or(usize::MAX);
+    if db >= ctx.server.databases {
+        return Err(CommandError::text("ERR DB index is out of range"));
+    }
+    ctx.client.select(db);
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `AUTH password` and `AUTH user password`
+fn auth(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (user, password) = match ctx.args.len() {
+        2 if !ctx.server.auth.is_required() => {
+            return Err(CommandError::text(
+                "ERR AUTH <password> called without any password configured for the default user. \
+                 Are you sure your configuration is correct?",
+            ));
+        }
+        2 => (DEFAULT_USER, ctx.args.get(1)),
+        3 => (ctx.args.get(1), ctx.args.get(2)),
+        _ => return Err(CommandError::Syntax),
+    };
+    if !ctx.server.auth.accepts(user, password) {
+        return Err(WRONG_PASSWORD);
+    }
+    ctx.client.authenticated = true;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `HELLO [protover [AUTH user password] [SETNAME name]]`
+fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let args = ctx.args;
+    let mut resp3 = None;
+    if args.len() >= 2 {
+        let version = ctx.int_arg(1).map_err(|_| {
+            CommandError::text("ERR Protocol version is not an integer or out of range")
+        })?;
+        resp3 = Some(match version {
+            2 => false,
+            3 => true,
+            _ => return Err(CommandError::text("NOPROTO unsupported protocol version")),
+        });
+    }
+    // As in Redis each option counts as soon as it is read, whatever stands behind it.
+    let mut at = 2;
+    while at < args.len() {
+        let more = args.len() - at - 1;
+        let option = args.get(at);
+        if option.eq_ignore_ascii_case(b"auth") && more >= 2 {
+            if !ctx.server.auth.accepts(args.get(at + 1), args.get(at + 2)) {
+                return Err(WRONG_PASSWORD);
+            }
+            ctx.client.authenticated = true;
+            at += 3;
+        } else if option.eq_ignore_ascii_case(b"setname") && more >= 1 {
+            let name = checked_name(args.get(at + 1))?;
+            ctx.client.session.labels.lock().name = name.to_vec();
+            at += 2;
+        } else {
+            return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'"));
+        }
+    }
+    if !ctx.client.authenticated && ctx.server.auth.is_required() {
+        return Err(CommandError::text(
+            "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
+             HELLO AUTH <user> <pass> option can be used to authenticate the client and \
+             select the RESP protocol version at the same time",
+        ));
+    }
+    if let Some(resp3) = resp3 {
+        set_protocol(ctx, resp3);
+    }
+    let protocol = if ctx.out.is_resp3() { 3 } else { 2 };
+    ctx.out.map(7);
+    for (field, text) in [("server", "redis"), ("version", REDIS_VERSION)] {
+        ctx.out.bulk(field.as_bytes());
+        ctx.out.bulk(text.as_bytes());
+    }
+    ctx.out.bulk(b"proto");
+    ctx.out.int(protocol);
+    ctx.out.bulk(b"id");
+    ctx.out.int(ctx.client.id as i64);
+    for (field, text) in [("mode", "standalone"), ("role", "master")] {
+        ctx.out.bulk(field.as_bytes());
+        ctx.out.bulk(text.as_bytes());
+    }
+    ctx.out.bulk(b"modules");
+    ctx.out.array(0);
+    Ok(())
+}
+
+fn set_protocol(ctx: &mut Ctx<'_, '_>, resp3: bool) {
+    ctx.out.set_resp3(resp3);
+    ctx.client.session.protocol.store(if resp3 { 3 } else { 2 }, Ordering::Relaxed);
+}
+
+/// A client name: printable, no blanks.
+pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], CommandError> {
+    if name.iter().all(u8::is_ascii_graphic) {
+        Ok(name)
+    } else {
+        Err(CommandError::text(
+            "ERR Client names cannot contain spaces, newlines or special characters.",
+        ))
+    }
+}
+
+/// `RESET`: the connection is as it was after accepting, library name and version apart.
+fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    set_protocol(ctx, false);
+    ctx.server.observe.monitors.stop(ctx.client.id);
+    let client = &mut *ctx.client;
+    client.subscriptions.clear(&ctx.server.pubsub, &client.session);
+    // What was sent to it before goes out in front of the reply, as in the other order it could be
+    // taken for one.
+    let parcel = client.session.outbox.take();
+    client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));
+    ctx.out.raw(&parcel.bytes);
+    let Client { session, .. } = &*ctx.client;
+    session.db.store(0, Ordering::Relaxed);
+    session.no_evict.store(false, Ordering::Relaxed);
+    session.no_touch.store(false, Ordering::Relaxed);
+    session.monitor.store(false, Ordering::Relaxed);
+    {
+        let mut labels = session.labels.lock();
+        *labels = Labels { name: Vec::new(), ..labels.clone() };
+    }
+    ctx.client.db = 0;
+    ctx.client.reply_mode.reset();
+    ctx.client.authenticated = !ctx.server.auth.is_required();
+    ctx.client.close_snapshot_session();
+    ctx.client.discard_transaction();
+    ctx.client.unwatch(ctx.server);
+    ctx.out.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,119 @@
+//! DEBUG DIGEST and DIGEST-VALUE: the same 40 digits as redis-server for the same data, so that a
+//! test can compare two servers, or one server before and after a crash.
+
+use super::find_value;
+use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::sha1::{hex, sha1};
+use crate::value::ValueType;
+use sexton_engine::{Meta, ScanItem, ScanRange};
+
+/// A digest that values are mixed into: Redis' `xorDigest` and `mixDigest`.
+#[derive(Clone, Copy, Default)]
+struct Digest([u8; 20]);
+
+impl Digest {
+    /// Order of calls does not matter.
+    fn xor(&mut self, data: &[u8]) {
+        for (byte, other) in self.0.iter_mut().zip(sha1(data)) {
+            *byte ^= other;
+        }
+    }
+
+    /// Order of calls matters.
+    fn mix(&mut self, data: &[u8]) {
+        self.xor(data);
+        self.0 = sha1(&self.0);
+    }
+
+    fn mix_value(&mut self, meta: Meta, value: &[u8]) -> CommandResult {
+        let kind = ValueType::of(meta.flags)
+            .filter(|kind| *kind == ValueType::String)
+            .ok_or(CommandError::text("ERR DEBUG DIGEST knows strings only so far"))?;
+        self.mix(&(kind as u32).to_be_bytes());
+        self.mix(value);
+        if meta.expire_at_ms != 0 {
+            self.xor(b"!!expire!!");
+        }
+        Ok(())
+    }
+}
+
+/// `DEBUG DIGEST`
+pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let mut all = Digest::default();
+    for db in 0..ctx.server.databases {
+        let range = ScanRange { db, ..ScanRange::default() };
+        let mut empty = true;
+        let mut add = |item: &ScanItem| -> CommandResult {
+            if std::mem::take(&mut empty) {
+                all.mix(&(db as u32).to_be_bytes());
+            }
+            let mut one = Digest::default();
+            one.mix(&item.key);
+            one.mix_value(item.meta, &item.value)?;
+            all.xor(&one.0);
+            Ok(())
+        };
+        let failed = |error: sexton_engine::EngineError| CommandError::from(format!("ERR {error}"));
+        match ctx.tx.as_deref_mut() {
+            Some(tx) => {
+                let mut added = Ok(());
+                let mut visit = |item: ScanItem| {
+                    added = add(&item);
+                    added.is_ok()
+                };
+                tx.scan(&range, &mut visit).map_err(failed)?;
+                added?;
+            }
+            None => {
+                for item in ctx.server.engine.scan(&range).map_err(failed)? {
+                    add(&item.map_err(failed)?)?;
+                }
+            }
+        }
+    }
+    ctx.out.simple(&hex(&all.0));
+    Ok(())
+}
+
+/// `DEBUG DIGEST-VALUE key [key ...]`
+pub(super) fn digest_value(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let args = ctx.args;
+    let mut digests = Vec::new();
+    for key in args.from(2) {
+        let mut one = Digest::default();
+        if let Some((meta, value)) = find_value(ctx, key)? {
+            one.mix_value(meta, &value)?;
+        }
+        digests.push(one);
+    }
+    ctx.out.array(digests.len());
+    for one in digests {
+        ctx.out.simple(&hex(&one.0));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures of redis-server 7.0.15 after `DEBUG POPULATE 3` (key:0 to key:2).
+    #[test]
+    fn equals_redis() {
+        let meta = Meta { flags: crate::value::PLAIN_STRING, expire_at_ms: 0 };
+        let mut one = Digest::default();
+        one.mix_value(meta, b"value:1").unwrap();
+        assert_eq!(hex(&one.0), "ec4b7bec343ec862c8bd5dd8feab05ec1e9e6703");
+
+        let mut all = Digest::default();
+        all.mix(&0u32.to_be_bytes());
+        for number in 0..3 {
+            let mut entry = Digest::default();
+            entry.mix(format!("key:{number}").as_bytes());
+            entry.mix_value(meta, format!("value:{number}").as_bytes()).unwrap();
+            all.xor(&entry.0);
+        }
+        assert_eq!(hex(&all.0), "f25db52166a7d712fb7362fd197165342e2b7442");
+    }
+}

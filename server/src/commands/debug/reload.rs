@@ -1,0 +1,94 @@
+//! DEBUG RELOAD: what was saved is what is loaded, tried on the live data.
+
+use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::jobs::rdb;
+use crate::jobs::rewrite;
+use crate::resp::command_bytes;
+use sexton_engine::{Latched, TxBuf};
+use std::path::Path;
+
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases, loads. NOFLUSH leaves what is
+/// there, and a key of the file replaces it as MERGE says in Redis.
+///
+/// Clients hear LOADING from the moment the databases are empty. The log has all of it: a kill in
+/// the middle leaves what was loaded so far, and the file.
+pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (mut save, mut flush) = (true, true);
+    for option in ctx.args.from(2) {
+        match option.to_ascii_lowercase().as_slice() {
+            b"nosave" => save = false,
+            b"noflush" => flush = false,
+            b"merge" => {}
+            _ => {
+                return Err(CommandError::text(
+                    "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+                ));
+            }
+        }
+    }
+    if ctx.tx.is_some() {
+        return Err(CommandError::text("ERR DEBUG RELOAD is not allowed inside a transaction"));
+    }
+    let server = ctx.server;
+    if save {
+        rdb::save(server).map_err(|error| CommandError::from(format!("ERR {error}")))?;
+    }
+    let options = server.config.options();
+    let path = options.dir.join(&options.dbfilename);
+    load(ctx, &path, flush)
+        .map_err(|error| format!("ERR Error trying to load the RDB: {error}"))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// `DEBUG LOADAOF`: writes what would be the base of the log, empties all databases, and loads that. What stands
+/// behind a base is run again by a start only.
+pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if ctx.tx.is_some() {
+        return Err(CommandError::text("ERR DEBUG LOADAOF is not allowed inside a transaction"));
+    }
+    rewrite::with_base(ctx.server, |path| load(ctx, path, true))
+        .map_err(|error| format!("ERR Error trying to load the AOF: {error}"))?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// Loads a file in place of what is there, or with it. Clients hear LOADING meanwhile.
+fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool) -> Result<(), String> {
+    let server = ctx.server;
+    let size =
+        std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
+    server.loading.begin(size);
+    let loaded = empty_all(ctx, flush).and_then(|()| rdb::load_file(server, path).map(|_| ()));
+    server.loading.end();
+    loaded
+}
+
+fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
+    if !flush {
+        return Ok(());
+    }
+    let engine = &ctx.server.engine;
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::All, &mut buf);
+    for db in 0..ctx.server.databases {
+        let count = tx.count(db).map_err(|error| error.to_string())?;
+        if count == 0 {
+            continue;
+        }
+        for bytes in ctx.server.watches.keys_of(db) {
+            let key = ctx.key_in(db, &bytes);
+            // One that cannot be read counts as there.
+            if tx.bring_in(key).unwrap_or(true) {
+                ctx.server.watches.touch(db, &bytes);
+            }
+        }
+        if !tx.flush_database(db) {
+            tx.commit();
+            return Err("too many emptied databases wait to be swept".into());
+        }
+        tx.log(db, &command_bytes(&[b"FLUSHDB"]));
+    }
+    tx.commit();
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! DUMP and RESTORE: one value in Redis' RDB encoding.
+
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
+use crate::events::notify::NotifyClass;
+use crate::number::parse_i64;
+use crate::value::{self, PLAIN_STRING};
+use sexton_engine::Meta;
+use sexton_persistence::rdb::{self, Value, check_payload, read_payload};
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("dump", dump),
+    Binding::keyed("restore", restore),
+    Binding::keyed("restore-asking", restore),
+];
+
+/// DUMP key.
+fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    ctx.inspect(Purpose::Read, db, key, |entry, out| match entry {
+        Some(entry) if value::is_string(entry.meta().flags) => {
+            let payload = rdb::dump(&Value::String(entry.value().to_vec()));
+            out.bulk(&payload.unwrap_or_default());
+            Ok(())
+        }
+        Some(_) => Err(CommandError::text("ERR DUMP of this type is not supported yet")),
+        None => {
+            out.null();
+            Ok(())
+        }
+    })
+}
+
+#[derive(Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+    idle_seconds: Option<u64>,
+    frequency: Option<u8>,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        let mut options = Self::default();
+        let mut at = 4;
+        while at < args.len() {
+            let number = || parse_i64(args.get(at + 1)).ok_or(CommandError::NotInteger);
+            let more = at + 1 < args.len();
+            match args.get(at).to_ascii_uppercase().as_slice() {
+                b"REPLACE" => options.replace = true,
+                b"ABSTTL" => options.absolute = true,
+                b"IDLETIME" if more && options.frequency.is_none() => {
+                    let seconds = number()?;
+                    options.idle_seconds = Some(u64::try_from(seconds).map_err(|_| {
+                        CommandError::text("ERR Invalid IDLETIME value, must be >= 0")
+                    })?);
+                    at += 1;
+                }
+                b"FREQ" if more && options.idle_seconds.is_none() => {
+                    let frequency = number()?;
+                    options.frequency = Some(u8::try_from(frequency).map_err(|_| {
+                        CommandError::text("ERR Invalid FREQ value, must be >= 0 and <= 255")
+                    })?);
+                    at += 1;
+                }
+                _ => return Err(CommandError::Syntax),
+            }
+            at += 1;
+        }
+        Ok(options)
+    }
+}
+
+/// The string of a payload.
+fn read_string(payload: &[u8]) -> Result<Vec<u8>, CommandError> {
+    let (body, dialect) = check_payload(payload)
+        .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
+    match read_payload(body, dialect) {
+        Ok(Value::String(string)) => Ok(string),
+        Ok(other) => {
+            let name = other.type_name();
+            Err(format!("ERR RESTORE of type '{name}' is not supported yet").into())
+        }
+        Err(_) => Err(CommandError::text("ERR Bad data format")),
+    }
+}
+
+/// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency].
+///
+/// One operation, logged with an absolute time and REPLACE, so that replay does not depend on when
+/// the old value went. A time that has come deletes the old value, logged as DEL, and adds none.
+fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key, payload) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
+    let options = Options::parse(ctx.args)?;
+    let exists = ctx.inspect(Purpose::Write, db, key, |entry, _| entry.is_some());
+    if exists && !options.replace {
+        return Err(CommandError::text("BUSYKEY Target key name already exists."));
+    }
+    let ttl_ms = u64::try_from(ctx.int_arg(2)?)
+        .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
+    let value = read_string(payload)?;
+    // Packed it may have been short.
+    if value.len() as u64 > ctx.memory_max_bytes() {
+        return Err(CommandError::text(OUT_OF_MEMORY));
+    }
+    let expire_at_ms = match ttl_ms {
+        0 => 0,
+        ms if options.absolute => ms,
+        ms => ms + ctx.now_ms,
+    };
+    // A relative time beyond the range of a signed number counts as past, as Redis' sum wraps.
+    let is_past = expire_at_ms <= ctx.now_ms || expire_at_ms > i64::MAX as u64;
+    if expire_at_ms != 0 && is_past {
+        if ctx.delete(db, key) {
+            ctx.log(db, &[b"DEL", key]);
+            ctx.notify(NotifyClass::Generic, "del", key);
+        }
+        ctx.out.ok();
+        return Ok(());
+    }
+    ctx.put_anew(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, &value);
+    let mut digits = itoa::Buffer::new();
+    let ttl = digits.format(expire_at_ms).as_bytes();
+    ctx.log(db, &[b"RESTORE", key, ttl, payload, b"REPLACE", b"ABSTTL"]);
+    let access = &ctx.server.eviction.access;
+    if let Some(field) = access.restored(options.idle_seconds, options.frequency, ctx.now_ms) {
+        let key = ctx.key_in(db, key);
+        ctx.tx().set_access(key, field);
+    }
+    ctx.notify(NotifyClass::Generic, "restore", key);
+    ctx.out.ok();
+    Ok(())
+}

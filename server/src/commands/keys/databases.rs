@@ -1,0 +1,102 @@
+//! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
+
+use super::DATABASE_OUT_OF_RANGE;
+use crate::dispatch::{CommandError, CommandResult, Ctx, REPLAY_MS, bring_in, flush_mode_is_known};
+use crate::number::parse_i64;
+use sexton_engine::{Found, SyncPolicy};
+
+fn check_mode(ctx: &Ctx<'_, '_>) -> CommandResult {
+    if flush_mode_is_known(ctx.args) { Ok(()) } else { Err(CommandError::Syntax) }
+}
+
+/// Whether `db` has a living key of this name, in memory or on a device.
+fn is_alive(ctx: &mut Ctx<'_, '_>, db: usize, bytes: &[u8]) -> bool {
+    let now_ms = ctx.now_ms;
+    let key = ctx.key_in(db, bytes);
+    let tx = ctx.tx();
+    if matches!(tx.find(key), Found::Cold) {
+        bring_in(tx, key);
+    }
+    matches!(tx.find(key), Found::Live(entry) if !entry.meta().is_expired(now_ms))
+}
+
+/// Tells those who watch a key of `db` that is about to change: it lives there, or in the database that is to
+/// take its place. Watchers of keys that are missing or expired in both are left alone, as in Redis.
+fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
+    let watches = &ctx.server.watches;
+    if !watches.is_used() {
+        return;
+    }
+    for bytes in watches.keys_of(db) {
+        if is_alive(ctx, db, &bytes)
+            || replaced_by.is_some_and(|other| is_alive(ctx, other, &bytes))
+        {
+            watches.touch(db, &bytes);
+        }
+    }
+}
+
+/// One operation; none (and false) for a database that is empty, so that nothing is left to be dropped for it. Replay
+/// does what was done.
+fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> Result<bool, CommandError> {
+    touch_watched(ctx, db, None);
+    if ctx.now_ms != REPLAY_MS && ctx.tx().is_database_empty(db) {
+        return Ok(false);
+    }
+    if !ctx.tx().flush_database(db) {
+        return Err(CommandError::text(
+            "ERR too many emptied databases wait to be swept, try again",
+        ));
+    }
+    ctx.log(db, &[b"FLUSHDB"]);
+    Ok(true)
+}
+
+/// FLUSHDB [ASYNC | SYNC].
+pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    check_mode(ctx)?;
+    let db = ctx.client.db;
+    flush(ctx, db)?;
+    ctx.out.ok();
+    Ok(())
+}
+
+/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB a database, so that the number of operations does
+/// not depend on how many databases the replaying server is configured for. A save that runs is called off.
+pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    check_mode(ctx)?;
+    let mut had_keys = false;
+    for db in 0..ctx.server.databases {
+        had_keys |= flush(ctx, db)?;
+    }
+    // As in Redis: it would bring back, at the next start that loads it, what has just been deleted.
+    let server = ctx.server;
+    server.saving.call_off();
+    if had_keys && server.saving.has_points() && server.engine.sync_policy() == SyncPolicy::Off {
+        // So would the last dump, which is the truth without a log (N3).
+        server.saving.want_from(server.engine.last_seq());
+    }
+    ctx.out.ok();
+    Ok(())
+}
+
+/// SWAPDB index1 index2: one operation, none when both are the same.
+pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let index = |at: usize, error| {
+        parse_i64(ctx.args.get(at))
+            .and_then(|number| i32::try_from(number).ok())
+            .ok_or(CommandError::text(error))
+    };
+    let first = index(1, "ERR invalid first DB index")?;
+    let second = index(2, "ERR invalid second DB index")?;
+    let known = |index: i32| usize::try_from(index).ok().filter(|&db| db < ctx.server.databases);
+    let (a, b) = known(first).zip(known(second)).ok_or(DATABASE_OUT_OF_RANGE)?;
+    if a != b {
+        touch_watched(ctx, a, Some(b));
+        touch_watched(ctx, b, Some(a));
+        ctx.tx().swap_databases(a, b);
+        ctx.log_request();
+    }
+    ctx.out.ok();
+    Ok(())
+}

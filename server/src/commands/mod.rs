@@ -1,0 +1,67 @@
+//! The handlers of all commands, one file or folder a family.
+//!
+//! A command is a function from its arguments and the values of its keys to a reply and changes.
+//! The dispatcher has done everything else before it is called: arity, authentication, latches of
+//! all its keys, loading of cold ones.
+
+mod acl;
+mod client;
+mod clock;
+mod config;
+mod connection;
+mod debug;
+mod dump;
+mod expire;
+mod info;
+mod introspect;
+mod keys;
+mod latency;
+mod memory;
+mod monitor;
+mod pubsub;
+mod replication;
+mod rewrite;
+mod save;
+mod scan;
+mod script;
+mod shutdown;
+mod slowlog;
+mod snapshot;
+mod sort;
+mod string;
+pub mod table;
+mod transaction;
+mod wait;
+
+use crate::dispatch::Binding;
+
+/// The command groups; each file exports its bindings.
+static GROUPS: &[&[Binding]] = &[
+    acl::COMMANDS,
+    client::COMMANDS,
+    clock::COMMANDS,
+    config::COMMANDS,
+    connection::COMMANDS,
+    debug::COMMANDS,
+    dump::COMMANDS,
+    expire::COMMANDS,
+    info::COMMANDS,
+    introspect::COMMANDS,
+    keys::COMMANDS,
+    latency::COMMANDS,
+    memory::COMMANDS,
+    monitor::COMMANDS,
+    pubsub::COMMANDS,
+    replication::COMMANDS,
+    rewrite::COMMANDS,
+    save::COMMANDS,
+    scan::COMMANDS,
+    script::COMMANDS,
+    shutdown::COMMANDS,
+    slowlog::COMMANDS,
+    snapshot::COMMANDS,
+    sort::COMMANDS,
+    string::COMMANDS,
+    wait::COMMANDS,
+    transaction::COMMANDS,
+];

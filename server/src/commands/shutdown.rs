@@ -1,0 +1,45 @@
+//! SHUTDOWN.
+
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::jobs::rdb;
+use crate::shutdown::ShutdownRequest;
+
+/// SHUTDOWN.
+pub(super) const COMMANDS: &[Binding] = &[Binding::offload("shutdown", shutdown)];
+
+/// `SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]`
+///
+/// There is no reply to a request that is granted: the connection ends with the server. Without SAVE
+/// and NOSAVE the save points decide about a last save. The log and the files are closed properly
+/// either way.
+fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let mut request = ShutdownRequest::default();
+    let (mut save, mut no_save, mut abort) = (false, false, false);
+    for option in ctx.args.from(1) {
+        match option.to_ascii_lowercase().as_slice() {
+            b"nosave" => no_save = true,
+            b"save" => save = true,
+            b"now" => request.now = true,
+            b"force" => request.force = true,
+            b"abort" => abort = true,
+            _ => return Err(CommandError::Syntax),
+        }
+    }
+    if (abort && ctx.args.len() > 2) || (save && no_save) {
+        return Err(CommandError::Syntax);
+    }
+    if abort {
+        if !ctx.server.shutdown.abort() {
+            return Err(CommandError::text("ERR No shutdown in progress."));
+        }
+        ctx.out.ok();
+        return Ok(());
+    }
+    let wanted = (save || no_save).then_some(save);
+    if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
+        return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
+    }
+    ctx.server.shutdown.request(request);
+    ctx.client.closing = true;
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! Numbers kept as strings.
+
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::events::notify::NotifyClass;
+use crate::interop::long_double::LongDouble;
+use crate::number::parse_i64;
+use crate::value::{FLOAT_STRING, PLAIN_STRING};
+use sexton_engine::Meta;
+
+/// INCR key.
+pub(super) fn incr(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    add(ctx, 1)
+}
+
+/// DECR key.
+pub(super) fn decr(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    add(ctx, -1)
+}
+
+/// INCRBY key increment.
+pub(super) fn incrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let increment = ctx.int_arg(2)?;
+    add(ctx, increment)
+}
+
+/// DECRBY key decrement.
+pub(super) fn decrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let increment =
+        ctx.int_arg(2)?.checked_neg().ok_or(CommandError::text("ERR decrement would overflow"))?;
+    add(ctx, increment)
+}
+
+/// One operation, which keeps the expiry; logged as it came.
+fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let (old, expire_at_ms) =
+        ctx.inspect_string(Purpose::Write, key, |entry, _| match entry {
+            Some(entry) => parse_i64(entry.value())
+                .map(|number| (number, entry.meta().expire_at_ms))
+                .ok_or(CommandError::NotInteger),
+            None => Ok((0, 0)),
+        })??;
+    let new = old.checked_add(increment).ok_or(CommandError::Overflow)?;
+    let mut digits = itoa::Buffer::new();
+    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, digits.format(new).as_bytes());
+    ctx.log_request();
+    ctx.notify(NotifyClass::String, "incrby", key);
+    ctx.out.int(new);
+    Ok(())
+}
+
+/// INCRBYFLOAT key increment. One operation, which keeps the expiry; logged as the SET of its
+/// outcome.
+pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let (old, expire_at_ms) = ctx.inspect_string(Purpose::Write, key, |entry, _| {
+        let expire_at_ms = entry.map_or(0, |entry| entry.meta().expire_at_ms);
+        let number = LongDouble::parse(entry.map_or(b"0", |entry| entry.value()));
+        number.map(|number| (number, expire_at_ms)).ok_or(CommandError::NotFloat)
+    })??;
+    let increment = LongDouble::parse(ctx.args.get(2)).ok_or(CommandError::NotFloat)?;
+    let text = old
+        .checked_add(increment)
+        .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?
+        .to_text();
+    ctx.put(db, key, Meta { flags: FLOAT_STRING, expire_at_ms }, text.as_bytes());
+    ctx.log(db, &[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
+    ctx.notify(NotifyClass::String, "incrbyfloat", key);
+    ctx.out.bulk(text.as_bytes());
+    Ok(())
+}

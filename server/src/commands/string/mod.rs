@@ -1,0 +1,39 @@
+//! String commands.
+//!
+//! Every command that changes a key makes exactly one engine operation a key it writes, and its log
+//! form, executed on the same state, makes the same ones; the functions say where that is not plain.
+
+mod counter;
+mod expiry_options;
+mod lcs;
+mod range;
+mod set;
+mod several;
+
+use crate::dispatch::table::Binding;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("get", set::get),
+    Binding::blind("set", set::set),
+    Binding::keyed("setnx", set::setnx),
+    Binding::blind("setex", set::setex),
+    Binding::blind("psetex", set::psetex),
+    Binding::keyed("getset", set::getset),
+    Binding::keyed("getdel", set::getdel),
+    Binding::keyed("getex", set::getex),
+    Binding::keyed("incr", counter::incr),
+    Binding::keyed("decr", counter::decr),
+    Binding::keyed("incrby", counter::incrby),
+    Binding::keyed("decrby", counter::decrby),
+    Binding::keyed("incrbyfloat", counter::incrbyfloat),
+    Binding::keyed("lcs", lcs::lcs),
+    Binding::keyed("append", range::append),
+    Binding::keyed("strlen", range::strlen),
+    Binding::keyed("getrange", range::getrange),
+    Binding::keyed("substr", range::getrange),
+    Binding::keyed("setrange", range::setrange),
+    Binding::keyed("mget", several::mget),
+    Binding::blind("mset", several::mset),
+    Binding::keyed("msetnx", several::msetnx),
+];

@@ -1,0 +1,149 @@
+//! How commands of every type look at their keys: one look-up, expiry, statistics.
+
+use super::give_up;
+use super::{CommandError, CommandResult, Ctx};
+use crate::events::notify::{NotifyClass, notify};
+use crate::resp::{Reply, command_bytes};
+use crate::session::Session;
+use crate::value;
+use sexton_engine::{Entry, Found, Key, Tx};
+use std::sync::atomic::Ordering;
+
+/// What a look-up is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A read: hits and misses are counted, and the access time is set.
+    Read,
+    /// A read that leaves the access time alone (TTL, OBJECT, EXISTS).
+    Glance,
+    /// A look before a write: nothing is counted, the access time is set.
+    Write,
+    /// A read whose point is the access time: it is set for a client with CLIENT NO-TOUCH too.
+    Touch,
+}
+
+impl Purpose {
+    fn sets_access(self, session: &Session) -> bool {
+        match self {
+            Self::Glance => false,
+            Self::Touch => true,
+            Self::Read | Self::Write => !session.no_touch.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// The dispatcher loads keys before a command runs. What it did not foresee is read here, under the latch.
+#[cold]
+pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
+    if let Err(error) = tx.bring_in(key) {
+        give_up(error);
+    }
+}
+
+impl<'e> Ctx<'_, 'e> {
+    /// Gives the newest value of a key to `look`, without copying it, together with the reply.
+    ///
+    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3).
+    pub fn inspect<R>(
+        &mut self,
+        purpose: Purpose,
+        db: usize,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> R {
+        if let Some(past) = &self.client.snapshot_session {
+            let entry = past.entry(key);
+            self.server.stats.count_lookup(entry.is_some());
+            return look(entry, self.out);
+        }
+        let engine = &self.server.engine;
+        let key = Key { slot: engine.slot_of(db), bytes: key, hash: engine.hash(key) };
+        let mut brought_in = false;
+        loop {
+            let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+            match tx.find(key) {
+                Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
+                    if purpose != Purpose::Write {
+                        self.server.stats.count_lookup(true);
+                    }
+                    if !purpose.sets_access(&self.client.session) {
+                        return look(Some(entry), self.out);
+                    }
+                    let touched = self.server.eviction.access.touched(entry.access(), self.now_ms);
+                    if entry.access() == touched {
+                        return look(Some(entry), self.out);
+                    }
+                    // With a clock of seconds, at most once a second a key.
+                    tx.set_access(key, touched);
+                    return match tx.find(key) {
+                        Found::Live(entry) => look(Some(entry), self.out),
+                        _ => unreachable!("found above, under the same latch"),
+                    };
+                }
+                Found::Live(_) => {
+                    self.expire(db, key);
+                    break;
+                }
+                Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key),
+                Found::Absent | Found::Cold => break,
+            }
+        }
+        if purpose != Purpose::Write {
+            self.server.stats.count_lookup(false);
+            notify(self.server, NotifyClass::Miss, "keymiss", key.bytes, db);
+        }
+        look(None, self.out)
+    }
+
+    /// Deletes a key if its time has come, logged as DEL (rule X3).
+    pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
+        let now_ms = self.now_ms;
+        let is_due = match self.tx().find(key) {
+            Found::Live(entry) => entry.meta().is_expired(now_ms),
+            Found::Absent => false,
+            Found::Cold => {
+                bring_in(self.tx(), key);
+                matches!(self.tx().find(key), Found::Live(entry) if entry.meta().is_expired(now_ms))
+            }
+        };
+        if is_due {
+            self.expire(db, key);
+        }
+    }
+
+    fn expire(&mut self, db: usize, key: Key<'_>) {
+        let tx = self.tx();
+        tx.delete(key);
+        tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
+        self.server.stats.count_expired(1);
+        self.client.signal_modified(self.server, db, key);
+        notify(self.server, NotifyClass::Expired, "expired", key.bytes, db);
+    }
+
+    /// The same for a key of the client's database that must hold a string or nothing.
+    pub fn inspect_string<R>(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> Result<R, CommandError> {
+        let db = self.client.db;
+        self.inspect(purpose, db, key, |entry, out| match entry {
+            Some(entry) if !value::is_string(entry.meta().flags) => Err(CommandError::WrongType),
+            entry => Ok(look(entry, out)),
+        })
+    }
+
+    /// Announces an event on a key of the client's database.
+    pub fn notify(&self, class: NotifyClass, event: &'static str, key: &[u8]) {
+        notify(self.server, class, event, key, self.client.db);
+    }
+}
+
+/// The reply to a read of one string: the value, nothing, or WRONGTYPE.
+pub(crate) fn reply_string(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> CommandResult {
+    ctx.inspect_string(Purpose::Read, key, |entry, out| match entry {
+        Some(entry) => out.bulk(entry.value()),
+        None => out.null(),
+    })
+}

@@ -1,0 +1,35 @@
+//! How a command is run, where its keys stand, and its code.
+
+use super::{CommandResult, Ctx};
+
+/// How a command is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Touches the connection or the server only; no latch, no transaction.
+    Local,
+    /// Asks about the whole server (INFO, MEMORY STATS): its figures come from all shards, so no latch may be held.
+    /// Like `Local` but in a transaction, where it runs when that has been committed.
+    Survey,
+    /// Works on the keys that its key specification names: they are latched and, where
+    /// `reads_values` says so, in memory. `Ctx::tx` is there.
+    Keyed,
+    /// Needs every latch (FLUSHALL, SWAPDB). `Ctx::tx` is there, under `Latched::All`.
+    Exclusive,
+    /// Walks the key space and may block on I/O (SCAN, KEYS, DBSIZE, RANDOMKEY): runs on a helper
+    /// thread, without a transaction outside MULTI and under `Latched::All` inside.
+    Offload,
+}
+
+/// Where a command's keys are among its arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Index of the first key argument (the command's name is 0); 0 when it has none.
+    pub first: usize,
+    /// Index of the last one; negative counts from the end.
+    pub last: isize,
+    /// Distance between keys.
+    pub step: usize,
+}
+
+/// The code of a command.
+pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;

@@ -1,0 +1,175 @@
+//! What a command sees while it runs.
+
+use super::access::bring_in;
+use super::fast::kept_access;
+use super::{Args, CommandError, CommandSpec};
+use crate::client::Client;
+use crate::client_memory::request_max_bytes;
+use crate::events::notify::{NotifyClass, notify};
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{Entry, Found, Key, Meta, Tx};
+use std::sync::atomic::Ordering;
+
+/// The time at which requests of the log are executed: nothing expires then.
+pub(crate) const REPLAY_MS: u64 = 0;
+
+/// Everything a command may use. Replies go to `out`; a command that returns an error has its
+/// partial reply dropped by the dispatcher, so it must not have changed anything by then.
+pub struct Ctx<'a, 'e> {
+    /// Shared state: configuration, statistics, list of clients.
+    pub server: &'a Server,
+    /// This connection: database, name, protocol, transaction state.
+    pub client: &'a mut Client,
+    /// The request.
+    pub args: Args<'a>,
+    /// The command's row.
+    pub spec: &'static CommandSpec,
+    /// Where the reply goes.
+    pub out: &'a mut Reply,
+    /// The transaction with the latches of the command's keys; `None` for `Class::Local`.
+    pub tx: Option<&'a mut Tx<'e>>,
+    /// Time at which the request is executed, in ms since the epoch: one instant for the request.
+    pub now_ms: u64,
+}
+
+impl<'e> Ctx<'_, 'e> {
+    /// The transaction.
+    ///
+    /// # Panics
+    /// When the command's class has none: a mistake in the command table.
+    pub fn tx(&mut self) -> &mut Tx<'e> {
+        self.tx.as_deref_mut().expect("command class has a transaction")
+    }
+
+    /// Argument `index` as a key of the client's database.
+    pub fn key(&self, index: usize) -> Key<'_> {
+        self.key_in(self.client.db, self.args.get(index))
+    }
+
+    /// `bytes` as a key of database `db`.
+    pub fn key_in<'k>(&self, db: usize, bytes: &'k [u8]) -> Key<'k> {
+        let engine = &self.server.engine;
+        Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) }
+    }
+
+    /// Longest value that memory allows (N18), in bytes. Replay knows no such bound: what was logged was allowed when it
+    /// came.
+    pub fn memory_max_bytes(&self) -> u64 {
+        if self.now_ms == REPLAY_MS { u64::MAX } else { request_max_bytes(self.server) }
+    }
+
+    /// Longest string that a command may make, in bytes: `proto-max-bulk-len`. Replay knows no bound but
+    /// the engine's: what was logged was allowed when it came.
+    pub fn string_max_bytes(&self) -> u64 {
+        if self.now_ms == REPLAY_MS {
+            return sexton_engine::VALUE_MAX_BYTES;
+        }
+        self.server.settings.bulk_max_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Value of a key of database `db`, for reading: an expired one is deleted first (rule X3, logged
+    /// as DEL) and reads as absent; hits, misses and the access time are counted.
+    pub fn read(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
+        let found = self.peek(db, key).is_some();
+        self.server.stats.count_lookup(found);
+        self.peek(db, key)
+    }
+
+    /// The same for a command that will write the key: no hit or miss is counted.
+    pub fn peek(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
+        let now_ms = self.now_ms;
+        let key = self.key_in(db, key);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let expired = match tx.find(key) {
+            Found::Live(entry) => entry.meta().is_expired(now_ms),
+            Found::Absent => return None,
+            Found::Cold => {
+                bring_in(tx, key);
+                match tx.find(key) {
+                    Found::Live(entry) => entry.meta().is_expired(now_ms),
+                    Found::Absent | Found::Cold => return None,
+                }
+            }
+        };
+        if expired {
+            tx.delete(key);
+            tx.log(db, &crate::resp::command_bytes(&[b"DEL", key.bytes]));
+            self.server.stats.count_expired(1);
+            return None;
+        }
+        match tx.find(key) {
+            Found::Live(entry) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// Writes `value` under `key`: one operation. Log it with [`Ctx::log_request`] or [`Ctx::log`].
+    pub fn put(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
+        let key = self.key_in(db, key);
+        let (server, now_ms) = (self.server, self.now_ms);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let access = kept_access(server, self.client, tx, key, now_ms);
+        let is_new =
+            server.settings.events.needs_old_values() && matches!(tx.find(key), Found::Absent);
+        tx.put(key, meta, value);
+        if is_new {
+            notify(server, NotifyClass::New, "new", key.bytes, db);
+        }
+        if let Some(access) = access {
+            self.tx().set_access(key, access);
+        }
+        self.client.signal_modified(self.server, db, key);
+    }
+
+    /// Writes `value` under `key`, whose old value Redis would delete first: it counts as a new key.
+    pub fn put_anew(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
+        let existed = matches!(self.find(db, key), Found::Live(_));
+        self.put(db, key, meta, value);
+        if existed {
+            notify(self.server, NotifyClass::New, "new", key, db);
+        }
+    }
+
+    fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
+        let key = self.key_in(db, key);
+        self.tx.as_deref_mut().expect("command class has a transaction").find(key)
+    }
+
+    /// Changes flags or expiry of `key`, which must have a value: one operation.
+    pub fn set_meta(&mut self, db: usize, key: &[u8], meta: Meta) {
+        let key = self.key_in(db, key);
+        self.tx().set_meta(key, meta);
+        self.client.signal_modified(self.server, db, key);
+    }
+
+    /// Deletes `key`: one operation, or none (and false) when it is absent.
+    pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
+        let key = self.key_in(db, key);
+        let was = self.tx().delete(key);
+        if was {
+            self.client.signal_modified(self.server, db, key);
+        }
+        was
+    }
+
+    /// Logs the request as it came. Right only for commands whose replay on the same state gives the
+    /// same operations: no relative time, no randomness.
+    pub fn log_request(&mut self) {
+        let mut bytes = Vec::new();
+        crate::resp::write_command(&mut bytes, self.args.from(0));
+        let db = self.client.db;
+        self.tx().log(db, &bytes);
+    }
+
+    /// Logs another command instead of the request: its outcome.
+    pub fn log(&mut self, db: usize, args: &[&[u8]]) {
+        let bytes = crate::resp::command_bytes(args);
+        self.tx().log(db, &bytes);
+    }
+
+    /// Argument `index` as a signed 64-bit integer, with Redis' strictness (no sign `+`, no blanks).
+    pub fn int_arg(&self, index: usize) -> Result<i64, CommandError> {
+        crate::number::parse_i64(self.args.get(index)).ok_or(CommandError::NotInteger)
+    }
+}

@@ -1,0 +1,163 @@
+//! Plain GETs and SETs, without what their conditions make unnecessary.
+
+use super::{Args, CommandSpec};
+use super::{Executor, note_slow};
+use crate::client::Client;
+use crate::events::notify::{self, NotifyClass};
+use crate::resp::Reply;
+use crate::server::Server;
+use crate::value;
+use sexton_engine::{Found, Key, Latched, Meta, Seq, Tx};
+use std::sync::atomic::Ordering;
+
+/// Plain GETs and SETs since the last [`Executor::settle`].
+#[derive(Default)]
+pub(super) struct FastCounts {
+    gets: u64,
+    sets: u64,
+    hits: u64,
+}
+
+impl Executor {
+    /// True while plain GETs and SETs of this client may take [`Executor::fast_get`] and
+    /// [`Executor::fast_set`], which leave out what these conditions make unnecessary. To be asked
+    /// again after every other command.
+    #[must_use]
+    pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
+        client.transaction.is_none()
+            && client.snapshot_session.is_none()
+            && client.authenticated
+            && !client.only_listens()
+            && !server.settings.events.needs_old_values()
+            && client.reply_mode.is_on()
+            && !server.sessions.is_paused()
+            && !server.loading.is_active()
+            && !server.observe.monitors.is_active()
+            && server.engine.given_up_through() <= server.engine.durable()
+    }
+
+    /// The same for writes: false while they are refused or paced.
+    #[must_use]
+    pub fn is_fast_write(&self, server: &Server) -> bool {
+        !server.settings.out_of_memory.load(Ordering::Relaxed)
+            && !server.engine.must_wait()
+            && server.engine.write_refusal().is_none()
+            && !server.saving.refuses_writes()
+    }
+
+    /// GET key. `None`: run it the long way.
+    #[inline]
+    pub fn fast_get(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        bytes: &[u8],
+        hash: u64,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Option<Seq> {
+        let engine = &server.engine;
+        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
+        let key = Key { slot: engine.slot_of(client.db), bytes, hash };
+        let mut touched = None;
+        match tx.find(key) {
+            Found::Live(entry) => {
+                let meta = entry.meta();
+                if meta.is_expired(now_ms) || !value::is_string(meta.flags) {
+                    return None;
+                }
+                if !client.session.no_touch.load(Ordering::Relaxed) {
+                    let access = server.eviction.access.touched(entry.access(), now_ms);
+                    touched = (access != entry.access()).then_some(access);
+                }
+                out.bulk(entry.value());
+                self.fast.hits += 1;
+            }
+            Found::Absent => out.null(),
+            Found::Cold => return None,
+        }
+        if let Some(access) = touched {
+            tx.set_access(key, access);
+        }
+        tx.commit();
+        self.fast.gets += 1;
+        Some(engine.last_write(hash))
+    }
+
+    /// SET key value; `logged` is the request itself in RESP form.
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    pub fn fast_set(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        bytes: &[u8],
+        hash: u64,
+        value: &[u8],
+        logged: &[u8],
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Seq {
+        let engine = &server.engine;
+        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
+        let key = Key { slot: engine.slot_of(client.db), bytes, hash };
+        let access = kept_access(server, client, &mut tx, key, now_ms);
+        client.signal_modified(server, client.db, key);
+        let meta = Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 };
+        let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
+        self.fast.sets += 1;
+        notify::notify(server, NotifyClass::String, "set", bytes, client.db);
+        notify::release(server, commit.last_seq);
+        out.ok();
+        commit.last_seq
+    }
+
+    /// Brings plain GETs and SETs that took `time_us` together into the statistics, and those that were slow
+    /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
+    pub fn settle(
+        &mut self,
+        server: &Server,
+        client: &Client,
+        (get, set): (&CommandSpec, &CommandSpec),
+        first: Args<'_>,
+        time_us: u64,
+    ) {
+        let FastCounts { gets, sets, hits } = std::mem::take(&mut self.fast);
+        let calls = gets + sets;
+        if calls == 0 {
+            return;
+        }
+        let spec = if sets == 0 { get } else { set };
+        note_slow(server, client, spec, first, calls - 1, time_us);
+        let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
+        if gets != 0 {
+            server.stats.count_lookups(hits, gets - hits);
+            get.stats.record_many(self.worker, gets, time_us * gets / calls, histogram);
+        }
+        if sets != 0 {
+            set.stats.record_many(self.worker, sets, time_us * sets / calls, histogram);
+        }
+    }
+}
+
+/// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to
+/// have after the write.
+pub(crate) fn kept_access(
+    server: &Server,
+    client: &Client,
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    now_ms: u64,
+) -> Option<u32> {
+    let access = &server.eviction.access;
+    if !access.is_lfu() {
+        return None;
+    }
+    match tx.find(key) {
+        Found::Live(entry) if client.session.no_touch.load(Ordering::Relaxed) => {
+            Some(entry.access())
+        }
+        Found::Live(entry) => Some(access.touched(entry.access(), now_ms)),
+        Found::Absent | Found::Cold => None,
+    }
+}

@@ -1,0 +1,56 @@
+//! Commands that cannot go on: a bug made one panic, or a device failed under it. Others must not notice.
+
+use super::{CommandError, CommandResult, Ctx};
+use crate::events::notify;
+use crate::log;
+use sexton_engine::{EngineError, Tx};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// What [`give_up`] unwinds with.
+struct GivenUp(EngineError);
+
+/// Ends the command that runs, which has met a key that could not be read: no reply that it could give would be true.
+/// Its whole transaction is taken back.
+pub(crate) fn give_up(error: EngineError) -> ! {
+    // Without the panic hook: this is no bug.
+    resume_unwind(Box::new(GivenUp(error)))
+}
+
+/// Runs a command. `Err`: it could not go on, and what it and its transaction have written must be taken back; with the
+/// error for the client.
+pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
+    let run = ctx.spec.run;
+    // What a command works on is taken back, or belongs to the connection alone.
+    let caught = catch_unwind(AssertUnwindSafe(|| run(ctx)));
+    caught.map_err(|payload| {
+        notify::forget();
+        error_of(ctx.spec.name, payload)
+    })
+}
+
+/// What a client hears of a panic.
+pub(crate) fn error_of(name: &str, payload: Box<dyn std::any::Any + Send>) -> CommandError {
+    if let Some(GivenUp(error)) = payload.downcast_ref() {
+        return format!("ERR storage: {error}").into();
+    }
+    let text = payload.downcast_ref::<&str>().copied().map(str::to_owned);
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+    format!(
+        "ERR internal error in '{name}', nothing was changed: {}",
+        text.replace(['\r', '\n'], " ")
+    )
+    .into()
+}
+
+/// Takes back what a transaction has written. Where a part of it has its place in the order of writes already, that
+/// cannot be done: the process ends, and the next start finds the state without any of it.
+pub(super) fn take_back(tx: Tx<'_>, name: &str) {
+    if tx.is_part_committed() {
+        log::warning(&format!(
+            "A transaction failed in '{name}' behind an operation on a whole database and cannot be taken back: the \
+             process ends, and the next start leaves it out"
+        ));
+        std::process::abort();
+    }
+    drop(tx);
+}

@@ -1,0 +1,80 @@
+//! Running logged commands again.
+
+use super::Args;
+use super::REPLAY_MS;
+use super::{Executor, Outcome};
+use crate::client::Client;
+use crate::keyspace::load_blocking;
+use crate::resp::{Batch, Limits, Reply, Scanner};
+use crate::server::Server;
+
+impl Executor {
+    /// Runs the commands of one group of the log again (N1) and returns how many operations they
+    /// made. Nothing expires, nothing is checked or logged; cold keys are loaded while waiting.
+    ///
+    /// # Errors
+    /// A text that names the command when it is damaged or fails: the start must be refused.
+    pub fn replay(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        group: &[u8],
+    ) -> Result<(), String> {
+        self.replaying = true;
+        self.may_block = true;
+        let mut buf = group.to_vec();
+        let mut rest = buf.as_mut_slice();
+        let mut batch = Batch::default();
+        loop {
+            batch.clear();
+            let limits =
+                Limits { bulk_max_bytes: sexton_engine::VALUE_MAX_BYTES, ..Limits::default() };
+            let (used, error) = Scanner::default().scan(rest, &mut batch, limits);
+            if let Some(error) = error {
+                return Err(error.to_string());
+            }
+            for request in &batch.requests {
+                let args = Args::new(rest, batch.args(request));
+                let name = args.get(0);
+                if !name.eq_ignore_ascii_case(b"multi") && !name.eq_ignore_ascii_case(b"exec") {
+                    self.replay_request(server, client, args)?;
+                }
+            }
+            rest = &mut rest[used..];
+            if rest.is_empty() {
+                return Ok(());
+            }
+            if batch.requests.is_empty() {
+                return Err("a group ends inside a command".to_owned());
+            }
+        }
+    }
+
+    /// Runs one logged command again, as [`Executor::replay`] does.
+    ///
+    /// # Errors
+    /// A text that names the command and what it answered.
+    pub fn replay_request(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        args: Args<'_>,
+    ) -> Result<(), String> {
+        self.replaying = true;
+        self.may_block = true;
+        let mut out = Reply::new();
+        // What one round has loaded must still be there when the next one has.
+        let mut pins = Vec::new();
+        while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, REPLAY_MS) {
+            pins.push(load_blocking(server, keys)?);
+        }
+        match out.bytes().strip_prefix(b"-") {
+            None => Ok(()),
+            Some(text) => {
+                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
+                let text = String::from_utf8_lossy(text).trim_end().to_owned();
+                Err(format!("logged command '{name}' answered: {text}"))
+            }
+        }
+    }
+}

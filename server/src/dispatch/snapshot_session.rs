@@ -1,0 +1,167 @@
+//! What a connection sees that reads a snapshot: one instant, the clock included.
+//!
+//! Its commands run on helper threads, because each of them may read from a device. The values of a
+//! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
+//! [`Ctx::inspect`] as at the newest ones.
+
+use super::{Class, CommandError, CommandSpec, Flags};
+use sexton_engine::{
+    EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
+};
+use std::collections::HashMap;
+
+const WRITE: CommandError = CommandError::text(
+    "SNAPSHOT this connection reads the past and cannot write; SEXTON.SNAPSHOT CLOSE ends that",
+);
+const UNSUPPORTED: CommandError =
+    CommandError::text("SNAPSHOT this command cannot read the past; SEXTON.SNAPSHOT CLOSE ends it");
+
+/// Commands beyond single keys that can read the past.
+const WALKS: [&str; 4] = ["scan", "keys", "randomkey", "dbsize"];
+
+/// The open snapshot of a connection.
+#[derive(Debug)]
+pub struct SnapshotSession {
+    snapshot: Snapshot,
+    /// The time of the snapshot, in milliseconds since the epoch: what was due then is absent.
+    opened_ms: u64,
+    /// The keys of the command that runs.
+    values: HashMap<Vec<u8>, Option<SnapshotValue>>,
+    /// Number of keys of the databases that were counted.
+    counts: HashMap<usize, u64>,
+}
+
+impl SnapshotSession {
+    pub(crate) fn new(snapshot: Snapshot, opened_ms: u64) -> Self {
+        Self { snapshot, opened_ms, values: HashMap::new(), counts: HashMap::new() }
+    }
+
+    /// The snapshot.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// The instant that the connection lives in, in milliseconds since the epoch.
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.opened_ms
+    }
+
+    /// Why a command cannot run in the past, if it cannot.
+    pub(crate) fn refuses(spec: &CommandSpec) -> Option<CommandError> {
+        let writes = Flags::WRITE.union(Flags::MAY_REPLICATE);
+        if spec.flags.intersects(writes) || spec.class == Class::Exclusive {
+            return Some(WRITE);
+        }
+        let supported = match spec.class {
+            Class::Keyed => {
+                let group = spec.metadata.field("group").unwrap_or_default();
+                spec.flags.contains(Flags::READONLY)
+                    && (matches!(group, "string" | "generic") || spec.name == "memory|usage")
+            }
+            Class::Offload => WALKS.contains(&spec.name),
+            // All reads see one instant anyhow.
+            _ => !matches!(spec.name, "multi" | "watch"),
+        };
+        (!supported).then_some(UNSUPPORTED)
+    }
+
+    /// Fetches the keys of a command; may block.
+    pub(crate) fn fetch<'k>(
+        &mut self,
+        db: usize,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<(), CommandError> {
+        let keys: Vec<&[u8]> = keys.collect();
+        let values = self.snapshot.get_many(db, &keys).map_err(snapshot_error)?;
+        self.values.clear();
+        self.values.extend(keys.iter().map(|key| key.to_vec()).zip(values));
+        Ok(())
+    }
+
+    /// The command has run: what was fetched for it goes, which may be any amount.
+    pub(crate) fn release(&mut self) {
+        self.values = HashMap::new();
+    }
+
+    /// True while values of a command's keys are held.
+    #[cfg(test)]
+    pub(crate) fn holds_values(&self) -> bool {
+        !self.values.is_empty()
+    }
+
+    /// A key that was fetched, unless it was due then.
+    pub(crate) fn entry(&self, key: &[u8]) -> Option<Entry<'_>> {
+        let value =
+            self.values.get(key).expect("the dispatcher fetches keys before a command runs");
+        let value = value.as_ref().filter(|value| !value.meta.is_expired(self.opened_ms));
+        value.map(SnapshotValue::entry)
+    }
+
+    /// Shows `visit` the keys of a range that were not due, without their values, until it answers false.
+    pub(crate) fn walk(
+        &self,
+        range: &ScanRange,
+        visit: &mut dyn FnMut(ScanItem) -> bool,
+    ) -> Result<(), CommandError> {
+        let options = IterOptions {
+            db: range.db,
+            prefix: range.prefix.clone(),
+            keys_only: true,
+            hide_due_ms: self.opened_ms,
+            ..IterOptions::default()
+        };
+        let mut iter = self.snapshot.iter(&options).map_err(snapshot_error)?;
+        let mut from = range.from.clone();
+        if range.after {
+            from.push(0);
+        }
+        iter.seek(&from).map_err(snapshot_error)?;
+        while iter.valid() {
+            let (key, meta) = (iter.key().to_vec(), iter.meta());
+            if !visit(ScanItem { key, meta, value: Vec::new() }) {
+                break;
+            }
+            iter.next().map_err(snapshot_error)?;
+        }
+        Ok(())
+    }
+
+    /// A random key, as RANDOMKEY draws it.
+    pub(crate) fn random_key(
+        &self,
+        db: usize,
+        random: &mut dyn FnMut() -> u64,
+    ) -> Result<Option<Vec<u8>>, CommandError> {
+        self.snapshot.random_key(db, self.opened_ms, random).map_err(snapshot_error)
+    }
+
+    /// Number of keys, those that were due and not deleted yet included. Walks over all of them the
+    /// first time.
+    pub(crate) fn count(&mut self, db: usize) -> Result<u64, CommandError> {
+        if let Some(&keys) = self.counts.get(&db) {
+            return Ok(keys);
+        }
+        let options = IterOptions { db, keys_only: true, ..IterOptions::default() };
+        let mut iter = self.snapshot.iter(&options).map_err(snapshot_error)?;
+        let mut keys = 0;
+        iter.seek_to_first().map_err(snapshot_error)?;
+        while iter.valid() {
+            keys += 1;
+            iter.next().map_err(snapshot_error)?;
+        }
+        self.counts.insert(db, keys);
+        Ok(keys)
+    }
+}
+
+pub(crate) fn snapshot_error(error: EngineError) -> CommandError {
+    match error {
+        EngineError::SnapshotEnded { .. }
+        | EngineError::SnapshotExpired { .. }
+        | EngineError::SnapshotRefused { .. }
+        | EngineError::UndoFull { .. } => format!("SNAPSHOT {error}").into(),
+        error => format!("ERR storage: {error}").into(),
+    }
+}

@@ -1,0 +1,193 @@
+//! Finding the keys of a request by the key specifications of its command.
+
+use super::CommandSpec;
+use crate::dispatch::Args;
+use crate::number::parse_i64;
+
+/// One key argument and what the command does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Index among the arguments; the command's name is 0.
+    pub index: usize,
+    /// Redis' key flags, blank separated (`RW access update`).
+    pub flags: &'static str,
+}
+
+/// The arguments do not say where the keys are (`EVAL s abc`), or only the command itself knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyError;
+
+/// The keys of a request, in the order of the command's key specifications.
+///
+/// # Errors
+/// [`KeyError`] when a specification cannot be followed; Redis then answers that the arguments are
+/// invalid.
+pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, KeyError> {
+    if spec.name == "set" {
+        let get = args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get"));
+        let flags = if get { "RW access update" } else { "OW update" };
+        return Ok(vec![KeyUse { index: 1, flags }]);
+    }
+    if matches!(spec.name, "sort" | "sort_ro") {
+        return Ok(sort_keys(spec, args));
+    }
+    let mut keys = Vec::new();
+    for text in spec.metadata.fields("spec") {
+        let flags = text.split(" ; ").next().unwrap_or("");
+        if flags.split(' ').any(|flag| flag == "not_key") {
+            continue;
+        }
+        if let Some((first, last, step)) = follow(text, spec, args)? {
+            keys.extend((first..=last).step_by(step).map(|index| KeyUse { index, flags }));
+        }
+    }
+    Ok(keys)
+}
+
+/// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
+/// last one counts, and what stands behind the words of another option is none, as in Redis.
+fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
+    let mut keys = vec![KeyUse { index: 1, flags: "RO access" }];
+    let mut at = 2;
+    while spec.name == "sort" && at < args.len() {
+        match args.get(at).to_ascii_lowercase().as_slice() {
+            b"limit" => at += 2,
+            b"get" | b"by" => at += 1,
+            b"store" if at + 1 < args.len() => {
+                keys.truncate(1);
+                keys.push(KeyUse { index: at + 1, flags: "OW update" });
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    keys
+}
+
+/// First and last key and their distance; `None` when the keyword that leads the keys is missing or
+/// the request is too short, which the command itself reports.
+fn follow(
+    text: &'static str,
+    spec: &CommandSpec,
+    args: Args<'_>,
+) -> Result<Option<(usize, usize, usize)>, KeyError> {
+    let part = |label: &str| {
+        text.split(" ; ").find_map(|part| part.strip_prefix(label)).unwrap_or_default().split(' ')
+    };
+    let count = args.len() as i64;
+    let number =
+        |word: Option<&str>| word.and_then(|word| word.parse::<i64>().ok()).ok_or(KeyError);
+
+    let mut begin = part("begin ");
+    let mut first = match begin.next() {
+        Some("index") => number(begin.next())?,
+        Some("keyword") => {
+            let keyword = begin.next().ok_or(KeyError)?;
+            match find_keyword(args, keyword.as_bytes(), number(begin.next())?) {
+                Some(at) => at + 1,
+                None => return Ok(None),
+            }
+        }
+        _ => return Err(KeyError),
+    };
+
+    let mut find = part("find ");
+    let kind = find.next();
+    let a = number(find.next())?;
+    let b = number(find.next())?;
+    let c = number(find.next())?;
+    let (last, step) = match kind {
+        Some("range") => {
+            let last = match (a, c) {
+                (0.., _) => first + a,
+                (_, 0) => count + a,
+                (_, limit) => first + ((count - first) / limit + a),
+            };
+            (last, b)
+        }
+        Some("keynum") => {
+            let at = usize::try_from(first + a).map_err(|_| KeyError)?;
+            if at >= args.len() {
+                return Err(KeyError);
+            }
+            let keys = parse_i64(args.get(at)).filter(|keys| *keys >= 0).ok_or(KeyError)?;
+            first += b;
+            (first.saturating_add((keys - 1).saturating_mul(c)), c)
+        }
+        _ => return Err(KeyError),
+    };
+    if first < 1 || last >= count || last < first || step < 1 {
+        // A fixed number of arguments was checked before; the rest is the command's own business.
+        debug_assert!(spec.arity < 0, "key specification of {} is beyond its arity", spec.name);
+        return Ok(None);
+    }
+    Ok(Some((first as usize, last as usize, step as usize)))
+}
+
+/// Position of `keyword`, from `start` on (negative: from the end, searching backwards).
+fn find_keyword(args: Args<'_>, keyword: &[u8], start: i64) -> Option<i64> {
+    let matches = |index: &i64| args.get(*index as usize).eq_ignore_ascii_case(keyword);
+    let count = args.len() as i64;
+    if start > 0 {
+        (start..count - 1).find(matches)
+    } else {
+        (2..=(count + start).max(0)).rev().find(matches)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Binding, Metadata};
+    use super::*;
+    use crate::dispatch::{CommandResult, Ctx};
+
+    fn nothing(_ctx: &mut Ctx<'_, '_>) -> CommandResult {
+        Ok(())
+    }
+
+    fn keys(request: &str) -> Result<Vec<usize>, KeyError> {
+        let mut ranges = Vec::new();
+        let mut at = 0;
+        for word in request.split(' ') {
+            ranges.push((at as u32, (at + word.len()) as u32));
+            at += word.len() + 1;
+        }
+        let args = Args::new(request.as_bytes(), &ranges);
+        let name = request.split(' ').next().unwrap();
+        let metadata = Metadata::all().find(|m| m.name == name).unwrap();
+        let spec = CommandSpec::new(&Binding::local("x", nothing), metadata);
+        Ok(key_positions(&spec, args)?.into_iter().map(|key| key.index).collect())
+    }
+
+    #[test]
+    fn follows_ranges() {
+        assert_eq!(keys("get a"), Ok(vec![1]));
+        assert_eq!(keys("mset a 1 b 2"), Ok(vec![1, 3]));
+        assert_eq!(keys("del a b c"), Ok(vec![1, 2, 3]));
+        assert_eq!(keys("blpop a b 0"), Ok(vec![1, 2]));
+    }
+
+    #[test]
+    fn follows_counts_and_keywords() {
+        assert_eq!(keys("eval s 2 a b c"), Ok(vec![3, 4]));
+        assert_eq!(keys("eval s 0 c"), Ok(vec![]));
+        assert_eq!(keys("eval s many a"), Err(KeyError));
+        assert_eq!(keys("zunionstore d 2 a b"), Ok(vec![1, 3, 4]));
+        assert_eq!(keys("xread count 1 streams a b 0 0"), Ok(vec![4, 5]));
+        assert_eq!(keys("georadius k 0 0 1 m store d"), Ok(vec![1, 7]));
+    }
+
+    #[test]
+    fn unknown_positions_are_an_error() {
+        assert_eq!(keys("eval s many a"), Err(KeyError));
+    }
+
+    #[test]
+    fn sort_names_its_source_and_its_last_destination() {
+        assert_eq!(keys("sort k by w_* store d"), Ok(vec![1, 5]));
+        assert_eq!(keys("sort k store a store b"), Ok(vec![1, 5]));
+        assert_eq!(keys("sort k by store get store limit store 2 alpha"), Ok(vec![1]));
+        assert_eq!(keys("sort k store"), Ok(vec![1]));
+        assert_eq!(keys("sort_ro k store d"), Ok(vec![1]));
+    }
+}

@@ -1,0 +1,279 @@
+//! The command table: the one place that knows which commands there are.
+//!
+//! Metadata comes from `commands.txt` (what Redis 7.0.15 says about its commands), code from the
+//! [`Binding`]s that each command group exports. The dispatcher, arity errors, COMMAND and ACL read
+//! the [`CommandSpec`]s made of both. A command without a binding does not exist for clients.
+
+mod flags;
+mod keys;
+mod metadata;
+mod stats;
+
+pub use flags::Flags;
+pub use keys::{KeyError, KeyUse, key_positions};
+pub use metadata::Metadata;
+pub use stats::{CommandStats, Totals};
+
+use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};
+
+/// Ties a command's name to its code.
+#[derive(Clone, Copy, Debug)]
+pub struct Binding {
+    pub(crate) name: &'static str,
+    class: Class,
+    reads_values: bool,
+    pub(crate) run: Handler,
+}
+
+impl Binding {
+    /// A command of [`Class::Local`].
+    #[must_use]
+    pub const fn local(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Local, reads_values: false, run }
+    }
+
+    /// A command of [`Class::Keyed`] that looks at the values of its keys.
+    #[must_use]
+    pub const fn keyed(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Keyed, reads_values: true, run }
+    }
+
+    /// A command of [`Class::Keyed`] that may overwrite cold keys unread.
+    #[must_use]
+    pub const fn blind(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Keyed, reads_values: false, run }
+    }
+
+    /// A command of [`Class::Exclusive`].
+    #[must_use]
+    pub const fn exclusive(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Exclusive, reads_values: true, run }
+    }
+
+    /// A command of [`Class::Offload`].
+    #[must_use]
+    pub const fn offload(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Offload, reads_values: true, run }
+    }
+
+    /// A command of [`Class::Survey`].
+    #[must_use]
+    pub const fn survey(name: &'static str, run: Handler) -> Self {
+        Self { name, class: Class::Survey, reads_values: false, run }
+    }
+
+    /// A command that exists only as the name before its subcommands (CONFIG, CLIENT).
+    #[must_use]
+    pub const fn container(name: &'static str) -> Self {
+        Self::local(name, run_container)
+    }
+}
+
+/// Never reached through the dispatcher: the arity of a container asks for a subcommand.
+fn run_container(_ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    Err(CommandError::Syntax)
+}
+
+/// One row of the command table.
+#[derive(Debug)]
+pub struct CommandSpec {
+    /// Lower-case name, as COMMAND prints it; `container|sub` for a subcommand.
+    pub name: &'static str,
+    /// Number of arguments including the name; negative: at least that many.
+    pub arity: i32,
+    /// Redis' flags.
+    pub flags: Flags,
+    /// Where the keys are, when they are at fixed positions; see [`key_positions`] otherwise.
+    pub keys: super::KeyRange,
+    /// How it is run.
+    pub class: Class,
+    /// False for commands that never look at an old value whatever their arguments (a key that is
+    /// cold may then be overwritten unread); SET decides by its arguments.
+    pub reads_values: bool,
+    /// The function.
+    pub run: Handler,
+    /// Calls and times, for INFO commandstats and LATENCY HISTOGRAM.
+    pub stats: CommandStats,
+    /// Documentation.
+    pub metadata: Metadata,
+    /// Subcommands, by name; empty for plain commands.
+    pub subcommands: Vec<CommandSpec>,
+}
+
+impl CommandSpec {
+    fn new(binding: &Binding, metadata: Metadata) -> Self {
+        Self {
+            name: metadata.name,
+            arity: metadata.arity(),
+            flags: metadata.flags(),
+            keys: metadata.keys(),
+            class: binding.class,
+            reads_values: binding.reads_values,
+            run: binding.run,
+            stats: CommandStats::default(),
+            metadata,
+            subcommands: Vec::new(),
+        }
+    }
+
+    /// A row that the table does not have.
+    #[cfg(test)]
+    pub(crate) fn for_tests(binding: &Binding, metadata: Metadata) -> Self {
+        Self::new(binding, metadata)
+    }
+
+    /// The name behind the container's: `get` of `config|get`.
+    #[must_use]
+    pub fn short_name(&self) -> &'static str {
+        self.name.split_once('|').map_or(self.name, |(_, sub)| sub)
+    }
+
+    /// True when a request of `count` arguments, the name included, is acceptable.
+    #[must_use]
+    pub fn accepts(&self, count: usize) -> bool {
+        let wanted = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { count >= wanted } else { count == wanted }
+    }
+
+    /// What a subcommand answers to more arguments than it takes, where the table's arity lets them
+    /// pass; `sub` is the subcommand as it was written.
+    #[must_use]
+    pub fn subcommand_error(&self, sub: &[u8]) -> CommandError {
+        let container = self.name.split('|').next().unwrap_or_default().to_ascii_uppercase();
+        format!(
+            "ERR unknown subcommand or wrong number of arguments for '{}'. Try {container} HELP.",
+            c_text(sub, 128)
+        )
+        .into()
+    }
+
+    /// `ERR wrong number of arguments for 'NAME' command`.
+    #[must_use]
+    pub fn arity_error(&self) -> CommandError {
+        format!("ERR wrong number of arguments for '{}' command", self.name).into()
+    }
+}
+
+/// Names are folded to lower case and compared by their first eight bytes, then the rest.
+fn fold(name: &[u8]) -> u64 {
+    let mut head = [0; 8];
+    let len = name.len().min(8);
+    head[..len].copy_from_slice(&name[..len]);
+    // Bit 5 maps letters to lower case; other bytes may collide and are told apart by the full
+    // comparison.
+    (u64::from_le_bytes(head) | 0x2020_2020_2020_2020) ^ (name.len() as u64).rotate_right(8)
+}
+
+/// Slots of the name hash, a power of two well above the number of commands.
+const SLOTS: usize = 1024;
+
+/// All commands of this server.
+pub struct Table {
+    specs: Vec<CommandSpec>,
+    /// Open addressing: index of the spec plus one, 0 for an empty slot.
+    slots: Box<[u16; SLOTS]>,
+}
+
+impl Table {
+    /// The commands that these groups bind.
+    #[must_use]
+    pub fn build(groups: &[&[Binding]]) -> Self {
+        let find = |name: &str| {
+            groups.iter().flat_map(|group| group.iter()).find(|binding| binding.name == name)
+        };
+        let mut specs: Vec<CommandSpec> = Vec::new();
+        for metadata in Metadata::all() {
+            let Some(binding) = find(metadata.name) else { continue };
+            let spec = CommandSpec::new(binding, metadata);
+            match (metadata.name.split_once('|'), specs.last_mut()) {
+                (Some((container, _)), Some(last)) if last.name == container => {
+                    last.subcommands.push(spec);
+                }
+                _ => specs.push(spec),
+            }
+        }
+        let mut slots = Box::new([0; SLOTS]);
+        for (index, spec) in specs.iter().enumerate() {
+            let mut slot = Self::slot(fold(spec.name.as_bytes()));
+            while slots[slot] != 0 {
+                slot = (slot + 1) % SLOTS;
+            }
+            slots[slot] = index as u16 + 1;
+        }
+        Self { specs, slots }
+    }
+
+    fn slot(folded: u64) -> usize {
+        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % SLOTS
+    }
+
+    /// The command of this name (any case), subcommands left aside.
+    #[must_use]
+    pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
+        let mut slot = Self::slot(fold(name));
+        loop {
+            let spec = &self.specs[usize::from(self.slots[slot]).checked_sub(1)?];
+            if spec.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(spec);
+            }
+            slot = (slot + 1) % SLOTS;
+        }
+    }
+
+    /// All commands by name; subcommands stand in their containers.
+    #[must_use]
+    pub fn all(&self) -> &[CommandSpec] {
+        &self.specs
+    }
+
+    /// The row that a request addresses, whatever its number of arguments: the subcommand where the
+    /// command is a container.
+    ///
+    /// # Errors
+    /// Redis' texts for unknown commands and subcommands.
+    pub fn lookup(&self, args: Args<'_>) -> Result<&CommandSpec, CommandError> {
+        let Some(spec) = self.find(args.get(0)) else { return Err(unknown_command(args)) };
+        if spec.subcommands.is_empty() || args.len() < 2 {
+            return Ok(spec);
+        }
+        find_subcommand(spec, args.get(1)).ok_or_else(|| {
+            format!(
+                "ERR unknown subcommand '{}'. Try {} HELP.",
+                c_text(args.get(1), 128),
+                spec.name.to_ascii_uppercase()
+            )
+            .into()
+        })
+    }
+}
+
+/// The subcommand of `spec` of this name (any case).
+#[must_use]
+pub fn find_subcommand<'a>(spec: &'a CommandSpec, name: &[u8]) -> Option<&'a CommandSpec> {
+    spec.subcommands.iter().find(|sub| sub.short_name().as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// Redis prints names with C's `%.Ns`: up to N bytes, and not beyond a NUL.
+fn c_text(bytes: &[u8], limit: usize) -> String {
+    let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len()).min(limit);
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn unknown_command(args: Args<'_>) -> CommandError {
+    const LIMIT: usize = 128;
+    let mut list = String::new();
+    for arg in args.from(1) {
+        if list.len() >= LIMIT {
+            break;
+        }
+        let text = c_text(arg, LIMIT - list.len());
+        list.push('\'');
+        list.push_str(&text);
+        list.push_str("' ");
+    }
+    format!(
+        "ERR unknown command '{}', with args beginning with: {list}",
+        c_text(args.get(0), LIMIT)
+    )
+    .into()
+}

@@ -1,0 +1,685 @@
+//! The dispatcher's corner cases: transactions, refusals, replay.
+
+use super::Args;
+use super::{Executor, Outcome};
+use crate::client::Client;
+use crate::jobs::eviction;
+use crate::jobs::rdb::Start;
+use crate::resp::{Reply, command_bytes, pack};
+use crate::server::Server;
+use crate::session::Pause;
+use sexton_config::choice::EvictionPolicy;
+use sexton_config::value::SavePoint;
+use sexton_engine::Engine;
+use std::time::{Duration, Instant};
+
+const NOW_MS: u64 = 1_000_000;
+
+struct Bench {
+    server: Server,
+    executor: Executor,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let engine = Engine::in_memory(16).expect("a store in memory opens");
+        Self {
+            server: Server::new(engine, 16),
+            executor: Executor::new(crate::commands::table::table(), 0, true),
+        }
+    }
+
+    fn client(&self) -> Client {
+        Client { authenticated: !self.server.auth.is_required(), ..Client::default() }
+    }
+
+    fn try_at(&mut self, client: &mut Client, line: &str, now_ms: u64) -> (Outcome, String) {
+        let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
+        let mut out = Reply::new();
+        let args = Args::new(&buf, &ranges);
+        let outcome = self.executor.execute(&self.server, client, args, &mut out, now_ms);
+        (outcome, String::from_utf8_lossy(out.bytes()).into_owned())
+    }
+
+    fn run(&mut self, client: &mut Client, line: &str) -> String {
+        let (outcome, reply) = self.try_at(client, line, NOW_MS);
+        assert!(matches!(outcome, Outcome::Done(_)), "{line}: {outcome:?}");
+        reply
+    }
+
+    fn run_all(&mut self, client: &mut Client, lines: &[&str]) {
+        for line in lines {
+            self.run(client, line);
+        }
+    }
+}
+
+#[test]
+fn a_transaction_answers_all_its_commands() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, "INCR a"), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, "GETRANGE a x y"), "+QUEUED\r\n");
+    let reply = bench.run(&mut client, "EXEC");
+    assert_eq!(reply, "*3\r\n+OK\r\n:2\r\n-ERR value is not an integer or out of range\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+}
+
+#[test]
+fn a_refused_command_aborts_the_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["MULTI", "SET a 1"]);
+    assert_eq!(
+        bench.run(&mut client, "GET"),
+        "-ERR wrong number of arguments for 'get' command\r\n"
+    );
+    assert_eq!(
+        bench.run(&mut client, "EXEC"),
+        "-EXECABORT Transaction discarded because of previous errors.\r\n"
+    );
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+}
+
+#[test]
+fn options_of_hello_count_as_soon_as_they_are_read() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.auth.set_password(b"secret");
+    assert!(bench.run(&mut client, "HELLO 2 SETNAME x AUTH a b more").starts_with("-WRONGPASS"));
+    assert!(
+        bench
+            .run(&mut client, "HELLO 2 AUTH default secret SETNAME y more")
+            .starts_with("-ERR Syntax error in HELLO option 'more'")
+    );
+    assert_eq!(bench.run(&mut client, "CLIENT GETNAME"), "$1\r\ny\r\n");
+}
+
+#[test]
+fn tracking_is_refused_as_redis_refuses_its_options() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    for (request, reply) in [
+        ("ON REDIRECT abc", "-ERR value is not an integer or out of range\r\n"),
+        ("OFF REDIRECT 12345", "-ERR The client ID you want redirect to does not exist\r\n"),
+        ("OFF PREFIX", "-ERR syntax error\r\n"),
+        ("OFF BCAST PREFIX a PREFIX b", "+OK\r\n"),
+        ("maybe", "-ERR syntax error\r\n"),
+    ] {
+        assert_eq!(
+            bench.run(&mut client, &format!("CLIENT TRACKING {request}")),
+            reply,
+            "{request}"
+        );
+    }
+}
+
+#[test]
+fn a_watched_key_that_changed_or_expired_fails_exec() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "SET a 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    assert!(!bench.server.watches.is_used());
+    // A change of another key does no harm.
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "SET c 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n+OK\r\n");
+    // FLUSHALL changes all keys.
+    bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
+    bench.run(&mut other, "FLUSHALL");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    // Time is a change too.
+    bench.run_all(&mut client, &["SET a 1 PX 100", "WATCH a", "MULTI", "SET b 1"]);
+    assert_eq!(bench.try_at(&mut client, "EXEC", NOW_MS + 101).1, "*-1\r\n");
+}
+
+#[test]
+fn swapdb_leaves_watchers_of_keys_alone_that_live_on_neither_side() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    let set = ["SET stale 1 PX 100", "SET here 1", "SELECT 1", "SET stale 1 PX 100", "SET there 1"];
+    bench.run_all(&mut other, &set);
+    let later_ms = NOW_MS + 1000;
+    for (key, reply) in [
+        ("none", "*1\r\n+PONG\r\n"),
+        ("stale", "*1\r\n+PONG\r\n"),
+        ("here", "*-1\r\n"),
+        ("there", "*-1\r\n"),
+    ] {
+        for line in [format!("WATCH {key}").as_str(), "MULTI", "PING"] {
+            bench.try_at(&mut client, line, later_ms);
+        }
+        bench.try_at(&mut other, "SWAPDB 0 1", later_ms);
+        assert_eq!(bench.try_at(&mut client, "EXEC", later_ms).1, reply, "{key}");
+        bench.try_at(&mut other, "SWAPDB 0 1", later_ms);
+    }
+}
+
+#[test]
+fn nothing_runs_before_authentication() {
+    let mut bench = Bench::new();
+    bench.server.auth.set_password(b"secret");
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "SET a 1"), "-NOAUTH Authentication required.\r\n");
+    assert_eq!(bench.run(&mut client, "AUTH secret"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn replies_are_dropped_as_asked() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY SKIP"), "");
+    assert_eq!(bench.run(&mut client, "SET a 1"), "");
+    assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY OFF"), "");
+    assert_eq!(bench.run(&mut client, "GET a"), "");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY ON"), "+OK\r\n");
+}
+
+#[test]
+fn the_ok_of_client_reply_on_is_not_skipped() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY SKIP"), "");
+    assert_eq!(bench.run(&mut client, "CLIENT REPLY ON"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+    // One that skips the next skips the request behind that, too.
+    bench.run_all(&mut client, &["CLIENT REPLY SKIP", "CLIENT REPLY SKIP"]);
+    assert_eq!(bench.run(&mut client, "PING"), "");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+    bench.run(&mut client, "CLIENT REPLY SKIP");
+    assert_eq!(bench.run(&mut client, "RESET"), "");
+    bench.run(&mut client, "CLIENT REPLY OFF");
+    assert_eq!(bench.run(&mut client, "RESET"), "+RESET\r\n");
+}
+
+#[test]
+fn confirmations_of_subscriptions_are_sent_while_replies_are_off() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run(&mut client, "CLIENT REPLY OFF");
+    let confirmed = bench.run(&mut client, "SUBSCRIBE a");
+    assert_eq!(confirmed, "*3\r\n$9\r\nsubscribe\r\n$1\r\na\r\n:1\r\n");
+    assert_eq!(bench.run(&mut client, "SUBSCRIBE"), "", "an error is a reply");
+    let confirmed = bench.run(&mut client, "UNSUBSCRIBE");
+    assert_eq!(confirmed, "*3\r\n$11\r\nunsubscribe\r\n$1\r\na\r\n:0\r\n");
+    assert_eq!(bench.run(&mut client, "PING"), "");
+}
+
+#[test]
+fn client_reply_counts_within_a_transaction_from_where_it_stands() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["MULTI", "PING", "CLIENT REPLY OFF", "PING"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*3\r\n+PONG\r\n");
+    bench.run_all(&mut client, &["MULTI", "PING", "CLIENT REPLY ON", "PING"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "+OK\r\n+PONG\r\n");
+    bench.run_all(&mut client, &["MULTI", "CLIENT REPLY SKIP"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC"), "");
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+}
+
+#[test]
+fn a_refused_exec_ends_its_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["WATCH w", "MULTI", "SET a b"]);
+    let reply = bench.run(&mut client, "EXEC foo");
+    assert_eq!(
+        reply,
+        "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
+    );
+    assert!(!bench.server.watches.is_used());
+    assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
+    assert_eq!(bench.run(&mut client, "EXEC foo"), reply, "also without MULTI");
+    assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
+}
+
+#[test]
+fn flushall_calls_off_a_save_that_runs() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    assert!(matches!(bench.server.saving.start_in_background(), Start::Started));
+    bench.run(&mut client, "FLUSHDB");
+    assert!(!bench.server.saving.is_aborted(), "as in Redis FLUSHDB leaves it alone");
+    bench.run(&mut client, "FLUSHALL");
+    assert!(bench.server.saving.is_aborted());
+}
+
+#[test]
+fn monitors_see_an_exec_that_runs_nothing() {
+    let mut bench = Bench::new();
+    let (mut client, mut other, mut watcher) = (bench.client(), bench.client(), bench.client());
+    bench.run(&mut watcher, "MONITOR");
+    let seen = |watcher: &Client| {
+        let lines = watcher.session.outbox.take().bytes;
+        String::from_utf8_lossy(&lines).matches("\"EXEC\"").count()
+    };
+    bench.run_all(&mut client, &["MULTI", "NOSUCH", "EXEC"]);
+    assert_eq!(seen(&watcher), 1, "discarded because of an error");
+    bench.run_all(&mut client, &["WATCH a", "MULTI"]);
+    bench.run(&mut other, "SET a 1");
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+    assert_eq!(seen(&watcher), 1, "discarded because of WATCH");
+}
+
+#[test]
+fn a_pause_holds_writes_back_untouched() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.sessions.pause(Pause::Write, Instant::now() + Duration::from_secs(60));
+    assert!(!bench.executor.is_fast(&bench.server, &client));
+    let (outcome, reply) = bench.try_at(&mut client, "SET a 1", NOW_MS);
+    assert!(matches!(outcome, Outcome::Paused(_)));
+    assert_eq!(reply, "");
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+    bench.server.sessions.unpause();
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn memory_is_refused_to_those_who_need_it() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.engine.set_memory_bound(4 << 20);
+    eviction::set_policy(&bench.server, EvictionPolicy::VolatileRandom);
+    let value = "v".repeat(64 << 10);
+    let replies: Vec<String> =
+        (0..128).map(|nth| bench.run(&mut client, &format!("SET {nth} {value}"))).collect();
+    assert_eq!(replies[0], "+OK\r\n");
+    assert_eq!(replies[127], "-OOM command not allowed when used memory > 'maxmemory'.\r\n");
+    assert!(!bench.executor.is_fast_write(&bench.server));
+    assert_eq!(bench.run(&mut client, "DEL 0"), ":1\r\n");
+    bench.run(&mut client, "FLUSHALL");
+    bench.server.engine.set_memory_bound(0);
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn the_short_ways_do_what_the_long_ones_do() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let hash = bench.server.engine.hash(b"k");
+    let mut out = Reply::new();
+    let request = command_bytes(&[b"SET", b"k", b"v"]);
+    let mut watcher = bench.client();
+    bench.run_all(&mut watcher, &["WATCH k", "MULTI"]);
+    let (server, executor) = (&bench.server, &mut bench.executor);
+    let seq = executor.fast_set(server, &mut client, b"k", hash, b"v", &request, &mut out, NOW_MS);
+    assert!(seq > 0);
+    let got = executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS);
+    assert!(got.is_some());
+    assert_eq!(out.bytes(), b"+OK\r\n$1\r\nv\r\n");
+    assert_eq!(bench.run(&mut watcher, "EXEC"), "*-1\r\n");
+    // An expired value is left to the long way, which deletes it.
+    bench.run(&mut client, "SET k v PX 10");
+    let (server, executor) = (&bench.server, &mut bench.executor);
+    assert!(executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS + 10).is_none());
+    assert_eq!(bench.try_at(&mut client, "GET k", NOW_MS + 10).1, "$-1\r\n");
+}
+
+#[test]
+fn replay_repeats_outcomes_and_names_what_fails() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let group = [
+        command_bytes(&[b"SELECT", b"3"]),
+        command_bytes(&[b"MULTI"]),
+        // Long past; the log says when it is deleted, not the clock.
+        command_bytes(&[b"SET", b"a", b"1", b"PXAT", b"5"]),
+        command_bytes(&[b"INCR", b"a"]),
+        command_bytes(&[b"EXEC"]),
+    ]
+    .concat();
+    let mut replayer = Executor::new(crate::commands::table::table(), 0, false);
+    replayer.replay(&bench.server, &mut client, &group).expect("a good group");
+    assert_eq!(client.db, 3);
+    assert_eq!(bench.try_at(&mut client, "GET a", 4).1, "$1\r\n2\r\n");
+    let error = replayer.replay(&bench.server, &mut client, &command_bytes(&[b"NOPE"]));
+    assert!(error.is_err_and(|text| text.contains("'nope' answered: ERR unknown command")));
+    let torn = replayer.replay(&bench.server, &mut client, b"*2\r\n$3\r\nGET\r\n");
+    assert_eq!(torn, Err("a group ends inside a command".to_owned()));
+}
+
+#[test]
+fn a_failed_background_save_refuses_writes_and_ping() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let saving = &bench.server.saving;
+    saving.set_points(&[SavePoint { seconds: 3600, changes: 1 }]);
+    assert_eq!(saving.start_in_background(), Start::Started);
+    saving.end(None);
+    for line in ["SET a 1", "PING"] {
+        let reply = bench.run(&mut client, line);
+        assert!(reply.starts_with("-MISCONF Redis is configured to save RDB snapshots"), "{reply}");
+    }
+    assert!(!bench.executor.is_fast_write(&bench.server));
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+    bench.server.saving.set_points(&[]);
+    assert_eq!(bench.run(&mut client, "SET a 1"), "+OK\r\n");
+}
+
+#[test]
+fn data_is_not_served_while_it_is_loaded() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.loading.begin(10);
+    for line in ["GET a", "SET a 1", "PING"] {
+        let reply = bench.run(&mut client, line);
+        assert_eq!(reply, "-LOADING Redis is loading the dataset in memory\r\n", "{line}");
+    }
+    assert!(!bench.executor.is_fast(&bench.server, &client));
+    assert!(bench.run(&mut client, "INFO persistence").contains("loading_total_bytes:10"));
+    bench.server.loading.end();
+    assert_eq!(bench.run(&mut client, "GET a"), "$-1\r\n");
+}
+
+#[test]
+fn a_snapshot_session_reads_one_instant() {
+    let mut bench = Bench::new();
+    let (mut writer, mut reader) = (bench.client(), bench.client());
+    bench.run_all(&mut writer, &["SET a 1", "SET b 2", "SET other 3", "SELECT 1", "SET x y"]);
+    bench.run(&mut writer, "SELECT 0");
+    assert!(bench.run(&mut reader, "SEXTON.SNAPSHOT OPEN").starts_with(':'));
+    bench.run_all(&mut writer, &["SET a new", "DEL b", "SET c 4", "FLUSHDB", "SET d 5"]);
+    assert_eq!(bench.run(&mut reader, "GET a"), "$1\r\n1\r\n");
+    assert_eq!(bench.run(&mut reader, "MGET a b c"), "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n");
+    let held = reader.snapshot_session.as_ref().map(|past| past.holds_values());
+    assert_eq!(held, Some(false), "values that were fetched go with the reply");
+    assert_eq!(bench.run(&mut reader, "EXISTS a b c d"), ":2\r\n");
+    assert_eq!(bench.run(&mut reader, "STRLEN b"), ":1\r\n");
+    assert_eq!(bench.run(&mut reader, "TYPE c"), "+none\r\n");
+    assert_eq!(bench.run(&mut reader, "DBSIZE"), ":3\r\n");
+    assert_eq!(bench.run(&mut reader, "KEYS *"), "*3\r\n$1\r\na\r\n$1\r\nb\r\n$5\r\nother\r\n");
+    let scanned = bench.run(&mut reader, "SCAN 0 MATCH o*");
+    assert_eq!(scanned, "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nother\r\n");
+    for _ in 0..20 {
+        let drawn = bench.run(&mut reader, "RANDOMKEY");
+        assert!(["$1\r\na\r\n", "$1\r\nb\r\n", "$5\r\nother\r\n"].contains(&&*drawn), "{drawn}");
+    }
+    bench.run(&mut reader, "SELECT 1");
+    assert_eq!(bench.run(&mut reader, "GET x"), "$1\r\ny\r\n");
+    bench.run(&mut reader, "SELECT 0");
+    assert_eq!(bench.run(&mut writer, "KEYS *"), "*1\r\n$1\r\nd\r\n");
+    assert_eq!(bench.run(&mut reader, "SEXTON.SNAPSHOT CLOSE"), "+OK\r\n");
+    assert_eq!(bench.run(&mut reader, "MGET a d"), "*2\r\n$-1\r\n$1\r\n5\r\n");
+    assert_eq!(bench.server.engine.snapshots(), []);
+}
+
+#[test]
+fn a_snapshot_session_writes_nothing_and_its_clock_stands_still() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let now_ms = crate::clock::now_ms();
+    let mut at = |line: &str, now_ms: u64| match bench.try_at(&mut client, line, now_ms) {
+        (Outcome::Done(_), reply) => reply,
+        (other, _) => panic!("{line}: {other:?}"),
+    };
+    at("SET k v PX 500000", now_ms);
+    assert!(at("SEXTON.SNAPSHOT CLOSE", now_ms).starts_with("-ERR this connection has no"));
+    at("SEXTON.SNAPSHOT OPEN", now_ms);
+    assert!(at("SEXTON.SNAPSHOT OPEN", now_ms).starts_with("-ERR this connection has a"));
+    for write in ["SET k w", "DEL k", "EXPIRE k 1", "FLUSHALL", "GETEX k PERSIST", "SETNX z 1"] {
+        assert!(at(write, now_ms).starts_with("-SNAPSHOT this connection reads"), "{write}");
+    }
+    for other in ["MULTI", "WATCH k", "DEBUG DIGEST"] {
+        assert!(at(other, now_ms).starts_with("-SNAPSHOT this command cannot"), "{other}");
+    }
+    let later_ms = now_ms + 1_000_000;
+    let ttl = at("PTTL k", later_ms);
+    assert_eq!(at("PTTL k", later_ms + 70), ttl);
+    assert!(ttl[1..].trim_end().parse::<u64>().is_ok_and(|ms| ms > 400_000), "{ttl}");
+    assert_eq!(at("GET k", later_ms), "$1\r\nv\r\n");
+    assert_eq!(at("PING", later_ms), "+PONG\r\n");
+    assert!(at("SEXTON.SNAPSHOT INFO", later_ms).contains("timeout-ms\r\n:3600000\r\n"));
+    assert!(at("SEXTON.SNAPSHOT LIST", later_ms).contains("client-0"));
+    assert!(at("CLIENT INFO", later_ms).contains(" snapshot-seq="));
+    assert_eq!(at("RESET", later_ms), "+RESET\r\n");
+    assert!(!at("CLIENT INFO", later_ms).contains("snapshot-seq="));
+    assert_eq!(at("GET k", later_ms), "$-1\r\n");
+}
+
+#[test]
+fn reads_of_the_past_leave_the_worker_and_end_with_their_time() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["SET k v", "SEXTON.SNAPSHOT OPEN TIMEOUT 1"]);
+    bench.executor.may_block = false;
+    assert!(matches!(bench.try_at(&mut client, "GET k", NOW_MS).0, Outcome::Offload));
+    assert!(!bench.executor.is_fast(&bench.server, &client));
+    bench.executor.may_block = true;
+    // The machine's clock decides.
+    while bench.run(&mut client, "GET k") == "$1\r\nv\r\n" {
+        std::thread::yield_now();
+    }
+    assert!(bench.run(&mut client, "GET k").starts_with("-SNAPSHOT the snapshot has ended"));
+    bench.run(&mut client, "SEXTON.SNAPSHOT CLOSE");
+    assert_eq!(bench.run(&mut client, "GET k"), "$1\r\nv\r\n");
+    for wrong in ["0", "-1", "x"] {
+        let line = format!("SEXTON.SNAPSHOT OPEN TIMEOUT {wrong}");
+        assert!(bench.run(&mut client, &line).starts_with("-ERR"), "{wrong}");
+    }
+}
+
+/// None of them may take a latch while the transaction holds some: it would wait for itself for ever.
+#[test]
+fn commands_about_the_whole_server_run_inside_a_transaction() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    for asked in [
+        "INFO",
+        "INFO keyspace",
+        "MEMORY STATS",
+        "DEBUG HTSTATS 0",
+        "CONFIG SET maxmemory 209715200",
+        "CONFIG SET maxmemory-policy allkeys-lru",
+        "DBSIZE",
+    ] {
+        bench.run_all(&mut client, &["WATCH k", "MULTI", "SET k 1", asked, "GET k"]);
+        let reply = bench.run(&mut client, "EXEC");
+        assert!(reply.starts_with("*3\r\n+OK\r\n"), "{asked}: {reply}");
+        assert!(reply.ends_with("$1\r\n1\r\n"), "{asked}: {reply}");
+    }
+    bench.run_all(&mut client, &["MULTI", "INFO keyspace", "SET other 1"]);
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.contains("keys=2"), "it tells of the state behind the transaction: {reply}");
+}
+
+/// A command that only tests have; the row is otherwise that of PERSIST.
+fn panics_after_writing(ctx: &mut super::Ctx<'_, '_>) -> super::CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    ctx.put(
+        db,
+        key,
+        sexton_engine::Meta { flags: crate::value::PLAIN_STRING, expire_at_ms: 0 },
+        b"half",
+    );
+    panic!("a test's own panic");
+}
+
+fn queue_panic(client: &mut Client, key: &str) {
+    let persist = crate::commands::table::find(b"persist").expect("a command");
+    let binding = super::Binding::keyed("persist", panics_after_writing);
+    let spec: &'static super::CommandSpec =
+        Box::leak(Box::new(super::CommandSpec::for_tests(&binding, persist.metadata)));
+    let buf = format!("persist{key}");
+    let ranges = [(0, 7), (7, buf.len() as u32)];
+    client.queue(crate::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
+}
+
+/// What a panic leaves behind must be what was there before, whatever the transaction did until then.
+#[test]
+fn a_panic_inside_exec_takes_the_whole_transaction_back() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["SET a 1", "SET b 2 PX 5000", "SET gone 3", "SET moved 4"]);
+    let before = bench.server.engine.last_seq();
+    bench.run_all(
+        &mut client,
+        &[
+            "MULTI",
+            "SET a 10",
+            "APPEND b x",
+            "DEL gone",
+            "SET gone 5",
+            "EXPIRE a 100",
+            "SET new 1",
+            "MOVE moved 3",
+            "SELECT 2",
+        ],
+    );
+    queue_panic(&mut client, "c");
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.starts_with("-ERR internal error in 'persist', nothing was changed"), "{reply}");
+    assert_eq!(bench.server.engine.last_seq(), before, "nothing got a sequence");
+    assert_eq!(bench.server.engine.write_refusal(), None, "the store goes on");
+    assert_eq!(client.db, 0);
+    for (line, reply) in [
+        (
+            "MGET a b gone new c moved",
+            "*6\r\n$1\r\n1\r\n$1\r\n2\r\n$1\r\n3\r\n$-1\r\n$-1\r\n$1\r\n4\r\n",
+        ),
+        ("PTTL a", ":-1\r\n"),
+        ("PTTL b", ":5000\r\n"),
+        ("DBSIZE", ":4\r\n"),
+        ("SET a 11", "+OK\r\n"),
+        ("GET a", "$2\r\n11\r\n"),
+    ] {
+        assert_eq!(bench.run(&mut other, line), reply, "{line}");
+    }
+    assert!(
+        bench.run(&mut other, "INFO keyspace").contains("keys=4,expires=1"),
+        "counts are taken back, too"
+    );
+}
+
+const OUT_OF_MEMORY: &str = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+
+/// Of a bound of 16 MB a request may have half a megabyte, and a reply two.
+#[test]
+fn what_a_request_makes_of_little_is_bounded_too() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.engine.set_memory_bound(16 << 20);
+    assert_eq!(bench.run(&mut client, "SETRANGE k 500000000 x"), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "SETRANGE k 5000 x"), ":5001\r\n");
+    let half = "v".repeat(300 << 10);
+    assert_eq!(bench.run(&mut client, &format!("APPEND a {half}")), ":307200\r\n");
+    assert_eq!(bench.run(&mut client, &format!("APPEND a {half}")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "STRLEN a"), ":307200\r\n");
+    assert_eq!(bench.run(&mut client, "MGET a a a a a a a"), OUT_OF_MEMORY);
+    assert!(bench.run(&mut client, "MGET a a").starts_with("*2\r\n$307200\r\n"));
+    assert!(!client.closing, "nothing was written");
+    bench.server.engine.set_memory_bound(0);
+    assert!(bench.run(&mut client, "MGET a a a a a a a").starts_with("*7\r\n$307200\r\n"));
+}
+
+#[test]
+fn what_a_connection_gathers_is_bounded() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.server.engine.set_memory_bound(16 << 20);
+    let half = "v".repeat(300 << 10);
+    assert_eq!(bench.run(&mut client, &format!("WATCH {half}")), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, &format!("WATCH {half}2")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, &format!("SUBSCRIBE {half}2")), OUT_OF_MEMORY);
+    assert_eq!(bench.run(&mut client, "UNWATCH"), "+OK\r\n");
+    assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert_eq!(bench.run(&mut client, &format!("SET a {half}")), "+QUEUED\r\n");
+    assert_eq!(bench.run(&mut client, &format!("SET b {half}")), OUT_OF_MEMORY);
+    let aborted = "-EXECABORT Transaction discarded because of previous errors.\r\n";
+    assert_eq!(bench.run(&mut client, "EXEC"), aborted);
+    assert_eq!(bench.run(&mut client, "EXISTS a b"), ":0\r\n");
+    assert!(client.held_bytes() < 4096, "{} bytes", client.held_bytes());
+}
+
+#[test]
+fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.server.engine.set_sync_policy(sexton_engine::SyncPolicy::Always).expect("a policy");
+    bench.run_all(&mut client, &["SET a 1", "WATCH a", "MULTI", "GET a"]);
+    bench.run(&mut other, "SET a 2");
+    let last_seq = bench.server.engine.last_seq();
+    match bench.try_at(&mut client, "EXEC", NOW_MS) {
+        (Outcome::Done(required), reply) => assert_eq!((required, &*reply), (last_seq, "*-1\r\n")),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Regression: each FLUSHALL gave all databases a new namespace, of which the old ones had to be carried along.
+#[test]
+fn emptying_what_is_empty_is_no_operation() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["SET a 1", "FLUSHALL"]);
+    let before = bench.server.engine.last_seq();
+    bench.run_all(&mut client, &["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC"]);
+    assert_eq!(bench.server.engine.last_seq(), before);
+    bench.run_all(&mut client, &["SELECT 3", "SET a 1", "FLUSHALL"]);
+    assert_eq!(bench.server.engine.last_seq(), before + 2, "one database had a key");
+    assert_eq!(bench.run(&mut client, "DBSIZE"), ":0\r\n");
+}
+
+/// Regression: such a key was taken, and then neither flushed nor could the store be opened any more.
+#[test]
+fn a_key_that_is_too_long_is_refused_before_it_is_written() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let long = "k".repeat(sexton_engine::KEY_MAX_BYTES + 1);
+    let longest = &long[1..];
+    let dump = "\u{0}";
+    bench.run_all(&mut client, &["SET source 1", &format!("SET {longest} 1")]);
+    let before = bench.server.engine.last_seq();
+    for line in [
+        format!("SET {long} 1"),
+        format!("SET {long} 1 NX"),
+        format!("SETNX {long} 1"),
+        format!("SETEX {long} 100 1"),
+        format!("PSETEX {long} 100 1"),
+        format!("GETSET {long} 1"),
+        format!("APPEND {long} 1"),
+        format!("INCR {long}"),
+        format!("DECRBY {long} 2"),
+        format!("INCRBYFLOAT {long} 2"),
+        format!("SETRANGE {long} 0 1"),
+        format!("MSET a 1 {long} 1"),
+        format!("MSETNX a 1 {long} 1"),
+        format!("RENAME source {long}"),
+        format!("RENAMENX source {long}"),
+        format!("COPY source {long}"),
+        format!("RESTORE {long} 0 {dump}"),
+        format!("SORT source STORE {long}"),
+    ] {
+        let reply = bench.run(&mut client, &line);
+        assert!(reply.starts_with("-ERR key of 65537 bytes, at most 65536"), "{reply}");
+    }
+    assert_eq!(bench.server.engine.last_seq(), before);
+    for (line, reply) in [
+        (format!("GET {long}"), "$-1\r\n"),
+        (format!("DEL {long}"), ":0\r\n"),
+        (format!("EXISTS {longest} {long}"), ":1\r\n"),
+        ("SET value-as-a-key-is-not 1".to_owned(), "+OK\r\n"),
+        (format!("SET a {long}"), "+OK\r\n"),
+    ] {
+        assert_eq!(bench.run(&mut client, &line), reply);
+    }
+    assert_eq!(bench.run(&mut client, "MULTI"), "+OK\r\n");
+    assert!(bench.run(&mut client, &format!("SET {long} 1")).starts_with("-ERR key of"));
+    assert!(bench.run(&mut client, "EXEC").starts_with("-EXECABORT"));
+}
+
+#[test]
+fn a_checkpoint_needs_the_permission_to_set_protected_directives() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let reply = bench.run(&mut client, "SEXTON.CHECKPOINT /nowhere/at-all");
+    assert!(reply.contains("enable-protected-configs"), "{reply}");
+}

@@ -1,0 +1,232 @@
+//! What happens by the clock: expiry of keys nobody asks for, idle connections.
+
+use crate::clock::now_ms;
+use crate::events::notify::{NotifyClass, notify};
+use crate::jobs::eviction;
+use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
+use crate::jobs::rewrite::look_at_growth;
+use crate::keyspace::load_blocking;
+use crate::resp::command_bytes;
+use crate::server::Server;
+use crate::session::Session;
+use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Time between two cycles.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What the kernel holds for a connection: socket, descriptor, short queues.
+const KERNEL_BYTES_OF_CONNECTION: u64 = 4 << 10;
+
+/// Keys asked for at once.
+const DUE_BATCH: usize = 64;
+
+/// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
+const LATCH_BATCH: usize = 32;
+
+/// Longest stretch of expiring before others get the processor.
+const SLICE: Duration = Duration::from_millis(1);
+
+/// Rest between two stretches while there is more to do.
+const REST: Duration = Duration::from_micros(250);
+
+/// Runs the cycles until `stop` is set; made for a thread of its own, since it may wait for cold
+/// keys.
+pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
+    let mut buf = TxBuf::default();
+    let mut ticks = 0_u64;
+    let mut measured = Instant::now();
+    while !stop.load(Ordering::Acquire) {
+        // While there is more to do, cycles follow each other with short rests.
+        eviction::make_room(server, &mut buf, 1);
+        let more = !server.loading.is_active() && expire_slice(server, &mut buf)
+            || server.engine.over_bound();
+        std::thread::sleep(if more { REST } else { TICK });
+        if measured.elapsed() >= TICK {
+            measured = Instant::now();
+            let used = crate::observe::used_bytes(server, &crate::observe::Memory::allocated());
+            // A container is charged for what the kernel holds for its sockets, too.
+            let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
+            let resident = crate::observe::rss_bytes().unwrap_or(0);
+            server.engine.note_held(used + sockets, resident + sockets);
+            // A second would be long: the base is given up at twice the growth.
+            if !server.loading.is_active() {
+                look_at_growth(server);
+            }
+        }
+        if !server.loading.is_active() {
+            start_wanted_save(server);
+        }
+        server.engine.kick_log();
+        server.engine.set_access_now(server.eviction.access.fresh(now_ms()));
+        server.observe.traffic.sample(Instant::now());
+        ticks += 1;
+        if ticks.is_multiple_of(10) {
+            close_idle(server);
+            close_over_output_limit(server);
+            wake_parked(server);
+            if !server.loading.is_active() {
+                look_at_save_points(server);
+            }
+            let used = crate::observe::used_bytes(server, &crate::observe::Memory::now());
+            server.observe.note_peak(used);
+        }
+    }
+}
+
+/// Deletes due keys for about a millisecond; true when some are left.
+fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
+    if !server.observe.active_expire() || server.sessions.is_paused() {
+        return false;
+    }
+    let started = Instant::now();
+    loop {
+        if server.engine.must_wait() {
+            return server.engine.write_refusal().is_none();
+        }
+        let now_ms = now_ms();
+        let mut due = server.engine.due(now_ms, DUE_BATCH);
+        let full = due.len() >= DUE_BATCH;
+        // What lies on a device is read together, then looked at again.
+        let cold = expire(server, buf, now_ms, &mut due);
+        let _pin = match cold.is_empty() {
+            true => None,
+            // Keys that cannot be read stay; the next reader hears of it.
+            false => load_blocking(server, cold).ok(),
+        };
+        expire(server, buf, now_ms, &mut due);
+        if !full || started.elapsed() > SLICE {
+            return full;
+        }
+    }
+}
+
+/// Deletes the keys that are still due (rule X3), logged as DEL, and takes them out of `due`, as those that
+/// are not. Answers those that are not in memory.
+fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Vec<OwnedKey> {
+    let engine = &server.engine;
+    let mut cold = Vec::new();
+    let shares = |one: &DueKey, other: &DueKey| engine.share_latch(one.hash, other.hash);
+    for keys in due.chunk_by(shares).flat_map(|keys| keys.chunks(LATCH_BATCH)) {
+        let mut tx = engine.begin(Latched::Hashes(&[keys[0].hash]), buf);
+        let mut expired = 0;
+        for DueKey { db, key: bytes, hash } in keys {
+            let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
+            match tx.find(key) {
+                Found::Live(entry) if entry.meta().is_expired(now_ms) => {
+                    tx.delete(key);
+                    tx.log(*db, &command_bytes(&[b"DEL", bytes]));
+                    if server.watches.is_used() {
+                        server.watches.touch(*db, bytes);
+                    }
+                    notify(server, NotifyClass::Expired, "expired", bytes, *db);
+                    expired += 1;
+                }
+                Found::Live(_) | Found::Absent => {}
+                Found::Cold => {
+                    cold.push(OwnedKey { slot: key.slot, bytes: bytes.clone(), hash: *hash });
+                }
+            }
+        }
+        let commit = tx.commit();
+        if expired > 0 {
+            server.stats.count_expired(expired);
+            crate::events::notify::release(server, commit.last_seq);
+        }
+    }
+    due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
+    cold
+}
+
+/// Connections that have waited long look whether their clients are still there: nothing else tells them.
+fn wake_parked(server: &Server) {
+    let waits = |session: &Session| {
+        session.parked_for().is_some_and(|parked| parked >= Duration::from_secs(1))
+    };
+    server
+        .sessions
+        .all()
+        .iter()
+        .filter(|session| waits(session))
+        .for_each(|session| session.wake_task());
+}
+
+/// Closes connections that do not read their replies; a soft limit runs out without any event.
+fn close_over_output_limit(server: &Server) {
+    for session in server.sessions.all() {
+        let unsent = session.output_bytes.load(Ordering::Relaxed);
+        if unsent > 0 {
+            server.settings.output_limit_of(&session).enforce(&session, unsent as u64);
+        }
+    }
+}
+
+/// `timeout`: closes connections that have been idle for longer.
+fn close_idle(server: &Server) {
+    let timeout_s = server.settings.idle_timeout_s.load(Ordering::Relaxed);
+    if timeout_s == 0 {
+        return;
+    }
+    for session in server.sessions.all() {
+        if session.idle_s() > timeout_s
+            && !session.monitor.load(Ordering::Relaxed)
+            && !session.is_subscriber()
+        {
+            session.kill();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sexton_engine::{Engine, Meta};
+
+    fn server_with(keys: u32, expire_at_ms: impl Fn(u32) -> u64) -> (Server, TxBuf) {
+        let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
+        let mut buf = TxBuf::default();
+        for number in 0..keys {
+            let bytes = number.to_string().into_bytes();
+            let hash = server.engine.hash(&bytes);
+            let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+            let slot = server.engine.slot_of(number as usize % 3);
+            let meta = Meta { flags: 0, expire_at_ms: expire_at_ms(number) };
+            tx.put(Key { slot, bytes: &bytes, hash }, meta, b"value");
+            tx.commit();
+        }
+        (server, buf)
+    }
+
+    #[test]
+    fn due_keys_of_all_databases_go_and_others_stay() {
+        // Every fourth stays: without an expiry, or with a later one.
+        let (server, mut buf) = server_with(3000, |number| match number % 8 {
+            3 => 0,
+            7 => now_ms() + 1_000_000,
+            _ => 1,
+        });
+        while expire_slice(&server, &mut buf) {}
+        let left: Vec<u64> = (0..3).map(|db| server.engine.count(db).expect("counted")).collect();
+        assert_eq!(left, [250; 3]);
+        assert_eq!(server.stats.expired_keys(), 2250);
+        assert!(!expire_slice(&server, &mut buf), "nothing is left to do");
+        assert_eq!(server.stats.expired_keys(), 2250);
+    }
+
+    #[test]
+    fn a_key_that_was_given_more_time_stays() {
+        let (server, mut buf) = server_with(64, |_| 1);
+        let mut due = server.engine.due(now_ms(), DUE_BATCH);
+        assert_eq!(due.len(), 64);
+        for item in &due {
+            let mut tx = server.engine.begin(Latched::Hashes(&[item.hash]), &mut buf);
+            let slot = server.engine.slot_of(item.db);
+            tx.put(Key { slot, bytes: &item.key, hash: item.hash }, Meta::default(), b"new");
+            tx.commit();
+        }
+        assert!(expire(&server, &mut buf, now_ms(), &mut due).is_empty());
+        assert_eq!((server.stats.expired_keys(), due.len()), (0, 0));
+    }
+}

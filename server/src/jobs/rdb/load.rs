@@ -1,0 +1,197 @@
+//! Reading a file into the store.
+
+use super::Loading;
+use crate::clock::now_ms;
+use crate::devices;
+use crate::jobs::eviction;
+use crate::log;
+use crate::observe::now_s;
+use crate::resp::command_bytes;
+use crate::server::Server;
+use crate::value::PLAIN_STRING;
+use sexton_engine::{KEY_MAX_BYTES, Key, Latched, Meta, TxBuf, key_too_long};
+use sexton_persistence::rdb::{Input, KeyRecord, Reader, Record, Value};
+use std::path::Path;
+use std::time::Duration;
+
+/// Keys between two notes of the progress.
+const KEYS_A_NOTE: u64 = 256;
+
+/// How long a writer rests that must wait for the log or for a flush.
+const PACE: Duration = Duration::from_millis(1);
+
+/// What a file brought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Keys that are in the store now.
+    pub loaded: u64,
+    /// Keys whose time had come.
+    pub expired: u64,
+}
+
+/// Loads keys into a store. Its logical databases must be those of the files.
+pub struct Loader<'s> {
+    server: &'s Server,
+    buf: TxBuf,
+    delay: Duration,
+    counts: Counts,
+    /// Bytes of the files before this one.
+    bytes_before: u64,
+}
+
+impl std::fmt::Debug for Loader<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loader").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}
+
+impl<'s> Loader<'s> {
+    /// A loader into the store of `server`.
+    #[must_use]
+    pub fn new(server: &'s Server) -> Self {
+        let delay_us = server.config.options().key_load_delay_us;
+        let delay = Duration::from_micros(u64::try_from(delay_us).unwrap_or(0));
+        Self { server, buf: TxBuf::default(), delay, counts: Counts::default(), bytes_before: 0 }
+    }
+
+    fn loading(&self) -> &'s Loading {
+        &self.server.loading
+    }
+
+    /// What has come so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Loads one RDB file, or the one that another file begins with.
+    ///
+    /// # Errors
+    /// A text that names the key, where it is about one: damage, or something this server cannot
+    /// store. What was loaded before stays; the caller must not serve it.
+    pub fn load<'i>(&mut self, input: Input<'i>) -> Result<Input<'i>, String> {
+        let mut reader = Reader::open(input).map_err(|error| error.to_string())?;
+        let mut db = 0;
+        while let Some(record) = reader.next_record().map_err(|error| error.to_string())? {
+            match record {
+                Record::SelectDb(number) => {
+                    let databases = self.server.databases;
+                    db = usize::try_from(number).unwrap_or(usize::MAX);
+                    if db >= databases {
+                        return Err(format!(
+                            "database {number}: this server is configured to handle {databases}"
+                        ));
+                    }
+                }
+                Record::Key(entry) => self.put(db, &entry)?,
+                Record::Function(_) => {
+                    return Err("a function library, which this version cannot store".into());
+                }
+                Record::ModuleAux(name) => {
+                    return Err(format!("data of the module type '{name}'"));
+                }
+                Record::Aux(name, value) => self.remark(&name, &value),
+                Record::ResizeDb { .. } | Record::SlotInfo => {}
+            }
+            if (self.counts.loaded + self.counts.expired).is_multiple_of(KEYS_A_NOTE) {
+                self.note(reader.progress().0);
+            }
+        }
+        self.note(reader.progress().0);
+        self.bytes_before += reader.progress().0;
+        Ok(reader.into_input())
+    }
+
+    /// What the file says about itself goes to the log, as in Redis.
+    fn remark(&self, name: &[u8], value: &[u8]) {
+        let text = String::from_utf8_lossy(value);
+        let number = || text.parse::<u64>().unwrap_or(0);
+        match name {
+            b"redis-ver" => log::notice(&format!("Loading RDB produced by version {text}")),
+            b"ctime" => {
+                let age_s = now_s().saturating_sub(number());
+                log::notice(&format!("RDB age {age_s} seconds"));
+            }
+            b"used-mem" => {
+                self.loading().note_used_mem(number());
+                let megabytes = number() as f64 / f64::from(1 << 20);
+                log::notice(&format!("RDB memory usage when created {megabytes:.2} Mb"));
+            }
+            [b'%', ..] => log::notice(&format!("RDB '{}': {text}", name.escape_ascii())),
+            _ => {}
+        }
+    }
+
+    fn note(&self, bytes: u64) {
+        self.loading().note_bytes(self.bytes_before + bytes);
+        self.loading().note_keys(self.counts.loaded, self.counts.expired);
+    }
+
+    fn put(&mut self, db: usize, entry: &KeyRecord) -> Result<(), String> {
+        let Value::String(value) = &entry.value else {
+            let (key, name) = (entry.key.escape_ascii(), entry.value.type_name());
+            return Err(format!(
+                "key '{key}' of database {db} is of type {name}, which this version cannot store"
+            ));
+        };
+        let now_ms = now_ms();
+        let expire_at_ms = entry.expire_at_ms.unwrap_or(0);
+        if entry.expire_at_ms.is_some_and(|time| time <= now_ms) {
+            self.counts.expired += 1;
+            return Ok(());
+        }
+        if entry.key.len() > KEY_MAX_BYTES {
+            return Err(format!("database {db}: {}", key_too_long(entry.key.len())));
+        }
+        self.wait_for_room()?;
+        let engine = &self.server.engine;
+        let hash = engine.hash(&entry.key);
+        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.buf);
+        let key = Key { slot: engine.slot_of(db), bytes: &entry.key, hash };
+        tx.put(key, Meta { flags: PLAIN_STRING, expire_at_ms }, value);
+        let access = &self.server.eviction.access;
+        if let Some(field) = access.restored(entry.idle_s, entry.frequency, now_ms) {
+            tx.set_access(key, field);
+        }
+        let mut digits = itoa::Buffer::new();
+        let time = digits.format(expire_at_ms).as_bytes();
+        let command: &[&[u8]] = match expire_at_ms {
+            0 => &[b"SET", &entry.key, value],
+            _ => &[b"SET", &entry.key, value, b"PXAT", time],
+        };
+        tx.log(db, &command_bytes(command));
+        tx.commit();
+        engine.kick_log();
+        self.counts.loaded += 1;
+        if !self.delay.is_zero() {
+            std::thread::sleep(self.delay);
+        }
+        Ok(())
+    }
+
+    /// Waits as any writer would. Policies that delete keys do so here too.
+    fn wait_for_room(&mut self) -> Result<(), String> {
+        eviction::make_room(self.server, &mut self.buf, 1);
+        while self.server.engine.must_wait() {
+            std::thread::sleep(PACE);
+        }
+        if self.server.loading.is_aborted() {
+            return Err("the load was called off".into());
+        }
+        self.server.engine.write_refusal().map_or(Ok(()), Err)
+    }
+}
+
+/// Loads an RDB file.
+///
+/// # Errors
+/// As [`Loader::load`]; the text begins with the path.
+pub fn load_file(server: &Server, path: &Path) -> Result<Counts, String> {
+    let file = devices::open_to_read(&*server.storage(), path).map_err(|e| e.to_string())?;
+    let size = file.len();
+    let mut loader = Loader::new(server);
+    loader
+        .load(Input::stream(file, size))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(loader.counts())
+}

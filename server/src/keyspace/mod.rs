@@ -1,0 +1,5 @@
+//! The keys and their values, between the commands and the engine.
+
+mod load;
+
+pub use load::load_blocking;
