@@ -1,6 +1,6 @@
 //! Values that a memtable and the DRAM table keep together: one copy, in memory touched once, for both.
 //!
-//! Memory that nobody had for a while is dear to touch (`docs/measurements.md`), so a long value lies in a block of its
+//! Memory that nobody had for a while is dear to touch (`docs/studies/notebook.md`), so a long value lies in a block of its
 //! own. The block never changes; each place that refers to it holds one count of it as a plain address.
 #![allow(unsafe_code)]
 

@@ -264,7 +264,7 @@ impl Inner {
 
     /// Whether memtable and DRAM table share a value of so many bytes. Not where memory is bounded: eviction does not
     /// give back what a memtable shares. With a log memtables are flushed soon, and a copy in memory that they use again
-    /// and again costs less than a block (`docs/measurements.md`).
+    /// and again costs less than a block (`docs/studies/notebook.md`).
     #[inline]
     pub(super) fn shares_value(&self, value_bytes: usize) -> bool {
         value_bytes >= SHARED_MIN_BYTES

@@ -1,5 +1,5 @@
 //! `flsm-bench`: db_bench's benchmarks on the engine, without network or commands. `--help` says what there
-//! is, `docs/measurements.md` what came out.
+//! is, `docs/studies/notebook.md` what came out.
 #![deny(unsafe_code)]
 
 mod benchmarks;
