@@ -147,6 +147,13 @@ def check_clients_that_leave(steps):
         for connection in waiting:
             connection.close()
         steps.equal("WAITAOF: clients that left are gone", connected(2), 2)
+        behind = [server.connect() for _ in range(20)]
+        for connection in behind:
+            connection.send_raw(encode([b"SET", b"a", b"1"]) + encode([b"WAITAOF", b"0", b"1", b"0"]))
+        time.sleep(0.5)
+        for connection in behind:
+            connection.close()
+        steps.equal("WAITAOF behind another request: clients that left are gone", connected(2), 2)
         observer.cmd("CLIENT", "PAUSE", "600000", "WRITE")
         paused = [server.connect() for _ in range(60)]
         for connection in paused:

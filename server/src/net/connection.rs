@@ -442,6 +442,10 @@ impl Connection {
     fn account(&self, commands: u64, last: &'static str) {
         if commands != 0 {
             self.session.note_goes_on();
+            if self.parked.is_some() {
+                // What stands behind those that have run waits from now on.
+                self.session.note_parked();
+            }
             self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
             let traffic = &self.server.observe.traffic;
             traffic.commands.fetch_add(commands, Ordering::Relaxed);
