@@ -11,7 +11,9 @@ const LETTERS: &str = "IPXGCFDNRWM";
 
 /// Files in which P and a number is a depth of pipelining (`redis-benchmark -P`).
 fn has_pipelines(file: &File) -> bool {
-    file.is(".py") || ["README.md", "docs/measurements.md", "docs/studies/notebook.md"].contains(&file.path.as_str())
+    file.is(".py")
+        || ["README.md", "docs/measurements.md", "docs/studies/notebook.md"]
+            .contains(&file.path.as_str())
 }
 
 /// The page's rules: number and text.
