@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 pub mod auth;
+pub mod boot;
 pub mod client;
 pub mod client_memory;
 pub mod clock;

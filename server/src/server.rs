@@ -40,13 +40,13 @@ pub struct Server {
     pub oom_score: OomScore,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
-    /// Where the files lie; set by `main`.
+    /// Where the files lie; set by `boot`.
     pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
     pub rewriting: Rewriting,
     /// The load at the start.
     pub loading: Loading,
-    /// Where it listens; set by `main`.
+    /// Where it listens; set by `boot`.
     pub listening: OnceLock<ListenControl>,
     /// The request to stop.
     pub shutdown: Shutdown,

@@ -1,0 +1,64 @@
+//! Loading what a data directory without a store has: a dump or the log of another server.
+
+use super::signals::Signals;
+use crate::server::Server;
+use crate::takeover::Takeover;
+use sexton_config::Options;
+use std::sync::Arc;
+
+/// How the load at the start ended.
+pub(super) enum Loaded {
+    /// There was nothing to load, or it is loaded.
+    Ready,
+    /// The server was told to stop while it loaded.
+    Stopped(Option<Takeover>),
+    /// It could not be loaded.
+    Failed(Option<Takeover>, String),
+}
+
+/// Loads what the data directory has for a store without data, while clients hear LOADING.
+pub(super) async fn load(
+    server: &Arc<Server>,
+    takeover: Takeover,
+    options: Options,
+    signals: &mut Signals,
+) -> Loaded {
+    if takeover.bytes().is_none() {
+        return Loaded::Ready;
+    }
+    let takeover = Arc::new(takeover);
+    let job = {
+        let (server, takeover) = (Arc::clone(server), Arc::clone(&takeover));
+        tokio::task::spawn_blocking(move || takeover.load(&server))
+    };
+    let abort = async {
+        tokio::select! {
+            _ = server.shutdown.wait() => {}
+            _ = signals.next() => {}
+        }
+        server.loading.abort();
+        std::future::pending::<()>().await;
+    };
+    let result = tokio::select! {
+        result = job => result.unwrap_or_else(|panic| Err(panic.to_string())),
+        () = abort => Ok(()),
+    };
+    let stopped = server.loading.is_aborted();
+    // The job has ended and let go of it.
+    let takeover = Arc::into_inner(takeover);
+    match (result, takeover) {
+        (Ok(()), Some(takeover)) => match takeover.finish(&options) {
+            Ok(()) => {
+                server.loading.end();
+                Loaded::Ready
+            }
+            Err(error) => Loaded::Failed(None, error),
+        },
+        (_, takeover) if stopped => Loaded::Stopped(takeover),
+        (Err(error), takeover) => {
+            let text = format!("Fatal error loading the DB, nothing of it is kept. {error}");
+            Loaded::Failed(takeover, text)
+        }
+        (Ok(()), None) => Loaded::Ready,
+    }
+}

@@ -1,0 +1,71 @@
+//! The signals of an operator, and what ends the server.
+
+use crate::log;
+use crate::server::Server;
+use std::sync::Arc;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Resolves when the server must stop: SHUTDOWN, or a signal and, where it asks for one, a last save.
+pub(super) async fn until_stopped(
+    server: &Arc<Server>,
+    signals: &mut Signals,
+) -> Result<(), String> {
+    loop {
+        let directive = tokio::select! {
+            _ = server.shutdown.wait() => return Ok(()),
+            directive = signals.next() => directive,
+        };
+        let flags = server.setting(directive);
+        let has = |flag: &str| flags.split(' ').any(|word| word == flag);
+        let wanted = (has("save") || has("nosave")).then_some(has("save"));
+        let save = {
+            let server = Arc::clone(server);
+            move || crate::jobs::rdb::save_before_exit(&server, wanted).is_ok()
+        };
+        // A second signal does not wait for it.
+        let saved = tokio::select! {
+            saved = tokio::task::spawn_blocking(save) => saved.unwrap_or(false),
+            _ = signals.next() => std::process::exit(1),
+        };
+        if saved || has("force") {
+            return Ok(());
+        }
+    }
+}
+
+/// The signals of an operator. One that comes while nobody waits is heard by who waits next.
+pub(super) struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    /// From now on they do what [`next`](Self::next) says, and end nothing by themselves. Rust's runtime ignores
+    /// SIGPIPE.
+    pub(super) fn listen() -> Result<Self, String> {
+        let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+            hangup: listen(SignalKind::hangup())?,
+        })
+    }
+
+    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew.
+    pub(super) async fn next(&mut self) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => {
+                    log::warning("Received SIGTERM scheduling shutdown...");
+                    return "shutdown-on-sigterm";
+                }
+                _ = self.interrupt.recv() => {
+                    log::warning("Received SIGINT scheduling shutdown...");
+                    return "shutdown-on-sigint";
+                }
+                _ = self.hangup.recv() => log::reopen(),
+            }
+        }
+    }
+}
