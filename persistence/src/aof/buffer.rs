@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
-use super::cache_hint;
 use super::gauge::BufferGauge;
 use super::route::{
     EXTENT_BYTES, Extent, RECORD_LINE_BYTES, ROUTES_MAX, largest_argument, link_record_line,
@@ -404,8 +403,6 @@ impl LogBuffer {
                 }
             }
         }
-        // Under the commit mutex: the next append should not wait for its cache lines.
-        cache_hint::will_write(&group.chunk, group.end + 64);
         if group.is_empty() {
             group.first_seq = first_seq;
         }

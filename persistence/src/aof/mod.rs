@@ -7,7 +7,6 @@
 
 mod annotation;
 mod buffer;
-mod cache_hint;
 mod commands;
 mod core;
 mod device_rate;
