@@ -298,7 +298,6 @@ impl Engine {
     }
 
     fn run_compaction(&self) {
-        super::priority::lower_io_priority();
         let inner = self.inner();
         let background = &inner.background;
         while !background.stop.load(Ordering::Acquire) {

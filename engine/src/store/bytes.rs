@@ -312,7 +312,6 @@ impl Engine {
             }
         })?;
         self.kick_log();
-        self.help_to_prove();
         Ok(commit)
     }
 
@@ -324,7 +323,6 @@ impl Engine {
         self.wait_for_room()?;
         let commit = self.apply(batch)?;
         self.kick_log();
-        self.help_to_prove();
         Ok(commit)
     }
 

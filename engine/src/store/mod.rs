@@ -28,7 +28,6 @@ mod options;
 mod pace;
 mod pins;
 mod policy;
-mod priority;
 mod proofs;
 mod publication;
 mod random_key;

@@ -4,9 +4,6 @@
 //! next recovery mark. So a thread walks, soon after many deletes, over the places where they happened
 //! and leaves dead runs there, as any scan would. Every so many deletes of a shard name such a place.
 //! A run grows where the last one ended: keys deleted in order are each passed once.
-//!
-//! Where there are fewer cores than threads with work, that thread loses a few milliseconds now and then, in which a
-//! thousand keys are deleted for each. So who deletes and may wait walks itself when many places wait.
 
 use super::engine::{Engine, EngineError};
 use super::namespace::KIND_ROOT;
@@ -14,7 +11,7 @@ use super::view::ReaderGraves;
 use crate::cemetery::Span;
 use crate::iterator::Bounds;
 use parking_lot::{Condvar, Mutex};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Places that wait for a walk, at most; then every other one goes.
@@ -25,10 +22,6 @@ const PLACES_WAKE: usize = 4;
 
 /// The same while walks find nothing.
 const PLACES_WAKE_SPARE: usize = 16;
-
-/// So many places make who deletes walk. What a reader may find unproved then costs him less than 0.1 ms, and a walk
-/// adds a twentieth to the deletes before it.
-const PLACES_HELP: usize = 16;
 
 /// How long it rests without being woken.
 const IDLE: Duration = Duration::from_millis(50);
@@ -41,12 +34,6 @@ const SPARE_STEP: usize = 16;
 pub(super) struct Places {
     keys: Mutex<Vec<Box<[u8]>>>,
     changed: Condvar,
-    /// How many have come since the start,
-    noted: AtomicUsize,
-    /// and how many of them had come when the last walk that has ended began.
-    walked: AtomicUsize,
-    /// Held by one who deletes while he walks.
-    helping: Mutex<()>,
     /// The last walk found nothing: deletes are scattered.
     fruitless: AtomicBool,
 }
@@ -69,7 +56,6 @@ impl Places {
             });
         }
         keys.push(key.into());
-        self.noted.fetch_add(1, Ordering::Relaxed);
         let wakes = keys.len() == self.wake_at();
         if wakes {
             self.changed.notify_all();
@@ -81,38 +67,18 @@ impl Places {
         self.changed.notify_all();
     }
 
-    /// Those that wait, once they are worth a walk or some time has passed, and what [`Places::note_walked`] is to be told.
-    fn wait(&self) -> (Vec<Box<[u8]>>, usize) {
+    /// Those that wait, once they are worth a walk or some time has passed.
+    fn wait(&self) -> Vec<Box<[u8]>> {
         let mut keys = self.keys.lock();
         if keys.len() < self.wake_at() {
             self.changed.wait_for(&mut keys, IDLE);
         }
-        (std::mem::take(&mut keys), self.noted.load(Ordering::Relaxed))
-    }
-
-    /// Those that wait, for another thread than that of the proofs.
-    fn take_now(&self) -> (Vec<Box<[u8]>>, usize) {
-        let mut keys = self.keys.lock();
-        (std::mem::take(&mut keys), self.noted.load(Ordering::Relaxed))
+        std::mem::take(&mut keys)
     }
 
     #[cfg(test)]
     pub(super) fn take(&self) -> Vec<Box<[u8]>> {
-        self.take_now().0
-    }
-
-    /// A walk has ended for all that had come when it began: it goes on from the last run, also over what another
-    /// walk, whose thread may stand still, has begun with.
-    fn note_walked(&self, noted: usize) {
-        self.walked.fetch_max(noted, Ordering::Relaxed);
-    }
-
-    /// The thread is behind, and walks find something.
-    #[inline]
-    fn wants_help(&self) -> bool {
-        let walked = self.walked.load(Ordering::Relaxed);
-        self.noted.load(Ordering::Relaxed).saturating_sub(walked) >= PLACES_HELP
-            && !self.fruitless.load(Ordering::Relaxed)
+        std::mem::take(&mut self.keys.lock())
     }
 }
 
@@ -121,7 +87,7 @@ impl Engine {
     pub(super) fn run_proofs(&self, stop: &AtomicBool) {
         let inner = self.inner();
         while !stop.load(Ordering::Acquire) {
-            let (mut places, noted) = inner.places.wait();
+            let mut places = inner.places.wait();
             if inner.places.fruitless.load(Ordering::Relaxed) {
                 let mut nth = 0;
                 places.retain(|_| {
@@ -137,29 +103,8 @@ impl Engine {
             if let Ok(found) = self.prove_dead(&places, stop) {
                 inner.places.fruitless.store(!found, Ordering::Relaxed);
             }
-            inner.places.note_walked(noted);
             std::thread::sleep(started.elapsed());
         }
-    }
-
-    /// Does the thread's work while it is behind. For who has just deleted, holds no latch, and may wait for a device.
-    #[inline]
-    pub(super) fn help_to_prove(&self) {
-        if self.inner().places.wants_help() {
-            self.walk_for_proofs();
-        }
-    }
-
-    #[cold]
-    fn walk_for_proofs(&self) {
-        let places = &self.inner().places;
-        let Some(_helping) = places.helping.try_lock() else { return };
-        // As in the thread: a walk that fails proves nothing.
-        let (keys, noted) = places.take_now();
-        if let Ok(found) = self.prove_dead(&keys, &AtomicBool::new(false)) {
-            places.fruitless.store(!found, Ordering::Relaxed);
-        }
-        places.note_walked(noted);
     }
 
     /// Walks over the dead around `places`; true when a run came of it.
@@ -201,36 +146,6 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn who_deletes_helps_while_many_places_are_unproved() {
-        let places = Places::default();
-        let note = |count: usize| {
-            for _ in 0..count {
-                places.note(b"key");
-            }
-        };
-        note(PLACES_HELP - 1);
-        assert!(!places.wants_help());
-        let (_, in_hand) = places.wait();
-        note(1);
-        assert!(places.wants_help(), "those in the thread's hands are not proved yet");
-        places.note_walked(in_hand);
-        assert!(!places.wants_help());
-        note(PLACES_HELP);
-        places.fruitless.store(true, Ordering::Relaxed);
-        assert!(!places.wants_help(), "walks find nothing");
-        places.fruitless.store(false, Ordering::Relaxed);
-        assert!(places.wants_help());
-        let (keys, noted) = places.take_now();
-        assert_eq!(keys.len(), PLACES_HELP + 1);
-        places.note_walked(noted);
-        note(PLACES_HELP - 1);
-        places.note_walked(in_hand);
-        assert!(!places.wants_help());
-        note(1);
-        assert!(places.wants_help(), "a walk that began earlier and ended later changes nothing");
-    }
 
     #[test]
     fn few_places_wake_the_thread_unless_walks_find_nothing() {
