@@ -67,10 +67,6 @@ pub trait Source {
         let _ = s;
         false
     }
-    /// No grave with d at or below covers the version (N5); 0 when nothing is known.
-    fn clean_through(&self) -> Seq {
-        0
-    }
     /// The version is covered by a grave at or below `s`: a hint to later walks.
     fn mark_dead(&self, s: Seq) {
         let _ = s;

@@ -80,11 +80,6 @@ impl RunList {
         newest_in_runs(self.0.iter().map(|listed| &*listed.file.table), key, s)
     }
 
-    /// All files that readers look at.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &GraveFile> {
-        self.0.iter().map(|listed| &listed.file)
-    }
-
     /// The files that are needed.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = &GraveFile> {
         self.0.iter().filter(|listed| listed.retired_in == 0).map(|listed| &listed.file)

@@ -67,11 +67,6 @@ impl Source for Cursor {
         either!(self, inner => inner.is_marked_dead(s))
     }
 
-    #[inline]
-    fn clean_through(&self) -> Seq {
-        either!(self, inner => inner.clean_through())
-    }
-
     fn mark_dead(&self, s: Seq) {
         either!(self, inner => inner.mark_dead(s));
     }

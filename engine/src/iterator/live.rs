@@ -6,7 +6,6 @@ use crate::cemetery::DeadRuns;
 use crate::error::TableResult;
 use crate::key::{Meta, Seq};
 use crate::tree::{BackSource, Graves, MergeIter, Source};
-use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// A half-open range of engine keys.
@@ -98,8 +97,6 @@ pub(crate) struct LiveWalk {
     keys_only: bool,
     stands: Stands,
     stretch: Stretch,
-    /// No grave at or below s has a d above; known from the first question on.
-    youngest_grave: OnceCell<Seq>,
     key: Vec<u8>,
     value: Vec<u8>,
     meta: Meta,
@@ -122,7 +119,6 @@ impl LiveWalk {
             keys_only: false,
             stands: Stands::Nowhere,
             stretch: Stretch::default(),
-            youngest_grave: OnceCell::new(),
             key: Vec::new(),
             value: Vec::new(),
             meta: Meta::default(),
@@ -233,25 +229,15 @@ impl LiveWalk {
         self.find_back(graves)
     }
 
-    /// True when no grave at or below s covers a version of which `clean_through` is known (N5).
-    #[inline]
-    fn is_clean(&self, clean_through: Seq, graves: &dyn Graves) -> bool {
-        clean_through > 0
-            && clean_through >= *self.youngest_grave.get_or_init(|| graves.youngest().min(self.s))
-    }
-
     /// What the version, the newest of its key that s can see, makes of the key.
     #[inline]
     fn judge(
         &self,
         key: &[u8],
-        (seq, meta, clean_through): (Seq, Meta, Seq),
+        (seq, meta): (Seq, Meta),
         graves: &dyn Graves,
     ) -> TableResult<Verdict> {
-        if !graves.is_empty()
-            && !self.is_clean(clean_through, graves)
-            && graves.newest_at(key, self.s)? > Some(seq)
-        {
+        if !graves.is_empty() && graves.newest_at(key, self.s)? > Some(seq) {
             return Ok(Verdict::Dead);
         }
         let is_due = self.hide_due_ms != 0 && meta.is_expired(self.hide_due_ms);
@@ -272,8 +258,7 @@ impl LiveWalk {
             let verdict = if self.merge.is_marked_dead(self.s) {
                 Verdict::Dead
             } else {
-                let version = (seq, self.merge.meta(), self.merge.clean_through());
-                let verdict = self.judge(key, version, graves)?;
+                let verdict = self.judge(key, (seq, self.merge.meta()), graves)?;
                 if verdict == Verdict::Dead {
                     self.merge.mark_dead(self.s);
                 }
@@ -320,11 +305,10 @@ impl LiveWalk {
             }
             self.key.clear();
             self.key.extend_from_slice(self.merge.key());
-            let (mut seen, mut clean_through) = (false, 0);
+            let mut seen = false;
             while self.merge.valid() && self.merge.key() == self.key {
                 if self.merge.seq() <= self.s {
                     seen = true;
-                    clean_through = self.merge.clean_through();
                     (self.seq, self.meta) = (self.merge.seq(), self.merge.meta());
                     if !self.keys_only {
                         self.value.clear();
@@ -336,7 +320,7 @@ impl LiveWalk {
             if !seen {
                 continue;
             }
-            match self.judge(&self.key, (self.seq, self.meta, clean_through), graves)? {
+            match self.judge(&self.key, (self.seq, self.meta), graves)? {
                 Verdict::Dead => {
                     if !self.stretch.is_open() {
                         self.key.push(0);

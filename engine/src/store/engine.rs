@@ -1,7 +1,6 @@
 //! The engine handle, what it shares, and the small operations on it.
 
 use super::background::Background;
-use super::clean_look::CleanLooks;
 use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::deadline::Deadline;
@@ -151,11 +150,8 @@ pub(super) struct Inner {
     pub(super) cold_due: Mutex<ColdDue>,
     /// Graves or tables changed since a burial was last looked for.
     pub(super) burial_wanted: AtomicBool,
-    /// No grave has a d above: those that the start found are at or below what it recovered.
-    pub(super) youngest_grave: AtomicU64,
     /// Merges while nobody writes.
     pub(super) rest: Rest,
-    pub(super) clean_looks: CleanLooks,
     pub(super) sweep_turn: SweepTurn,
     pub(super) write_looks: WriteLooks,
     /// [`DiskClaim`](super::DiskClaim)s held.
@@ -247,9 +243,7 @@ impl Inner {
             due_shard: AtomicU32::new(0),
             cold_due: Mutex::default(),
             burial_wanted: AtomicBool::new(true),
-            youngest_grave: AtomicU64::new(0),
             rest: Rest::default(),
-            clean_looks: CleanLooks::default(),
             sweep_turn: SweepTurn::default(),
             write_looks: WriteLooks::default(),
             disk_claims: AtomicUsize::new(0),
@@ -318,11 +312,7 @@ impl Inner {
 
     /// A grave was opened. Without puts no memtable ever fills, so graves are counted, too: their burial
     /// waits for the mark.
-    pub(super) fn note_grave(&self, key_bytes: usize, d: Seq) {
-        // Under the latch: who is above d has passed a barrier since.
-        if self.youngest_grave.load(Ordering::Relaxed) < d {
-            self.youngest_grave.fetch_max(d, Ordering::Release);
-        }
+    pub(super) fn note_grave(&self, key_bytes: usize) {
         if self.spill.note_grave(key_bytes) {
             self.background.freeze_early();
         }

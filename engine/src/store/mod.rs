@@ -4,7 +4,6 @@ mod aside;
 mod background;
 mod bytes;
 mod checkpoint;
-mod clean_look;
 mod cold;
 mod commit;
 mod deadline;

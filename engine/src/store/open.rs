@@ -80,7 +80,6 @@ impl Opening {
             engine.start_cold_reads();
         }
         let report = engine.recover(mark, replay).inspect_err(|_| engine.stop_threads())?;
-        engine.inner().youngest_grave.fetch_max(engine.last_seq(), Ordering::Release);
         engine.adjust_memory_bound();
         if engine.inner().options.background {
             engine.start_background();

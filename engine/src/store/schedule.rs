@@ -49,12 +49,8 @@ impl Engine {
             None => self.pick_by_order(&version, now)?,
         };
         let Some(job) = job else {
-            let at_rest = self.is_at_rest(inner.deadline.now_ms());
-            if at_rest && self.compact_at_rest()? {
+            if self.is_at_rest(inner.deadline.now_ms()) && self.compact_at_rest()? {
                 return Ok(true);
-            }
-            if at_rest {
-                self.look_for_clean()?;
             }
             return self.merge_undo_runs(RUNS_MAX);
         };

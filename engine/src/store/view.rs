@@ -51,10 +51,6 @@ impl Graves for ReaderGraves<'_> {
         let Some((_, user)) = namespace::split(key) else { return Ok(None) };
         self.engine.newest_grave(self.engine.hash(user), key, s)
     }
-
-    fn youngest(&self) -> Seq {
-        self.engine.inner().youngest_grave.load(Ordering::Acquire)
-    }
 }
 
 impl View {

@@ -83,8 +83,6 @@ pub struct TableIter {
     transfer_bytes_max: usize,
     head: EntryHead,
     valid: bool,
-    /// No grave with d at or below covers a version of the current block.
-    clean_through: Seq,
     /// Number of the entry in its block, as far as the walk has counted from the block's front.
     nth: u32,
     key: Vec<u8>,
@@ -116,7 +114,6 @@ impl TableIter {
             transfer_bytes_max: usize::MAX,
             head: EntryHead::default(),
             valid: false,
-            clean_through: 0,
             nth: UNCOUNTED,
             key: Vec::new(),
             last_key: Vec::new(),
@@ -170,7 +167,6 @@ impl TableIter {
         self.current = Current::None;
         self.back.clear();
         self.block = i;
-        self.clean_through = self.table.clean_through(i);
         if self.mode == ReadMode::Sequential {
             let bytes = self.table.file().style().transfer_bytes.min(self.transfer_bytes_max);
             return self.load_ahead(i, way, bytes);
@@ -435,11 +431,6 @@ impl Source for TableIter {
     #[inline]
     fn is_marked_dead(&self, s: Seq) -> bool {
         self.table.dead_marks().is_dead(self.block, self.nth, s)
-    }
-
-    #[inline]
-    fn clean_through(&self) -> Seq {
-        self.clean_through
     }
 
     fn mark_dead(&self, s: Seq) {

@@ -2,7 +2,6 @@
 
 use super::block::{Block, Look, PinnedValue, entry_at, extend_key, look_up};
 use super::cache::BlockCache;
-use super::clean::{CleanBlocks, LastLook};
 use super::filter::Filter;
 use super::format::{
     FOOTER_BYTES, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
@@ -52,7 +51,6 @@ pub struct Table {
     cache: Option<Arc<BlockCache>>,
     place: Place,
     dead_marks: DeadMarks,
-    last_look: LastLook,
     obsolete: AtomicBool,
     /// Where to remove the file from, once it is obsolete.
     storage: Mutex<Option<Arc<dyn Storage>>>,
@@ -125,7 +123,6 @@ impl Table {
             cache,
             place: None,
             dead_marks,
-            last_look: LastLook::default(),
             obsolete: AtomicBool::new(false),
             storage: Mutex::new(None),
         })
@@ -179,19 +176,7 @@ impl Table {
         self.index.bytes()
             + self.filter.bytes()
             + self.dead_marks.memory_bytes()
-            + self.last_look.memory_bytes()
             + size_of::<Self>()
-    }
-
-    /// A look at the cemetery found this of it; it takes the place of what one before found.
-    pub(crate) fn note_clean(&self, found: CleanBlocks) {
-        self.last_look.set(found);
-    }
-
-    /// No grave with d at or below covers a version of `block`: by the claim (C3; where versions are kept for
-    /// older readers it is min(S), so for them too), or by a look.
-    pub(crate) fn clean_through(&self, block: usize) -> Seq {
-        self.properties().buried_through.max(self.last_look.through(block))
     }
 
     /// What walks found dead in it.

@@ -15,10 +15,6 @@ pub trait Graves {
     /// # Errors
     /// Graves that lie on a device (grave runs) cannot be read: nothing may be answered or dropped then.
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>>;
-    /// No grave that the reader can see has a d above. Where that is not known nothing can be left unasked.
-    fn youngest(&self) -> Seq {
-        Seq::MAX
-    }
 }
 
 /// No graves.

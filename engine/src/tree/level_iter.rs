@@ -122,11 +122,6 @@ impl Source for LevelIter {
         self.iter.as_ref().is_some_and(|iter| iter.is_marked_dead(s))
     }
 
-    #[inline]
-    fn clean_through(&self) -> Seq {
-        self.iter.as_ref().map_or(0, TableIter::clean_through)
-    }
-
     fn mark_dead(&self, s: Seq) {
         if let Some(iter) = &self.iter {
             iter.mark_dead(s);

@@ -238,11 +238,6 @@ impl<S: Source> Source for MergeIter<S> {
         self.sources[self.winner()].is_marked_dead(s)
     }
 
-    #[inline]
-    fn clean_through(&self) -> Seq {
-        self.sources[self.winner()].clean_through()
-    }
-
     fn mark_dead(&self, s: Seq) {
         self.sources[self.winner()].mark_dead(s);
     }

@@ -41,7 +41,6 @@ enum Step {
     MergeUndo,
     MergeGraves,
     LookForSweep,
-    LookForClean,
     Forget,
     Tick,
     Crash(u64),
@@ -188,7 +187,6 @@ fn draw_step(random: &mut Random, value: &mut u64, character: Character) -> Step
         171..=172 => Step::ConsultGraves(false),
         173..=178 => Step::InstallMerge,
         179 if index.is_multiple_of(2) => Step::MergeUndo,
-        183..=186 if index.is_multiple_of(3) => Step::LookForClean,
         179..=184 => Step::WholeMerge(index),
         185..=186 => Step::LookForSweep,
         187..=188 => Step::MergeGraves,
@@ -245,7 +243,6 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
         }
         Step::MergeUndo => world.merge_undo_runs(),
         Step::MergeGraves => world.merge_grave_runs(),
-        Step::LookForClean => world.look_for_clean(),
         Step::LookForSweep => world.look_for_sweep(),
         Step::Forget => world.forget(),
         Step::Tick => world.tick()?,

@@ -138,15 +138,6 @@ rules! {
     N5RunDropMark,
     /// N5: the checkpoint keeps dead runs with d at or below m; off: all.
     N5RunThroughMark,
-    /// N5: a version that a look at the cemetery found without a grave needs none asked below the look's
-    /// sequence; off: nor above it.
-    N5CleanYounger,
-    /// N5: the look counts closed graves; off: open ones only.
-    N5CleanClosed,
-    /// N5: and spilled ones; off: those in memory only.
-    N5CleanSpilled,
-    /// N5: after a crash every grave counts as young; off: those made since.
-    N5CleanRecovered,
     /// N6: an undo run claims min(S); off: `now`.
     N6UndoClaim,
     /// N6: F2 counts undo runs as files; off: it looks at the tree only.

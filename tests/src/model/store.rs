@@ -79,29 +79,12 @@ pub(super) struct File {
     /// An undo run: only readers at or below look at it.
     pub(super) undo_through: Option<Seq>,
     blocks: RefCell<Vec<Block>>,
-    clean: RefCell<Clean>,
-}
-
-/// What a look at the cemetery found of a file (N5): no grave with d at or below `through` covers a version
-/// of it, but for those of `hit`.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Clean {
-    pub(super) through: Seq,
-    /// Namespaces and keys.
-    pub(super) hit: Vec<(Seq, Key)>,
 }
 
 impl File {
     pub(super) fn new(level: usize, versions: Vec<Version>, buried_through: Seq) -> Self {
         let blocks = RefCell::new(vec![Block::default(); versions.len().div_ceil(BLOCK)]);
-        Self {
-            level,
-            versions,
-            buried_through,
-            undo_through: None,
-            blocks,
-            clean: RefCell::default(),
-        }
+        Self { level, versions, buried_through, undo_through: None, blocks }
     }
 
     pub(super) fn undo_run(versions: Vec<Version>, buried_through: Seq, through: Seq) -> Self {
@@ -115,18 +98,6 @@ impl File {
     /// The same file without marks: they live in memory only.
     pub(super) fn reopened(&self) -> Self {
         Self::new(self.level, self.versions.clone(), self.buried_through)
-    }
-
-    /// A look at the cemetery has found this.
-    pub(super) fn set_clean(&self, clean: Clean) {
-        *self.clean.borrow_mut() = clean;
-    }
-
-    /// No grave with d at or below covers the version, by the file's claim or by a look.
-    fn clean_through(&self, v: &Version) -> Seq {
-        let clean = self.clean.borrow();
-        let through = if clean.hit.contains(&(v.namespace, v.key)) { 0 } else { clean.through };
-        through.max(self.buried_through)
     }
 
     pub(super) fn is_for(&self, s: Seq) -> bool {
@@ -192,13 +163,6 @@ pub(super) enum Skip {
 }
 
 impl SuperVersion {
-    /// Through which sequence the version, where it was found, is known to have no grave.
-    pub(super) fn clean_through(&self, v: &Version, s: Seq) -> Seq {
-        let is_it = |o: &Version| (o.namespace, o.key, o.seq) == (v.namespace, v.key, v.seq);
-        let holders = self.files.iter().filter(|f| f.is_for(s) && f.versions.iter().any(is_it));
-        holders.map(|file| file.clean_through(v)).max().unwrap_or(0)
-    }
-
     /// Newest version of a key at or below `s`, wherever it lies.
     pub(super) fn newest(&self, namespace: Seq, key: Key, s: Seq, skip: Skip) -> Option<Version> {
         self.newest_beside(namespace, key, s, skip, RunSkip::NONE)

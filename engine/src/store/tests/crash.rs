@@ -323,7 +323,6 @@ impl History {
                     // As if many seeks had looked into level 0.
                     engine.inner().rest.note_looks(self.random.below(8));
                     drop(engine.compact_at_rest());
-                    drop(engine.look_for_clean());
                 }
                 73..76 => engine.sweep_graves(),
                 76..79 => drop(engine.sweep_dead_namespaces()),

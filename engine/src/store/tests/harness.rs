@@ -428,11 +428,6 @@ impl<'a> CountedGraves<'a> {
     pub(super) fn asked(&self) -> u64 {
         self.1.get()
     }
-
-    /// The same, and counts from 0 again.
-    pub(super) fn take_asked(&self) -> u64 {
-        self.1.take()
-    }
 }
 
 impl Graves for CountedGraves<'_> {
@@ -443,9 +438,5 @@ impl Graves for CountedGraves<'_> {
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
         self.1.set(self.1.get() + 1);
         self.0.newest_at(key, s)
-    }
-
-    fn youngest(&self) -> Seq {
-        self.0.youngest()
     }
 }

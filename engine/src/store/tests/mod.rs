@@ -3,7 +3,6 @@
 mod bursts;
 mod bytes;
 mod checkpoint;
-mod clean_look;
 mod crash;
 mod crash_matrix;
 mod damage;

@@ -54,8 +54,7 @@ impl History {
                 65 => drop(engine.merge_undo_runs(1).expect("a merge of undo runs")),
                 66..70 => engine.sweep_graves(),
                 70..71 => drop(engine.sweep_dead_namespaces()),
-                71 => engine.look_for_clean().expect("no faults"),
-                72 => {
+                71..73 => {
                     let places = engine.inner().places.take();
                     engine.prove_dead(&places, &Default::default()).expect("no faults");
                 }

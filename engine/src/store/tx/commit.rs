@@ -144,7 +144,7 @@ impl Tx<'_> {
         if self.shard(hash).graves.open(hash, key.into(), seq) {
             inner.places.note(key);
         }
-        inner.note_grave(key.len(), seq);
+        inner.note_grave(key.len());
         inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
     }
 

@@ -25,9 +25,6 @@ impl World {
             return Err(format!("recovered up to {r}, but {acknowledged} was durable"));
         }
         next.next_seq = r + 1;
-        if next.rules.on(Rule::N5CleanRecovered) {
-            next.youngest_grave = r;
-        }
         next.visible = r;
         next.durable = r;
         next.log = records.into_iter().filter(|record| record.seq <= r).collect();

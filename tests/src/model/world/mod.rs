@@ -13,8 +13,8 @@ use super::KEYS;
 use super::rules::{Rule, Rules};
 use super::spec::{Effect, Key, Seq, Spec};
 use super::store::{
-    Clean, DeadRun, Disk, File, Grave, GraveRun, Job, LogRecord, Memtable, OPEN, Output, RunSkip,
-    Skip, Source, SuperVersion, Version, newest_spilled,
+    DeadRun, Disk, File, Grave, GraveRun, Job, LogRecord, Memtable, OPEN, Output, RunSkip, Skip,
+    Source, SuperVersion, Version, newest_spilled,
 };
 use std::rc::Rc;
 
@@ -85,8 +85,6 @@ pub struct World {
     spill: Option<spill::Spill>,
     /// Proofs that scans left (N5); those at or below the mark survive a crash with it.
     dead_runs: Vec<DeadRun>,
-    /// No grave has a d above.
-    youngest_grave: Seq,
     /// The last sequence at each tick of the deadline's clock.
     ticks: Vec<Seq>,
     /// Closed graves up to here were lost with the memory.
@@ -135,7 +133,6 @@ impl World {
             grave_runs: Vec::new(),
             spill: None,
             dead_runs: Vec::new(),
-            youngest_grave: 0,
             ticks: Vec::new(),
             closed_lost: 0,
             namespaces: vec![(0, 0)],

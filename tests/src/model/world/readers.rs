@@ -1,8 +1,7 @@
 //! Readers: snapshots, iterators over old superversions, Gets in five steps.
 
 use super::{
-    Clean, DeadRun, KEYS, Key, OPEN, Rule, RunSkip, Scan, Seq, Skip, SlowGet, SuperVersion,
-    Version, Violation, World,
+    DeadRun, KEYS, Key, Rule, RunSkip, Scan, Seq, Skip, SlowGet, SuperVersion, Violation, World,
 };
 
 impl World {
@@ -39,47 +38,14 @@ impl World {
         }
     }
 
-    /// Reads a key at `visible` or at an open snapshot, alone and as a walk does.
+    /// Reads a key at `visible` or at an open snapshot.
     ///
     /// # Errors
     /// A wrong answer.
     pub fn read(&self, key: Key, pick: usize) -> Result<(), Violation> {
         let at = pick % (self.snapshots.len() + 1);
         let s = self.snapshots.get(at).copied().unwrap_or(self.visible);
-        self.compare("a read", key, s, self.look_up(key, s))?;
-        let (namespace, superversion) = (self.namespace_at(s), self.superversion());
-        let version = superversion.newest(namespace, key, s, Skip::Nothing);
-        self.compare("a walk's read", key, s, self.above_grave_if_any(&superversion, version, s))
-    }
-
-    /// What lives of the version that a walk found: the cemetery is asked unless nothing in it can cover the
-    /// version (N5).
-    fn above_grave_if_any(
-        &self,
-        superversion: &SuperVersion,
-        version: Option<Version>,
-        s: Seq,
-    ) -> Option<Version> {
-        let v = version?;
-        let through = superversion.clean_through(&v, s);
-        let youngest = s.min(self.youngest_grave);
-        let is_clean = through >= youngest || (through > 0 && !self.rules.on(Rule::N5CleanYounger));
-        if is_clean {
-            return Some(v);
-        }
-        Self::above_grave(version, self.grave_at(v.namespace, v.key, s))
-    }
-
-    /// A look at the cemetery notes in which files no version has a grave (N5).
-    pub fn look_for_clean(&self) {
-        let closed = self.rules.on(Rule::N5CleanClosed);
-        let in_memory = self.graves.iter().filter(|g| g.e == OPEN || closed);
-        let runs = self.rules.on(Rule::N5CleanSpilled).then_some(&self.grave_runs);
-        let spilled = runs.into_iter().flatten().flat_map(|run| &run.graves);
-        let hit: Vec<(Seq, Key)> = in_memory.chain(spilled).map(|g| (g.namespace, g.key)).collect();
-        for file in self.files.iter().filter(|file| file.undo_through.is_none()) {
-            file.set_clean(Clean { through: self.visible, hit: hit.clone() });
-        }
+        self.compare("a read", key, s, self.look_up(key, s))
     }
 
     /// An iterator reads one key from its superversion and the present cemetery, skips blocks that it
@@ -112,8 +78,6 @@ impl World {
         let version = superversion.newest_beside(namespace, key, s, skip, runs);
         let got = Self::above_grave(version, self.grave_at(namespace, key, s));
         self.compare("an iterator's read", key, s, got)?;
-        let got = self.above_grave_if_any(superversion, version, s);
-        self.compare("an iterator's read without a question", key, s, got)?;
         for file in superversion.files.iter().filter(|file| file.is_for(s)) {
             file.mark_dead_blocks(|v| self.grave_at(v.namespace, v.key, s).filter(|&d| d > v.seq));
         }

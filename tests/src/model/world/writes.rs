@@ -110,7 +110,6 @@ impl World {
                         self.graves.push(Grave { namespace, key, d: seq, e: OPEN, buried_in: 0 });
                     }
                 }
-                self.youngest_grave = seq;
                 self.files.iter().for_each(|file| file.count_dead(namespace, key));
                 self.cache_write(namespace, key, None);
                 Some(Effect::Delete(key))
