@@ -460,11 +460,6 @@ impl Options {
         }
     }
 
-    /// Bytes of shared values that may wait for a flush: as many as memtables on a disk. None where memory is bounded.
-    pub fn unflushed_values_bytes(&self, machine_bytes: u64) -> u64 {
-        if self.share_values && self.maxmemory_bytes == 0 { burst_bytes(machine_bytes) } else { 0 }
-    }
-
     /// Bytes of a log segment: `aof-segment-bytes`, or a quarter more than those of a memtable, which begins one and
     /// whose records are a little longer there: else a second one would follow at once; files smaller than
     /// `AOF_SEGMENT_BYTES_MIN` would be switched more often than synced.
@@ -567,18 +562,6 @@ mod tests {
         ] {
             let effective = options(text).effective_write_buffers(on_disk, machine_bytes);
             assert_eq!(effective, number, "{text} {on_disk} {machine_bytes}");
-        }
-    }
-
-    #[test]
-    fn shared_values_wait_for_a_flush_where_memory_is_not_bounded() {
-        for (text, machine_bytes, expected) in [
-            ("", 64 << 30, 2 << 30),
-            ("", 8 << 30, 1 << 30),
-            ("share-values no", 64 << 30, 0),
-            ("maxmemory 1gb", 64 << 30, 0),
-        ] {
-            assert_eq!(options(text).unflushed_values_bytes(machine_bytes), expected, "{text}");
         }
     }
 

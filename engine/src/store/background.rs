@@ -177,7 +177,6 @@ impl Engine {
         let mut compactions_seen = 0;
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.flush));
-            inner.look_at_writes();
             if self.log_has_failed() {
                 self.report(self.flush_now());
             } else if inner.frozen.len() > 0 && !inner.flush_yields() {

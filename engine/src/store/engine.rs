@@ -4,7 +4,6 @@ use super::background::Background;
 use super::cold::ColdReads;
 use super::commit::CommitState;
 use super::deadline::Deadline;
-use super::disk_order::WriteLooks;
 use super::due::ColdDue;
 use super::events::{Fault, Health, STALL};
 use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
@@ -153,7 +152,6 @@ pub(super) struct Inner {
     /// Merges while nobody writes.
     pub(super) rest: Rest,
     pub(super) sweep_turn: SweepTurn,
-    pub(super) write_looks: WriteLooks,
     /// [`DiskClaim`](super::DiskClaim)s held.
     pub(super) disk_claims: AtomicUsize,
     kick_wanted: AtomicBool,
@@ -245,7 +243,6 @@ impl Inner {
             burial_wanted: AtomicBool::new(true),
             rest: Rest::default(),
             sweep_turn: SweepTurn::default(),
-            write_looks: WriteLooks::default(),
             disk_claims: AtomicUsize::new(0),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),

@@ -14,9 +14,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// After so many bytes of values a flush looks whether the log is late.
-const PIECE_BYTES: usize = 4 << 20;
-
 impl Engine {
     /// Writes and installs the oldest frozen memtable, whose overwrites are settled. On an error nothing is
     /// installed and the memtable stays readable; the caller tries again or stops writes.
@@ -109,7 +106,6 @@ impl Engine {
         // With no reader but those to come, only the newest version of a key can be needed (C2).
         let newest_only = snapshots.len() == 1;
         let mut next = 0;
-        let mut piece_bytes = 0;
         while next < run.len() {
             let index = next;
             run.prefetch_behind(index);
@@ -128,11 +124,6 @@ impl Engine {
                 None => builder.insert(inner.versions.new_table_to_move(moved_to.unwrap_or(0))?),
             };
             builder.add(record.key, record.seq, record.meta, record.value)?;
-            piece_bytes += record.value.len();
-            if piece_bytes >= PIECE_BYTES {
-                piece_bytes = 0;
-                inner.pause_for_log();
-            }
             if record.meta.expire_at_ms != 0 {
                 expiring.push((record.meta.expire_at_ms, index));
             }

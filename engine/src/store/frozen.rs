@@ -111,15 +111,6 @@ impl FrozenQueue {
         self.0.lock().len()
     }
 
-    /// Bytes of the records of all of them, and of the values that these share.
-    pub(super) fn bytes(&self) -> (u64, u64) {
-        self.0.lock().iter().fold((0, 0), |(own, shared), job| {
-            let memtable = &job.frozen.memtable;
-            let shares = memtable.shared_bytes();
-            (own + memtable.used_bytes() - shares, shared + shares)
-        })
-    }
-
     /// A put that was counted as a new key turned out to be an overwrite of one with `expires` (0 or 1)
     /// expiries: the marks at or above it have it in their counts. The latch of its key is held.
     pub(super) fn correct(&self, item: &Unresolved, expires: i64) {

@@ -206,7 +206,12 @@ impl Engine {
     fn overwritten_values_bytes(&self, superversion: &SuperVersion) -> u64 {
         let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
         let shared = frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes());
-        shared.sum::<u64>().saturating_sub(self.inner().write_looks.shared_in_table_bytes())
+        let shared_bytes: u64 = shared.sum();
+        if shared_bytes == 0 {
+            return 0;
+        }
+        let in_tables = self.inner().shards.iter().map(|shard| shard.latch().table.shared_bytes());
+        shared_bytes.saturating_sub(in_tables.sum::<usize>() as u64)
     }
 
     /// Filters, indexes and cached blocks.
@@ -253,7 +258,7 @@ impl Inner {
     pub(super) fn may_freeze(&self) -> bool {
         match self.wbl.get() {
             Some(_) => self.frozen.len() < FROZEN_IN_POOL_MAX,
-            None => self.frozen.len() < self.frozen_max() || self.may_hold_values(),
+            None => self.frozen.len() < self.frozen_max(),
         }
     }
 
@@ -268,9 +273,10 @@ impl Inner {
     #[inline]
     pub(super) fn shares_value(&self, value_bytes: usize) -> bool {
         value_bytes >= SHARED_MIN_BYTES
-            && self.options.unflushed_values_bytes > 0
+            && self.options.shares_values
             && self.memory_bound_bytes.load(Ordering::Relaxed) == 0
             && self.options.dram_table_bytes == 0
-            && self.is_volatile()
+            && self.wbl.get().is_none()
+            && self.log.load().is_none()
     }
 }

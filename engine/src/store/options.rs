@@ -62,12 +62,8 @@ pub struct EngineOptions {
     /// Memtables that there may be with a log, the active one included: at least 2. When so many are full, writers
     /// wait for a flush. With `write_behind` the pool is the bound.
     pub max_write_buffer_number: usize,
-    /// Without a log and without bounds of memory memtables share long values with the DRAM table. So many bytes of them
-    /// may wait for a flush while many write; 0 for no such values.
-    pub unflushed_values_bytes: u64,
-    /// Level 0 lies on a disk with heads (`device ... kind hdd`): without a log flushes and compactions wait while many
-    /// write.
-    pub on_disk: bool,
+    /// Memtables share long values with the DRAM table where there is neither a log nor a bound of memory.
+    pub shares_values: bool,
     /// Log and level 0 lie on the same disk with heads (`device ... kind hdd`): flushes and compactions wait while the
     /// log has much to write.
     pub yields_to_log: bool,
@@ -154,8 +150,7 @@ impl EngineOptions {
             memtable: MemtableKind::default(),
             memtable_bytes: 64 << 20,
             max_write_buffer_number: 2,
-            unflushed_values_bytes: 0,
-            on_disk: false,
+            shares_values: false,
             yields_to_log: false,
             memory_bound_bytes: 0,
             dram_table_bytes: 0,

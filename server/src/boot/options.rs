@@ -47,11 +47,9 @@ pub(super) fn engine_options(
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
     engine_options.memtable_bytes = options.effective_memtable_bytes();
     let disk = devices::disk_of_level_0(options);
-    let machine_bytes = MachineMemory::now().bytes;
     engine_options.max_write_buffer_number =
-        options.effective_write_buffers(disk.is_some(), machine_bytes);
-    engine_options.unflushed_values_bytes = options.unflushed_values_bytes(machine_bytes);
-    engine_options.on_disk = disk.is_some();
+        options.effective_write_buffers(disk.is_some(), MachineMemory::now().bytes);
+    engine_options.shares_values = options.share_values;
     engine_options.yields_to_log = disk.is_some() && disk == options.aof_device.as_deref();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;
     let compression = |setting| match setting {

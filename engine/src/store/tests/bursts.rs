@@ -2,7 +2,6 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use crate::store::disk_order::{BUSY_COMMITS, CALM_LOOKS};
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimStorage};
 use std::sync::atomic::Ordering;
@@ -158,13 +157,8 @@ fn on_a_disk_of_both_the_tree_leaves_it_to_a_busy_log() {
     assert_eq!(yields(1), (true, true), "one more may be frozen");
     freeze(&engine);
     assert_eq!(yields(0), (false, true), "else writers would wait");
-    engine.inner().look_at_writes();
     sync(&engine);
-    for _ in 0..CALM_LOOKS {
-        assert_eq!(yields(0), (false, true), "a sync ends now and then while the load goes on");
-        engine.inner().look_at_writes();
-    }
-    assert_eq!(yields(0), (false, false));
+    assert_eq!(yields(0), (false, false), "all is synced");
     engine.flush_now().expect("flushed");
     assert_eq!(yields(20), (true, true));
     engine.set_delete_deadline(3_600_000).expect("a limit");
@@ -202,52 +196,11 @@ fn the_tree_leaves_its_disk_to_who_claims_it() {
 }
 
 #[test]
-fn without_a_log_the_tree_leaves_a_disk_alone_while_many_write() {
-    let storage = SimStorage::new();
-    let options = small_options(&storage, SyncPolicy::Off, false);
-    let options = EngineOptions { max_write_buffer_number: 3, on_disk: true, ..options };
-    let (engine, _) = Engine::open(options.clone(), &mut replay).expect("a new store");
-    let mut model = Model::new(3);
-    let mut look = |commits: u64| {
-        for number in 0..commits {
-            put(&engine, &mut model, &format!("key:{number}"), b"value");
-        }
-        engine.inner().look_at_writes();
-        (engine.inner().flush_yields(), engine.inner().compaction_yields())
-    };
-    look(0);
-    assert_eq!(look(BUSY_COMMITS - 1), (false, false));
-    assert_eq!(look(BUSY_COMMITS), (true, true));
-    for _ in 1..CALM_LOOKS {
-        assert_eq!(look(0), (true, true), "a load has its pauses");
-    }
-    assert_eq!(look(0), (false, false));
-    assert_eq!(look(BUSY_COMMITS), (true, true));
-    freeze(&engine);
-    put(&engine, &mut Model::new(3), "key", b"value");
-    freeze(&engine);
-    assert!(!engine.inner().flush_yields(), "writers would wait for a flush");
-    engine.abandon();
-    let (engine, _) =
-        Engine::open(EngineOptions { on_disk: false, ..options }, &mut replay).expect("opens");
-    for number in 0..=BUSY_COMMITS {
-        put(&engine, &mut Model::new(3), &format!("key:{number}"), b"value");
-        engine.inner().look_at_writes();
-    }
-    assert!(!engine.inner().flush_yields() && !engine.inner().compaction_yields());
-    engine.abandon();
-}
-
-#[test]
 fn the_tree_leaves_its_disk_to_nobody_when_graves_wait_for_a_flush() {
     let storage = SimStorage::new();
     let options = small_options(&storage, SyncPolicy::Off, false);
-    let options = EngineOptions {
-        cemetery_max_bytes: 32 << 10,
-        max_write_buffer_number: 16,
-        on_disk: true,
-        ..options
-    };
+    let options =
+        EngineOptions { cemetery_max_bytes: 32 << 10, max_write_buffer_number: 16, ..options };
     let (engine, _) = Engine::open(options, &mut replay).expect("a new store");
     let mut model = Model::new(3);
     for number in 0..200 {

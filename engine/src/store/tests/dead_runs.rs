@@ -144,25 +144,6 @@ fn places_of_deletes_are_proved_dead_without_a_scan() {
 }
 
 #[test]
-fn who_deletes_walks_when_nobody_else_does() {
-    let storage = SimStorage::new();
-    // Without background threads.
-    let engine = filled(&storage);
-    for number in 500..1500 {
-        engine.delete(0, &name(number)).expect("a delete");
-    }
-    let graves = CountedGraves::of(&engine);
-    let (view, _pin, _) = engine.newest_view();
-    let walk = view.walk(Bounds::of_prefix(&[namespace::KIND_ROOT]));
-    let mut walk = walk.passing_dead(&engine.inner().dead_runs);
-    let from = [&namespace::head(engine.newest_view().2[0])[..], &name(500)].concat();
-    walk.seek(&from, &graves).expect("no faults");
-    assert!(walk.key().ends_with(&name(1500)));
-    let asked = graves.asked();
-    assert!(asked < 150, "{asked} keys of 1000 were left unproved");
-}
-
-#[test]
 fn proofs_come_back_with_the_mark_that_passed_them() {
     let storage = SimStorage::new();
     let engine = filled(&storage);

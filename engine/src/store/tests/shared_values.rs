@@ -4,7 +4,6 @@ use super::crash::small_options;
 use super::harness::*;
 use crate::key::Meta;
 use crate::shared_value::SHARED_MIN_BYTES;
-use crate::store::disk_order::{BUSY_COMMITS, CALM_LOOKS};
 use crate::store::*;
 use sexton_persistence::device::DiskStorage;
 use sexton_persistence::device::sim::SimStorage;
@@ -14,7 +13,7 @@ const LONG: usize = SHARED_MIN_BYTES;
 
 fn volatile(storage: &SimStorage) -> EngineOptions {
     let options = small_options(storage, SyncPolicy::Off, false);
-    EngineOptions { unflushed_values_bytes: 64 << 10, ..options }
+    EngineOptions { shares_values: true, ..options }
 }
 
 fn start(options: EngineOptions) -> Engine {
@@ -87,7 +86,7 @@ fn values_are_copied_with_a_log_and_where_memory_is_bounded() {
     let mut model = Model::new(3);
     let with_log = EngineOptions { sync_policy: SyncPolicy::EverySec, ..volatile(&storage) };
     let bounded = EngineOptions { dram_table_bytes: 1 << 20, ..volatile(&SimStorage::new()) };
-    let without = EngineOptions { unflushed_values_bytes: 0, ..volatile(&SimStorage::new()) };
+    let without = EngineOptions { shares_values: false, ..volatile(&SimStorage::new()) };
     for options in [with_log, bounded, without] {
         let engine = start(options);
         put(&engine, &mut model, "key", &[1; LONG]);
@@ -102,85 +101,11 @@ fn values_are_copied_with_a_log_and_where_memory_is_bounded() {
     engine.abandon();
 }
 
-/// A load, as the store sees it, of short values: 28 KB of records.
-fn load_shorts(engine: &Engine, model: &mut Model) {
-    (0..BUSY_COMMITS).for_each(|_| _ = put(engine, model, "short", b"value"));
-    engine.inner().look_at_writes();
-}
-
-#[test]
-fn memtables_of_shared_values_wait_for_their_flush_while_many_write() {
-    let storage = SimStorage::new();
-    let options = EngineOptions { memtable_bytes: 128 << 10, ..volatile(&storage) };
-    let (engine, mut model) = (start(options), Model::new(3));
-    let inner = engine.inner();
-    assert_eq!(inner.frozen_max(), 1);
-    let long = |engine: &Engine, model: &mut Model, name: &str| {
-        put(engine, model, name, &[1; 16 << 10]);
-        freeze(engine);
-    };
-    inner.look_at_writes();
-    long(&engine, &mut model, "a");
-    assert!(!inner.flush_yields(), "few write");
-    load_shorts(&engine, &mut model);
-    assert!(inner.flush_yields() && inner.may_freeze());
-    assert!(!inner.compaction_yields(), "what is in the tree is none of its values");
-    (0..CALM_LOOKS).for_each(|_| inner.look_at_writes());
-    assert!(!inner.flush_yields(), "they have stopped");
-    load_shorts(&engine, &mut model);
-    for name in ["b", "c"] {
-        long(&engine, &mut model, name);
-    }
-    assert!(inner.flush_yields() && inner.may_freeze());
-    long(&engine, &mut model, "d");
-    assert!(!inner.flush_yields() && !inner.may_freeze(), "64 KB wait");
-    check(&engine, &model);
-    engine.flush_now().expect("flushed");
-    check(&engine, &model);
-    engine.abandon();
-}
-
-#[test]
-fn overwritten_values_wait_for_a_flush_as_long_as_they_are_few() {
-    let storage = SimStorage::new();
-    let options = volatile(&storage);
-    let memtable_bytes = 64 << 10;
-    let options = EngineOptions { memtable_bytes, unflushed_values_bytes: 1 << 30, ..options };
-    let (engine, mut model) = (start(options), Model::new(3));
-    engine.inner().look_at_writes();
-    load_shorts(&engine, &mut model);
-    let mut rounds = 0;
-    while engine.inner().may_freeze() {
-        put(&engine, &mut model, "a", &[1; 32 << 10]);
-        put(&engine, &mut model, "a", &[2; 32 << 10]);
-        freeze(&engine);
-        engine.inner().look_at_writes();
-        rounds += 1;
-    }
-    assert_eq!(rounds, 5, "64 KB each: as many as the table has, 32 KB, and four memtables' worth");
-    assert!(!engine.inner().flush_yields());
-    check(&engine, &model);
-    engine.abandon();
-}
-
-#[test]
-fn memtables_of_short_values_are_flushed_as_soon_as_they_are_full() {
-    let storage = SimStorage::new();
-    let (engine, mut model) = (start(volatile(&storage)), Model::new(3));
-    let name = |number: usize| format!("key:{number}");
-    engine.inner().look_at_writes();
-    (0..=BUSY_COMMITS as usize).for_each(|n| _ = put(&engine, &mut model, &name(n), &[1; 100]));
-    engine.inner().look_at_writes();
-    freeze(&engine);
-    assert!(!engine.inner().flush_yields() && !engine.inner().may_freeze());
-    engine.abandon();
-}
-
 #[test]
 fn a_history_of_long_values_equals_the_model() {
     let dir = TempDir::new("shared");
     let options = options(&dir, Arc::new(DiskStorage), SyncPolicy::Off);
-    let options = EngineOptions { unflushed_values_bytes: 64 << 10, ..options };
+    let options = EngineOptions { shares_values: true, ..options };
     let (engine, mut model, mut state) = (start(options), Model::new(3), 0xfeed_f00d_5ca1_ab1e);
     for step in 0..6000 {
         let op = match random_op(&mut state, 400) {
