@@ -33,7 +33,7 @@ const STEPS_MAX: u64 = 120;
 type OpenScan = (Scan, Vec<(Vec<u8>, Value)>);
 
 /// Memtables of a history without background threads that wait for their flush.
-const FROZEN_MAX: usize = 4;
+pub(super) const FROZEN_MAX: usize = 4;
 
 /// Writers of a history with persistent memory.
 const WRITERS: usize = 3;
@@ -78,6 +78,8 @@ pub(super) struct History {
     pub(super) storage: SimStorage,
     pool: Option<Pool>,
     background: bool,
+    /// Of the options of the current start, where each start has its own.
+    drawn: Option<u64>,
     pub(super) policy: SyncPolicy,
     deletes: DeleteMode,
     memtable: MemtableKind,
@@ -161,6 +163,7 @@ impl History {
             storage: SimStorage::new(),
             pool: None,
             background,
+            drawn: None,
             base: (FIRST_SEQ - 1, Model::new(DATABASES)),
             commits: Vec::new(),
             model: Model::new(DATABASES),
@@ -176,14 +179,23 @@ impl History {
         history
     }
 
+    /// One whose starts have options drawn at random; every third one has persistent memory at half of them.
+    fn with_drawn_options(seed: u64, background: bool) -> Self {
+        let mut history = match seed % 3 {
+            0 => Self::with_pool(seed, background, 50),
+            _ => Self::new(seed, background),
+        };
+        history.drawn = Some(0);
+        history
+    }
+
     /// True when its graves are spilled at nearly every flush.
     pub(super) fn spills(&self) -> bool {
         self.cemetery_max_bytes > 0
     }
 
     pub(super) fn options(&self) -> EngineOptions {
-        let options = small_options(&self.storage, self.policy, self.background);
-        EngineOptions {
+        let options = EngineOptions {
             deletes: self.deletes,
             memtable: self.memtable,
             delete_persist_ms: self.delete_persist_ms,
@@ -191,11 +203,18 @@ impl History {
             write_behind: self.pool.as_ref().is_some_and(|pool| pool.is_used),
             pool: self.pool.as_ref().map(Pool::options),
             cemetery_max_bytes: self.cemetery_max_bytes,
-            ..options
+            ..small_options(&self.storage, self.policy, self.background)
+        };
+        match self.drawn {
+            Some(seed) => super::drawn::options(seed, options),
+            None => options,
         }
     }
 
     fn choose_mode(&mut self) {
+        if self.drawn.is_some() {
+            self.drawn = Some(self.random.next_u64());
+        }
         if let Some(pool) = &mut self.pool {
             pool.is_used = self.random.percent(pool.percent);
         }
@@ -507,14 +526,24 @@ pub(super) fn from_environment(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Runs histories on two threads and names the seed of one that fails. With `pool` the memtables lie in persistent
-/// memory at so many percent of the starts.
-fn run_histories(first: u64, count: u64, background: bool, pool: Option<u64>) {
+/// What kind of histories a test runs.
+#[derive(Clone, Copy)]
+enum Kind {
+    Log,
+    /// Memtables lie in persistent memory at so many percent of the starts.
+    Pool(u64),
+    /// Each start has options of its own.
+    Drawn,
+}
+
+/// Runs histories on two threads and names the seed of one that fails.
+fn run_histories(first: u64, count: u64, background: bool, kind: Kind) {
     let work = |part: u64| {
         for seed in (first..first + count).filter(|seed| seed % 2 == part) {
-            let one = || match pool {
-                None => History::new(seed, background).run(),
-                Some(percent) => History::with_pool(seed, background, percent).run(),
+            let one = || match kind {
+                Kind::Log => History::new(seed, background).run(),
+                Kind::Pool(percent) => History::with_pool(seed, background, percent).run(),
+                Kind::Drawn => History::with_drawn_options(seed, background).run(),
             };
             if let Err(panic) = std::panic::catch_unwind(one) {
                 eprintln!("history of seed {seed} (background threads: {background})");
@@ -531,38 +560,48 @@ fn run_histories(first: u64, count: u64, background: bool, pool: Option<u64>) {
     });
 }
 
-fn run_wanted_histories(background: bool, pool: Option<u64>) {
+fn run_wanted_histories(background: bool, kind: Kind) {
     let first = from_environment("SEXTON_CRASH_SEED", 0);
     // Histories with persistent memory take longer: fewer of them unless more are wanted.
-    let default = if pool.is_some() { HISTORIES / 4 } else { HISTORIES };
+    let default = if matches!(kind, Kind::Log) { HISTORIES } else { HISTORIES / 4 };
     let histories = from_environment("SEXTON_CRASH_HISTORIES", default);
     let count = if background { histories * THREADED_HISTORIES / HISTORIES } else { histories };
-    run_histories(first, count.max(1), background, pool);
+    run_histories(first, count.max(1), background, kind);
 }
 
 #[test]
 fn every_crash_leaves_a_prefix_that_holds_all_that_was_durable() {
-    run_wanted_histories(false, None);
+    run_wanted_histories(false, Kind::Log);
 }
 
 #[test]
 fn every_crash_under_background_threads_leaves_such_a_prefix() {
-    run_wanted_histories(true, None);
+    run_wanted_histories(true, Kind::Log);
 }
 
 #[test]
 fn so_does_every_crash_with_memtables_in_persistent_memory() {
-    run_wanted_histories(false, Some(100));
+    run_wanted_histories(false, Kind::Pool(100));
 }
 
 #[test]
 fn and_under_background_threads() {
-    run_wanted_histories(true, Some(100));
+    run_wanted_histories(true, Kind::Pool(100));
+}
+
+#[test]
+fn crashes_under_options_that_change_from_start_to_start_leave_such_a_prefix() {
+    run_wanted_histories(false, Kind::Drawn);
+}
+
+#[test]
+fn and_under_background_threads_with_such_options() {
+    run_wanted_histories(true, Kind::Drawn);
 }
 
 #[test]
 fn and_between_log_and_persistent_memory() {
-    run_wanted_histories(false, Some(50));
+    run_wanted_histories(false, Kind::Pool(50));
 }
 
 /// A process ends between any two steps of a flush; the next one starts on what the page cache

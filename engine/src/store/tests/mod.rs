@@ -9,6 +9,7 @@ mod damage;
 mod databases;
 mod dead_runs;
 mod deadline;
+mod drawn;
 mod due;
 mod emptied;
 mod faults;

@@ -1,30 +1,16 @@
 //! Tables of some levels in places of their own, which change from start to start, through crashes.
 
 use super::crash::small_options;
+use super::drawn::places as random_places;
 use super::harness::*;
 use crate::check::{CheckOptions, check as check_files};
 use crate::key::Meta;
 use crate::store::*;
-use crate::tree::{LEVELS, LevelPlaces, PLACE_PREFIX};
+use crate::tree::{LevelPlaces, PLACE_PREFIX};
 use sexton_persistence::device::Storage;
 use sexton_persistence::device::sim::{CrashOptions, SimFaults, SimRandom, SimStorage};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Sequences of ranges of levels, each in one of two places or in none.
-fn random_places(random: &mut SimRandom) -> LevelPlaces {
-    let (mut places, mut level) = (LevelPlaces::default(), 0);
-    while level < LEVELS {
-        let last = level + random.below(3) as usize;
-        places = match random.below(3) {
-            0 => places,
-            1 => places.with(level..=last, "fast"),
-            _ => places.with(level..=last, "disk"),
-        };
-        level = last + 1;
-    }
-    places
-}
 
 fn open_with(storage: &SimStorage, places: &LevelPlaces) -> Result<Engine, EngineError> {
     let options = EngineOptions {
