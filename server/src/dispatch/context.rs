@@ -2,7 +2,7 @@
 
 use super::access::bring_in;
 use super::fast::kept_access;
-use super::{Args, CommandError, CommandSpec};
+use super::{Args, CommandError, CommandSpec, Table};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::events::notify::{NotifyClass, notify};
@@ -21,6 +21,8 @@ pub struct Ctx<'a, 'e> {
     pub server: &'a Server,
     /// This connection: database, name, protocol, transaction state.
     pub client: &'a mut Client,
+    /// The commands of this server.
+    pub table: &'static Table,
     /// The request.
     pub args: Args<'a>,
     /// The command's row.

@@ -1,12 +1,12 @@
 //! EXEC.
 
-use super::guard::{run_guarded, take_back};
-use super::keys::{Slots, each_key, find_cold};
-use super::{Args, Class, CommandError, Ctx, Flags, selected_db};
-use super::{
-    Executor, Outcome, account, drop_if_muted, show_monitors, untellable, write_error,
-    write_outcome,
-};
+use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
+use super::call::{Called, call};
+use super::commit::{commit, take_back, untellable};
+use super::guard::run_guarded;
+use super::latch::{Scope, each_key};
+use super::load::{Slots, cold_keys};
+use super::{Args, Class, CommandError, Ctx, Executor, Flags, Outcome, Table, selected_db};
 use crate::client::{Client, Queued};
 use crate::events::notify;
 use crate::resp::Reply;
@@ -28,7 +28,7 @@ fn find_all_cold(
     for queued in queued {
         let (spec, args) = (queued.spec, queued.args());
         if matches!(spec.class, Class::Keyed | Class::Exclusive) {
-            find_cold(server, (db, &slots), spec, args, &[], tx, &mut cold);
+            cold.extend(cold_keys(server, (db, &slots), spec, args, &[], tx));
             slots.follow(server, db, spec, args);
         } else if spec.name == "select" {
             db = selected_db(args, server.databases).unwrap_or(db);
@@ -37,22 +37,105 @@ fn find_all_cold(
     cold
 }
 
-impl Executor {
+/// The latches of a transaction: those of its keys, and of the keys that it watches.
+fn latch_all<'h>(
+    hashes: &'h mut Vec<u64>,
+    server: &Server,
+    client: &Client,
+    queued: &[Queued],
+) -> Latched<'h> {
+    hashes.clear();
+    let needs_all = |class| matches!(class, Class::Offload | Class::Exclusive);
+    if queued.iter().any(|queued| needs_all(queued.spec.class)) {
+        return Latched::All;
+    }
+    for queued in queued.iter().filter(|queued| queued.spec.class == Class::Keyed) {
+        each_key(queued.spec, queued.args(), |key| hashes.push(server.engine.hash(key)));
+    }
+    hashes.extend(client.watched_keys().map(|key| server.engine.hash(key)));
+    Latched::Hashes(hashes)
+}
+
+/// What the calls of one transaction have in common.
+#[derive(Clone, Copy)]
+struct Calls<'a> {
+    table: &'static Table,
+    worker: usize,
+    server: &'a Server,
+    now_ms: u64,
+}
+
+/// What is left to do for queued commands that have been called.
+struct Ran<'q> {
+    /// One of them may write.
+    writes: bool,
+    /// The database of each command, for those who watch.
+    dbs: Vec<usize>,
+    /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
+    surveys: Vec<(&'q Queued, usize, bool)>,
+}
+
+impl Calls<'_> {
+    /// Calls the queued commands inside of `tx`.
+    ///
+    /// # Errors
+    /// The command that could not go on, and why: the transaction must be taken back.
+    fn run<'q>(
+        self,
+        client: &mut Client,
+        all: &'q [Queued],
+        tx: &mut Tx<'_>,
+        out: &mut Reply,
+    ) -> Result<Ran<'q>, (&'static str, CommandError)> {
+        let Self { table, worker, server, now_ms } = self;
+        let writes = all.iter().filter(|q| q.spec.flags.contains(Flags::WRITE)).count();
+        if writes > 1 {
+            tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
+        }
+        // Each reply behind it is dropped or sent as CLIENT REPLY says when its command has run.
+        if !client.reply_mode.is_muted() {
+            out.array(all.len());
+        }
+        let dbs = Vec::with_capacity(all.len());
+        let mut ran = Ran { writes: writes > 0, dbs, surveys: Vec::new() };
+        for queued in all {
+            let (spec, args) = (queued.spec, queued.args());
+            ran.dbs.push(client.db);
+            if spec.class == Class::Survey {
+                ran.surveys.push((queued, out.len(), client.reply_mode.is_muted()));
+                continue;
+            }
+            let (begun, mark) = (Instant::now(), out.len());
+            let tx = (spec.class != Class::Local).then_some(&mut *tx);
+            let mut ctx = Ctx { server, client, table, args, spec, out, tx, now_ms };
+            let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
+            if let Some(wait) = client.log_wait.take() {
+                // Nothing blocks in a transaction.
+                wait.answer(server, out);
+                drop_if_muted(client, out, mark);
+            }
+            account(worker, server, client, spec, args, begun, called);
+        }
+        if writes > 1 {
+            tx.log(client.db, b"*1\r\n$4\r\nEXEC\r\n");
+        }
+        Ok(ran)
+    }
+
     /// Runs a command of [`Class::Survey`] for a transaction that has been committed; its reply belongs at `at`, unless
     /// CLIENT REPLY drops it.
     fn survey(
-        &mut self,
-        server: &Server,
+        self,
         client: &mut Client,
         queued: &Queued,
         (out, at, is_muted): (&mut Reply, usize, bool),
-        now_ms: u64,
     ) {
+        let Self { table, worker, server, now_ms } = self;
         let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
         let behind = out.buf_mut().split_off(at);
-        let mut ctx = Ctx { server, client, args, spec, out, tx: None, now_ms };
+        let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, now_ms };
         let result = run_guarded(&mut ctx).unwrap_or_else(Err);
-        let failed = result.is_err();
+        let called = Called { failed: result.is_err() };
         if let Err(error) = result {
             out.truncate(at);
             write_error(server, out, &error);
@@ -61,9 +144,11 @@ impl Executor {
             out.truncate(at);
         }
         out.raw(&behind);
-        account(self.worker, server, client, spec, args, begun, failed);
+        account(worker, server, client, spec, args, begun, called);
     }
+}
 
+impl Executor {
     /// EXEC: all queued commands under all their latches, in one engine transaction.
     pub(super) fn exec(
         &mut self,
@@ -81,9 +166,8 @@ impl Executor {
             let error =
                 CommandError::text("EXECABORT Transaction discarded because of previous errors.");
             let mark = out.len();
-            write_error(server, out, &error);
-            drop_if_muted(client, out, mark);
-            self.account_exec(server, client, args, started, (true, 0));
+            let called = refuse(server, client, out, &error, mark);
+            self.account_exec(server, client, args, started, (called, 0));
             return Outcome::Done(0);
         }
         let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
@@ -92,17 +176,9 @@ impl Executor {
             return Outcome::Offload;
         }
         let engine = &server.engine;
-        self.hashes.clear();
-        for queued in &transaction.queued {
-            if queued.spec.class == Class::Keyed {
-                each_key(queued.spec, queued.args(), |key| self.hashes.push(engine.hash(key)));
-            }
-        }
-        self.hashes.extend(client.watched_keys().map(|key| engine.hash(key)));
-        let all = has(Class::Offload) || has(Class::Exclusive);
-        let latched = if all { Latched::All } else { Latched::Hashes(&self.hashes) };
         let sets = transaction.queued.iter().any(|queued| queued.spec.name == "config|set");
         let _hold = sets.then(|| server.config.hold());
+        let latched = latch_all(&mut self.hashes, server, client, &transaction.queued);
         let mut tx = engine.begin(latched, &mut self.tx_buf);
         if client.watch_failed(now_ms) {
             drop(tx);
@@ -114,7 +190,7 @@ impl Executor {
             // It tells of a write of others (N13).
             let held = engine.sync_policy() == SyncPolicy::Always;
             let required = if held { engine.last_seq() } else { 0 };
-            self.account_exec(server, client, args, started, (false, required));
+            self.account_exec(server, client, args, started, (Called { failed: false }, required));
             return Outcome::Done(required);
         }
         let cold = find_all_cold(server, client.db, &transaction.queued, &mut tx);
@@ -127,78 +203,37 @@ impl Executor {
         client.session.queued.store(0, Ordering::Relaxed);
         client.session.queued_bytes.store(0, Ordering::Relaxed);
 
-        let writes =
-            transaction.queued.iter().filter(|q| q.spec.flags.contains(Flags::WRITE)).count();
-        if writes > 1 {
-            tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
-        }
-        let (reply_start, db_before) = (out.len(), client.db);
-        // Each reply behind it is dropped or sent as CLIENT REPLY says when its command has run.
-        if !client.reply_mode.is_muted() {
-            out.array(transaction.queued.len());
-        }
-        // The database of each command, for those who watch.
-        let mut dbs = Vec::with_capacity(transaction.queued.len());
-        // Commands that may not run under a latch, and where their replies belong.
-        let mut surveys = Vec::new();
-        for queued in &transaction.queued {
-            let (spec, args) = (queued.spec, queued.args());
-            dbs.push(client.db);
-            if spec.class == Class::Survey {
-                surveys.push((queued, out.len(), client.reply_mode.is_muted()));
-                continue;
+        let (mark, db_before) = (out.len(), client.db);
+        let calls = Calls { table: self.table, worker: self.worker, server, now_ms };
+        let ran = match calls.run(client, &transaction.queued, &mut tx, out) {
+            Ok(ran) => ran,
+            Err((name, error)) => {
+                take_back(tx, name);
+                client.select(db_before);
+                refuse(server, client, out, &error, mark);
+                return Outcome::Done(0);
             }
-            let begun = Instant::now();
-            let mark = out.len();
-            let tx_ref = (spec.class != Class::Local).then_some(&mut tx);
-            let mut ctx = Ctx { server, client, args, spec, out, tx: tx_ref, now_ms };
-            let result = match run_guarded(&mut ctx) {
-                Ok(result) => result,
-                Err(error) => {
-                    take_back(tx, spec.name);
-                    client.select(db_before);
-                    out.truncate(reply_start);
-                    write_error(server, out, &error);
-                    drop_if_muted(client, out, reply_start);
-                    return Outcome::Done(0);
-                }
-            };
-            if let Some(wait) = client.log_wait.take() {
-                // Nothing blocks in a transaction.
-                wait.answer(server, out);
-            }
-            let failed = result.is_err();
-            write_outcome(server, client, spec, result, out, mark);
-            account(self.worker, server, client, spec, args, begun, failed);
-        }
-        if writes > 1 {
-            tx.log(client.db, b"*1\r\n$4\r\nEXEC\r\n");
-        }
-        let mut required = tx.commit().last_seq;
-        if required == 0 && engine.sync_policy() == SyncPolicy::Always {
-            required = engine.last_seq();
-        }
+        };
+        let mut required = commit(server, tx, Scope::All, &[]);
         if sets {
             engine.settle_memory();
         }
         // From the last one on, so that the places of those before stay.
-        for (queued, at, is_muted) in surveys.into_iter().rev() {
-            self.survey(server, client, queued, (out, at, is_muted), now_ms);
+        for (queued, at, is_muted) in ran.surveys.into_iter().rev() {
+            calls.survey(client, queued, (out, at, is_muted));
         }
         required = required.max(client.take_hold());
         notify::release(server, required);
-        if writes == 0
+        if !ran.writes
             && let Some(error) = untellable(server, required)
         {
             required = 0;
-            out.truncate(reply_start);
-            write_error(server, out, &error);
-            drop_if_muted(client, out, reply_start);
+            refuse(server, client, out, &error, mark);
         }
-        for (queued, db) in transaction.queued.iter().zip(dbs) {
+        for (queued, db) in transaction.queued.iter().zip(ran.dbs) {
             show_monitors(server, db, client, queued.spec, queued.args(), required);
         }
-        self.account_exec(server, client, args, started, (false, required));
+        self.account_exec(server, client, args, started, (Called { failed: false }, required));
         Outcome::Done(required)
     }
 
@@ -209,11 +244,21 @@ impl Executor {
         client: &Client,
         args: Args<'_>,
         started: Instant,
-        (failed, required): (bool, Seq),
+        (called, required): (Called, Seq),
     ) {
         if let Some(spec) = self.table.find(b"exec") {
-            account(self.worker, server, client, spec, args, started, failed);
+            account(self.worker, server, client, spec, args, started, called);
             show_monitors(server, client.db, client, spec, args, required);
         }
     }
+}
+
+/// A refused EXEC ends its transaction: the error that it answers, in Redis' words.
+pub(super) fn abort(server: &Server, client: &mut Client, reason: &CommandError) -> CommandError {
+    client.discard_transaction();
+    client.unwatch(server);
+    let reason = reason.bytes();
+    let reason = reason.strip_prefix(b"ERR ").unwrap_or(&reason);
+    let reason = String::from_utf8_lossy(reason);
+    format!("EXECABORT Transaction discarded because of: {reason}").into()
 }

@@ -1,7 +1,8 @@
 //! Plain GETs and SETs, without what their conditions make unnecessary.
 
+use super::Executor;
+use super::after::note_slow;
 use super::{Args, CommandSpec};
-use super::{Executor, note_slow};
 use crate::client::Client;
 use crate::events::notify::{self, NotifyClass};
 use crate::resp::Reply;

@@ -2,8 +2,7 @@
 
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::notify;
-use crate::log;
-use sexton_engine::{EngineError, Tx};
+use sexton_engine::EngineError;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 /// What [`give_up`] unwinds with.
@@ -40,17 +39,4 @@ pub(crate) fn error_of(name: &str, payload: Box<dyn std::any::Any + Send>) -> Co
         text.replace(['\r', '\n'], " ")
     )
     .into()
-}
-
-/// Takes back what a transaction has written. Where a part of it has its place in the order of writes already, that
-/// cannot be done: the process ends, and the next start finds the state without any of it.
-pub(super) fn take_back(tx: Tx<'_>, name: &str) {
-    if tx.is_part_committed() {
-        log::warning(&format!(
-            "A transaction failed in '{name}' behind an operation on a whole database and cannot be taken back: the \
-             process ends, and the next start leaves it out"
-        ));
-        std::process::abort();
-    }
-    drop(tx);
 }

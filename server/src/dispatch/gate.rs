@@ -1,11 +1,12 @@
 //! What can be said about a request without its keys.
 
-use super::keys::too_long_key;
+use super::latch::each_key;
 use super::{Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession};
 use super::{Executor, Outcome};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::server::Server;
+use sexton_engine::{KEY_MAX_BYTES, key_too_long};
 use std::sync::atomic::Ordering;
 
 /// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
@@ -48,7 +49,7 @@ pub(super) enum Refusal {
 
 impl Executor {
     /// Everything that can be said about a request without its keys, in Redis' order.
-    pub(super) fn check(
+    pub(super) fn gate(
         &self,
         server: &Server,
         client: &Client,
@@ -187,4 +188,17 @@ fn holds_too_much(
         }
         _ => in_transaction && client.queued_bytes() as u64 + request_bytes(args) > max,
     }
+}
+
+/// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
+/// there is none either, and the request finds that out by itself.
+pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
+    let makes_keys =
+        spec.flags.contains(Flags::DENYOOM) || matches!(spec.name, "rename" | "renamenx");
+    if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {
+        return None;
+    }
+    let mut longest = 0;
+    each_key(spec, args, |key| longest = longest.max(key.len()));
+    (longest > KEY_MAX_BYTES).then(|| format!("ERR {}", key_too_long(longest)).into())
 }

@@ -1,47 +1,12 @@
-//! The keys of a request: where they stand, which of them are cold, and loading those.
+//! The keys of a request that must be brought into memory before it runs.
 
-use super::table::key_positions;
-use super::{Args, CommandError, CommandSpec, Flags, flush_mode_is_known, swapped_dbs};
+use super::latch::each_key;
+use super::{Args, CommandSpec, flush_mode_is_known, swapped_dbs};
 use crate::server::Server;
-use sexton_engine::{Found, KEY_MAX_BYTES, Key, OwnedKey, Slot, Tx, key_too_long};
-
-/// Calls `found` with every key of a request.
-pub(super) fn each_key<'a>(
-    spec: &'static CommandSpec,
-    args: Args<'a>,
-    mut found: impl FnMut(&'a [u8]),
-) {
-    let range = spec.keys;
-    if spec.flags.contains(Flags::MOVABLEKEYS) || range.first == 0 {
-        for key in key_positions(spec, args).unwrap_or_default() {
-            found(args.get(key.index));
-        }
-        return;
-    }
-    let count = args.len() as isize;
-    let last = if range.last < 0 { count + range.last } else { range.last.min(count - 1) };
-    let mut index = range.first;
-    while (index as isize) <= last {
-        found(args.get(index));
-        index += range.step.max(1);
-    }
-}
-
-/// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
-/// there is none either, and the request finds that out by itself.
-pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
-    let makes_keys =
-        spec.flags.contains(Flags::DENYOOM) || matches!(spec.name, "rename" | "renamenx");
-    if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {
-        return None;
-    }
-    let mut longest = 0;
-    each_key(spec, args, |key| longest = longest.max(key.len()));
-    (longest > KEY_MAX_BYTES).then(|| format!("ERR {}", key_too_long(longest)).into())
-}
+use sexton_engine::{Found, Key, OwnedKey, Slot, Tx};
 
 /// True when the command looks at old values.
-pub(super) fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
+fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
     spec.reads_values
         || (spec.name == "set" && args.len() > 3)
         || server.settings.events.needs_old_values()
@@ -92,19 +57,19 @@ impl Slots {
     }
 }
 
-/// `hashes`: those of the keys in the order of [`each_key`], or none when they are not known.
-#[allow(clippy::too_many_arguments)]
-pub(super) fn find_cold(
+/// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of
+/// [`each_key`], or none when they are not known.
+pub(super) fn cold_keys(
     server: &Server,
     (db, slots): (usize, &Slots),
     spec: &'static CommandSpec,
     args: Args<'_>,
     hashes: &[u64],
     tx: &mut Tx<'_>,
-    cold: &mut Vec<OwnedKey>,
-) {
+) -> Vec<OwnedKey> {
+    let mut cold = Vec::new();
     if !needs_values(server, spec, args) {
-        return;
+        return cold;
     }
     let engine = &server.engine;
     let mut look = |db: usize, bytes: &[u8], hash: u64| {
@@ -141,4 +106,5 @@ pub(super) fn find_cold(
             }
         }
     }
+    cold
 }

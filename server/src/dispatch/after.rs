@@ -1,0 +1,123 @@
+//! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
+
+use super::call::Called;
+use super::{Args, CommandError, CommandResult, CommandSpec, Flags};
+use crate::client::Client;
+use crate::clock::now_ms;
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::Seq;
+use std::sync::atomic::Ordering;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Statistics, slow log and latency monitor of one execution.
+pub(crate) fn account(
+    worker: usize,
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    started: Instant,
+    called: Called,
+) {
+    let time_us = started.elapsed().as_micros() as u64;
+    let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
+    spec.stats.record(worker, time_us, called.failed, histogram);
+    note_slow(server, client, spec, args, 0, time_us);
+}
+
+/// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
+/// requests behind it took that time together with it.
+pub(super) fn note_slow(
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    more: u64,
+    time_us: u64,
+) {
+    let observe = &server.observe;
+    if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
+        let name = client.session.labels.lock().name.clone();
+        let addr = client.session.addr.clone();
+        observe.slowlog.push(args, more, now_ms() / 1000, time_us, addr, &name);
+    }
+    if time_us >= 1000 {
+        let fast = spec.flags.contains(Flags::FAST);
+        let event = if fast { "fast-command" } else { "command" };
+        observe.latency.record(event, now_ms() / 1000, time_us / 1000);
+    }
+}
+
+/// MONITOR sees a request when what it wrote or read is durable.
+pub(crate) fn show_monitors(
+    server: &Server,
+    db: usize,
+    client: &Client,
+    spec: &CommandSpec,
+    args: Args<'_>,
+    required: Seq,
+) {
+    let monitors = &server.observe.monitors;
+    if !monitors.is_active() || spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN)) {
+        return;
+    }
+    // Passwords must not be shown.
+    let secret_from = match spec.name {
+        "auth" => Some(1),
+        "hello" => Some(2),
+        _ => None,
+    };
+    let now_us =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
+    monitors.feed(args, secret_from, (db, &client.session.addr), now_us, required);
+}
+
+/// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY
+/// drops it, unless it is a push (a subscription's confirmation).
+pub(super) fn write_outcome(
+    server: &Server,
+    client: &Client,
+    spec: &CommandSpec,
+    result: CommandResult,
+    out: &mut Reply,
+    mark: usize,
+) {
+    let pushes = spec.name.ends_with("subscribe");
+    match result {
+        Ok(()) if pushes => return,
+        Ok(()) => {}
+        Err(error) => {
+            out.truncate(mark);
+            write_error(server, out, &error);
+        }
+    }
+    drop_if_muted(client, out, mark);
+}
+
+/// CLIENT REPLY OFF or SKIP drops what was answered from `mark` on.
+pub(super) fn drop_if_muted(client: &Client, out: &mut Reply, mark: usize) {
+    if client.reply_mode.is_muted() {
+        out.truncate(mark);
+    }
+}
+
+pub(super) fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {
+    let bytes = error.bytes();
+    server.observe.traffic.count_error(&bytes);
+    out.error(&bytes);
+}
+
+/// The error takes the place of all that was answered from `mark` on.
+pub(super) fn refuse(
+    server: &Server,
+    client: &Client,
+    out: &mut Reply,
+    error: &CommandError,
+    mark: usize,
+) -> Called {
+    out.truncate(mark);
+    write_error(server, out, error);
+    drop_if_muted(client, out, mark);
+    Called { failed: true }
+}

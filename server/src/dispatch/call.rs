@@ -1,0 +1,49 @@
+//! The handler, inside a given transaction: what single requests, EXEC, scripts and replay share.
+
+use super::after::{refuse, write_outcome};
+use super::guard::run_guarded;
+use super::latch::each_key;
+use super::{Class, CommandError, Ctx};
+use sexton_engine::{Seq, SyncPolicy};
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Called {
+    /// The reply is an error.
+    pub(crate) failed: bool,
+}
+
+/// Runs the handler of `ctx` inside the transaction of `ctx`, under latches that the caller holds, on keys that the
+/// caller has loaded. What it has answered from `mark` on is its reply then, or an error. It is the caller who checks
+/// arity and rights before, commits, accounts, and shows the call to those who watch.
+///
+/// # Errors
+/// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
+pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
+    let result = run_guarded(ctx)?;
+    let called = Called { failed: result.is_err() };
+    write_outcome(ctx.server, ctx.client, ctx.spec, result, ctx.out, mark);
+    Ok(called)
+}
+
+/// Runs the handler on the snapshot that the connection has open; answers the sequence that the reply waits for.
+pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq) {
+    let Some(snapshot) = ctx.client.snapshot_session.as_deref_mut() else {
+        return (Called { failed: true }, 0);
+    };
+    ctx.now_ms = snapshot.now_ms();
+    let mut keys = Vec::new();
+    if ctx.spec.class == Class::Keyed {
+        each_key(ctx.spec, ctx.args, |key| keys.push(key));
+    }
+    let waits = ctx.server.engine.sync_policy() == SyncPolicy::Always;
+    let required = if waits { snapshot.snapshot().seq() } else { 0 };
+    let fetched = snapshot.fetch(ctx.client.db, keys.into_iter());
+    let called = fetched.and_then(|()| call(ctx, mark));
+    if let Some(snapshot) = ctx.client.snapshot_session.as_deref_mut() {
+        snapshot.release();
+    }
+    let called =
+        called.unwrap_or_else(|error| refuse(ctx.server, ctx.client, ctx.out, &error, mark));
+    (called, required)
+}

@@ -1,0 +1,204 @@
+//! What a thread runs requests with, and the steps of a single one.
+
+use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
+use super::call::{call, read_snapshot};
+use super::commit::{commit, take_back, untellable};
+use super::exec::abort;
+use super::fast::FastCounts;
+use super::gate::{Refusal, Verdict};
+use super::latch::{Scope, latch};
+use super::load::{Slots, cold_keys};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
+use crate::client::{Client, Queued};
+use crate::client_memory::reply_max_bytes;
+use crate::events::notify;
+use crate::jobs::eviction;
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{OwnedKey, Seq, SyncPolicy, TxBuf};
+use std::time::Instant;
+
+/// What a thread needs to run requests; reused from request to request.
+pub struct Executor {
+    /// The commands that it knows.
+    pub(super) table: &'static Table,
+    /// Number of the worker thread, for striped statistics.
+    pub worker: usize,
+    /// True on a helper thread, which may block: [`Class::Offload`] runs.
+    pub may_block: bool,
+    /// True while the log is replayed: no expiry, no checks, no statistics, no log.
+    pub replaying: bool,
+    pub(super) tx_buf: TxBuf,
+    pub(super) hashes: Vec<u64>,
+    /// Plain GETs and SETs that are not in the statistics yet.
+    pub(super) fast: FastCounts,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Executed or refused; the reply is written. It may leave once `durable()` has reached the
+    /// sequence (N13); 0 when it depends on no write.
+    Done(Seq),
+    /// These keys must be loaded first.
+    Cold(Vec<OwnedKey>),
+    /// Writers must wait (N14).
+    Paced,
+    /// CLIENT PAUSE is in force.
+    Paused(Instant),
+    /// WAITAOF: to be run again when the log or the clock has moved.
+    Waits(LogWait),
+    /// It belongs on a helper thread.
+    Offload,
+}
+
+impl Executor {
+    /// An executor of one worker or helper thread.
+    #[must_use]
+    pub fn new(table: &'static Table, worker: usize, may_block: bool) -> Self {
+        Self {
+            table,
+            worker,
+            may_block,
+            replaying: false,
+            tx_buf: TxBuf::default(),
+            hashes: Vec::new(),
+            fast: FastCounts::default(),
+        }
+    }
+
+    /// One whose owner calls [`Executor::end_batch`] behind every batch of requests: their writes become durable
+    /// together.
+    #[must_use]
+    pub fn of_worker(table: &'static Table, worker: usize) -> Self {
+        Self { tx_buf: TxBuf::fencing_by_batch(), ..Self::new(table, worker, false) }
+    }
+
+    /// Ends a batch of requests, before anybody hears of it.
+    pub fn end_batch(&mut self, server: &Server) {
+        server.engine.end_batch(&mut self.tx_buf);
+    }
+
+    /// Evicts keys when those in memory take too much; between requests.
+    #[inline]
+    pub fn make_room(&mut self, server: &Server, requests: usize) {
+        eviction::make_room(server, &mut self.tx_buf, requests);
+    }
+
+    /// Runs one request.
+    pub fn execute(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        args: Args<'_>,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let mark = out.len();
+        if !self.replaying {
+            self.make_room(server, 1);
+        }
+        out.limit(reply_max_bytes(server));
+        let outcome = match self.gate(server, client, args) {
+            Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
+            Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
+            Ok((spec, Verdict::Queue)) => {
+                client.queue(Queued::new(spec, args));
+                out.simple("QUEUED");
+                drop_if_muted(client, out, mark);
+                Outcome::Done(0)
+            }
+            Err(Refusal::Error(error)) => {
+                // Inside of MULTI and outside, as in Redis.
+                let aborts = args.get(0).eq_ignore_ascii_case(b"exec");
+                let error = if aborts { abort(server, client, &error) } else { error };
+                client.fail_transaction();
+                write_error(server, out, &error);
+                drop_if_muted(client, out, mark);
+                Outcome::Done(0)
+            }
+            Err(Refusal::Close) => {
+                client.closing = true;
+                Outcome::Done(0)
+            }
+            Err(Refusal::Later(outcome)) => outcome,
+        };
+        if out.is_cut()
+            && let Outcome::Done(required) = outcome
+        {
+            out.truncate(mark);
+            // Where something was written an error would not be true: no answer at all.
+            client.closing |= required != 0;
+            write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+            drop_if_muted(client, out, mark);
+        }
+        out.limit(u64::MAX);
+        if matches!(outcome, Outcome::Done(_)) {
+            client.reply_mode.end_request();
+        }
+        outcome
+    }
+
+    /// One request by itself: outside of MULTI.
+    fn run(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        spec: &'static CommandSpec,
+        args: Args<'_>,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let engine = &server.engine;
+        let (table, started, mark) = (self.table, Instant::now(), out.len());
+        let (mut called, mut required) = match Scope::of(spec, client) {
+            scope @ (Scope::Keys | Scope::All) => {
+                let latched = latch(&mut self.hashes, server, scope, spec, args);
+                let mut tx = engine.begin(latched, &mut self.tx_buf);
+                let cold =
+                    cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
+                if !cold.is_empty() {
+                    return Outcome::Cold(cold);
+                }
+                let tx_ref = Some(&mut tx);
+                let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, now_ms };
+                match call(&mut ctx, mark) {
+                    Ok(called) => (called, commit(server, tx, scope, &self.hashes)),
+                    Err(error) => {
+                        take_back(tx, spec.name);
+                        (refuse(server, client, out, &error, mark), 0)
+                    }
+                }
+            }
+            Scope::Snapshot => read_snapshot(
+                &mut Ctx { server, client, table, args, spec, out, tx: None, now_ms },
+                mark,
+            ),
+            Scope::Free => {
+                let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, now_ms };
+                let called = call(&mut ctx, mark);
+                if let Some(wait) = client.log_wait {
+                    return Outcome::Waits(wait);
+                }
+                let called =
+                    called.unwrap_or_else(|error| refuse(server, client, out, &error, mark));
+                let reads = spec.class == Class::Offload;
+                let waits = reads && engine.sync_policy() == SyncPolicy::Always;
+                (called, if waits { engine.last_seq() } else { 0 })
+            }
+        };
+        required = required.max(client.take_hold());
+        notify::release(server, required);
+        if !spec.flags.contains(Flags::WRITE)
+            && let Some(error) = untellable(server, required)
+        {
+            called = refuse(server, client, out, &error, mark);
+            required = 0;
+        }
+        if !self.replaying {
+            account(self.worker, server, client, spec, args, started, called);
+            show_monitors(server, client.db, client, spec, args, required);
+        }
+        Outcome::Done(required)
+    }
+}

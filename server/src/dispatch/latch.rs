@@ -1,0 +1,71 @@
+//! Which keys a request works on, and the latches that it therefore takes.
+
+use super::table::key_positions;
+use super::{Args, Class, CommandSpec, Flags};
+use crate::client::Client;
+use crate::server::Server;
+use sexton_engine::Latched;
+
+/// What a request works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// The connection or the server; no latch, no transaction.
+    Free,
+    /// The snapshot that the connection has open: no latch, no transaction.
+    Snapshot,
+    /// Its keys, under their latches.
+    Keys,
+    /// Everything, under all latches.
+    All,
+}
+
+impl Scope {
+    pub(super) fn of(spec: &CommandSpec, client: &Client) -> Self {
+        let in_snapshot = client.snapshot_session.is_some();
+        match spec.class {
+            Class::Local | Class::Survey => Self::Free,
+            Class::Keyed | Class::Offload if in_snapshot => Self::Snapshot,
+            Class::Offload => Self::Free,
+            Class::Keyed => Self::Keys,
+            Class::Exclusive => Self::All,
+        }
+    }
+}
+
+/// The latches of a request; `hashes` are then those of its keys.
+pub(super) fn latch<'h>(
+    hashes: &'h mut Vec<u64>,
+    server: &Server,
+    scope: Scope,
+    spec: &'static CommandSpec,
+    args: Args<'_>,
+) -> Latched<'h> {
+    hashes.clear();
+    if scope == Scope::All {
+        return Latched::All;
+    }
+    each_key(spec, args, |key| hashes.push(server.engine.hash(key)));
+    Latched::Hashes(hashes)
+}
+
+/// Calls `found` with every key of a request.
+pub(super) fn each_key<'a>(
+    spec: &'static CommandSpec,
+    args: Args<'a>,
+    mut found: impl FnMut(&'a [u8]),
+) {
+    let range = spec.keys;
+    if spec.flags.contains(Flags::MOVABLEKEYS) || range.first == 0 {
+        for key in key_positions(spec, args).unwrap_or_default() {
+            found(args.get(key.index));
+        }
+        return;
+    }
+    let count = args.len() as isize;
+    let last = if range.last < 0 { count + range.last } else { range.last.min(count - 1) };
+    let mut index = range.first;
+    while (index as isize) <= last {
+        found(args.get(index));
+        index += range.step.max(1);
+    }
+}
