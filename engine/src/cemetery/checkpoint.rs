@@ -9,11 +9,8 @@ use std::fmt;
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"SXGRAVE2";
-/// Version 1 had no dead runs.
-const MAGIC_1: &[u8; 8] = b"SXGRAVE1";
 const BLOCK_BYTES: usize = 256 << 10;
 const HEADER_BYTES: usize = 8 + 8 + 8 + 8 + 4;
-const HEADER_BYTES_1: usize = 8 + 8 + 8 + 4;
 const BLOCK_HEADER_BYTES: usize = 8;
 
 /// Graves open as of `c`.
@@ -106,23 +103,20 @@ impl Checkpoint {
             offset,
             what,
         };
-        let mut header = vec![0; HEADER_BYTES.min(usize::try_from(len).unwrap_or(HEADER_BYTES))];
+        if len < HEADER_BYTES as u64 {
+            return Err(damaged(0, format!("{len} bytes, the header alone has {HEADER_BYTES}")));
+        }
+        let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
-        let header_bytes = match header.get(..8) {
-            Some(magic) if magic == MAGIC => HEADER_BYTES,
-            Some(magic) if magic == MAGIC_1 => HEADER_BYTES_1,
-            _ => return Err(damaged(0, "not a cemetery checkpoint of a known version".into())),
-        };
-        let Some(header) = header.get(..header_bytes) else {
-            return Err(damaged(0, format!("{len} bytes, the header alone has {header_bytes}")));
-        };
-        let crc_at = header_bytes - 4;
-        check_crc(u32_at(header, crc_at), crc32c(&header[..crc_at]))
+        if &header[..8] != MAGIC {
+            return Err(damaged(0, "not a cemetery checkpoint of a known version".into()));
+        }
+        let crc_at = HEADER_BYTES - 4;
+        check_crc(u32_at(&header, crc_at), crc32c(&header[..crc_at]))
             .map_err(|what| damaged(crc_at as u64, what))?;
-        let (c, count) = (u64_at(header, 8), u64_at(header, 16));
-        let run_count = if header_bytes == HEADER_BYTES { u64_at(header, 24) } else { 0 };
+        let (c, count, run_count) = (u64_at(&header, 8), u64_at(&header, 16), u64_at(&header, 24));
         let (mut graves, mut dead_runs) = (Vec::new(), Vec::new());
-        let mut offset = header_bytes as u64;
+        let mut offset = HEADER_BYTES as u64;
         let mut block = Vec::new();
         let left = |graves: &Vec<_>, runs: &Vec<_>| {
             (graves.len() as u64) < count || (runs.len() as u64) < run_count
@@ -258,23 +252,6 @@ mod tests {
             written.write(&storage, path).unwrap();
             assert_eq!(Checkpoint::read(&storage, path).unwrap(), written);
         }
-    }
-
-    #[test]
-    fn files_of_the_first_version_are_read() {
-        let storage = SimStorage::new();
-        storage.create_dir_all(Path::new("d")).unwrap();
-        let path = Path::new("d/000001.graves");
-        let grave = [&3_u32.to_le_bytes()[..], &7_u64.to_le_bytes(), b"key"].concat();
-        let mut bytes = [&MAGIC_1[..], &9_u64.to_le_bytes(), &1_u64.to_le_bytes()].concat();
-        bytes.extend_from_slice(&crc32c(&bytes).to_le_bytes());
-        bytes.extend_from_slice(&(grave.len() as u32).to_le_bytes());
-        bytes.extend_from_slice(&crc32c(&grave).to_le_bytes());
-        bytes.extend_from_slice(&grave);
-        storage.create(path).unwrap().write_all_at(&bytes, 0).unwrap();
-        let read = Checkpoint::read(&storage, path).unwrap();
-        assert_eq!((read.c, read.dead_runs.len()), (9, 0));
-        assert_eq!(read.graves, [(b"key".as_slice().into(), 7)]);
     }
 
     #[test]

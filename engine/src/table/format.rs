@@ -6,12 +6,8 @@ use std::cell::RefCell;
 use std::io;
 use std::path::Path;
 
-/// Version of the table format this build writes.
+/// Version of the table format.
 pub const TABLE_VERSION: u32 = 2;
-/// Oldest version of the table format this build reads.
-pub const TABLE_VERSION_MIN: u32 = 1;
-/// First version whose properties count tombstones.
-pub(super) const VERSION_WITH_TOMBSTONES: u32 = 2;
 /// Highest sequence an entry can carry: eight bits of its tag are taken.
 pub const SEQ_MAX: Seq = (1 << 56) - 1;
 
@@ -37,7 +33,7 @@ thread_local! {
 pub(super) const FRAME_RAW: u8 = 0;
 /// Type byte of a frame compressed with LZ4.
 pub(super) const FRAME_LZ4: u8 = 1;
-/// Type byte of a frame compressed with zstd; from version 2 on.
+/// Type byte of a frame compressed with zstd.
 pub(super) const FRAME_ZSTD: u8 = 2;
 
 /// CRC-32C.

@@ -52,9 +52,8 @@ pub struct TableMeta {
     pub properties: Arc<Properties>,
 }
 
-/// Number of counters, and how many of them the first version of the format had.
+/// Number of counters.
 const NUMBERS: usize = 14;
-const NUMBERS_V1: usize = 13;
 
 impl Default for Properties {
     fn default() -> Self {
@@ -158,17 +157,15 @@ impl Properties {
         ]
     }
 
-    /// Reads the encoded form, which must fill `bytes`; `None` when it does not fit. The first version
-    /// of the format (`counts_tombstones` false) had no tombstones to count.
-    pub(crate) fn decode(bytes: &[u8], counts_tombstones: bool) -> Option<Self> {
-        let count = if counts_tombstones { NUMBERS } else { NUMBERS_V1 };
+    /// Reads the encoded form, which must fill `bytes`; `None` when it does not fit.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut n = [0u64; NUMBERS];
-        for (i, field) in n.iter_mut().enumerate().take(count) {
+        for (i, field) in n.iter_mut().enumerate() {
             *field = get_u64(bytes, i * 8)?;
         }
-        let min_len = get_u32(bytes, count * 8)? as usize;
-        let max_len = get_u32(bytes, count * 8 + 4)? as usize;
-        let keys = bytes.get(count * 8 + 8..)?;
+        let min_len = get_u32(bytes, NUMBERS * 8)? as usize;
+        let max_len = get_u32(bytes, NUMBERS * 8 + 4)? as usize;
+        let keys = bytes.get(NUMBERS * 8 + 8..)?;
         if keys.len() != min_len.checked_add(max_len)? {
             return None;
         }

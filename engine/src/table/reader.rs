@@ -4,8 +4,8 @@ use super::block::{Block, Look, PinnedValue, entry_at, extend_key, look_up};
 use super::cache::BlockCache;
 use super::filter::Filter;
 use super::format::{
-    FOOTER_BYTES, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, TABLE_VERSION_MIN,
-    VERSION_WITH_TOMBSTONES, corrupt, crc32c, decompress, get_u32, get_u64, open_frame,
+    FOOTER_BYTES, FRAME_RAW, TABLE_MAGIC, TABLE_VERSION, corrupt, crc32c, decompress, get_u32,
+    get_u64, open_frame,
 };
 use super::index::Index;
 use super::iter::{ReadMode, TableIter};
@@ -85,7 +85,7 @@ impl Table {
             return Err(corrupt(&path, footer_at, "footer checksum", stored, computed));
         }
         let version = word(48);
-        if !(TABLE_VERSION_MIN..=TABLE_VERSION).contains(&version) {
+        if version != TABLE_VERSION {
             return Err(TableError::Version { file: path, got: version, supported: TABLE_VERSION });
         }
         let [filter_at, index_at, properties_at, footer_field, found, zero] =
@@ -111,7 +111,7 @@ impl Table {
         let filter = Filter::decode(part(filter_at, index_at)?, &path, filter_at)?;
         let index = Index::decode(part(index_at, properties_at)?, filter_at, &path, index_at)?;
         let encoded = part(properties_at, footer_at)?;
-        let properties = Properties::decode(encoded, version >= VERSION_WITH_TOMBSTONES)
+        let properties = Properties::decode(encoded)
             .ok_or_else(|| corrupt(&path, properties_at, "properties", 0, encoded.len() as u64))?;
         let meta = TableMeta { number, file_bytes: len, properties: Arc::new(properties) };
         let dead_marks = DeadMarks::new(index.len(), meta.properties.entries);

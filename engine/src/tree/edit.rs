@@ -6,10 +6,8 @@ use crate::key::Seq;
 use crate::table::{GraveFile, Place, Properties, Table, TableMeta};
 use std::sync::Arc;
 
-/// Version of the record format that this build writes.
+/// Version of the record format.
 pub(super) const EDIT_VERSION: u16 = 3;
-/// Version 1 had no counts of tombstones, and no word on how deletes are kept; version 2 no grave runs.
-const EDIT_VERSION_MIN: u16 = 1;
 const TAG_FILE_ADDED: u8 = 1;
 const TAG_FILE_DELETED: u8 = 2;
 const TAG_MARK: u8 = 3;
@@ -283,17 +281,17 @@ impl Record {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Option<RecordError>> {
         let version = u16::from_le_bytes(reader.array().ok_or(None)?);
-        if !(EDIT_VERSION_MIN..=EDIT_VERSION).contains(&version) {
+        if version != EDIT_VERSION {
             return Err(Some(RecordError::Version(version)));
         }
         let mut record = Self::default();
         while reader.at < reader.bytes.len() {
-            record.read_field(reader, version).ok_or(None)?;
+            record.read_field(reader).ok_or(None)?;
         }
         Ok(record)
     }
 
-    fn read_field(&mut self, reader: &mut Reader<'_>, version: u16) -> Option<()> {
+    fn read_field(&mut self, reader: &mut Reader<'_>) -> Option<()> {
         let [tag] = reader.array()?;
         let len = reader.u32()? as usize;
         let mut body = Reader { bytes: reader.take(len)?, at: 0 };
@@ -302,7 +300,7 @@ impl Record {
                 let level = body.level()?;
                 let (number, file_bytes) = (body.u64()?, body.u64()?);
                 let encoded = body.take(len.checked_sub(17)?)?;
-                let properties = Arc::new(Properties::decode(encoded, version >= 2)?);
+                let properties = Arc::new(Properties::decode(encoded)?);
                 self.added.push((level, TableMeta { number, file_bytes, properties }, None));
             }
             TAG_FILE_DELETED => self.deleted.push((body.level()?, body.u64()?)),
@@ -321,7 +319,7 @@ impl Record {
             TAG_GRAVES_ADDED => {
                 let (run, number, file_bytes) = (body.u64()?, body.u64()?, body.u64()?);
                 let encoded = body.take(len.checked_sub(24)?)?;
-                let properties = Arc::new(Properties::decode(encoded, true)?);
+                let properties = Arc::new(Properties::decode(encoded)?);
                 self.graves_added.push((run, TableMeta { number, file_bytes, properties }));
             }
             TAG_GRAVES_DELETED => self.graves_deleted.push(body.u64()?),
@@ -463,38 +461,19 @@ mod tests {
     }
 
     #[test]
-    fn records_of_the_first_version_are_read() {
-        let record = full();
-        let (level, meta, _) = &record.added[0];
-        let mut properties = Vec::new();
-        meta.properties.encode(&mut properties);
-        // The thirteen counters that version 1 had, then the keys.
-        properties.drain(13 * 8..14 * 8);
-        let mut bytes = [&1u16.to_le_bytes()[..], &[TAG_FILE_ADDED]].concat();
-        bytes.extend_from_slice(&(properties.len() as u32 + 17).to_le_bytes());
-        bytes.push(*level as u8);
-        bytes.extend_from_slice(&meta.number.to_le_bytes());
-        bytes.extend_from_slice(&meta.file_bytes.to_le_bytes());
-        bytes.extend_from_slice(&properties);
-        let read = Record::decode(&bytes).unwrap();
-        let want = Properties { tombstones: 0, ..Properties::clone(&meta.properties) };
-        assert_eq!(*read.added[0].1.properties, want);
-        assert_eq!((read.added[0].1.number, read.deletes), (meta.number, None));
-        bytes[0] = 2;
-        assert!(Record::decode(&bytes).is_err(), "the lengths are those of version 1");
-    }
-
-    #[test]
     fn unknown_versions_tags_and_levels_are_refused() {
         let mut bytes = full().encode();
-        bytes[0] = 9;
-        assert_eq!(Record::decode(&bytes), Err(RecordError::Version(9)));
-        assert!(Record::decode(&[1, 0, 99, 0, 0, 0, 0]).is_err());
-        assert!(Record::decode(&[1, 0, TAG_PLACE, 1, 0, 0, 0, b'x']).is_err(), "of no table");
+        for version in [2, 9] {
+            bytes[0] = version;
+            let refused = Err(RecordError::Version(version.into()));
+            assert_eq!(Record::decode(&bytes), refused);
+        }
+        assert!(Record::decode(&[3, 0, 99, 0, 0, 0, 0]).is_err());
+        assert!(Record::decode(&[3, 0, TAG_PLACE, 1, 0, 0, 0, b'x']).is_err(), "of no table");
         let mut outside = full();
         outside.added[0].2 = Some("../x".into());
         assert!(Record::decode(&outside.encode()).is_err(), "outside the tree's directory");
-        let deleted = [&[1, 0, TAG_FILE_DELETED, 9, 0, 0, 0, 7][..], &[0; 8]].concat();
+        let deleted = [&[3, 0, TAG_FILE_DELETED, 9, 0, 0, 0, 7][..], &[0; 8]].concat();
         assert!(Record::decode(&deleted).is_err());
     }
 }
