@@ -225,15 +225,6 @@ impl Engine {
         }
     }
 
-    /// Freezes and flushes the active memtable: everything written before is durable when this
-    /// returns, whatever the sync policy (N2). Blocks on I/O.
-    ///
-    /// # Errors
-    /// A failing medium.
-    pub fn flush_memtable(&self) -> Result<(), EngineError> {
-        self.flush_now()
-    }
-
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(super) fn flush_now(&self) -> Result<(), EngineError> {
         self.flush_all(&mut self.inner().flush_right.lock())
@@ -387,8 +378,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes everything that is in memtables to tables; what is written meanwhile may be among it or not.
-    /// Waits for the device. No latch may be held.
+    /// Writes everything that is in memtables to tables: what was written before is durable when this returns,
+    /// whatever the sync policy (N2); what is written meanwhile may be among it or not. Waits for the device. No
+    /// latch may be held.
     ///
     /// # Errors
     /// A failing medium; everything is still there then, and the background tries again.

@@ -182,7 +182,7 @@ impl Takeover {
         let counts = loader.counts();
         if self.journal.is_some() {
             // The import counts once it would survive a crash, under any policy.
-            server.engine.flush_memtable().map_err(|error| error.to_string())?;
+            server.engine.flush().map_err(|error| error.to_string())?;
         }
         server.saving.note_loaded(server.engine.last_seq());
         log::notice(&format!(
