@@ -7,7 +7,7 @@ use super::deadline::Deadline;
 use super::due::ColdDue;
 use super::events::{Fault, Health, STALL};
 use super::frozen::{FlushRight, FreezeRight, FrozenQueue};
-use super::namespace::{Namespaces, SLOTS};
+use super::namespace::Namespaces;
 use super::options::{EngineOptions, SyncPolicy};
 use super::pace::{Pace, Work};
 use super::pins::Pins;
@@ -568,9 +568,6 @@ impl Engine {
         }
         inner.health.settle(now, false);
     }
-
-    /// Number of slots of namespaces; an upper bound of logical databases.
-    pub const DATABASES_MAX: usize = SLOTS / 2;
 }
 
 impl Inner {

@@ -47,7 +47,7 @@ pub struct EngineOptions {
     pub log_dir_name: String,
     /// First part of the log files' names (`appendfilename`).
     pub log_file_name: String,
-    /// Number of logical databases, at most [`super::Engine::DATABASES_MAX`].
+    /// Number of logical databases, at most 128: half of the slots of namespaces.
     pub databases: usize,
     /// How the log is synced. With `write_behind` it counts as [`SyncPolicy::Always`].
     pub sync_policy: SyncPolicy,
