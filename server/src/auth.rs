@@ -1,6 +1,6 @@
 //! Who may connect. There is one user, `default`; its password is `requirepass`.
 
-use crate::sha256::sha256;
+use crate::digest::sha256;
 use parking_lot::RwLock;
 
 /// The name of the only user.

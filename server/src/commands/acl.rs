@@ -3,8 +3,8 @@
 use super::introspect::{help, in_category};
 use crate::auth::DEFAULT_USER;
 use crate::commands::table;
+use crate::digest::hex;
 use crate::dispatch::{Binding, CommandResult, Ctx};
-use crate::sha1::hex;
 
 /// ACL and its subcommands.
 pub(super) const COMMANDS: &[Binding] = &[

@@ -34,8 +34,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "server",
         &[
-            &["allocator", "clock", "interop", "log", "number", "sha_blocks", "version"],
-            &["crash", "oom_score", "process", "resp", "sha1", "sha256", "value"],
+            &["allocator", "clock", "digest", "interop", "log", "number", "version"],
+            &["crash", "oom_score", "process", "resp", "value"],
             &["auth", "session", "shutdown"],
             &["events"],
             &["observe"],

@@ -2,8 +2,8 @@
 //! test can compare two servers, or one server before and after a crash.
 
 use super::find_value;
+use crate::digest::{hex, sha1};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
-use crate::sha1::{hex, sha1};
 use crate::value::ValueType;
 use sexton_engine::{Meta, ScanItem, ScanRange};
 
