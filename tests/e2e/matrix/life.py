@@ -29,6 +29,8 @@ COLD = {"filter-bits-per-key": 0, "cemetery-max-memory": 65536}
 #: Level 0 takes a minute for a memtable.
 SLOW = "profile slow read-us 0 write-us 1000 position-us 0 sync-us 1000 read-mb-s 1000 write-mb-s 0.02 channels 4 cache-bytes 0 unit-bytes 512 write-through yes\n"
 PIPELINE = 500
+#: Time in which a full memtable is frozen.
+FROZEN_WITHIN_S = 10
 #: A key of each database that says which it was at first.
 MARKER = b"marker"
 #: Keys of a KB that drive all others out of a small memory.
@@ -147,9 +149,12 @@ class Life:
         if self.family == "frozen":
             ours.cmd("SELECT", FILLER_DATABASE)
             self.must(pipelined(ours, [[b"SET", b"filler%d" % n, incompressible(b"%d" % n, 1000)] for n in range(1200)]))
-            frozen = int(self.pair.ours.info()["flsm_memtables_frozen"])
-            if frozen < 1:
-                raise RuntimeError("no memtable is frozen: the state does not exist")
+            # The thread that freezes it needs its turn; the device needs a minute to flush it.
+            deadline = time.monotonic() + FROZEN_WITHIN_S
+            while int(self.pair.ours.info()["flsm_memtables_frozen"]) < 1:
+                if time.monotonic() > deadline:
+                    raise RuntimeError("no memtable is frozen: the state does not exist")
+                time.sleep(0.01)
         if self.family == "cold" and requests and self.mode != "no-log":
             entries = int(self.pair.ours.info()["flsm_dram_entries"])
             if entries > 100:
