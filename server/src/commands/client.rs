@@ -3,7 +3,7 @@
 use super::connection::checked_name;
 use super::introspect::help;
 use crate::auth::DEFAULT_USER;
-use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
 use crate::number::parse_i64;
 use crate::session::{Pause, Session};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// CLIENT and its subcommands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::container("client"),
+    Binding::container("client").with(Traits::WHILE_PAUSED),
     Binding::local("client|caching", caching),
     Binding::local("client|getname", get_name),
     Binding::local("client|getredir", get_redirection),

@@ -3,7 +3,7 @@
 use super::introspect::help;
 use crate::commands::table;
 use crate::configuration;
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits};
 use sexton_config::SetBy;
 
 /// CONFIG and its subcommands.
@@ -14,7 +14,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("config|resetstat", reset_statistics),
     Binding::local("config|rewrite", rewrite),
     // A change of `appendonly` waits for the log.
-    Binding::offload("config|set", set),
+    Binding::offload("config|set", set).with(Traits::CHANGES_SETTINGS),
 ];
 
 /// `CONFIG GET pattern [pattern ...]`: each directive once, whatever patterns match it.

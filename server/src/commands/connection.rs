@@ -2,20 +2,22 @@
 
 use crate::auth::DEFAULT_USER;
 use crate::client::Client;
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, OnDatabases, Traits};
 use crate::session::Labels;
 use crate::version::REDIS_VERSION;
 use std::sync::atomic::Ordering;
 
 /// PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::local("auth", auth),
+    Binding::local("auth", auth).secret_from(1),
     Binding::local("echo", echo),
-    Binding::local("hello", hello),
-    Binding::local("ping", ping),
-    Binding::local("quit", quit),
-    Binding::local("reset", reset),
-    Binding::local("select", select),
+    Binding::local("hello", hello).secret_from(2),
+    Binding::local("ping", ping).with(Traits::WHILE_SUBSCRIBED).with(Traits::TELLS_OF_FAILED_SAVES),
+    Binding::local("quit", quit).with(Traits::CONTROLS_TRANSACTION).with(Traits::WHILE_SUBSCRIBED),
+    Binding::local("reset", reset)
+        .with(Traits::CONTROLS_TRANSACTION)
+        .with(Traits::WHILE_SUBSCRIBED),
+    Binding::local("select", select).on_databases(OnDatabases::Selects),
 ];
 
 const WRONG_PASSWORD: CommandError =

@@ -36,7 +36,7 @@ mod wait;
 use crate::dispatch::Binding;
 
 /// The command groups; each file exports its bindings.
-static GROUPS: &[&[Binding]] = &[
+pub(crate) static GROUPS: &[&[Binding]] = &[
     acl::COMMANDS,
     client::COMMANDS,
     clock::COMMANDS,

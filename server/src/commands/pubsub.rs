@@ -1,17 +1,28 @@
 //! SUBSCRIBE, PUBLISH, PUBSUB and their relatives.
 
 use super::introspect::help;
-use crate::dispatch::{Binding, CommandResult, Ctx};
+use crate::dispatch::{Binding, CommandResult, Ctx, Traits};
 use crate::events::pubsub::Kind;
+
+const LISTENS: Traits = Traits::WHILE_SUBSCRIBED.and(Traits::ANSWERS_PUSHES);
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::local("subscribe", |ctx| subscribe(ctx, Kind::Channel, b"subscribe")),
-    Binding::local("psubscribe", |ctx| subscribe(ctx, Kind::Pattern, b"psubscribe")),
-    Binding::local("ssubscribe", |ctx| subscribe(ctx, Kind::Shard, b"ssubscribe")),
-    Binding::local("unsubscribe", |ctx| unsubscribe(ctx, Kind::Channel, b"unsubscribe")),
-    Binding::local("punsubscribe", |ctx| unsubscribe(ctx, Kind::Pattern, b"punsubscribe")),
-    Binding::local("sunsubscribe", |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe")),
+    Binding::local("subscribe", |ctx| subscribe(ctx, Kind::Channel, b"subscribe"))
+        .with(LISTENS)
+        .with(Traits::GATHERS_NAMES),
+    Binding::local("psubscribe", |ctx| subscribe(ctx, Kind::Pattern, b"psubscribe"))
+        .with(LISTENS)
+        .with(Traits::GATHERS_NAMES),
+    Binding::local("ssubscribe", |ctx| subscribe(ctx, Kind::Shard, b"ssubscribe"))
+        .with(LISTENS)
+        .with(Traits::GATHERS_NAMES),
+    Binding::local("unsubscribe", |ctx| unsubscribe(ctx, Kind::Channel, b"unsubscribe"))
+        .with(LISTENS),
+    Binding::local("punsubscribe", |ctx| unsubscribe(ctx, Kind::Pattern, b"punsubscribe"))
+        .with(LISTENS),
+    Binding::local("sunsubscribe", |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe"))
+        .with(LISTENS),
     Binding::local("publish", |ctx| publish(ctx, Kind::Channel)),
     Binding::local("spublish", |ctx| publish(ctx, Kind::Shard)),
     Binding::container("pubsub"),

@@ -1,13 +1,13 @@
 //! MULTI, DISCARD, WATCH, UNWATCH. The dispatcher queues commands and runs EXEC itself.
 
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::local("multi", multi),
-    Binding::local("exec", exec),
-    Binding::local("discard", discard),
-    Binding::keyed("watch", watch),
+    Binding::local("multi", multi).with(Traits::CONTROLS_TRANSACTION).with(Traits::NOT_IN_SNAPSHOT),
+    Binding::local("exec", exec).with(Traits::CONTROLS_TRANSACTION).with(Traits::RUNS_QUEUED),
+    Binding::local("discard", discard).with(Traits::CONTROLS_TRANSACTION),
+    Binding::keyed("watch", watch).with(Traits::CONTROLS_TRANSACTION).with(Traits::GATHERS_NAMES),
     Binding::local("unwatch", unwatch),
 ];
 

@@ -1,7 +1,7 @@
 //! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
-use super::{Args, CommandError, CommandResult, CommandSpec, Flags};
+use super::{Args, CommandError, CommandResult, CommandSpec, Flags, Traits};
 use crate::client::Client;
 use crate::clock::now_ms;
 use crate::resp::Reply;
@@ -62,15 +62,9 @@ pub(crate) fn show_monitors(
     if !monitors.is_active() || spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN)) {
         return;
     }
-    // Passwords must not be shown.
-    let secret_from = match spec.name {
-        "auth" => Some(1),
-        "hello" => Some(2),
-        _ => None,
-    };
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
-    monitors.feed(args, secret_from, (db, &client.session.addr), now_us, required);
+    monitors.feed(args, spec.secret_from, (db, &client.session.addr), now_us, required);
 }
 
 /// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY
@@ -83,7 +77,7 @@ pub(super) fn write_outcome(
     out: &mut Reply,
     mark: usize,
 ) {
-    let pushes = spec.name.ends_with("subscribe");
+    let pushes = spec.traits.has(Traits::ANSWERS_PUSHES);
     match result {
         Ok(()) if pushes => return,
         Ok(()) => {}

@@ -6,7 +6,10 @@ use super::commit::{commit, take_back, untellable};
 use super::guard::run_guarded;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys};
-use super::{Args, Class, CommandError, Ctx, Executor, Flags, Outcome, Table, selected_db};
+use super::{
+    Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
+    selected_db,
+};
 use crate::client::{Client, Queued};
 use crate::events::notify;
 use crate::resp::Reply;
@@ -30,7 +33,7 @@ fn find_all_cold(
         if matches!(spec.class, Class::Keyed | Class::Exclusive) {
             cold.extend(cold_keys(server, (db, &slots), spec, args, &[], tx));
             slots.follow(server, db, spec, args);
-        } else if spec.name == "select" {
+        } else if spec.on_databases == OnDatabases::Selects {
             db = selected_db(args, server.databases).unwrap_or(db);
         }
     }
@@ -176,7 +179,10 @@ impl Executor {
             return Outcome::Offload;
         }
         let engine = &server.engine;
-        let sets = transaction.queued.iter().any(|queued| queued.spec.name == "config|set");
+        let sets = transaction
+            .queued
+            .iter()
+            .any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
         let _hold = sets.then(|| server.config.hold());
         let latched = latch_all(&mut self.hashes, server, client, &transaction.queued);
         let mut tx = engine.begin(latched, &mut self.tx_buf);

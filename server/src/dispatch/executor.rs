@@ -4,7 +4,7 @@ use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
 use super::call::{call, read_snapshot};
 use super::commit::{commit, take_back, untellable};
 use super::exec::abort;
-use super::fast::FastCounts;
+use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
@@ -32,6 +32,8 @@ pub struct Executor {
     pub(super) hashes: Vec<u64>,
     /// Plain GETs and SETs that are not in the statistics yet.
     pub(super) fast: FastCounts,
+    /// The rows of GET and SET, where the table has them.
+    pub(super) plain: Option<PlainSpecs>,
 }
 
 /// What became of a request.
@@ -64,6 +66,7 @@ impl Executor {
             tx_buf: TxBuf::default(),
             hashes: Vec::new(),
             fast: FastCounts::default(),
+            plain: PlainSpecs::of(table),
         }
     }
 
@@ -72,6 +75,12 @@ impl Executor {
     #[must_use]
     pub fn of_worker(table: &'static Table, worker: usize) -> Self {
         Self { tx_buf: TxBuf::fencing_by_batch(), ..Self::new(table, worker, false) }
+    }
+
+    /// The commands that it runs.
+    #[must_use]
+    pub fn table(&self) -> &'static Table {
+        self.table
     }
 
     /// Ends a batch of requests, before anybody hears of it.

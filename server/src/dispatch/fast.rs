@@ -2,7 +2,8 @@
 
 use super::Executor;
 use super::after::note_slow;
-use super::{Args, CommandSpec};
+use super::obstacles::Obstacles;
+use super::{Args, CommandSpec, Table};
 use crate::client::Client;
 use crate::events::notify::{self, NotifyClass};
 use crate::resp::Reply;
@@ -19,31 +20,32 @@ pub(super) struct FastCounts {
     hits: u64,
 }
 
+/// The rows of the commands that have the short way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PlainSpecs {
+    get: &'static CommandSpec,
+    set: &'static CommandSpec,
+}
+
+impl PlainSpecs {
+    pub(super) fn of(table: &'static Table) -> Option<Self> {
+        Some(Self { get: table.find(b"get")?, set: table.find(b"set")? })
+    }
+}
+
 impl Executor {
     /// True while plain GETs and SETs of this client may take [`Executor::fast_get`] and
     /// [`Executor::fast_set`], which leave out what these conditions make unnecessary. To be asked
     /// again after every other command.
     #[must_use]
     pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
-        client.transaction.is_none()
-            && client.snapshot_session.is_none()
-            && client.authenticated
-            && !client.only_listens()
-            && !server.settings.events.needs_old_values()
-            && client.reply_mode.is_on()
-            && !server.sessions.is_paused()
-            && !server.loading.is_active()
-            && !server.observe.monitors.is_active()
-            && server.engine.given_up_through() <= server.engine.durable()
+        self.plain.is_some() && Obstacles::of(server, client).is_empty()
     }
 
     /// The same for writes: false while they are refused or paced.
     #[must_use]
     pub fn is_fast_write(&self, server: &Server) -> bool {
-        !server.settings.out_of_memory.load(Ordering::Relaxed)
-            && !server.engine.must_wait()
-            && server.engine.write_refusal().is_none()
-            && !server.saving.refuses_writes()
+        Obstacles::of_writes(server).is_empty()
     }
 
     /// GET key. `None`: run it the long way.
@@ -115,19 +117,10 @@ impl Executor {
 
     /// Brings plain GETs and SETs that took `time_us` together into the statistics, and those that were slow
     /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
-    pub fn settle(
-        &mut self,
-        server: &Server,
-        client: &Client,
-        (get, set): (&CommandSpec, &CommandSpec),
-        first: Args<'_>,
-        time_us: u64,
-    ) {
+    pub fn settle(&mut self, server: &Server, client: &Client, first: Args<'_>, time_us: u64) {
         let FastCounts { gets, sets, hits } = std::mem::take(&mut self.fast);
         let calls = gets + sets;
-        if calls == 0 {
-            return;
-        }
+        let Some(PlainSpecs { get, set }) = self.plain.filter(|_| calls != 0) else { return };
         let spec = if sets == 0 { get } else { set };
         note_slow(server, client, spec, first, calls - 1, time_us);
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);

@@ -1,32 +1,21 @@
 //! What can be said about a request without its keys.
 
 use super::latch::each_key;
-use super::{Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession};
+use super::obstacles::Obstacles;
+use super::{
+    Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession, Traits,
+};
 use super::{Executor, Outcome};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::server::Server;
 use sexton_engine::{KEY_MAX_BYTES, key_too_long};
-use std::sync::atomic::Ordering;
 
 /// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
 const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
 unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
 is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
 option). Please check the Redis logs for details about the RDB error.";
-
-/// What a subscriber may run under RESP2.
-const SUBSCRIBER_COMMANDS: [&str; 9] = [
-    "ping",
-    "quit",
-    "reset",
-    "subscribe",
-    "psubscribe",
-    "ssubscribe",
-    "unsubscribe",
-    "punsubscribe",
-    "sunsubscribe",
-];
 
 /// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
 /// longer than what was asked for.
@@ -74,10 +63,11 @@ impl Executor {
         if self.replaying {
             return Ok((spec, Verdict::Run));
         }
-        if !client.authenticated && !spec.flags.contains(Flags::NO_AUTH) {
+        let mut word = Obstacles::of(server, client);
+        if word.has(Obstacles::NOT_AUTHENTICATED) && !spec.flags.contains(Flags::NO_AUTH) {
             return refuse(CommandError::text("NOAUTH Authentication required."));
         }
-        if client.snapshot_session.is_some()
+        if word.has(Obstacles::IN_SNAPSHOT)
             && let Some(error) = SnapshotSession::refuses(spec)
         {
             return refuse(error);
@@ -85,11 +75,11 @@ impl Executor {
         if let Some(error) = too_long_key(spec, args) {
             return refuse(error);
         }
-        let in_transaction = client.transaction.is_some();
+        let in_transaction = word.has(Obstacles::IN_TRANSACTION);
         if in_transaction && spec.flags.contains(Flags::NO_MULTI) {
             return refuse(CommandError::text("ERR Command not allowed inside a transaction"));
         }
-        let exec = in_transaction && spec.name == "exec";
+        let exec = in_transaction && spec.traits.has(Traits::RUNS_QUEUED);
         let queued_flag = |flag| {
             exec && client.transaction.as_ref().is_some_and(|transaction| {
                 transaction.queued.iter().any(|queued| queued.spec.flags.contains(flag))
@@ -97,9 +87,11 @@ impl Executor {
         };
         let writes = spec.flags.contains(Flags::WRITE) || queued_flag(Flags::WRITE);
         let needs_memory = spec.flags.contains(Flags::DENYOOM) || queued_flag(Flags::DENYOOM);
-        if needs_memory
-            && (server.settings.out_of_memory.load(Ordering::Relaxed) || is_too_large(server, args))
-        {
+        let tells_of_saves = spec.traits.has(Traits::TELLS_OF_FAILED_SAVES);
+        if writes || needs_memory || tells_of_saves {
+            word = word.and(Obstacles::of_writes(server));
+        }
+        if needs_memory && (word.has(Obstacles::OUT_OF_MEMORY) || is_too_large(server, args)) {
             return refuse(CommandError::text(OUT_OF_MEMORY));
         }
         if in_transaction && is_beyond_a_group(client, spec, args) {
@@ -108,16 +100,19 @@ impl Executor {
         if holds_too_much(server, client, spec, in_transaction, args) {
             return refuse(CommandError::text(OUT_OF_MEMORY));
         }
-        if server.loading.is_active() && !spec.flags.contains(Flags::LOADING) {
+        if word.has(Obstacles::LOADING) && !spec.flags.contains(Flags::LOADING) {
             return refuse(CommandError::text("LOADING Redis is loading the dataset in memory"));
         }
-        if (writes || spec.name == "ping") && server.saving.refuses_writes() {
+        if (writes || tells_of_saves) && word.has(Obstacles::SAVE_FAILED) {
             return refuse(CommandError::text(SAVE_FAILED));
         }
-        if writes && let Some(reason) = server.engine.write_refusal() {
+        if writes
+            && word.has(Obstacles::REFUSED)
+            && let Some(reason) = server.engine.write_refusal()
+        {
             return refuse(format!("MISCONF Errors writing to the AOF file: {reason}").into());
         }
-        if client.only_listens() && !SUBSCRIBER_COMMANDS.contains(&spec.name) {
+        if word.has(Obstacles::ONLY_LISTENS) && !spec.traits.has(Traits::WHILE_SUBSCRIBED) {
             return refuse(
                 format!(
                     "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
@@ -127,17 +122,18 @@ impl Executor {
                 .into(),
             );
         }
-        if in_transaction
-            && !matches!(spec.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
-        {
+        if in_transaction && !spec.traits.has(Traits::CONTROLS_TRANSACTION) {
             return Ok((spec, Verdict::Queue));
         }
-        let pausable = !spec.name.starts_with("client|");
+        let pausable = !spec.traits.has(Traits::WHILE_PAUSED);
         let may_replicate = spec.flags.contains(Flags::MAY_REPLICATE);
-        if pausable && let Some(until) = server.sessions.paused_until(writes || may_replicate) {
+        if pausable
+            && word.has(Obstacles::PAUSED)
+            && let Some(until) = server.sessions.paused_until(writes || may_replicate)
+        {
             return Err(Refusal::Later(Outcome::Paused(until)));
         }
-        if writes && server.engine.must_wait() {
+        if writes && word.has(Obstacles::PACED) {
             return Err(Refusal::Later(Outcome::Paced));
         }
         if exec {
@@ -164,7 +160,7 @@ fn is_too_large(server: &Server, args: Args<'_>) -> bool {
 
 /// True for a command that makes its transaction larger than one group of the log may be.
 fn is_beyond_a_group(client: &Client, spec: &CommandSpec, args: Args<'_>) -> bool {
-    let queues = !matches!(spec.name, "exec" | "discard" | "multi" | "quit" | "reset");
+    let queues = !spec.traits.has(Traits::CONTROLS_TRANSACTION);
     queues && client.queued_bytes() as u64 + request_bytes(args) > TRANSACTION_MAX_BYTES
 }
 
@@ -181,20 +177,17 @@ fn holds_too_much(
     if max == u64::MAX {
         return false;
     }
-    match spec.name {
-        "exec" | "discard" | "multi" | "quit" | "reset" => false,
-        "watch" | "subscribe" | "psubscribe" | "ssubscribe" => {
-            client.name_bytes() as u64 + request_bytes(args) > max
-        }
-        _ => in_transaction && client.queued_bytes() as u64 + request_bytes(args) > max,
+    if spec.traits.has(Traits::GATHERS_NAMES) {
+        return client.name_bytes() as u64 + request_bytes(args) > max;
     }
+    let queues = in_transaction && !spec.traits.has(Traits::CONTROLS_TRANSACTION);
+    queues && client.queued_bytes() as u64 + request_bytes(args) > max
 }
 
 /// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
 /// there is none either, and the request finds that out by itself.
 pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
-    let makes_keys =
-        spec.flags.contains(Flags::DENYOOM) || matches!(spec.name, "rename" | "renamenx");
+    let makes_keys = spec.flags.contains(Flags::DENYOOM) || spec.traits.has(Traits::MAKES_KEYS);
     if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {
         return None;
     }

@@ -1,15 +1,13 @@
 //! The keys of a request that must be brought into memory before it runs.
 
 use super::latch::each_key;
-use super::{Args, CommandSpec, flush_mode_is_known, swapped_dbs};
+use super::{Args, CommandSpec, OnDatabases, Traits, flush_mode_is_known, swapped_dbs};
 use crate::server::Server;
 use sexton_engine::{Found, Key, OwnedKey, Slot, Tx};
 
 /// True when the command looks at old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
-    spec.reads_values
-        || (spec.name == "set" && args.len() > 3)
-        || server.settings.events.needs_old_values()
+    !(spec.is_blind)(args) || server.settings.events.needs_old_values()
 }
 
 /// Which slot stands behind each database when a command will run: in a transaction not always the one that does
@@ -38,20 +36,25 @@ impl Slots {
         spec: &CommandSpec,
         args: Args<'_>,
     ) {
-        let dbs = match spec.name {
-            "swapdb" => swapped_dbs(args, server.databases),
-            "flushdb" | "flushall" if flush_mode_is_known(args) => Some((db, db)),
-            _ => return,
+        let (a, b) = match spec.on_databases {
+            OnDatabases::Nothing | OnDatabases::Selects => return,
+            OnDatabases::Swaps => match swapped_dbs(args, server.databases) {
+                Some(dbs) => dbs,
+                None => return,
+            },
+            OnDatabases::EmptiesOne | OnDatabases::EmptiesAll if !flush_mode_is_known(args) => {
+                return;
+            }
+            OnDatabases::EmptiesOne | OnDatabases::EmptiesAll => (db, db),
         };
-        let Some((a, b)) = dbs else { return };
         let slots = self.changed.get_or_insert_with(|| {
             (0..server.databases).map(|db| Some(server.engine.slot_of(db))).collect()
         });
-        match spec.name {
-            "swapdb" => slots.swap(a, b),
+        match spec.on_databases {
+            OnDatabases::Swaps => slots.swap(a, b),
             // One that will be refused is not emptied: then a key may be met that was not loaded, see
             // `Ctx::bring_in`.
-            "flushdb" => slots[db] = None,
+            OnDatabases::EmptiesOne => slots[db] = None,
             _ => slots.fill(None),
         }
     }
@@ -84,23 +87,26 @@ pub(super) fn cold_keys(
         let hash = hashes.get(nth).copied().unwrap_or_else(|| engine.hash(bytes));
         nth += 1;
         look(db, bytes, hash);
-        // MOVE and COPY name a second database; its keys share the latches, since the hash
+        // It names a second database, whose keys share the latches, since the hash
         // covers the bytes only.
-        if matches!(spec.name, "move" | "copy") {
+        if spec.traits.has(Traits::IN_ALL_DATABASES) {
             (0..server.databases).filter(|&other| other != db).for_each(|db| look(db, bytes, hash));
         }
     });
     // Whether a watched key changes depends on what is there, and on what comes in its place.
     if server.watches.is_used() {
-        let dbs = match spec.name {
-            "swapdb" => swapped_dbs(args, server.databases).map_or(Vec::new(), |(a, b)| vec![a, b]),
-            "flushdb" => vec![db],
-            "flushall" => (0..server.databases).collect(),
-            _ => Vec::new(),
+        let swaps = spec.on_databases == OnDatabases::Swaps;
+        let dbs = match spec.on_databases {
+            OnDatabases::Nothing | OnDatabases::Selects => Vec::new(),
+            OnDatabases::Swaps => {
+                swapped_dbs(args, server.databases).map_or(Vec::new(), |(a, b)| vec![a, b])
+            }
+            OnDatabases::EmptiesOne => vec![db],
+            OnDatabases::EmptiesAll => (0..server.databases).collect(),
         };
         for watched in &dbs {
             for bytes in server.watches.keys_of(*watched) {
-                dbs.iter().filter(|&&db| db == *watched || spec.name == "swapdb").for_each(|&db| {
+                dbs.iter().filter(|&&db| db == *watched || swaps).for_each(|&db| {
                     look(db, &bytes, engine.hash(&bytes));
                 });
             }

@@ -30,6 +30,7 @@ mod guard;
 mod latch;
 mod load;
 mod log_wait;
+mod obstacles;
 mod replay;
 mod snapshot_session;
 pub mod table;
@@ -50,7 +51,7 @@ pub(crate) use guard::{error_of, give_up};
 pub use log_wait::LogWait;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
-pub use table::{Binding, CommandSpec, Flags, Table};
+pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Traits};
 
 use crate::resp::write_command;
 

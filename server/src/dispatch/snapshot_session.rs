@@ -4,7 +4,7 @@
 //! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
 //! [`Ctx::inspect`] as at the newest ones.
 
-use super::{Class, CommandError, CommandSpec, Flags};
+use super::{Class, CommandError, CommandSpec, Flags, Traits};
 use sexton_engine::{
     EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
 };
@@ -15,9 +15,6 @@ const WRITE: CommandError = CommandError::text(
 );
 const UNSUPPORTED: CommandError =
     CommandError::text("SNAPSHOT this command cannot read the past; SEXTON.SNAPSHOT CLOSE ends it");
-
-/// Commands beyond single keys that can read the past.
-const WALKS: [&str; 4] = ["scan", "keys", "randomkey", "dbsize"];
 
 /// The open snapshot of a connection.
 #[derive(Debug)]
@@ -55,14 +52,10 @@ impl SnapshotSession {
             return Some(WRITE);
         }
         let supported = match spec.class {
-            Class::Keyed => {
-                let group = spec.metadata.field("group").unwrap_or_default();
-                spec.flags.contains(Flags::READONLY)
-                    && (matches!(group, "string" | "generic") || spec.name == "memory|usage")
-            }
-            Class::Offload => WALKS.contains(&spec.name),
+            Class::Keyed => spec.flags.contains(Flags::READONLY),
+            Class::Offload => spec.traits.has(Traits::READS_SNAPSHOTS),
             // All reads see one instant anyhow.
-            _ => !matches!(spec.name, "multi" | "watch"),
+            _ => !spec.traits.has(Traits::NOT_IN_SNAPSHOT),
         };
         (!supported).then_some(UNSUPPORTED)
     }

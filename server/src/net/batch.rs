@@ -2,13 +2,11 @@
 
 use super::worker::WorkerState;
 use crate::client::Client;
-use crate::commands::table;
-use crate::dispatch::{Args, CommandSpec, Outcome, logged_form};
+use crate::dispatch::{Args, Outcome, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
 use std::ops::Range;
-use std::sync::LazyLock;
 use std::time::Instant;
 
 /// Replies of one turn after which they are sent before more is executed, in bytes.
@@ -46,14 +44,6 @@ pub(super) struct BatchRun<'a> {
     pub(super) commands: &'a mut u64,
     pub(super) last: &'a mut &'static str,
 }
-
-struct PlainSpecs {
-    get: &'static CommandSpec,
-    set: &'static CommandSpec,
-}
-
-static PLAIN: LazyLock<Option<PlainSpecs>> =
-    LazyLock::new(|| Some(PlainSpecs { get: table::find(b"get")?, set: table::find(b"set")? }));
 
 impl BatchRun<'_> {
     /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
@@ -106,7 +96,7 @@ impl BatchRun<'_> {
             };
             *self.required = required.max(*self.required);
             *self.commands += 1;
-            *self.last = table::find(args.get(0)).map_or("NULL", |spec| spec.name);
+            *self.last = worker.executor.table().find(args.get(0)).map_or("NULL", |spec| spec.name);
             if self.client.closing {
                 break;
             }
@@ -129,12 +119,14 @@ impl BatchRun<'_> {
 
     /// The plain requests at these indexes ran since `begun`; returns until when.
     fn settle(&mut self, plain: Range<usize>, begun: Instant) -> Instant {
-        let Some(specs) = PLAIN.as_ref().filter(|_| !plain.is_empty()) else { return begun };
+        if plain.is_empty() {
+            return begun;
+        }
         let now = Instant::now();
         let time_us = now.saturating_duration_since(begun).as_micros() as u64;
         let worker = &mut *self.worker;
         let first = Args::new(self.buf, worker.batch.args(&worker.batch.requests[plain.start]));
-        worker.executor.settle(self.server, self.client, (specs.get, specs.set), first, time_us);
+        worker.executor.settle(self.server, self.client, first, time_us);
         now
     }
 

@@ -3,10 +3,16 @@
 use super::batch::BatchRun;
 use super::worker::{DurableSignal, WorkerState};
 use crate::client::Client;
-use crate::dispatch::{Args, Executor, Outcome};
+use crate::dispatch::{Args, Executor, Outcome, Table};
+use crate::events::pubsub::Kind;
 use crate::resp::{Limits, Reply, Scanner, command_bytes, pack};
 use crate::server::Server;
-use sexton_engine::Engine;
+use crate::session::Session;
+use crate::session::outbox::Parcel;
+use sexton_config::value::Events;
+use sexton_engine::{Engine, EngineOptions, SyncPolicy};
+use sexton_persistence::device::Storage as _;
+use sexton_persistence::device::sim::SimStorage;
 use std::sync::Arc;
 
 const NOW_MS: u64 = 1_000_000;
@@ -15,31 +21,102 @@ const NOW_MS: u64 = 1_000_000;
 #[derive(Debug, PartialEq, Eq)]
 struct Traces {
     replies: Vec<u8>,
+    /// Calls, refusals and failures of each command that was asked for.
+    calls: Vec<(&'static str, u64, u64, u64)>,
     /// The slow log's arguments, oldest first.
     slow: Vec<Vec<Vec<u8>>>,
     lookups: (u64, u64),
+    expired: u64,
+    /// Key-space events, and what they wait for.
+    events: Parcel,
+    /// Which of the watched keys have changed.
+    dirty: Vec<bool>,
+    last_seq: u64,
+    digest: String,
+    /// Commands of the log.
+    log: String,
 }
 
-fn server(slower_than_us: i64) -> Server {
-    let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
-    server.observe.slowlog.set_threshold_us(slower_than_us);
-    server.observe.slowlog.set_len_max(1000);
-    server
+/// A server with a log on simulated disks, whose commands count for it alone.
+struct World {
+    server: Server,
+    disk: Arc<SimStorage>,
+    table: &'static Table,
+    listener: Arc<Session>,
+    watchers: Vec<Client>,
 }
 
-fn traces(server: &Server, replies: &[u8]) -> Traces {
-    let entries = server.observe.slowlog.newest(1000);
-    Traces {
-        replies: replies.to_vec(),
-        slow: entries.into_iter().rev().map(|entry| entry.args).collect(),
-        lookups: (server.stats.hits(), server.stats.misses()),
+const WATCHED: [&[u8]; 5] = [b"plain", b"k8", b"number", b"due", b"none"];
+
+impl World {
+    fn new(slower_than_us: i64) -> Self {
+        let disk = Arc::new(SimStorage::new());
+        let options = EngineOptions {
+            sync_policy: SyncPolicy::EverySec,
+            ..EngineOptions::new(Arc::<SimStorage>::clone(&disk), "data".into())
+        };
+        let (engine, _) = Engine::open_bytes(options).expect("a store on simulated disks opens");
+        let server = Server::new(engine, 16);
+        server.observe.slowlog.set_threshold_us(slower_than_us);
+        server.observe.slowlog.set_len_max(1000);
+        server.settings.events.set(Events::parse(b"KEA").expect("classes"));
+        let listener = Arc::new(Session::default());
+        server.pubsub.subscribe(Kind::Pattern, b"__key*", &listener);
+        let watchers = WATCHED.map(|key| {
+            let mut client = Client { authenticated: true, ..Client::default() };
+            client.watch(&server, 0, key, 0);
+            client
+        });
+        let table = Box::leak(Box::new(Table::build(crate::commands::GROUPS)));
+        Self { server, disk, table, listener, watchers: watchers.into() }
+    }
+
+    fn traces(self, replies: &[u8]) -> Traces {
+        let Self { server, disk, table, listener, watchers } = self;
+        let entries = server.observe.slowlog.newest(1000);
+        let calls = table.all().iter().map(|spec| (spec.name, spec.stats.totals()));
+        let calls =
+            calls.map(|(name, totals)| (name, totals.calls, totals.rejected, totals.failed));
+        let calls = calls.filter(|(_, calls, rejected, _)| calls + rejected != 0).collect();
+        let mut traces = Traces {
+            replies: replies.to_vec(),
+            calls,
+            slow: entries.into_iter().rev().map(|entry| entry.args).collect(),
+            lookups: (server.stats.hits(), server.stats.misses()),
+            expired: server.stats.expired_keys(),
+            events: listener.outbox.take(),
+            dirty: watchers.iter().map(|client| client.watch_failed(0)).collect(),
+            last_seq: server.engine.last_seq(),
+            digest: String::new(),
+            log: String::new(),
+        };
+        let mut executor = Executor::new(table, 0, true);
+        let mut client = Client { authenticated: true, ..Client::default() };
+        let (bytes, ranges) = pack([&b"DEBUG"[..], b"DIGEST"].into_iter());
+        let mut out = Reply::new();
+        executor.execute(&server, &mut client, Args::new(&bytes, &ranges), &mut out, NOW_MS);
+        traces.digest = String::from_utf8_lossy(out.bytes()).into_owned();
+        server.engine.sync_through(traces.last_seq).expect("is written");
+        let dir = std::path::Path::new("data/appendonlydir");
+        for name in disk.list(dir).expect("a log").iter().filter(|name| name.ends_with(".aof")) {
+            let text = disk.read(&dir.join(name)).expect("is read");
+            let text = String::from_utf8_lossy(&text).into_owned();
+            // Groups are as long as the log's thread was late; each begins with its database.
+            for line in text.lines().filter(|line| !line.starts_with('#')) {
+                traces.log.push_str(line.trim_matches('\0'));
+                traces.log.push('\n');
+            }
+        }
+        traces.log = traces.log.replace("*2\n$6\nSELECT\n$1\n0\n", "");
+        traces
     }
 }
 
 /// GETs and SETs, plain and others between them, in one read.
 fn history() -> Vec<Vec<Vec<u8>>> {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-    let mut requests = Vec::new();
+    let mut requests = vec![words(&format!("SET due v PXAT {}", NOW_MS + 1)), words("GET due")];
+    requests.push(words("SET plain v"));
     for nth in 0..200 {
         requests.push(match nth % 10 {
             0..3 => words(&format!("SET k{} v{nth}", nth % 7)),
@@ -53,57 +130,107 @@ fn history() -> Vec<Vec<Vec<u8>>> {
     requests
 }
 
-fn short_way(slower_than_us: i64, requests: &[Vec<Vec<u8>>]) -> Traces {
-    let server = server(slower_than_us);
-    let mut worker = WorkerState::new(0, Arc::new(DurableSignal::default()));
-    let mut client = Client { authenticated: true, ..Client::default() };
-    let mut bytes = Vec::new();
-    for request in requests {
-        let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
-        bytes.extend(command_bytes(&words));
-    }
-    let (_, error) = Scanner::default().scan(&mut bytes, &mut worker.batch, Limits::default());
-    assert!(error.is_none() && worker.batch.requests.len() == requests.len());
-    let (mut required, mut commands, mut last) = (0, 0, "");
-    let mut run = BatchRun {
-        server: &server,
-        worker: &mut worker,
-        client: &mut client,
-        buf: &bytes,
-        now_ms: NOW_MS,
-        required: &mut required,
-        commands: &mut commands,
-        last: &mut last,
-    };
-    assert!(run.run().is_none());
-    assert_eq!(commands, requests.len() as u64);
-    traces(&server, worker.reply.bytes())
+/// What comes when the time of a key has come, in a second read.
+fn late_history() -> Vec<Vec<Vec<u8>>> {
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    ["GET due", "GET due", "SET due again", "GET due", "GET none"].map(words).into()
 }
 
-fn long_way(slower_than_us: i64, requests: &[Vec<Vec<u8>>]) -> Traces {
-    let server = server(slower_than_us);
-    let (mut executor, mut client) =
-        (Executor::new(crate::commands::table::table(), 0, true), Client::default());
-    client.authenticated = true;
-    let mut out = Reply::new();
-    for request in requests {
-        let (bytes, ranges) = pack(request.iter().map(Vec::as_slice));
-        let args = Args::new(&bytes, &ranges);
-        let outcome = executor.execute(&server, &mut client, args, &mut out, NOW_MS);
-        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+fn short_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
+    let world = World::new(slower_than_us);
+    let mut worker = WorkerState::new(0, Arc::new(DurableSignal::default()));
+    worker.executor = Executor::new(world.table, 0, false);
+    let mut client = Client { authenticated: true, ..Client::default() };
+    let (mut replies, mut now_ms) = (Vec::new(), NOW_MS);
+    for requests in reads {
+        let mut bytes = Vec::new();
+        for request in requests {
+            let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+            bytes.extend(command_bytes(&words));
+        }
+        worker.batch.clear();
+        let (_, error) = Scanner::default().scan(&mut bytes, &mut worker.batch, Limits::default());
+        assert!(error.is_none() && worker.batch.requests.len() == requests.len());
+        let (mut required, mut commands, mut last) = (0, 0, "");
+        let mut run = BatchRun {
+            server: &world.server,
+            worker: &mut worker,
+            client: &mut client,
+            buf: &bytes,
+            now_ms,
+            required: &mut required,
+            commands: &mut commands,
+            last: &mut last,
+        };
+        assert!(run.run().is_none());
+        assert_eq!(commands, requests.len() as u64);
+        replies.extend_from_slice(worker.reply.bytes());
+        worker.reply.truncate(0);
+        now_ms += 1000;
     }
-    traces(&server, out.bytes())
+    world.traces(&replies)
+}
+
+fn long_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
+    let world = World::new(slower_than_us);
+    let mut executor = Executor::new(world.table, 0, true);
+    let mut client = Client { authenticated: true, ..Client::default() };
+    let (mut out, mut now_ms) = (Reply::new(), NOW_MS);
+    for requests in reads {
+        for request in requests {
+            let (bytes, ranges) = pack(request.iter().map(Vec::as_slice));
+            let args = Args::new(&bytes, &ranges);
+            let outcome = executor.execute(&world.server, &mut client, args, &mut out, now_ms);
+            assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        }
+        now_ms += 1000;
+    }
+    let replies = out.bytes().to_vec();
+    world.traces(&replies)
 }
 
 #[test]
 fn plain_requests_leave_the_traces_of_any_other() {
+    let reads = [history(), late_history()];
     // 0: everything is slow; -1: nothing is.
     for slower_than_us in [0, -1] {
-        let (short, long) =
-            (short_way(slower_than_us, &history()), long_way(slower_than_us, &history()));
+        let (short, long) = (short_way(slower_than_us, &reads), long_way(slower_than_us, &reads));
+        assert_eq!(short.log, long.log);
         assert_eq!(short, long);
-        // 200 requests, of which 20 are no GET of anything.
-        assert_eq!(short.slow.len(), if slower_than_us == 0 { 180 } else { 0 });
+        // 208 requests, of which 20 are no GET of anything.
+        assert_eq!(short.slow.len(), if slower_than_us == 0 { 188 } else { 0 });
+        assert_eq!(short.dirty, [true, false, true, true, false]);
+        assert!(short.log.contains("SET\n$2\nk0\n") && short.log.contains("DEL"), "{}", short.log);
+        assert!(!short.events.bytes.is_empty() && short.expired == 1);
+    }
+}
+
+/// A latency event of plain requests has the name and the time of any other's.
+#[test]
+fn slow_plain_requests_are_latency_events() {
+    for (words, event) in
+        [(&[&b"GET"[..], b"k"][..], &b"fast-command"[..]), (&[b"SET", b"k", b"v"], b"command")]
+    {
+        let world = World::new(-1);
+        world.server.observe.latency.set_threshold_ms(5);
+        let mut executor = Executor::new(world.table, 0, true);
+        let mut client = Client { authenticated: true, ..Client::default() };
+        let (bytes, ranges) = pack(words.iter().copied());
+        let (args, mut out) = (Args::new(&bytes, &ranges), Reply::new());
+        let hash = world.server.engine.hash(b"k");
+        for time_us in [4_999, 7_000] {
+            if words.len() == 2 {
+                executor.fast_get(&world.server, &client, b"k", hash, &mut out, NOW_MS);
+            } else {
+                let logged = command_bytes(words);
+                let server = &world.server;
+                executor.fast_set(server, &mut client, b"k", hash, b"v", &logged, &mut out, NOW_MS);
+            }
+            executor.settle(&world.server, &client, args, time_us);
+        }
+        let series = world.server.observe.latency.series(event).expect("is recorded");
+        assert_eq!((series.1.samples.len(), series.1.max_ms), (1, 7));
+        assert_eq!(world.server.observe.latency.all().len(), 1);
     }
 }
 
@@ -111,28 +238,27 @@ fn plain_requests_leave_the_traces_of_any_other() {
 fn slow_plain_requests_are_in_the_slow_log() {
     let value = vec![b'v'; 60_000];
     let set = |nth: usize| vec![b"SET".to_vec(), format!("k{nth}").into_bytes(), value.clone()];
-    let short = short_way(1, &(0..50).map(set).collect::<Vec<_>>());
+    let short = short_way(1, &[(0..50).map(set).collect()]);
     assert!(short.slow.len() > 40, "{} of 50 SETs of 60 KB took a microsecond", short.slow.len());
 }
 
 #[test]
 fn requests_that_were_timed_together_say_so() {
-    let server = server(10_000);
-    let mut executor = Executor::new(crate::commands::table::table(), 0, true);
+    let world = World::new(10_000);
+    let server = &world.server;
+    let mut executor = Executor::new(world.table, 0, true);
     let mut client = Client { authenticated: true, ..Client::default() };
     let mut out = Reply::new();
-    let find = |name| crate::commands::table::find(name).expect("a command");
-    let specs = (find(b"get"), find(b"set"));
     let first = Args::new(b"GETk", &[(0, 3), (3, 4)]);
     for (count, time_us) in [(3, 9_999), (3, 10_000), (1, 10_000)] {
         for _ in 0..count {
             let hash = server.engine.hash(b"k");
-            executor.fast_get(&server, &client, b"k", hash, &mut out, NOW_MS);
+            executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS);
         }
-        executor.settle(&server, &client, specs, first, time_us);
+        executor.settle(server, &client, first, time_us);
     }
     client.closing = true;
-    let slow = traces(&server, out.bytes()).slow;
+    let slow = world.traces(out.bytes()).slow;
     assert_eq!(slow[0], [&b"GET"[..], b"k", b"... (2 more requests)"]);
     assert_eq!(slow[1..], [[b"GET".to_vec(), b"k".to_vec()]]);
 }

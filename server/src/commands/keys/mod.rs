@@ -5,7 +5,7 @@ mod delete;
 mod object;
 mod rename;
 
-use crate::dispatch::{Args, Binding, CommandError};
+use crate::dispatch::{Args, Binding, CommandError, OnDatabases, Traits};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -14,19 +14,19 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("exists", delete::exists),
     Binding::keyed("touch", delete::touch),
     Binding::keyed("type", delete::type_of),
-    Binding::keyed("rename", rename::rename),
-    Binding::keyed("renamenx", rename::renamenx),
-    Binding::keyed("copy", rename::copy),
-    Binding::keyed("move", rename::move_key),
+    Binding::keyed("rename", rename::rename).with(Traits::MAKES_KEYS),
+    Binding::keyed("renamenx", rename::renamenx).with(Traits::MAKES_KEYS),
+    Binding::keyed("copy", rename::copy).with(Traits::IN_ALL_DATABASES),
+    Binding::keyed("move", rename::move_key).with(Traits::IN_ALL_DATABASES),
     Binding::container("object"),
     Binding::keyed("object|encoding", object::encoding),
     Binding::keyed("object|freq", object::freq),
     Binding::keyed("object|idletime", object::idletime),
     Binding::keyed("object|refcount", object::refcount),
     Binding::local("object|help", object::help),
-    Binding::exclusive("flushdb", databases::flushdb),
-    Binding::exclusive("flushall", databases::flushall),
-    Binding::exclusive("swapdb", databases::swapdb),
+    Binding::exclusive("flushdb", databases::flushdb).on_databases(OnDatabases::EmptiesOne),
+    Binding::exclusive("flushall", databases::flushall).on_databases(OnDatabases::EmptiesAll),
+    Binding::exclusive("swapdb", databases::swapdb).on_databases(OnDatabases::Swaps),
 ];
 
 const DATABASE_OUT_OF_RANGE: CommandError = CommandError::text("ERR DB index is out of range");

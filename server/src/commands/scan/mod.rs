@@ -4,7 +4,7 @@
 //! latches, otherwise on a helper thread without any. They change nothing: a key whose time has
 //! come is left out and deleted by the expiry cycle.
 
-use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx};
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
 use crate::interop::glob;
 use crate::jobs::eviction::random;
 use crate::number::parse_i64;
@@ -13,10 +13,10 @@ use sexton_engine::{EngineError, ScanItem, ScanRange};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::offload("scan", scan),
-    Binding::offload("keys", keys),
-    Binding::offload("randomkey", randomkey),
-    Binding::offload("dbsize", dbsize),
+    Binding::offload("scan", scan).with(Traits::READS_SNAPSHOTS),
+    Binding::offload("keys", keys).with(Traits::READS_SNAPSHOTS),
+    Binding::offload("randomkey", randomkey).with(Traits::READS_SNAPSHOTS),
+    Binding::offload("dbsize", dbsize).with(Traits::READS_SNAPSHOTS),
 ];
 
 const DEFAULT_COUNT: usize = 10;

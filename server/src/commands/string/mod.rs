@@ -15,7 +15,7 @@ use crate::dispatch::table::Binding;
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("get", set::get),
-    Binding::blind("set", set::set),
+    Binding::keyed("set", set::set).blind_when(|args| args.len() == 3),
     Binding::keyed("setnx", set::setnx),
     Binding::blind("setex", set::setex),
     Binding::blind("psetex", set::psetex),

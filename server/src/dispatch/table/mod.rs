@@ -8,11 +8,13 @@ mod flags;
 mod keys;
 mod metadata;
 mod stats;
+mod traits;
 
 pub use flags::Flags;
 pub use keys::{KeyError, KeyUse, key_positions};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Totals};
+pub use traits::{IsBlind, OnDatabases, Traits};
 
 use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};
 
@@ -21,51 +23,94 @@ use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};
 pub struct Binding {
     pub(crate) name: &'static str,
     class: Class,
-    reads_values: bool,
+    is_blind: IsBlind,
+    traits: Traits,
+    on_databases: OnDatabases,
+    secret_from: Option<usize>,
     pub(crate) run: Handler,
 }
 
 impl Binding {
+    const fn new(name: &'static str, class: Class, run: Handler) -> Self {
+        Self {
+            name,
+            class,
+            is_blind: |_| false,
+            traits: Traits::NONE,
+            on_databases: OnDatabases::Nothing,
+            secret_from: None,
+            run,
+        }
+    }
+
     /// A command of [`Class::Local`].
     #[must_use]
     pub const fn local(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Local, reads_values: false, run }
+        Self::new(name, Class::Local, run)
     }
 
     /// A command of [`Class::Keyed`] that looks at the values of its keys.
     #[must_use]
     pub const fn keyed(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Keyed, reads_values: true, run }
+        Self::new(name, Class::Keyed, run)
     }
 
     /// A command of [`Class::Keyed`] that may overwrite cold keys unread.
     #[must_use]
     pub const fn blind(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Keyed, reads_values: false, run }
+        Self::new(name, Class::Keyed, run).blind_when(|_| true)
     }
 
     /// A command of [`Class::Exclusive`].
     #[must_use]
     pub const fn exclusive(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Exclusive, reads_values: true, run }
+        Self::new(name, Class::Exclusive, run)
     }
 
     /// A command of [`Class::Offload`].
     #[must_use]
     pub const fn offload(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Offload, reads_values: true, run }
+        Self::new(name, Class::Offload, run)
     }
 
     /// A command of [`Class::Survey`].
     #[must_use]
     pub const fn survey(name: &'static str, run: Handler) -> Self {
-        Self { name, class: Class::Survey, reads_values: false, run }
+        Self::new(name, Class::Survey, run)
     }
 
-    /// A command that exists only as the name before its subcommands (CONFIG, CLIENT).
+    /// A command that exists only as the name before its subcommands (CONFIG, CLIENT), which have its traits.
     #[must_use]
     pub const fn container(name: &'static str) -> Self {
         Self::local(name, run_container)
+    }
+
+    /// It has these traits, too.
+    #[must_use]
+    pub const fn with(mut self, traits: Traits) -> Self {
+        self.traits = self.traits.and(traits);
+        self
+    }
+
+    /// Requests of which this is true never look at an old value: a cold key may be overwritten unread.
+    #[must_use]
+    pub const fn blind_when(mut self, is_blind: IsBlind) -> Self {
+        self.is_blind = is_blind;
+        self
+    }
+
+    /// What it does to databases as a whole.
+    #[must_use]
+    pub const fn on_databases(mut self, what: OnDatabases) -> Self {
+        self.on_databases = what;
+        self
+    }
+
+    /// Arguments from this one on are secrets: MONITOR does not show them.
+    #[must_use]
+    pub const fn secret_from(mut self, index: usize) -> Self {
+        self.secret_from = Some(index);
+        self
     }
 }
 
@@ -87,9 +132,14 @@ pub struct CommandSpec {
     pub keys: super::KeyRange,
     /// How it is run.
     pub class: Class,
-    /// False for commands that never look at an old value whatever their arguments (a key that is
-    /// cold may then be overwritten unread); SET decides by its arguments.
-    pub reads_values: bool,
+    /// True of a request that never looks at an old value: a key that is cold may then be overwritten unread.
+    pub is_blind: IsBlind,
+    /// What the dispatcher must know of it beyond its flags.
+    pub traits: Traits,
+    /// What it does to databases as a whole.
+    pub on_databases: OnDatabases,
+    /// The first argument that MONITOR does not show.
+    pub secret_from: Option<usize>,
     /// The function.
     pub run: Handler,
     /// Calls and times, for INFO commandstats and LATENCY HISTOGRAM.
@@ -108,7 +158,10 @@ impl CommandSpec {
             flags: metadata.flags(),
             keys: metadata.keys(),
             class: binding.class,
-            reads_values: binding.reads_values,
+            is_blind: binding.is_blind,
+            traits: binding.traits,
+            on_databases: binding.on_databases,
+            secret_from: binding.secret_from,
             run: binding.run,
             stats: CommandStats::default(),
             metadata,
@@ -184,9 +237,10 @@ impl Table {
         let mut specs: Vec<CommandSpec> = Vec::new();
         for metadata in Metadata::all() {
             let Some(binding) = find(metadata.name) else { continue };
-            let spec = CommandSpec::new(binding, metadata);
+            let mut spec = CommandSpec::new(binding, metadata);
             match (metadata.name.split_once('|'), specs.last_mut()) {
                 (Some((container, _)), Some(last)) if last.name == container => {
+                    spec.traits = spec.traits.and(last.traits);
                     last.subcommands.push(spec);
                 }
                 _ => specs.push(spec),

@@ -1,0 +1,67 @@
+//! What the dispatcher must know of a command beyond Redis' flags.
+
+use super::Args;
+
+/// Traits of a command as a bit set. A binding has them; nothing is special by its name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits(u32);
+
+impl Traits {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// Runs at once inside MULTI instead of being queued.
+    pub const CONTROLS_TRANSACTION: Self = Self(1);
+    /// Runs the commands that MULTI has queued.
+    pub const RUNS_QUEUED: Self = Self(1 << 1);
+    /// Allowed under RESP2 while the connection listens to channels.
+    pub const WHILE_SUBSCRIBED: Self = Self(1 << 2);
+    /// Runs while CLIENT PAUSE is in force.
+    pub const WHILE_PAUSED: Self = Self(1 << 3);
+    /// Answers pushes, which CLIENT REPLY does not drop.
+    pub const ANSWERS_PUSHES: Self = Self(1 << 4);
+    /// The connection keeps the names that it is given.
+    pub const GATHERS_NAMES: Self = Self(1 << 5);
+    /// Refused like a write while saves fail.
+    pub const TELLS_OF_FAILED_SAVES: Self = Self(1 << 6);
+    /// Gives values to keys that it is told, whatever its flags say.
+    pub const MAKES_KEYS: Self = Self(1 << 7);
+    /// Its keys may be looked up in every database.
+    pub const IN_ALL_DATABASES: Self = Self(1 << 8);
+    /// Changes settings: a transaction with it holds those of others off.
+    pub const CHANGES_SETTINGS: Self = Self(1 << 9);
+    /// Walks the key space, and can walk that of a snapshot.
+    pub const READS_SNAPSHOTS: Self = Self(1 << 10);
+    /// Refused while the connection reads a snapshot.
+    pub const NOT_IN_SNAPSHOT: Self = Self(1 << 11);
+
+    /// Those of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// True when it has one of these.
+    #[must_use]
+    pub const fn has(self, trait_: Self) -> bool {
+        self.0 & trait_.0 != 0
+    }
+}
+
+/// What a command does to databases as a whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnDatabases {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// Another one is selected (SELECT).
+    Selects,
+    /// Two change places (SWAPDB).
+    Swaps,
+    /// The selected one is emptied (FLUSHDB).
+    EmptiesOne,
+    /// All are emptied (FLUSHALL).
+    EmptiesAll,
+}
+
+/// Says of a request that it never looks at the old values of its keys.
+pub type IsBlind = fn(Args<'_>) -> bool;
