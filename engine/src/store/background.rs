@@ -114,7 +114,9 @@ impl Engine {
         self.spawn("compaction", Self::run_compaction);
         self.spawn("health", Self::run_health);
         if !self.inner().has_tombstones() {
-            self.spawn("dead-runs", |engine| engine.run_proofs(&engine.inner().background.stop));
+            self.spawn("dead-runs", |engine| {
+                engine.run_proofs(&engine.inner().upkeep.background.stop)
+            });
         }
     }
 
@@ -126,12 +128,14 @@ impl Engine {
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&engine))) {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
-                engine.inner().poison(&format!("thread {label} panicked: {text}"));
+                engine.inner().upkeep.poison(&format!("thread {label} panicked: {text}"));
             }
         };
         match std::thread::Builder::new().name(name.to_owned()).spawn(body) {
-            Ok(handle) => self.inner().background.threads.lock().push(handle),
-            Err(error) => self.inner().poison(&format!("cannot start thread {name}: {error}")),
+            Ok(handle) => self.inner().upkeep.background.threads.lock().push(handle),
+            Err(error) => {
+                self.inner().upkeep.poison(&format!("cannot start thread {name}: {error}"))
+            }
         }
     }
 
@@ -139,7 +143,7 @@ impl Engine {
     /// as many as there may be are full.
     fn run_freeze(&self) {
         let inner = self.inner();
-        let background = &inner.background;
+        let background = &inner.upkeep.background;
         // What recovery has left.
         self.tend_pool();
         self.sort_frozen();
@@ -147,10 +151,10 @@ impl Engine {
             background.wait(|signals| std::mem::take(&mut signals.freeze));
             if inner.may_freeze() {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
-                let used = inner.superversion.load().active.used_bytes();
-                let some = used > 0 || inner.spill.has_unmarked();
+                let used = inner.views.superversion.load().active.used_bytes();
+                let some = used > 0 || inner.graveyard.spill.has_unmarked();
                 if used >= inner.options.memtable_bytes || (early && some) {
-                    self.freeze(&mut inner.freeze_right.lock());
+                    self.freeze(&mut inner.flusher.freeze_right.lock());
                     background.wake_flush();
                 }
             }
@@ -160,7 +164,7 @@ impl Engine {
 
     /// Looks ten times a second whether something has begun to go wrong, or is over.
     fn run_health(&self) {
-        let background = &self.inner().background;
+        let background = &self.inner().upkeep.background;
         while !background.stop.load(Ordering::Acquire) {
             self.look_at_health(Instant::now());
             let mut signals = background.signals.lock();
@@ -168,45 +172,45 @@ impl Engine {
                 background.ended.wait_for(&mut signals, IDLE);
             }
         }
-        self.inner().health.settle(Instant::now(), true);
+        self.inner().upkeep.health.settle(Instant::now(), true);
     }
 
     fn run_flush(&self) {
         let inner = self.inner();
-        let background = &inner.background;
+        let background = &inner.upkeep.background;
         let mut compactions_seen = 0;
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.flush));
             if self.log_has_failed() {
                 self.report(self.flush_now());
-            } else if inner.frozen.len() > 0 && !inner.flush_yields() {
-                self.report(self.flush_oldest(&mut inner.flush_right.lock()));
+            } else if inner.flusher.frozen.len() > 0 && !inner.flush_yields() {
+                self.report(self.flush_oldest(&mut inner.flusher.flush_right.lock()));
             }
             // Those under way ask between two pieces of their output.
-            inner.limiter.set_held(inner.compaction_yields());
-            let compactions = inner.compactions.load(Ordering::Relaxed);
+            inner.upkeep.limiter.set_held(inner.compaction_yields());
+            let compactions = inner.figures.compactions.load(Ordering::Relaxed);
             if compactions != compactions_seen {
                 compactions_seen = compactions;
-                inner.sweep_turn.owe();
+                inner.graveyard.sweep_turn.owe();
             }
             match self.keep_deadline() {
-                Ok(()) => inner.health.works(Fault::Deadline),
+                Ok(()) => inner.upkeep.health.works(Fault::Deadline),
                 Err(error) => {
                     background.note_error(&error);
-                    inner.health.fails(Fault::Deadline, || error.to_string());
+                    inner.upkeep.health.fails(Fault::Deadline, || error.to_string());
                 }
             }
-            if inner.spill.is_at_rest(inner.deadline.now_ms()) {
+            if inner.graveyard.spill.is_at_rest(inner.graveyard.deadline.now_ms()) {
                 background.freeze_early();
             }
             self.end_old_snapshots();
             if self.forget_undo_runs() {
                 // Graves that only they needed may go (F2).
-                inner.sweep_turn.owe();
+                inner.graveyard.sweep_turn.owe();
             }
             self.sweep_in_turn();
             self.sweep_dead_namespaces();
-            inner.pool.trim();
+            inner.memory.pool.trim();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.
             let _ = self.look_for_cold_due();
@@ -215,7 +219,7 @@ impl Engine {
 
     /// Keeps the error of a flush for INFO, and waits a little before it is tried again.
     fn report(&self, flushed: Result<(), EngineError>) {
-        let background = &self.inner().background;
+        let background = &self.inner().upkeep.background;
         match flushed {
             Ok(()) => *background.last_error.lock() = None,
             Err(error) => {
@@ -227,7 +231,7 @@ impl Engine {
 
     /// Freezes and flushes the active memtable, and installs the result. One at a time.
     pub(super) fn flush_now(&self) -> Result<(), EngineError> {
-        self.flush_all(&mut self.inner().flush_right.lock())
+        self.flush_all(&mut self.inner().flusher.flush_right.lock())
     }
 
     /// The same for who keeps later flushes off.
@@ -235,7 +239,7 @@ impl Engine {
         let flushed = self.freeze_and_flush(right);
         if flushed.is_err() && self.log_has_failed() {
             let last_seq = self.last_seq();
-            self.inner().given_up.fetch_max(last_seq, Ordering::AcqRel);
+            self.inner().write.given_up.fetch_max(last_seq, Ordering::AcqRel);
             self.durable_moved();
         }
         flushed
@@ -246,7 +250,7 @@ impl Engine {
         // First what waits: where that cannot be flushed nothing more is frozen.
         self.flush_frozen(right)?;
         let failed = self.log_has_failed();
-        self.freeze(&mut inner.freeze_right.lock());
+        self.freeze(&mut inner.flusher.freeze_right.lock());
         self.flush_frozen(right)?;
         if failed {
             self.heal_log()?;
@@ -257,8 +261,8 @@ impl Engine {
     /// Flushes what is frozen by now, oldest first.
     pub(super) fn flush_frozen(&self, right: &mut FlushRight) -> Result<(), EngineError> {
         let inner = self.inner();
-        let Some(last_m) = inner.frozen.last_m() else { return Ok(()) };
-        while inner.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
+        let Some(last_m) = inner.flusher.frozen.last_m() else { return Ok(()) };
+        while inner.flusher.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
             self.flush_oldest(right)?;
         }
         Ok(())
@@ -267,29 +271,29 @@ impl Engine {
     /// Flushes the oldest frozen memtable, if there is one. On an error it stays, before all later ones (N1).
     pub(super) fn flush_oldest(&self, _right: &mut FlushRight) -> Result<(), EngineError> {
         let inner = self.inner();
-        let Some(job) = inner.frozen.oldest() else { return Ok(()) };
+        let Some(job) = inner.flusher.frozen.oldest() else { return Ok(()) };
         // Sorted first: what was overwritten may lie in it.
         self.sorted_run(&job);
         match self.resolve(&job).and_then(|()| self.flush_job(&job)) {
-            Ok(()) => inner.health.works(Fault::Flush),
+            Ok(()) => inner.upkeep.health.works(Fault::Flush),
             Err(error) => {
-                inner.health.fails(Fault::Flush, || error.to_string());
+                inner.upkeep.health.fails(Fault::Flush, || error.to_string());
                 return Err(error);
             }
         }
         drop(job);
-        inner.background.wake_freeze();
+        inner.upkeep.background.wake_freeze();
         self.tend_pool();
-        inner.sweep_turn.owe();
+        inner.graveyard.sweep_turn.owe();
         self.sweep_in_turn();
-        inner.burial_wanted.store(true, Ordering::Release);
-        inner.background.wake_compaction();
+        inner.graveyard.burial_wanted.store(true, Ordering::Release);
+        inner.upkeep.background.wake_compaction();
         Ok(())
     }
 
     fn run_compaction(&self) {
         let inner = self.inner();
-        let background = &inner.background;
+        let background = &inner.upkeep.background;
         while !background.stop.load(Ordering::Acquire) {
             background.wait(|signals| std::mem::take(&mut signals.compact));
             loop {
@@ -298,17 +302,17 @@ impl Engine {
                 }
                 match self.compact_once() {
                     Ok(true) => {
-                        inner.health.works(Fault::Compaction);
-                        inner.background.wake_flush();
+                        inner.upkeep.health.works(Fault::Compaction);
+                        inner.upkeep.background.wake_flush();
                     }
                     Ok(false) => {
-                        inner.health.works(Fault::Compaction);
+                        inner.upkeep.health.works(Fault::Compaction);
                         break;
                     }
                     Err(error) => {
                         background.note_error(&error);
                         if !background.stop.load(Ordering::Acquire) {
-                            inner.health.fails(Fault::Compaction, || error.to_string());
+                            inner.upkeep.health.fails(Fault::Compaction, || error.to_string());
                         }
                         background.rest();
                         break;
@@ -321,25 +325,25 @@ impl Engine {
     /// Runs and installs one compaction.
     pub(super) fn run_compaction_job(&self, job: &Job) -> Result<(), EngineError> {
         let inner = self.inner();
-        let now = inner.mark.load(Ordering::Acquire);
+        let now = inner.flusher.mark.load(Ordering::Acquire);
         let snapshots = self.snapshots_through(now);
         let dead = self.dead_ids_through(now);
         let graves = ReaderGraves::new(self, self.has_graves());
-        let syncs_tables = inner.syncs_tables.read();
+        let syncs_tables = inner.flusher.syncs_tables.read();
         let mut context = CompactionContext {
             versions: &inner.versions,
             snapshots: &snapshots,
             graves: &graves,
             dead_ids: &dead,
-            stop: &inner.background.stop,
+            stop: &inner.upkeep.background.stop,
             threads: inner.options.effective_compaction_threads(),
-            limiter: Some(&inner.limiter),
+            limiter: Some(&inner.upkeep.limiter),
             separates: snapshots.len() > 1 && self.separates(),
             sync: *syncs_tables,
         };
         let drops = IndexDrops {
-            due_through_ms: inner.cold_due.lock().droppable_ms(),
-            of_deleted: inner.deadline.is_set(),
+            due_through_ms: inner.upkeep.cold_due.lock().droppable_ms(),
+            of_deleted: inner.graveyard.deadline.is_set(),
         };
         let outcome = match tree::compact_with_index_drops(job, &context, drops) {
             // An undo device that fails must not keep the tree from being merged.
@@ -358,23 +362,23 @@ impl Engine {
         inner.versions.apply(&outcome.edit)?;
         self.publish_tables(|_| {});
         self.note_undo(&outcome.edit);
-        inner.compactions.fetch_add(1, Ordering::Relaxed);
-        inner.deadline.has_traces.store(true, Ordering::Release);
+        inner.figures.compactions.fetch_add(1, Ordering::Relaxed);
+        inner.graveyard.deadline.has_traces.store(true, Ordering::Release);
         if job.inputs.first().is_some_and(|(level, _)| *level == 0) {
-            inner.rest.note_level_0_merged();
+            inner.upkeep.rest.note_level_0_merged();
         }
         let is_move = inner.versions.is_mere_move(job);
-        inner.work.moves.fetch_add(u64::from(is_move), Ordering::Relaxed);
+        inner.figures.work.moves.fetch_add(u64::from(is_move), Ordering::Relaxed);
         let (read, written) = outcome.bytes_in_out;
-        inner.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
-        inner.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
+        inner.figures.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+        inner.figures.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
         self.adjust_pace();
         if job.dead_through > 0 {
             let tables = job.tables().count() as u64;
-            inner.tables_dropped_dead.fetch_add(tables, Ordering::Relaxed);
+            inner.figures.tables_dropped_dead.fetch_add(tables, Ordering::Relaxed);
         }
         self.forget_dead_ids();
-        inner.burial_wanted.store(true, Ordering::Release);
+        inner.graveyard.burial_wanted.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -392,22 +396,22 @@ impl Engine {
     /// has begun are answered with an error.
     pub fn close(&self) -> Result<(), EngineError> {
         let inner = self.inner();
-        if inner.closed.swap(true, Ordering::AcqRel) {
+        if inner.upkeep.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
         let flushed = self.flush_now();
         self.stop_threads();
         self.close_log()?;
-        if let Some(wbl) = inner.wbl.get() {
+        if let Some(wbl) = inner.write.wbl.get() {
             wbl.pool().close()?;
         }
-        *inner.dir_lock.lock() = None;
+        *inner.upkeep.dir_lock.lock() = None;
         flushed
     }
 
     /// Writes and syncs what the log has, and ends it.
     pub(super) fn close_log(&self) -> Result<(), EngineError> {
-        let Some(mut log) = self.inner().log.swap(None) else { return Ok(()) };
+        let Some(mut log) = self.inner().write.log.swap(None) else { return Ok(()) };
         // Others hold it for the length of a question at most.
         let log = loop {
             match Arc::try_unwrap(log) {
@@ -422,10 +426,10 @@ impl Engine {
     /// Ends the background threads and waits for them.
     pub(super) fn stop_threads(&self) {
         let inner = self.inner();
-        let background = &inner.background;
+        let background = &inner.upkeep.background;
         background.stop.store(true, Ordering::Release);
         inner.cold.stop();
-        inner.places.wake();
+        inner.graveyard.places.wake();
         background.wake_compaction();
         background.ended.notify_all();
         for thread in std::mem::take(&mut *background.threads.lock()) {
@@ -441,11 +445,11 @@ impl Engine {
     /// Stops without a last flush, as a killed process would; what the log has synced stays.
     pub(crate) fn abandon(&self) {
         let inner = self.inner();
-        inner.closed.store(true, Ordering::Release);
+        inner.upkeep.closed.store(true, Ordering::Release);
         self.stop_threads();
-        let panicked = inner.poison.get().filter(|reason| reason.contains("panicked"));
+        let panicked = inner.upkeep.poison.get().filter(|reason| reason.contains("panicked"));
         assert_eq!(panicked, None, "background threads do not panic");
-        inner.log.store(None);
-        *inner.dir_lock.lock() = None;
+        inner.write.log.store(None);
+        *inner.upkeep.dir_lock.lock() = None;
     }
 }

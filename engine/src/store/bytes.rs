@@ -167,14 +167,14 @@ impl Engine {
             // Not in the DRAM table and without an open grave in memory: its newest version, in a sorted
             // memtable or a table of this moment, is the answer, if there is one that no spilled grave is
             // above. The runs come before the superversion, since no pin keeps them.
-            let is_spilled = inner.spill.runs.may_hold(&buf.engine_key);
-            let superversion = inner.superversion.load_full();
+            let is_spilled = inner.graveyard.spill.runs.may_hold(&buf.engine_key);
+            let superversion = inner.views.superversion.load_full();
             let last_write = self.last_write(hash);
             drop(guard);
             if is_spilled {
                 inner.cold.reads.fetch_add(1, Ordering::Relaxed);
                 let found = self.read_newest(&buf.engine_key, Seq::MAX)?;
-                inner.reads.note_miss(found.as_ref().map(|found| found.place));
+                inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
                 let Some(found) = found else { return Ok(false) };
                 inner.cold.found.fetch_add(1, Ordering::Relaxed);
                 value.extend_from_slice(&found.value);
@@ -182,7 +182,7 @@ impl Engine {
             }
             for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
                 if let Some(record) = run.get(&buf.engine_key, Seq::MAX) {
-                    inner.reads.note_miss(Some(Place::Memtable));
+                    inner.figures.reads.note_miss(Some(Place::Memtable));
                     let lives = !record.meta.is_tombstone();
                     if lives {
                         value.extend_from_slice(record.value);
@@ -198,7 +198,7 @@ impl Engine {
             inner.cold.reads.fetch_add(1, Ordering::Relaxed);
             let found = tree::newest_in(tables, &buf.engine_key, Seq::MAX)?;
             let found = found.filter(|(_, found)| !found.meta.is_tombstone());
-            inner.reads.note_miss(found.as_ref().map(|(level, _)| Place::Level(*level)));
+            inner.figures.reads.note_miss(found.as_ref().map(|(level, _)| Place::Level(*level)));
             let Some((_, found)) = found else { return Ok(false) };
             inner.cold.found.fetch_add(1, Ordering::Relaxed);
             value.extend_from_slice(&found.value);
@@ -245,9 +245,9 @@ impl Engine {
             return Ok(false);
         }
         let engine_key = [&head, key].concat();
-        let runs = &self.inner().spill.runs;
+        let runs = &self.inner().graveyard.spill.runs;
         let runs = if runs.is_empty() { None } else { Some(runs.load()) };
-        let superversion = self.inner().superversion.load_full();
+        let superversion = self.inner().views.superversion.load_full();
         drop(shard);
         let d = runs.map_or(Ok(None), |runs| runs.newest_at(&engine_key, Seq::MAX))?;
         let view = View { s: Seq::MAX, superversion, active: Some(Mark::default()) };
@@ -387,7 +387,7 @@ impl Engine {
         if self.durable() >= seq {
             return Ok(());
         }
-        match self.inner().log.load_full() {
+        match self.inner().write.log.load_full() {
             Some(log) => Ok(log.sync_through(seq)?),
             None => Ok(()),
         }

@@ -78,7 +78,7 @@ impl Engine {
     /// `dir` exists, a flush that fails, or a failing medium.
     pub fn checkpoint(&self, dir: &Path) -> Result<CheckpointReport, EngineError> {
         let inner = self.inner();
-        let _one_at_a_time = inner.checkpoints.lock();
+        let _one_at_a_time = inner.views.checkpoints.lock();
         let storage = &*inner.options.storage;
         if storage.exists(dir)? {
             return Err(EngineError::Refused(format!("{} exists already", dir.display())));
@@ -128,7 +128,7 @@ impl Engine {
             Ok(())
         };
         let export = {
-            let mut right = inner.flush_right.lock();
+            let mut right = inner.flusher.flush_right.lock();
             self.flush_all(&mut right)?;
             let export = inner.versions.export();
             // The next flush removes this cemetery checkpoint: it is kept from beginning.

@@ -185,8 +185,8 @@ impl Engine {
             return Beyond::Absent;
         }
         let engine_key = [&head, key.bytes].concat();
-        let is_spilled = self.inner().spill.runs.may_hold(&engine_key);
-        let superversion = self.inner().superversion.load();
+        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
+        let superversion = self.inner().views.superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
                 if record.meta.is_tombstone() {
@@ -218,8 +218,8 @@ impl Engine {
             return Existence::No;
         }
         let engine_key = [&head, key.bytes].concat();
-        let is_spilled = self.inner().spill.runs.may_hold(&engine_key);
-        let superversion = self.inner().superversion.load();
+        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
+        let superversion = self.inner().views.superversion.load();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(&engine_key, Seq::MAX) {
                 if record.meta.is_tombstone() {
@@ -238,7 +238,7 @@ impl Engine {
     }
 
     pub(super) fn fill(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
-        let access = self.inner().access_now();
+        let access = self.inner().write.access_now();
         shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
     }
 
@@ -247,25 +247,25 @@ impl Engine {
     pub(super) fn keep_within_bound(&self, shard: &mut ShardState) {
         let inner = self.inner();
         self.note_table_bytes(shard);
-        if inner.evicts_keys.load(Ordering::Relaxed) {
+        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
             self.give_pages_back(shard);
             return;
         }
-        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
         let held = shard.table.bytes();
         if held <= bound {
             return;
         }
         let loads = &shard.loads;
         let evicted = shard.table.evict(held - bound, &mut |entry| {
-            !inner.is_pinned(entry.generation())
+            !inner.flusher.is_pinned(entry.generation())
                 && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
         });
         if evicted.entries > 0 {
             inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
             shard.complete = false;
         } else if evicted.bytes == 0 {
-            inner.background.freeze_early();
+            inner.upkeep.background.freeze_early();
         }
     }
 
@@ -423,7 +423,7 @@ impl Engine {
         let head = namespace::head(inner.namespaces.id_of(job.key.slot));
         let engine_key = [&head, job.key.bytes.as_slice()].concat();
         let found = self.read_newest(&engine_key, Seq::MAX)?;
-        inner.reads.note_miss(found.as_ref().map(|found| found.place));
+        inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
         let mut guard = inner.shards[shard_of(job.key.hash)].latch();
         let shard = &mut *guard;
         let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
@@ -452,8 +452,8 @@ impl Engine {
         bound: Seq,
     ) -> Result<Option<Newest>, EngineError> {
         // Before the superversion, since no pin keeps the runs.
-        let d = self.inner().spill.runs.newest_at(engine_key, bound)?;
-        let superversion = self.inner().superversion.load_full();
+        let d = self.inner().graveyard.spill.runs.newest_at(engine_key, bound)?;
+        let superversion = self.inner().views.superversion.load_full();
         for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
             if let Some(record) = run.get(engine_key, bound) {
                 if record.meta.is_tombstone() || Some(record.seq) <= d {
@@ -484,7 +484,7 @@ impl Engine {
                 count.keys -= 1;
                 count.expires -= i64::from(meta.expire_at_ms != 0);
             }
-            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
+            inner.flusher.unresolved.fetch_sub(1, Ordering::Relaxed);
             shard.unresolved.pop();
         }
         Ok(())

@@ -138,7 +138,7 @@ impl Engine {
     /// The limit after which a deleted key must be gone from every file (N17), in milliseconds; 0 for none.
     #[must_use]
     pub fn delete_deadline_ms(&self) -> u64 {
-        self.inner().deadline.limit_ms()
+        self.inner().graveyard.deadline.limit_ms()
     }
 
     /// Changes the limit (`CONFIG SET delete-persist-seconds`); 0 for none. What was deleted before is due
@@ -149,7 +149,7 @@ impl Engine {
     /// The limit cannot be met on what is stored: see [`Engine::shortest_deadline_ms`].
     pub fn set_delete_deadline(&self, limit_ms: u64) -> Result<(), EngineError> {
         let inner = self.inner();
-        let deadline = &inner.deadline;
+        let deadline = &inner.graveyard.deadline;
         let shortest_ms = self.shortest_deadline_ms();
         if limit_ms != 0 && limit_ms < shortest_ms {
             return Err(EngineError::Refused(format!(
@@ -158,18 +158,18 @@ impl Engine {
         }
         deadline.limit_ms.store(limit_ms, Ordering::Release);
         deadline.has_traces.store(true, Ordering::Release);
-        if let Some(log) = inner.log.load().as_ref() {
+        if let Some(log) = inner.write.log.load().as_ref() {
             log.set_recycled_max(recycled_segments_max(limit_ms))?;
         }
-        inner.burial_wanted.store(true, Ordering::Release);
-        inner.background.wake_compaction();
+        inner.graveyard.burial_wanted.store(true, Ordering::Release);
+        inner.upkeep.background.wake_compaction();
         Ok(())
     }
 
     /// False when the deadline cannot be met on what is stored.
     #[must_use]
     pub fn deadline_is_reachable(&self) -> bool {
-        let limit_ms = self.inner().deadline.limit_ms();
+        let limit_ms = self.inner().graveyard.deadline.limit_ms();
         limit_ms == 0 || limit_ms >= self.shortest_deadline_ms()
     }
 
@@ -192,21 +192,21 @@ impl Engine {
     /// True when something deleted is to be buried before other work.
     pub(super) fn has_overdue(&self) -> bool {
         let inner = self.inner();
-        let overdue = inner.deadline.overdue();
-        let oldest = inner.deadline.oldest_grave.load(Ordering::Acquire);
+        let overdue = inner.graveyard.deadline.overdue();
+        let oldest = inner.graveyard.deadline.oldest_grave.load(Ordering::Acquire);
         (oldest != 0 && oldest <= overdue)
-            || (overdue > 0 && inner.dead.lock().values().any(|&d| d <= overdue))
+            || (overdue > 0 && inner.graveyard.dead.lock().values().any(|&d| d <= overdue))
     }
 
     /// Looks at the clock. Runs on the flush thread, ten times a second.
     pub(super) fn keep_deadline(&self) -> Result<(), EngineError> {
-        let deadline = &self.inner().deadline;
+        let deadline = &self.inner().graveyard.deadline;
         self.keep_deadline_at(deadline.now_ms())
     }
 
     pub(super) fn keep_deadline_at(&self, now_ms: u64) -> Result<(), EngineError> {
         let inner = self.inner();
-        let deadline = &inner.deadline;
+        let deadline = &inner.graveyard.deadline;
         let limit_ms = deadline.limit_ms();
         let overdue = {
             let mut clock = deadline.clock.lock();
@@ -220,18 +220,18 @@ impl Engine {
             clock.through(waited_ms).max(first)
         };
         if deadline.overdue.fetch_max(overdue, Ordering::AcqRel) < overdue {
-            inner.burial_wanted.store(true, Ordering::Release);
-            inner.background.wake_compaction();
+            inner.graveyard.burial_wanted.store(true, Ordering::Release);
+            inner.upkeep.background.wake_compaction();
         }
-        if overdue > inner.mark.load(Ordering::Acquire) {
+        if overdue > inner.flusher.mark.load(Ordering::Acquire) {
             self.flush_now()?;
         }
         let scrub_ms = deadline.scrubbed_ms.load(Ordering::Acquire);
         if now_ms >= scrub_ms + limit_ms / SCRUB_SHARE
             && deadline.has_traces.swap(false, Ordering::AcqRel)
         {
-            inner.spill.scrub_wanted.store(true, Ordering::Release);
-            inner.background.wake_compaction();
+            inner.graveyard.spill.scrub_wanted.store(true, Ordering::Release);
+            inner.upkeep.background.wake_compaction();
             deadline.scrubbed_ms.store(now_ms, Ordering::Release);
             let scrubbed = self.scrub();
             if !matches!(scrubbed, Ok(true)) {
@@ -253,9 +253,9 @@ impl Engine {
     fn scrub(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
         // No flush meanwhile: the mark must be the one of the checkpoint.
-        let _right = inner.flush_right.lock();
+        let _right = inner.flusher.flush_right.lock();
         let Some(mut mark) = inner.versions.recovered_mark() else { return Ok(true) };
-        if inner.dead.lock().values().any(|&d| d > mark.m) {
+        if inner.graveyard.dead.lock().values().any(|&d| d > mark.m) {
             return Ok(false);
         }
         let checkpoint = self.write_checkpoint(mark.m, false)?;
@@ -282,8 +282,11 @@ impl Engine {
             graves.extend(state.graves.needed_as_of(m).map(|g| (g.key.clone(), g.d)));
         }
         graves.sort_unstable();
-        let dead_runs =
-            if inner.deadline.is_set() { Vec::new() } else { inner.dead_runs.through(m) };
+        let dead_runs = if inner.graveyard.deadline.is_set() {
+            Vec::new()
+        } else {
+            inner.graveyard.dead_runs.through(m)
+        };
         if graves.is_empty() && dead_runs.is_empty() {
             return Ok(None);
         }

@@ -11,8 +11,8 @@ pub struct DiskClaim(Engine);
 
 impl Drop for DiskClaim {
     fn drop(&mut self) {
-        self.0.inner().disk_claims.fetch_sub(1, Ordering::Relaxed);
-        self.0.inner().background.wake_flush();
+        self.0.inner().upkeep.disk_claims.fetch_sub(1, Ordering::Relaxed);
+        self.0.inner().upkeep.background.wake_flush();
     }
 }
 
@@ -21,7 +21,7 @@ impl Engine {
     /// between two pieces of their output, as long as no writer waits for them, no deadline of deletes is set, and
     /// neither graves nor overwrites have become many. For who writes a whole file to the disk of level 0.
     pub fn claim_disk(&self) -> DiskClaim {
-        self.inner().disk_claims.fetch_add(1, Ordering::Relaxed);
+        self.inner().upkeep.disk_claims.fetch_add(1, Ordering::Relaxed);
         DiskClaim(self.clone())
     }
 }
@@ -29,21 +29,22 @@ impl Engine {
 impl Inner {
     /// A log on the same disk has much to sync, which counts as a claim.
     fn log_claims_disk(&self) -> bool {
-        self.options.yields_to_log && self.log.load().as_ref().is_some_and(|log| log.is_pressed())
+        self.options.yields_to_log
+            && self.write.log.load().as_ref().is_some_and(|log| log.is_pressed())
     }
 
     /// Nothing but the tree's order asks for its disk: no deadline of deletes (N17), no graves (they leave memory with a
     /// flush) and no overwrites (settled by one, N9) that have become many.
     fn tree_can_wait(&self) -> bool {
-        !self.deadline.is_set()
-            && !self.spill.flush_is_due()
-            && !self.spill.is_overfull()
-            && self.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
+        !self.graveyard.deadline.is_set()
+            && !self.graveyard.spill.flush_is_due()
+            && !self.graveyard.spill.is_overfull()
+            && self.flusher.unresolved.load(Ordering::Relaxed) <= self.options.unresolved_max / 2
     }
 
     fn leaves_disk(&self) -> bool {
         self.tree_can_wait()
-            && (self.disk_claims.load(Ordering::Relaxed) > 0 || self.log_claims_disk())
+            && (self.upkeep.disk_claims.load(Ordering::Relaxed) > 0 || self.log_claims_disk())
     }
 
     /// Frozen memtables wait, as long as there may be more of them.
@@ -53,6 +54,6 @@ impl Inner {
 
     /// So do compactions, as long as their debt holds up no writer.
     pub(super) fn compaction_yields(&self) -> bool {
-        self.pace.rate().is_none() && self.leaves_disk()
+        self.write.pace.rate().is_none() && self.leaves_disk()
     }
 }

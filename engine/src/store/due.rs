@@ -107,13 +107,13 @@ impl Engine {
     pub(super) fn look_for_cold_due(&self) -> Result<(), EngineError> {
         let inner = self.inner();
         let (from_ms, to_ms, stopped_at, reopened) = {
-            let mut state = inner.cold_due.lock();
+            let mut state = inner.upkeep.cold_due.lock();
             let is_early =
                 state.stopped_at.is_none() && state.now_ms < state.looked_ms + COLD_LOOK_MS;
             if !state.queue.is_empty() || is_early {
                 return Ok(());
             }
-            let mark = inner.mark.load(Ordering::Acquire);
+            let mark = inner.flusher.mark.load(Ordering::Acquire);
             if let Some((ms, seq)) = state.settled
                 && mark >= seq
             {
@@ -130,7 +130,7 @@ impl Engine {
             (state.handed_out_ms, state.now_ms, state.stopped_at.clone(), state.reopened)
         };
         let look = self.read_expiry_index(from_ms, to_ms, stopped_at.as_deref())?;
-        let mut state = inner.cold_due.lock();
+        let mut state = inner.upkeep.cold_due.lock();
         if state.reopened == reopened {
             state.handed_out_ms = look.reached_ms;
             state.stopped_at = look.stopped_at;
@@ -212,16 +212,16 @@ impl Engine {
             return due;
         }
         {
-            let mut cold = inner.cold_due.lock();
+            let mut cold = inner.upkeep.cold_due.lock();
             cold.note_clock(now_ms);
             cold.worked_off = cold.queue.is_empty();
             let count = cold.queue.len().min(limit);
             due.extend(cold.queue.drain(..count));
             if cold.queue.is_empty() && cold.stopped_at.is_some() {
-                inner.background.wake_flush();
+                inner.upkeep.background.wake_flush();
             }
         }
-        let start = inner.due_shard.fetch_add(1, Ordering::Relaxed) as usize;
+        let start = inner.upkeep.due_shard.fetch_add(1, Ordering::Relaxed) as usize;
         for i in 0..inner.shards.len() {
             let mut state = inner.shards[(start + i) % inner.shards.len()].latch();
             // Under the latch: a SWAPDB or FLUSHDB may have come between two shards.

@@ -34,8 +34,8 @@ impl Engine {
     /// hold leave memory instead. [`Engine::settle_memory`] must follow where no latch is held.
     pub fn note_evicts_keys(&self, on: bool) {
         let inner = self.inner();
-        inner.evicts_keys.store(on, Ordering::Relaxed);
-        inner.memory_unsettled.store(true, Ordering::Release);
+        inner.memory.evicts_keys.store(on, Ordering::Relaxed);
+        inner.memory.memory_unsettled.store(true, Ordering::Release);
     }
 
     /// True while keys are evicted and those in memory take more than the memory bound leaves them.
@@ -43,9 +43,9 @@ impl Engine {
     #[inline]
     pub fn over_bound(&self) -> bool {
         let inner = self.inner();
-        inner.evicts_keys.load(Ordering::Relaxed)
-            && inner.live_bytes.load(Ordering::Relaxed)
-                > inner.shard_bound_bytes.load(Ordering::Relaxed).saturating_mul(SHARDS)
+        inner.memory.evicts_keys.load(Ordering::Relaxed)
+            && inner.memory.live_bytes.load(Ordering::Relaxed)
+                > inner.memory.shard_bound_bytes.load(Ordering::Relaxed).saturating_mul(SHARDS)
     }
 
     /// Some keys in memory, about `count` where there are as many, from a shard and a place that
@@ -100,18 +100,18 @@ impl Engine {
                 *noted = now;
             }
         };
-        note(&mut shard.noted_bytes, bytes, &inner.table_bytes);
+        note(&mut shard.noted_bytes, bytes, &inner.memory.table_bytes);
         let mapped = shard.table.mapped_bytes();
-        note(&mut shard.noted_mapped_bytes, mapped, &inner.table_mapped_bytes);
-        if inner.evicts_keys.load(Ordering::Relaxed) {
-            note(&mut shard.noted_live_bytes, live, &inner.live_bytes);
+        note(&mut shard.noted_mapped_bytes, mapped, &inner.memory.table_mapped_bytes);
+        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
+            note(&mut shard.noted_live_bytes, live, &inner.memory.live_bytes);
         }
     }
 
     /// Keys are evicted one by one, wherever they lie: what they leave free is brought together, so
     /// that pages go back. The latch of `shard` is held.
     pub(super) fn give_pages_back(&self, shard: &mut ShardState) {
-        let bound = self.inner().shard_bound_bytes.load(Ordering::Relaxed);
+        let bound = self.inner().memory.shard_bound_bytes.load(Ordering::Relaxed);
         let held = shard.table.bytes();
         if held > bound && shard.table.free_bytes() > held / FREE_SHARE {
             shard.table.evict(held - bound, &mut |_| false);

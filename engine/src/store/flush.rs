@@ -21,7 +21,7 @@ impl Engine {
         let inner = self.inner();
         let m = job.m();
         let run = self.sorted_run(job);
-        let syncs_tables = inner.syncs_tables.read();
+        let syncs_tables = inner.flusher.syncs_tables.read();
         let snapshots = self.snapshots_through(m);
         let separates = snapshots.len() > 1 && self.separates();
         let written = self.write_table(run, &snapshots, *syncs_tables, separates);
@@ -52,31 +52,31 @@ impl Engine {
         inner.versions.apply(&edit)?;
         self.publish_tables(|superversion| superversion.frozen.retain(|frozen| frozen.m != m));
         // Before it leaves the queue: the last mark is that of the youngest there, or this one.
-        inner.mark.store(m, Ordering::Release);
-        inner.cold_due.lock().note_installed();
+        inner.flusher.mark.store(m, Ordering::Release);
+        inner.upkeep.cold_due.lock().note_installed();
         self.end_spill(&spilled, m);
-        inner.spill.note_flush(job.graves_bytes);
-        inner.frozen.pop(m);
+        inner.graveyard.spill.note_flush(job.graves_bytes);
+        inner.flusher.frozen.pop(m);
         let memtable = &job.frozen().memtable;
         if let Some(pooled) = memtable.pooled() {
             self.retire(pooled, m);
         }
         self.note_undo(&edit);
-        inner.flushes.fetch_add(1, Ordering::Relaxed);
+        inner.figures.flushes.fetch_add(1, Ordering::Relaxed);
         let filled = memtable.used_bytes();
-        inner.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
+        inner.figures.work.memtable_bytes.fetch_add(filled, Ordering::Relaxed);
         let written = table.as_ref().map_or(0, |table| table.file_bytes());
-        inner.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
+        inner.figures.work.flushed_bytes.fetch_add(written, Ordering::Relaxed);
         self.adjust_pace();
         // Most of what died in the memtable's own time lies nowhere.
         self.forget_dead_ids();
         self.remove_old_checkpoints(&checkpoint);
-        if let Some(log) = inner.log.load().as_ref() {
+        if let Some(log) = inner.write.log.load().as_ref() {
             // The flush stands; segments that stay do no harm, and the next flush retires them too.
             let _ = log.retire_through(m);
         }
         self.durable_moved();
-        inner.background.wake_compaction();
+        inner.upkeep.background.wake_compaction();
         Ok(())
     }
 
@@ -143,7 +143,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         expiring.sort_unstable();
         if let Some((first_ms, _)) = expiring.first() {
-            self.inner().cold_due.lock().note_written(*first_ms);
+            self.inner().upkeep.cold_due.lock().note_written(*first_ms);
         }
         let mut key = Vec::new();
         for (at_ms, index) in expiring {
@@ -163,7 +163,7 @@ impl Engine {
         if self.inner().policy() == SyncPolicy::Off {
             return Ok(());
         }
-        match self.inner().log.load().as_ref() {
+        match self.inner().write.log.load().as_ref() {
             // N2: the flush is self-contained: with table and checkpoint installed in one edit,
             // everything up to m is durable without the log.
             Some(log) if log.failure().is_some() => Ok(()),
@@ -177,19 +177,19 @@ impl Engine {
     }
 
     pub(super) fn log_has_failed(&self) -> bool {
-        self.inner().log.load().as_ref().is_some_and(|log| log.failure().is_some())
+        self.inner().write.log.load().as_ref().is_some_and(|log| log.failure().is_some())
     }
 
     /// After a failure of the log, with everything it had taken by then in files (the memtable was
     /// frozen after the failure): it goes on in a fresh segment (N2).
     pub(super) fn heal_log(&self) -> Result<(), EngineError> {
         let inner = self.inner();
-        if let Some(log) = inner.log.load().as_ref() {
-            let resumed = log.resume_on_fresh_segment(inner.mark.load(Ordering::Acquire));
+        if let Some(log) = inner.write.log.load().as_ref() {
+            let resumed = log.resume_on_fresh_segment(inner.flusher.mark.load(Ordering::Acquire));
             match resumed {
-                Ok(()) => inner.health.works(Fault::Log),
+                Ok(()) => inner.upkeep.health.works(Fault::Log),
                 Err(error) => {
-                    inner.health.fails(Fault::Log, || error.to_string());
+                    inner.upkeep.health.fails(Fault::Log, || error.to_string());
                     return Err(error.into());
                 }
             }
@@ -200,7 +200,7 @@ impl Engine {
 
     pub(super) fn remove_old_checkpoints(&self, current: &Option<String>) {
         let inner = self.inner();
-        let mut held = inner.checkpoint_file.lock();
+        let mut held = inner.flusher.checkpoint_file.lock();
         let old = std::mem::replace(&mut *held, current.clone());
         if let Some(old) = old.filter(|old| Some(old) != current.as_ref()) {
             // A file that cannot be removed now is removed at the next open.

@@ -18,7 +18,7 @@ impl Engine {
     /// those that were frozen before. Does no I/O.
     pub(super) fn freeze(&self, _right: &mut FreezeRight) {
         // Before the mark is born: so it passes them all.
-        self.inner().dead_runs.seal();
+        self.inner().graveyard.dead_runs.seal();
         if self.rotate_active() {
             self.kick_log();
         }
@@ -27,7 +27,7 @@ impl Engine {
 
     /// Sorts what is frozen, oldest first, since what is known of dead keys goes with each that is sorted.
     pub(super) fn sort_frozen(&self) {
-        for job in self.inner().frozen.all() {
+        for job in self.inner().flusher.frozen.all() {
             self.sorted_run(&job);
         }
     }
@@ -37,21 +37,27 @@ impl Engine {
     fn rotate_active(&self) -> bool {
         let inner = self.inner();
         let mut guards = inner.barrier();
-        let mut commit = inner.commit.lock();
-        let last_mark = inner.frozen.last_m().unwrap_or_else(|| inner.mark.load(Ordering::Acquire));
+        let mut commit = inner.write.commit.lock();
+        let last_mark = inner
+            .flusher
+            .frozen
+            .last_m()
+            .unwrap_or_else(|| inner.flusher.mark.load(Ordering::Acquire));
         if commit.next_seq - 1 == last_mark {
             commit.begin_log_if_wanted();
             return false;
         }
         let filled = commit.memtable_bytes();
-        inner.pace.note_filled(filled, Instant::now());
-        let pool = Arc::clone(&inner.pool);
-        self.rotate(&mut guards, &mut commit, |generation, first_seq| match inner.wbl.get() {
-            Some(wbl) => {
-                let arenas = (Vec::new(), wbl.pool().new_arena());
-                Memtable::in_pool(pool, arenas, generation, first_seq)
+        inner.write.pace.note_filled(filled, Instant::now());
+        let pool = Arc::clone(&inner.memory.pool);
+        self.rotate(&mut guards, &mut commit, |generation, first_seq| {
+            match inner.write.wbl.get() {
+                Some(wbl) => {
+                    let arenas = (Vec::new(), wbl.pool().new_arena());
+                    Memtable::in_pool(pool, arenas, generation, first_seq)
+                }
+                None => Memtable::new(pool, inner.options.memtable, generation, first_seq),
             }
-            None => Memtable::new(pool, inner.options.memtable, generation, first_seq),
         });
         true
     }
@@ -61,7 +67,7 @@ impl Engine {
     pub(super) fn rotate_at(&self, m: Seq, next: impl FnOnce(u8, Seq) -> Arc<Memtable>) {
         let inner = self.inner();
         let mut guards = inner.barrier();
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         commit.next_seq = m + 1;
         self.rotate(&mut guards, &mut commit, next);
     }
@@ -73,16 +79,16 @@ impl Engine {
         next: impl FnOnce(u8, Seq) -> Arc<Memtable>,
     ) {
         let inner = self.inner();
-        let old = inner.superversion.load_full();
+        let old = inner.views.superversion.load_full();
         let generation = old.active.generation % u8::MAX + 1;
         let active = next(generation, commit.next_seq);
         let mark = commit.mark();
         let (m, wake_log) = commit.rotate(Arc::clone(&active));
         if wake_log {
-            inner.log_wants_kick();
+            inner.write.log_wants_kick();
         }
-        inner.set_generation(generation);
-        let graves_bytes = inner.spill.note_freeze();
+        inner.flusher.set_generation(generation);
+        let graves_bytes = inner.graveyard.spill.note_freeze();
         let databases = inner.namespaces.databases();
         let mut counts = vec![Count::default(); databases];
         let mut unresolved = Vec::new();
@@ -100,10 +106,10 @@ impl Engine {
             superversion.active = active;
             superversion.frozen.insert(0, frozen.clone());
         });
-        let pin = inner.pins.add(m, number);
+        let pin = inner.views.pins.add(m, number);
         let namespaces = inner.namespaces.ids();
         let job = FlushJob::new(frozen, pin, namespaces, counts, unresolved, graves_bytes);
-        inner.frozen.push(Arc::new(job));
+        inner.flusher.frozen.push(Arc::new(job));
     }
 
     /// The records of a frozen memtable in order; from then on its keys may leave the DRAM table. Whoever asks
@@ -118,7 +124,7 @@ impl Engine {
                     }
                 }
             });
-            self.inner().unpin_generation(frozen.memtable.generation);
+            self.inner().flusher.unpin_generation(frozen.memtable.generation);
             if self.inner().has_tombstones() {
                 for shard in &self.inner().shards {
                     shard.latch().tombstones.forget_through(frozen.m);
@@ -131,7 +137,7 @@ impl Engine {
     /// Settles what a frozen memtable counted as new without looking (N9). What could not be read stays for the
     /// next attempt.
     pub(super) fn resolve(&self, job: &FlushJob) -> Result<(), EngineError> {
-        let _resolver = self.inner().resolver.lock();
+        let _resolver = self.inner().flusher.resolver.lock();
         self.settle(&mut job.unresolved())
     }
 
@@ -152,9 +158,9 @@ impl Engine {
                 }
                 // Under the latch, as the counts of a mark are taken under all of them: so each mark has this
                 // overwrite either in what it took or from here.
-                inner.frozen.correct(item, expires);
+                inner.flusher.frozen.correct(item, expires);
             }
-            inner.unresolved.fetch_sub(1, Ordering::Relaxed);
+            inner.flusher.unresolved.fetch_sub(1, Ordering::Relaxed);
             items.pop();
         }
         Ok(())
@@ -172,19 +178,19 @@ impl Engine {
     /// Replaces the superversion; returns the new one's number.
     pub(super) fn change_superversion(&self, change: impl FnOnce(&mut SuperVersion)) -> u64 {
         let inner = self.inner();
-        let _change: MutexGuard<'_, ()> = inner.superversion_change.lock();
-        let mut next = SuperVersion::clone(&inner.superversion.load());
+        let _change: MutexGuard<'_, ()> = inner.views.superversion_change.lock();
+        let mut next = SuperVersion::clone(&inner.views.superversion.load());
         next.number += 1;
         change(&mut next);
         let number = next.number;
-        inner.active_memtable.store(Arc::as_ptr(&next.active).cast_mut(), Ordering::Release);
-        inner.superversion.store(Arc::new(next));
+        inner.views.active_memtable.store(Arc::as_ptr(&next.active).cast_mut(), Ordering::Release);
+        inner.views.superversion.store(Arc::new(next));
         number
     }
 
     /// Members of S that a merge with `now` must look at: those at or below it, and `now` (C1).
     pub(super) fn snapshots_through(&self, now: Seq) -> Vec<Seq> {
-        let mut snapshots = self.inner().pins.sequences();
+        let mut snapshots = self.inner().views.pins.sequences();
         snapshots.retain(|&s| s < now);
         snapshots.push(now);
         snapshots

@@ -77,7 +77,7 @@ impl Iter {
         let bounds = options.bounds(&head);
         let level_0 = view.level_0_in(&bounds);
         let walk = view.walk_reading_ahead(bounds, options.read_ahead_bytes_max);
-        let walk = walk.passing_dead(&engine.inner().dead_runs);
+        let walk = walk.passing_dead(&engine.inner().graveyard.dead_runs);
         let walk = walk.hiding_due(options.hide_due_ms).keys_only(options.keys_only);
         let has_graves = engine.has_graves();
         Self { engine, walk, head, has_graves, level_0, room: Vec::new(), held, _pin: pin }
@@ -145,7 +145,7 @@ impl Iter {
         self.room.clear();
         self.room.extend_from_slice(&self.head);
         self.room.extend_from_slice(key);
-        self.engine.inner().rest.note_looks(self.level_0);
+        self.engine.inner().upkeep.rest.note_looks(self.level_0);
         let graves = ReaderGraves::new(&self.engine, self.has_graves);
         Ok(self.walk.seek(&self.room, &graves)?)
     }
@@ -161,7 +161,7 @@ impl Iter {
         self.room.extend_from_slice(key);
         // The least key above `key`.
         self.room.push(0);
-        self.engine.inner().rest.note_looks(self.level_0);
+        self.engine.inner().upkeep.rest.note_looks(self.level_0);
         let graves = ReaderGraves::new(&self.engine, self.has_graves);
         Ok(self.walk.seek_back(Some(&self.room), &graves)?)
     }

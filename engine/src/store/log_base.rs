@@ -31,7 +31,7 @@ impl Engine {
     /// There is no log, or no room for another snapshot.
     pub fn begin_log_base(&self, options: SnapshotOptions) -> Result<LogBase, EngineError> {
         let inner = self.inner();
-        let Some(log) = inner.log.load_full() else {
+        let Some(log) = inner.write.log.load_full() else {
             return Err(EngineError::Refused("there is no append only file".into()));
         };
         // Before the cut: no flush may retire the segment behind it.
@@ -52,12 +52,12 @@ impl Engine {
     /// Bytes of the log's base and of the segments behind it; `None` while there is no base.
     #[must_use]
     pub fn log_base_bytes(&self) -> Option<(u64, u64)> {
-        self.inner().log.load().as_ref().and_then(|log| log.base_bytes())
+        self.inner().write.log.load().as_ref().and_then(|log| log.base_bytes())
     }
 
     /// Bytes of segments behind a base at which it is given up.
     pub fn set_log_pinned_max(&self, bytes: u64) {
-        if let Some(log) = self.inner().log.load().as_ref() {
+        if let Some(log) = self.inner().write.log.load().as_ref() {
             log.set_pinned_max(bytes);
         }
     }
@@ -85,7 +85,10 @@ impl LogBase {
         let seq = self.snapshot.seq();
         let inner = self.engine.inner();
         self.engine.flush_now()?;
-        debug_assert!(inner.mark.load(Ordering::Acquire) >= seq, "a flush covers what came before");
+        debug_assert!(
+            inner.flusher.mark.load(Ordering::Acquire) >= seq,
+            "a flush covers what came before"
+        );
         let Some(log) = self.log.upgrade() else {
             return Err(EngineError::Refused("the append only file has ended meanwhile".into()));
         };

@@ -7,10 +7,6 @@ use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
 use std::sync::atomic::Ordering;
 
-/// What a process is taken to hold beside the parts of the store (code, stacks, connection buffers,
-/// pages the allocator keeps) until it was measured.
-pub(super) const BASE_BYTES: u64 = 16 << 20;
-
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
 const TABLE_MIN_BYTES: u64 = 4 << 20;
 
@@ -63,24 +59,24 @@ impl Engine {
         let inner = self.inner();
         let table = inner.options.dram_table_bytes;
         if table != 0 {
-            inner.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
+            inner.memory.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
             return;
         }
-        let bound = inner.memory_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
         if bound == 0 {
-            inner.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
+            inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
             return;
         }
         // With a log, what they have taken before: the arenas are kept for reuse.
-        let expected = match inner.wbl.get() {
+        let expected = match inner.write.wbl.get() {
             Some(_) => 0,
             None => inner.options.max_write_buffer_number as u64 * inner.options.memtable_bytes,
         };
         let memtables = self.memtables_held_bytes().max(expected);
-        let other = inner.other_bytes.load(Ordering::Relaxed);
+        let other = inner.memory.other_bytes.load(Ordering::Relaxed);
         let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
         let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
-        inner.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
+        inner.memory.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
     }
 
     /// Tells how much memory the process has asked for (what the allocator gave out, and
@@ -92,20 +88,20 @@ impl Engine {
     pub fn note_held(&self, used_bytes: u64, resident_bytes: u64) {
         self.settle_memory();
         let inner = self.inner();
-        if inner.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
-            inner.above_bound.store(false, Ordering::Relaxed);
+        if inner.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
+            inner.memory.above_bound.store(false, Ordering::Relaxed);
             return;
         }
         // What is mapped of persistent memory is no memory of the process.
         let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
         let held_bytes = used_bytes.max(resident_bytes - resident_bytes / RESIDENT_MARGIN);
         // The log's buffer is no part here: what it takes comes back every moment.
-        let known = inner.table_bytes.load(Ordering::Relaxed) as u64
+        let known = inner.memory.table_bytes.load(Ordering::Relaxed) as u64
             + self.memtables_held_bytes()
             + self.tree_memory_bytes()
             + self.graves_bytes();
         let measured = held_bytes.saturating_sub(known);
-        let other = inner.other_bytes.load(Ordering::Relaxed);
+        let other = inner.memory.other_bytes.load(Ordering::Relaxed);
         // Shards that nobody writes to hear of a bound that has come down here.
         self.keep_shards_within_bound();
         let next = if measured > other {
@@ -113,17 +109,17 @@ impl Engine {
         } else {
             other - (other - measured) / FALL_SHARE
         };
-        inner.other_bytes.store(next, Ordering::Relaxed);
-        let is_above = held_bytes > inner.memory_bound_bytes.load(Ordering::Relaxed);
-        inner.above_bound.store(is_above, Ordering::Relaxed);
+        inner.memory.other_bytes.store(next, Ordering::Relaxed);
+        let is_above = held_bytes > inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        inner.memory.above_bound.store(is_above, Ordering::Relaxed);
         self.adjust_memory_bound();
     }
 
     /// Lets each shard that is free for it give up what is above its share.
     fn keep_shards_within_bound(&self) {
         let inner = self.inner();
-        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
-        if inner.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
+        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
+        if inner.memory.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
             return;
         }
         for shard in &inner.shards {
@@ -138,7 +134,8 @@ impl Engine {
     pub fn memory_parts(&self) -> MemoryParts {
         let inner = self.inner();
         MemoryParts {
-            table: (inner.table_bytes.load(Ordering::Relaxed) + inner.pages.idle_bytes()) as u64,
+            table: (inner.memory.table_bytes.load(Ordering::Relaxed)
+                + inner.memory.pages.idle_bytes()) as u64,
             memtables: self.memtables_held_bytes(),
             graves: self.graves_bytes(),
             tree: inner.versions.current().memory_bytes(),
@@ -152,15 +149,16 @@ impl Engine {
     #[must_use]
     pub fn beside_allocator_bytes(&self) -> u64 {
         let inner = self.inner();
-        (inner.table_mapped_bytes.load(Ordering::Relaxed) + inner.pages.idle_bytes()) as u64
+        (inner.memory.table_mapped_bytes.load(Ordering::Relaxed) + inner.memory.pages.idle_bytes())
+            as u64
     }
 
     /// Changes the bound (`CONFIG SET maxmemory`); 0 for none. What that means for the table in memory is settled
     /// by [`Engine::settle_memory`], which must follow where no latch is held.
     pub fn note_memory_bound(&self, bytes: u64) {
-        self.inner().memory_bound_bytes.store(bytes, Ordering::Relaxed);
-        self.inner().spill.set_memory_bound(bytes);
-        self.inner().memory_unsettled.store(true, Ordering::Release);
+        self.inner().memory.memory_bound_bytes.store(bytes, Ordering::Relaxed);
+        self.inner().graveyard.spill.set_memory_bound(bytes);
+        self.inner().memory.memory_unsettled.store(true, Ordering::Release);
     }
 
     /// [`Engine::note_memory_bound`], settled. No latch may be held.
@@ -173,7 +171,7 @@ impl Engine {
     /// latches: none may be held.
     pub fn settle_memory(&self) {
         let inner = self.inner();
-        if !inner.memory_unsettled.swap(false, Ordering::AcqRel) {
+        if !inner.memory.memory_unsettled.swap(false, Ordering::AcqRel) {
             return;
         }
         self.adjust_memory_bound();
@@ -185,18 +183,18 @@ impl Engine {
     /// The bound of the whole process in bytes; 0 for none.
     #[must_use]
     pub fn memory_bound(&self) -> u64 {
-        self.inner().memory_bound_bytes.load(Ordering::Relaxed)
+        self.inner().memory.memory_bound_bytes.load(Ordering::Relaxed)
     }
 
     /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
     /// the order of the frozen ones.
     pub(super) fn memtables_held_bytes(&self) -> u64 {
-        let superversion = self.inner().superversion.load();
+        let superversion = self.inner().views.superversion.load();
         let runs = superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref());
         let memtables = superversion.frozen.iter().map(|frozen| &frozen.memtable);
         let pooled =
             memtables.chain([&superversion.active]).filter_map(|memtable| memtable.pooled());
-        self.inner().pool.held_bytes()
+        self.inner().memory.pool.held_bytes()
             + self.overwritten_values_bytes(&superversion)
             + pooled.map(Pooled::held_bytes).sum::<u64>()
             + runs.map(|run| run.held_bytes()).sum::<u64>()
@@ -227,8 +225,8 @@ impl Engine {
         };
         let shards = self.inner().shards.iter();
         let graves: u64 = shards.map(|shard| bytes(&shard.latch()) as u64).sum();
-        let runs = self.inner().spill.runs.load().figures();
-        graves + runs.memory_bytes + self.inner().dead_runs.bytes() as u64
+        let runs = self.inner().graveyard.spill.runs.load().figures();
+        graves + runs.memory_bytes + self.inner().graveyard.dead_runs.bytes() as u64
     }
 }
 
@@ -237,7 +235,7 @@ impl Inner {
     pub(super) fn active_memtable_max_bytes(&self) -> u64 {
         let memtable = self.options.memtable_bytes;
         // Full ones are frozen, so this much room comes back whatever else takes memory.
-        if self.above_bound.load(Ordering::Relaxed) {
+        if self.memory.above_bound.load(Ordering::Relaxed) {
             memtable + memtable / 4
         } else {
             2 * memtable
@@ -246,19 +244,22 @@ impl Inner {
 
     /// Flushes are so far behind that writers must wait, or hear that flushes fail.
     pub(super) fn memtable_is_overfull(&self) -> bool {
-        let superversion = self.superversion.load();
+        let superversion = self.views.superversion.load();
         if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
             return true;
         }
         let bytes = self.options.memtable_bytes;
-        self.wbl.get().is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
+        self.write
+            .wbl
+            .get()
+            .is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
     }
 
     /// True when another memtable may be frozen although those before it are not flushed.
     pub(super) fn may_freeze(&self) -> bool {
-        match self.wbl.get() {
-            Some(_) => self.frozen.len() < FROZEN_IN_POOL_MAX,
-            None => self.frozen.len() < self.frozen_max(),
+        match self.write.wbl.get() {
+            Some(_) => self.flusher.frozen.len() < FROZEN_IN_POOL_MAX,
+            None => self.flusher.frozen.len() < self.frozen_max(),
         }
     }
 
@@ -274,9 +275,9 @@ impl Inner {
     pub(super) fn shares_value(&self, value_bytes: usize) -> bool {
         value_bytes >= SHARED_MIN_BYTES
             && self.options.shares_values
-            && self.memory_bound_bytes.load(Ordering::Relaxed) == 0
+            && self.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0
             && self.options.dram_table_bytes == 0
-            && self.wbl.get().is_none()
-            && self.log.load().is_none()
+            && self.write.wbl.get().is_none()
+            && self.write.log.load().is_none()
     }
 }

@@ -2,6 +2,7 @@
 
 mod aside;
 mod background;
+mod budget;
 mod bytes;
 mod checkpoint;
 mod cold;
@@ -12,10 +13,13 @@ mod due;
 mod engine;
 mod events;
 mod evict;
+mod figures;
 mod flush;
+mod flusher;
 mod freeze;
 mod frozen;
 mod grave_keys;
+mod graveyard;
 mod iter;
 mod latch;
 mod load;
@@ -46,8 +50,11 @@ mod sweep_turn;
 mod tombstones;
 mod tx;
 mod undo;
+mod upkeep;
 mod view;
+mod views;
 mod wbl;
+mod write_path;
 
 pub use crate::error::EngineError;
 pub use crate::memtable::MemtableKind;

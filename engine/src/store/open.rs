@@ -105,7 +105,7 @@ struct Source(Weak<Inner>);
 
 impl LogSource for Source {
     fn take(&self, spare: SealedBuffers) -> Option<Sealed> {
-        self.0.upgrade().and_then(|inner| inner.commit.lock().log.take(spare))
+        self.0.upgrade().and_then(|inner| inner.write.commit.lock().log.take(spare))
     }
 }
 
@@ -163,7 +163,7 @@ impl Engine {
         let state = versions.recovered_mark();
         let mark = state.as_ref().map_or(FIRST_SEQ - 1, |state| state.m);
         let engine = Self::assemble(options, versions, mark);
-        *engine.inner().dir_lock.lock() = Some(lock);
+        *engine.inner().upkeep.dir_lock.lock() = Some(lock);
         engine.restore(state.as_ref())?;
         Ok(Opening { engine, mark, carried_tables })
     }
@@ -223,7 +223,7 @@ impl Engine {
         let parts =
             Parts { options, shards, pages, commit, namespaces, superversion, versions, pool };
         let inner = Inner::new(parts);
-        inner.mark.store(mark, Ordering::Release);
+        inner.flusher.mark.store(mark, Ordering::Release);
         Self(Arc::new(inner))
     }
 
@@ -232,7 +232,7 @@ impl Engine {
         let inner = self.inner();
         let grave_files = inner.versions.grave_files();
         let mut any_grave = !grave_files.is_empty();
-        inner.spill.runs.change(&grave_files, &[], 0);
+        inner.graveyard.spill.runs.change(&grave_files, &[], 0);
         if let Some(state) = state {
             refuse_fewer_databases(&inner.options, state)?;
             inner.namespaces.restore(&state.namespaces);
@@ -243,7 +243,7 @@ impl Engine {
                 let slot = inner.namespaces.slot_of(db);
                 *shard.count_mut(slot) = Count { keys: keys as i64, expires: expires as i64 };
             }
-            *inner.dead.lock() = state.dead.iter().copied().collect();
+            *inner.graveyard.dead.lock() = state.dead.iter().copied().collect();
             if let Some(name) = &state.checkpoint {
                 let path = inner.tree_dir().join(name);
                 let checkpoint = Checkpoint::read(&*inner.options.storage, &path)?;
@@ -261,14 +261,14 @@ impl Engine {
                     let hash = inner.hash(user);
                     let shard = &inner.shards[shard_of(hash)];
                     if shard.latch().graves.open(hash, key.clone(), d) {
-                        inner.places.note(&key);
+                        inner.graveyard.places.note(&key);
                     }
                     shard.graves.fetch_add(1, Ordering::AcqRel);
                 }
                 for run in checkpoint.dead_runs {
-                    inner.dead_runs.add(run);
+                    inner.graveyard.dead_runs.add(run);
                 }
-                *inner.checkpoint_file.lock() = Some(name.clone());
+                *inner.flusher.checkpoint_file.lock() = Some(name.clone());
             }
         }
         let empty = inner.versions.current().is_empty() && !any_grave;
@@ -285,9 +285,9 @@ impl Engine {
         replay: Replay<'_>,
     ) -> Result<OpenReport, EngineError> {
         let (tail, report) = self.replay_log(mark, replay)?;
-        let after_seq = self.inner().commit.lock().next_seq - 1;
+        let after_seq = self.inner().write.commit.lock().next_seq - 1;
         self.start_log(tail, after_seq, self.inner().policy())?;
-        self.inner().commit.lock().log_on = true;
+        self.inner().write.commit.lock().log_on = true;
         Ok(report)
     }
 
@@ -306,7 +306,7 @@ impl Engine {
         loop {
             let progress = recovery.progress();
             let Some(group) = recovery.next_group()? else { break };
-            let before = inner.commit.lock().next_seq;
+            let before = inner.write.commit.lock().next_seq;
             let place = || format!("{} at byte {}", group.file.display(), group.offset);
             if group.first_seq != before {
                 return Err(EngineError::Replay(format!(
@@ -317,7 +317,7 @@ impl Engine {
             }
             replay(self, ReplayGroup { commands: group.commands, progress })
                 .map_err(|text| EngineError::Replay(format!("{}: {text}", place())))?;
-            let after = inner.commit.lock().next_seq;
+            let after = inner.write.commit.lock().next_seq;
             if after - before != group.count {
                 return Err(EngineError::Replay(format!(
                     "{}: {} operations, the log says {}",
@@ -327,8 +327,8 @@ impl Engine {
                 )));
             }
             groups += 1;
-            let used = inner.superversion.load().active.used_bytes();
-            if used >= inner.options.memtable_bytes || inner.spill.is_overfull() {
+            let used = inner.views.superversion.load().active.used_bytes();
+            if used >= inner.options.memtable_bytes || inner.graveyard.spill.is_overfull() {
                 self.flush_now()?;
             }
         }
@@ -339,7 +339,7 @@ impl Engine {
         let tail = recovery.finish()?;
         let torn = tail.cut.as_ref().map(|cut| (cut.file.display().to_string(), cut.lost_bytes));
         let recovered_seq = tail.last_seq;
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let after_seq = commit.next_seq - 1;
         commit.log = commit.log.successor(after_seq);
         Ok((tail, OpenReport { mark, recovered_seq, groups, torn, ..OpenReport::default() }))
@@ -365,12 +365,12 @@ impl Engine {
         options.archive_dir.clone_from(&inner.options.log_archive_dir);
         options.routes.clone_from(&inner.options.log_routes);
         options.threads = inner.options.background;
-        options.recycled_segments_max = recycled_segments_max(inner.deadline.limit_ms());
+        options.recycled_segments_max = recycled_segments_max(inner.graveyard.deadline.limit_ms());
         if let Some(policy) = policy.of_log() {
             options.policy = policy;
         }
         let source = Arc::new(Source(Arc::downgrade(&self.0)));
-        let gauge = inner.commit.lock().log.gauge();
+        let gauge = inner.write.commit.lock().log.gauge();
         let storage = Arc::clone(&inner.options.storage);
         let log = Log::open(storage, options, tail, after_seq, source, gauge)?;
         let weak = Arc::downgrade(&self.0);
@@ -382,18 +382,18 @@ impl Engine {
         let weak = Arc::downgrade(&self.0);
         log.on_failure(Box::new(move |reason| {
             if let Some(inner) = weak.upgrade() {
-                inner.health.fails(Fault::Log, || reason.to_owned());
-                inner.background.freeze_early();
+                inner.upkeep.health.fails(Fault::Log, || reason.to_owned());
+                inner.upkeep.background.freeze_early();
             }
         }));
-        inner.log.store(Some(Arc::new(log)));
+        inner.write.log.store(Some(Arc::new(log)));
         Ok(())
     }
 
     /// Tells everybody who waits that `durable()` may have moved.
     pub(super) fn durable_moved(&self) {
         let durable = self.durable();
-        for callback in self.inner().durable_callbacks.lock().iter() {
+        for callback in self.inner().write.durable_callbacks.lock().iter() {
             callback(durable);
         }
     }

@@ -32,12 +32,12 @@ impl Engine {
     /// one then.
     pub fn set_sync_policy(&self, policy: SyncPolicy) -> Result<(), EngineError> {
         let inner = self.inner();
-        if inner.wbl.get().is_some() {
+        if inner.write.wbl.get().is_some() {
             let reason = "there is no append only file with persistence-mode wbl, whose writes are \
                           durable before they are answered";
             return Err(EngineError::Refused(reason.into()));
         }
-        let _change = inner.policy_change.lock();
+        let _change = inner.write.policy_change.lock();
         match (inner.policy(), policy) {
             (SyncPolicy::Off, SyncPolicy::Off) => {}
             (SyncPolicy::Off, _) => {
@@ -51,7 +51,9 @@ impl Engine {
             (_, SyncPolicy::Off) => self.end_log(),
             (_, _) => {
                 self.store_policy(policy);
-                if let (Some(log), Some(setting)) = (inner.log.load().as_ref(), policy.of_log()) {
+                if let (Some(log), Some(setting)) =
+                    (inner.write.log.load().as_ref(), policy.of_log())
+                {
                     log.set_policy(setting);
                 }
             }
@@ -61,16 +63,16 @@ impl Engine {
 
     /// Whether groups of the log carry the second they are of, by which clock (`aof-timestamp-enabled`).
     pub fn set_log_clock(&self, clock: Option<LogClock>) {
-        self.inner().commit.lock().log.set_clock(clock);
+        self.inner().write.commit.lock().log.set_clock(clock);
     }
 
     fn store_policy(&self, policy: SyncPolicy) {
         let inner = self.inner();
         if policy == SyncPolicy::Always {
             // Replies about keys written before the change wait for them too (N13).
-            inner.raise_write_words(self.last_seq());
+            inner.write.raise_write_words(self.last_seq());
         }
-        inner.store_policy(policy);
+        inner.write.store_policy(policy);
     }
 
     fn begin_log(&self, policy: SyncPolicy) -> Result<(), EngineError> {
@@ -80,25 +82,25 @@ impl Engine {
         aof::supersede(&*inner.options.storage, &location, 0)?;
         // Waits for merges that began without syncing. From here on every new table is synced; those
         // that are there are synced below.
-        *inner.syncs_tables.write() = true;
+        *inner.flusher.syncs_tables.write() = true;
         self.flush_now()?;
         inner.versions.sync_tables()?;
-        let mut flush_right = inner.flush_right.lock();
-        let mut freeze_right = inner.freeze_right.lock();
+        let mut flush_right = inner.flusher.flush_right.lock();
+        let mut freeze_right = inner.flusher.freeze_right.lock();
         self.flush_frozen(&mut flush_right)?;
-        inner.commit.lock().log_begins = true;
+        inner.write.commit.lock().log_begins = true;
         self.freeze(&mut freeze_right);
         // What is committed from here on gathers in the log's buffer; no memtable can be frozen meanwhile, so
         // it gathers about as much as the active one may hold.
         self.flush_frozen(&mut flush_right)?;
-        let mark = inner.mark.load(Ordering::Acquire);
+        let mark = inner.flusher.mark.load(Ordering::Acquire);
         let (storage, dir) = (&*inner.options.storage, &inner.options.dir);
         let log_dir = inner.options.log_dir_name.as_ref();
         aside::log_begins(storage, dir, log_dir)?;
         let tail = aof::supersede(storage, &location, mark)?;
         self.start_log(tail, mark, policy)?;
         aside::adopt(storage, dir, log_dir)?;
-        inner.log_wants_kick();
+        inner.write.log_wants_kick();
         self.kick_log();
         Ok(())
     }
@@ -107,7 +109,7 @@ impl Engine {
     fn drop_log(&self) {
         let inner = self.inner();
         let _guards = inner.barrier();
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         commit.end_log();
         commit.log = commit.log.successor(commit.next_seq - 1);
     }
@@ -116,17 +118,17 @@ impl Engine {
         let inner = self.inner();
         let last_seq = {
             let _guards = inner.barrier();
-            let mut commit = inner.commit.lock();
+            let mut commit = inner.write.commit.lock();
             commit.end_log();
             commit.log.last_seq()
         };
         // A log that fails now ends all the same: from here on what is visible counts as durable.
-        if let Some(log) = inner.log.load().as_ref() {
+        if let Some(log) = inner.write.log.load().as_ref() {
             let _ = log.sync_through(last_seq);
         }
-        inner.store_policy(SyncPolicy::Off);
+        inner.write.store_policy(SyncPolicy::Off);
         // A flush may be waiting for the log.
-        let _flushing = inner.flush_right.lock();
+        let _flushing = inner.flusher.flush_right.lock();
         let _ = self.close_log();
         self.durable_moved();
     }

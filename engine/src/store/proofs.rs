@@ -87,8 +87,8 @@ impl Engine {
     pub(super) fn run_proofs(&self, stop: &AtomicBool) {
         let inner = self.inner();
         while !stop.load(Ordering::Acquire) {
-            let mut places = inner.places.wait();
-            if inner.places.fruitless.load(Ordering::Relaxed) {
+            let mut places = inner.graveyard.places.wait();
+            if inner.graveyard.places.fruitless.load(Ordering::Relaxed) {
                 let mut nth = 0;
                 places.retain(|_| {
                     nth += 1;
@@ -101,7 +101,7 @@ impl Engine {
             let started = Instant::now();
             // A walk that fails proves nothing; readers of the same blocks report the damage.
             if let Ok(found) = self.prove_dead(&places, stop) {
-                inner.places.fruitless.store(!found, Ordering::Relaxed);
+                inner.graveyard.places.fruitless.store(!found, Ordering::Relaxed);
             }
             std::thread::sleep(started.elapsed());
         }
@@ -114,7 +114,7 @@ impl Engine {
         stop: &AtomicBool,
     ) -> Result<bool, EngineError> {
         let inner = self.inner();
-        let runs = &inner.dead_runs;
+        let runs = &inner.graveyard.dead_runs;
         let mut places: Vec<&[u8]> = places.iter().map(AsRef::as_ref).collect();
         places.sort_unstable();
         let (view, _pin, _) = self.newest_view();

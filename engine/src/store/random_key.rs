@@ -122,7 +122,7 @@ impl Engine {
         // Most entries are dead or due: the first live key behind the last draw, or before it.
         let mut walk = view
             .walk(bounds)
-            .passing_dead(&self.inner().dead_runs)
+            .passing_dead(&self.inner().graveyard.dead_runs)
             .hiding_due(now_ms)
             .keys_only(true);
         for from in [last.as_slice(), head] {

@@ -90,7 +90,7 @@ impl Engine {
     /// True when nobody writes: no memtable waits for its flush, and for a while nearly nothing was written.
     pub(super) fn is_at_rest(&self, now_ms: u64) -> bool {
         let inner = self.inner();
-        let superversion = inner.superversion.load();
+        let superversion = inner.views.superversion.load();
         let active = &superversion.active;
         let now = Written {
             at_ms: now_ms,
@@ -98,8 +98,8 @@ impl Engine {
             memtable_from: active.first_seq,
             memtable_bytes: active.used_bytes(),
         };
-        let is_over = inner.rest.is_over(now, inner.options.memtable_bytes);
-        is_over && inner.frozen.len() == 0
+        let is_over = inner.upkeep.rest.is_over(now, inner.options.memtable_bytes);
+        is_over && inner.flusher.frozen.len() == 0
     }
 
     /// Does one merge that only readers gain by; false when none is worth it. For a store at rest.
@@ -113,7 +113,7 @@ impl Engine {
         };
         let Some(job) = job else { return Ok(false) };
         self.run_compaction_job(&job)?;
-        inner.rest.merges.fetch_add(1, Ordering::Relaxed);
+        inner.upkeep.rest.merges.fetch_add(1, Ordering::Relaxed);
         Ok(true)
     }
 
@@ -122,7 +122,7 @@ impl Engine {
     fn pick_paid_level_0(&self, version: &Version) -> Option<Job> {
         let inner = self.inner();
         let job = pick_level_0(version, &inner.compaction_options())?;
-        inner.rest.has_paid_for(&job).then_some(job)
+        inner.upkeep.rest.has_paid_for(&job).then_some(job)
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) struct LatchedGraves<'a, F> {
 
 impl<'a, F: Fn(u64, &[u8], Seq) -> Option<Seq>> LatchedGraves<'a, F> {
     pub(super) fn new(engine: &'a Engine, in_memory: F) -> Self {
-        Self { engine, runs: engine.inner().spill.runs.load(), in_memory }
+        Self { engine, runs: engine.inner().graveyard.spill.runs.load(), in_memory }
     }
 }
 
@@ -158,7 +158,7 @@ impl Engine {
         let shard = &self.inner().shards[shard_of(hash)];
         let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
         let d = if any { shard.latch().graves.newest_at(hash, key, s) } else { None };
-        Ok(d.max(self.inner().spill.runs.newest_at(key, s)?))
+        Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
     }
 
     /// Exact number of live keys of a database (expired ones that were not deleted yet included,
@@ -166,9 +166,9 @@ impl Engine {
     pub fn count(&self, db: usize) -> Result<u64, EngineError> {
         let inner = self.inner();
         // Nothing is frozen meanwhile, so what was not settled is where it was looked for.
-        let _freeze_right = inner.freeze_right.lock();
-        let _resolver = inner.resolver.lock();
-        for job in inner.frozen.all() {
+        let _freeze_right = inner.flusher.freeze_right.lock();
+        let _resolver = inner.flusher.resolver.lock();
+        for job in inner.flusher.frozen.all() {
             // Those of a recovery may not be in order yet.
             self.sorted_run(&job);
             self.settle(&mut job.unresolved())?;
@@ -205,7 +205,7 @@ impl Engine {
             keys += count.keys;
             expires += count.expires;
         }
-        let unresolved = inner.unresolved.load(Ordering::Relaxed);
+        let unresolved = inner.flusher.unresolved.load(Ordering::Relaxed);
         (keys.max(0) as u64, expires.max(0) as u64, unresolved)
     }
 }

@@ -33,12 +33,12 @@ impl Engine {
         let inner = self.inner();
         // C1: now first, then S. The mark is durable and below every running write, so D1 holds and
         // every grave that a merge may use is durable too.
-        let now = inner.mark.load(Ordering::Acquire);
+        let now = inner.flusher.mark.load(Ordering::Acquire);
         match self.merge_undo_runs(RUNS_FAR_TOO_MANY) {
             Ok(false) => {}
             Ok(true) => return Ok(true),
             // Readers of the past bear a failing undo device; the tree goes on.
-            Err(error) => inner.background.note_error(&error),
+            Err(error) => inner.upkeep.background.note_error(&error),
         }
         if self.tend_grave_runs()? {
             return Ok(true);
@@ -49,7 +49,7 @@ impl Engine {
             None => self.pick_by_order(&version, now)?,
         };
         let Some(job) = job else {
-            if self.is_at_rest(inner.deadline.now_ms()) && self.compact_at_rest()? {
+            if self.is_at_rest(inner.graveyard.deadline.now_ms()) && self.compact_at_rest()? {
                 return Ok(true);
             }
             return self.merge_undo_runs(RUNS_MAX);

@@ -32,21 +32,21 @@ impl Tx<'_> {
             self.log(db, resp);
             return self.commit();
         }
-        let access = access.unwrap_or_else(|| inner.access_now());
+        let access = access.unwrap_or_else(|| inner.write.access_now());
         let shared = inner.shares_value(value.len()).then(|| SharedValue::new(value));
         let stored = shared.as_ref().map_or(Value::Copied(value), Value::Shared);
         let unresolved = self.apply_put(key, meta, stored, access);
-        if let Some(wbl) = inner.wbl.get() {
+        if let Some(wbl) = inner.write.wbl.get() {
             return self.commit_put_to_pool(wbl, key, meta, value, unresolved);
         }
         let head = namespace::head(inner.namespaces.id_of(key.slot));
         let len = memtable::encoded_len(head.len() + key.bytes.len(), stored.stored_len());
 
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let seq = commit.next_seq;
         commit.next_seq += 1;
         if commit.log_on && commit.log.append(seq, 1, db as u32, &[resp]) {
-            inner.log_wants_kick();
+            inner.write.log_wants_kick();
         }
         let mut room = commit.reserve(len);
         if let Some(value) = &shared {
@@ -54,7 +54,7 @@ impl Tx<'_> {
         }
         let full = commit.just_filled();
         drop(commit);
-        inner.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
+        inner.write.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
         self.committed = true;
 
         match &shared {
@@ -66,11 +66,11 @@ impl Tx<'_> {
         self.close_graves(key, &head, seq);
         if let Some(item) = unresolved {
             self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
-            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+            inner.flusher.unresolved.fetch_add(1, Ordering::Relaxed);
         }
-        inner.note_write(key.hash, seq);
+        inner.write.note_write(key.hash, seq);
         if full {
-            inner.background.wake_freeze();
+            inner.upkeep.background.wake_freeze();
         }
         Commit { last_seq: seq, operations: 1 }
     }

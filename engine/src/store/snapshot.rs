@@ -141,7 +141,7 @@ impl Held {
             *pin = None;
             drop(pin);
             let inner = self.engine.inner();
-            inner.snapshots.ended.fetch_add(1, Ordering::Relaxed);
+            inner.views.snapshots.ended.fetch_add(1, Ordering::Relaxed);
             inner.reader_left();
         }
     }
@@ -149,7 +149,7 @@ impl Held {
     /// Its own timeout, and that of the deadline, which may have come later: an old snapshot would keep what
     /// must go (N17). 0 for none.
     fn timeout_ms(&self) -> u64 {
-        let longest_ms = self.engine.inner().deadline.limit_ms() / 2;
+        let longest_ms = self.engine.inner().graveyard.deadline.limit_ms() / 2;
         match self.options.timeout_ms {
             0 => longest_ms,
             own_ms if longest_ms > 0 => own_ms.min(longest_ms),
@@ -206,7 +206,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let inner = self.engine.inner();
-        inner.snapshots.open.lock().remove(&self.id);
+        inner.views.snapshots.open.lock().remove(&self.id);
         if self.pin.get_mut().take().is_some() {
             inner.reader_left();
         }
@@ -359,20 +359,20 @@ impl Engine {
         let inner = self.inner();
         self.check_undo_room()?;
         let max = inner.options.snapshots_max;
-        let mut open = inner.snapshots.open.lock();
+        let mut open = inner.views.snapshots.open.lock();
         if open.len() >= max {
-            inner.snapshots.refused.fetch_add(1, Ordering::Relaxed);
+            inner.views.snapshots.refused.fetch_add(1, Ordering::Relaxed);
             return Err(EngineError::SnapshotRefused { open: open.len(), max });
         }
         // The place is taken before the barrier, so that nobody waits for latches under this lock.
-        let id = inner.snapshots.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+        let id = inner.views.snapshots.next_id.fetch_add(1, Ordering::Relaxed) + 1;
         open.insert(id, Weak::new());
         drop(open);
         let (seq, birth, namespaces, pin) = inner.at_barrier(|s, commit| {
             cuts.then(|| commit.cut_log(s));
             let mark = commit.mark();
-            let first_seq = inner.superversion.load().active.first_seq;
-            (s, (first_seq, mark), inner.namespaces.ids(), inner.pins.add_named(s))
+            let first_seq = inner.views.superversion.load().active.first_seq;
+            (s, (first_seq, mark), inner.namespaces.ids(), inner.views.pins.add_named(s))
         });
         let held = Arc::new(Held {
             engine: self.clone(),
@@ -386,19 +386,19 @@ impl Engine {
             has_ended: AtomicBool::new(false),
             expired_at_bytes: AtomicU64::new(0),
         });
-        inner.snapshots.open.lock().insert(id, Arc::downgrade(&held));
+        inner.views.snapshots.open.lock().insert(id, Arc::downgrade(&held));
         Ok(Snapshot(held))
     }
 
     /// The open snapshots, oldest first.
     #[must_use]
     pub fn snapshots(&self) -> Vec<SnapshotInfo> {
-        self.inner().snapshots.all().iter().map(|held| held.info()).collect()
+        self.inner().views.snapshots.all().iter().map(|held| held.info()).collect()
     }
 
     /// Ends the oldest snapshot for the bound of the undo runs; false when there is none.
     pub(super) fn end_oldest_snapshot(&self, max_bytes: u64) -> bool {
-        let all = self.inner().snapshots.all();
+        let all = self.inner().views.snapshots.all();
         let open = all.iter().filter(|held| !held.has_ended.load(Ordering::Acquire));
         let Some(oldest) = open.min_by_key(|held| held.seq) else { return false };
         oldest.end(max_bytes);
@@ -407,7 +407,7 @@ impl Engine {
 
     /// Ends the snapshots whose time is over. Runs now and then.
     pub(super) fn end_old_snapshots(&self) {
-        for held in self.inner().snapshots.all() {
+        for held in self.inner().views.snapshots.all() {
             if held.is_over() {
                 held.end(0);
             }

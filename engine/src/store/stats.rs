@@ -152,54 +152,58 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
-        let runs = inner.spill.runs.load().figures();
+        let runs = inner.graveyard.spill.runs.load().figures();
         let mut stats = Stats {
             graves: runs.graves,
             graves_spilled: runs.graves,
             grave_runs: runs.runs,
             grave_runs_bytes: runs.file_bytes,
             grave_runs_memory_bytes: runs.memory_bytes,
-            graves_spilled_bytes: inner.spill.spilled_bytes.load(Ordering::Relaxed),
-            graves_merged_bytes: inner.spill.merged_bytes.load(Ordering::Relaxed),
+            graves_spilled_bytes: inner.graveyard.spill.spilled_bytes.load(Ordering::Relaxed),
+            graves_merged_bytes: inner.graveyard.spill.merged_bytes.load(Ordering::Relaxed),
             last_seq: self.last_seq(),
             durable_seq: self.durable(),
-            mark_seq: inner.mark.load(Ordering::Acquire),
-            flushes: inner.flushes.load(Ordering::Relaxed),
-            compactions: inner.compactions.load(Ordering::Relaxed),
-            flushed_memtable_bytes: inner.work.memtable_bytes.load(Ordering::Relaxed),
-            flushed_bytes: inner.work.flushed_bytes.load(Ordering::Relaxed),
-            compaction_read_bytes: inner.work.compaction_read_bytes.load(Ordering::Relaxed),
-            compaction_written_bytes: inner.work.compaction_written_bytes.load(Ordering::Relaxed),
-            compaction_moves: inner.work.moves.load(Ordering::Relaxed),
-            compactions_at_rest: inner.rest.merges.load(Ordering::Relaxed),
-            stalls: inner.pace.waits(),
-            stall_ms: inner.pace.waited_ms(),
-            write_pace_bytes_per_s: inner.pace.rate(),
+            mark_seq: inner.flusher.mark.load(Ordering::Acquire),
+            flushes: inner.figures.flushes.load(Ordering::Relaxed),
+            compactions: inner.figures.compactions.load(Ordering::Relaxed),
+            flushed_memtable_bytes: inner.figures.work.memtable_bytes.load(Ordering::Relaxed),
+            flushed_bytes: inner.figures.work.flushed_bytes.load(Ordering::Relaxed),
+            compaction_read_bytes: inner.figures.work.compaction_read_bytes.load(Ordering::Relaxed),
+            compaction_written_bytes: inner
+                .figures
+                .work
+                .compaction_written_bytes
+                .load(Ordering::Relaxed),
+            compaction_moves: inner.figures.work.moves.load(Ordering::Relaxed),
+            compactions_at_rest: inner.upkeep.rest.merges.load(Ordering::Relaxed),
+            stalls: inner.write.pace.waits(),
+            stall_ms: inner.write.pace.waited_ms(),
+            write_pace_bytes_per_s: inner.write.pace.rate(),
             memtable_held_bytes: self.memtables_held_bytes(),
             tree_memory_bytes: self.tree_memory_bytes(),
             graves_bytes: self.graves_bytes(),
             deadline_is_reachable: self.deadline_is_reachable(),
-            dead_runs: inner.dead_runs.len() as u64,
-            dead_bytes: inner.deadline.dead_bytes.load(Ordering::Relaxed),
-            burial_queue_bytes: inner.deadline.queue_bytes.load(Ordering::Relaxed),
-            oldest_unburied_delete_ms: inner.deadline.oldest_age_ms(),
-            tables_dropped_dead: inner.tables_dropped_dead.load(Ordering::Relaxed),
-            unresolved: inner.unresolved.load(Ordering::Relaxed),
+            dead_runs: inner.graveyard.dead_runs.len() as u64,
+            dead_bytes: inner.graveyard.deadline.dead_bytes.load(Ordering::Relaxed),
+            burial_queue_bytes: inner.graveyard.deadline.queue_bytes.load(Ordering::Relaxed),
+            oldest_unburied_delete_ms: inner.graveyard.deadline.oldest_age_ms(),
+            tables_dropped_dead: inner.figures.tables_dropped_dead.load(Ordering::Relaxed),
+            unresolved: inner.flusher.unresolved.load(Ordering::Relaxed),
             cold_reads: inner.cold.reads.load(Ordering::Relaxed),
             cold_found: inner.cold.found.load(Ordering::Relaxed),
             entries_made_cold: inner.cold.evicted.load(Ordering::Relaxed),
-            misses_from_memtable: inner.reads.memtable_misses(),
-            misses_from_level: inner.reads.level_misses(),
-            misses_not_found: inner.reads.not_found(),
-            pins: inner.pins.len() as u64,
-            snapshots: inner.snapshots.len() as u64,
+            misses_from_memtable: inner.figures.reads.memtable_misses(),
+            misses_from_level: inner.figures.reads.level_misses(),
+            misses_not_found: inner.figures.reads.not_found(),
+            pins: inner.views.pins.len() as u64,
+            snapshots: inner.views.snapshots.len() as u64,
             oldest_snapshot_age_ms: self.snapshots().first().map_or(0, |oldest| oldest.age_ms),
             undo_runs: inner.versions.current().undo_runs().len() as u64,
             undo_bytes: self.undo_bytes(),
-            undo_written_bytes: inner.undo.written_bytes.load(Ordering::Relaxed),
-            snapshots_refused: inner.snapshots.refused.load(Ordering::Relaxed),
-            snapshots_ended: inner.snapshots.ended.load(Ordering::Relaxed),
-            background_error: inner.background.last_error(),
+            undo_written_bytes: inner.views.undo.written_bytes.load(Ordering::Relaxed),
+            snapshots_refused: inner.views.snapshots.refused.load(Ordering::Relaxed),
+            snapshots_ended: inner.views.snapshots.ended.load(Ordering::Relaxed),
+            background_error: inner.upkeep.background.last_error(),
             ..Stats::default()
         };
         for shard in &inner.shards {
@@ -212,18 +216,18 @@ impl Engine {
         }
         let from_levels: u64 = stats.misses_from_level.iter().sum();
         stats.dram_misses = stats.misses_from_memtable + from_levels + stats.misses_not_found;
-        let bound = inner.shard_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
         if bound != usize::MAX {
             stats.dram_bound_bytes = (bound * inner.shards.len()) as u64;
         }
-        let superversion = inner.superversion.load();
+        let superversion = inner.views.superversion.load();
         stats.memtable_bytes = superversion.active.used_bytes();
         stats.memtables_frozen = superversion.frozen.len() as u64;
         let frozen = superversion.frozen.iter().map(|frozen| frozen.memtable.used_bytes());
         stats.memtables_frozen_bytes = frozen.sum();
         stats.levels = superversion.version.level_sizes();
         stats.compaction_debt_bytes = self.compaction_debt_bytes();
-        if let Some(log) = inner.log.load().as_ref() {
+        if let Some(log) = inner.write.log.load().as_ref() {
             let log_stats = log.stats();
             stats.oldest_unsynced_age_ms = log.oldest_unsynced_age_ms();
             stats.largest_unsynced_age_ms = log.largest_unsynced_age_ms();

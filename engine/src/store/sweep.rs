@@ -1,7 +1,8 @@
 //! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
 
-use super::engine::{DeadSlot, Engine, EngineError};
+use super::engine::{Engine, EngineError};
 use super::grave_keys::GraveKeys;
+use super::graveyard::DeadSlot;
 use super::namespace::{self, KIND_ROOT};
 use super::shard::Count;
 use super::sweep_look::SweepLook;
@@ -21,10 +22,10 @@ impl Engine {
     pub(super) fn sweep_graves(&self) {
         let inner = self.inner();
         self.forget_undo_runs();
-        let mark = inner.mark.load(Ordering::Acquire);
+        let mark = inner.flusher.mark.load(Ordering::Acquire);
         let look = SweepLook::new(self);
         self.sweep_dead_runs(&look.superversion.version, look.memtables_from);
-        let has_deadline = inner.deadline.is_set();
+        let has_deadline = inner.graveyard.deadline.is_set();
         let (mut oldest, mut forgotten) = (Seq::MAX, false);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) == 0 {
@@ -60,15 +61,16 @@ impl Engine {
                 next
             });
         }
-        let runs = inner.spill.runs.load();
+        let runs = inner.graveyard.spill.runs.load();
         let spilled = runs.in_use().map(|file| file.table.properties().min_seq).min();
         oldest = oldest.min(spilled.unwrap_or(Seq::MAX));
         inner
+            .graveyard
             .deadline
             .oldest_grave
             .store(if oldest == Seq::MAX { 0 } else { oldest }, Ordering::Release);
         if forgotten {
-            inner.deadline.has_traces.store(true, Ordering::Release);
+            inner.graveyard.deadline.has_traces.store(true, Ordering::Release);
         }
     }
 
@@ -78,8 +80,9 @@ impl Engine {
     pub(super) fn pick_dead_tables(&self, version: &Version, now: Seq) -> Option<Job> {
         let inner = self.inner();
         // Unread only when a deadline asks for it: else they go as merges pass.
-        let dead_ids = if inner.deadline.is_set() { self.droppable_ids(now) } else { Vec::new() };
-        if inner.dead_runs.is_empty() && dead_ids.is_empty() {
+        let dead_ids =
+            if inner.graveyard.deadline.is_set() { self.droppable_ids(now) } else { Vec::new() };
+        if inner.graveyard.dead_runs.is_empty() && dead_ids.is_empty() {
             return None;
         }
         let min_reader = self.snapshots_through(now)[0];
@@ -87,7 +90,8 @@ impl Engine {
         let mut dead_through = 0;
         for (level, table) in version.tables() {
             let p = table.properties();
-            let dead = inner.dead_runs.holds(&p.min_key, &p.max_key, p.max_seq, min_reader);
+            let dead =
+                inner.graveyard.dead_runs.holds(&p.min_key, &p.max_key, p.max_seq, min_reader);
             let Some(d) = dead.or_else(|| death_of_all(table, &dead_ids)) else { continue };
             dead_through = dead_through.max(d);
             match inputs.last_mut().filter(|(last, _)| *last == level) {
@@ -100,7 +104,7 @@ impl Engine {
 
     /// Forgets dead runs in which nothing lies any more.
     fn sweep_dead_runs(&self, version: &Version, memtables_from: Seq) {
-        let runs = &self.inner().dead_runs;
+        let runs = &self.inner().graveyard.dead_runs;
         if !runs.is_empty() {
             runs.retain(|from, to, d| memtables_from <= d || version.overlaps(from, to));
         }
@@ -113,22 +117,22 @@ impl Engine {
     /// A grave run that cannot be read.
     pub(super) fn pick_burial(&self, version: &Version) -> Result<Option<Job>, EngineError> {
         let inner = self.inner();
-        if let Some(job) = inner.sweep_turn.take_burial(version) {
+        if let Some(job) = inner.graveyard.sweep_turn.take_burial(version) {
             return Ok(Some(job));
         }
-        if !inner.burial_wanted.swap(false, Ordering::AcqRel) {
+        if !inner.graveyard.burial_wanted.swap(false, Ordering::AcqRel) {
             return Ok(None);
         }
         let tally = self.tally_of_dead(version)?;
-        let (dead_bytes, queue_bytes) = tally.bytes(inner.deadline.overdue());
-        inner.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
-        inner.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
-        let (overdue, options) = (inner.deadline.overdue(), inner.compaction_options());
+        let (dead_bytes, queue_bytes) = tally.bytes(inner.graveyard.deadline.overdue());
+        inner.graveyard.deadline.dead_bytes.store(dead_bytes, Ordering::Relaxed);
+        inner.graveyard.deadline.queue_bytes.store(queue_bytes, Ordering::Relaxed);
+        let (overdue, options) = (inner.graveyard.deadline.overdue(), inner.compaction_options());
         let mut jobs = tally.picks(overdue, &options, inner.burials_a_tally()).into_iter();
         let job = jobs.next();
-        inner.sweep_turn.keep_burials(jobs);
+        inner.graveyard.sweep_turn.keep_burials(jobs);
         if job.is_none() {
-            inner.rest.want_burial();
+            inner.upkeep.rest.want_burial();
         }
         Ok(job)
     }
@@ -140,11 +144,11 @@ impl Engine {
         version: &Version,
     ) -> Result<Option<Job>, EngineError> {
         let inner = self.inner();
-        if !inner.rest.take_burial_wanted() {
+        if !inner.upkeep.rest.take_burial_wanted() {
             return Ok(None);
         }
         let tally = self.tally_of_dead(version)?.at_rest();
-        Ok(tally.pick(inner.deadline.overdue(), &inner.compaction_options()))
+        Ok(tally.pick(inner.graveyard.deadline.overdue(), &inner.compaction_options()))
     }
 
     /// What is dead in the tables of `version`.
@@ -153,25 +157,25 @@ impl Engine {
         version: &'v Version,
     ) -> Result<BurialTally<'v>, EngineError> {
         let inner = self.inner();
-        let mark = inner.mark.load(Ordering::Acquire);
+        let mark = inner.flusher.mark.load(Ordering::Acquire);
         // With two outputs a rewrite buries whatever is dead at the mark (N6).
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
         let mut tally = BurialTally::new(version, min_reader).pressed(self.cemetery_is_pressed());
-        let runs = inner.spill.runs.load();
+        let runs = inner.graveyard.spill.runs.load();
         let mut oldest = Seq::MAX;
         {
             let countable = |file: &&GraveFile| file.table.properties().max_seq <= min_reader;
             let files: Vec<GraveFile> = runs.in_use().filter(countable).cloned().collect();
-            let mut counts = inner.spill.counts.lock();
-            let counted = counts.refresh(version, &files, inner.background.stop_flag());
+            let mut counts = inner.graveyard.spill.counts.lock();
+            let counted = counts.refresh(version, &files, inner.upkeep.background.stop_flag());
             // What could not be counted is wanted still.
-            inner.burial_wanted.fetch_or(counted.is_err(), Ordering::AcqRel);
+            inner.graveyard.burial_wanted.fetch_or(counted.is_err(), Ordering::AcqRel);
             counted?;
             tally.add_counts(&counts);
             let spilled = files.iter().map(|file| file.table.properties().min_seq);
             oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
         }
-        let has_deadline = inner.deadline.is_set();
+        let has_deadline = inner.graveyard.deadline.is_set();
         let mut graves = GraveKeys::default();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
@@ -200,7 +204,7 @@ impl Engine {
     /// slots. Answers whether work is left.
     pub(super) fn sweep_dead_namespaces(&self) -> bool {
         let inner = self.inner();
-        let dead: Vec<DeadSlot> = inner.dead_slots.lock().clone();
+        let dead: Vec<DeadSlot> = inner.graveyard.dead_slots.lock().clone();
         if dead.is_empty() {
             return false;
         }
@@ -212,8 +216,9 @@ impl Engine {
             }
             slots
         };
-        let may_forget =
-            |d: Seq| inner.durable() >= d && inner.pins.sequences().first().is_none_or(|&s| s >= d);
+        let may_forget = |d: Seq| {
+            inner.durable() >= d && inner.views.pins.sequences().first().is_none_or(|&s| s >= d)
+        };
         let mut pending = false;
         for shard in &inner.shards {
             loop {
@@ -247,26 +252,26 @@ impl Engine {
         if !pending {
             let _barrier = inner.barrier();
             let slots = still_dead();
-            let mut held = inner.dead_slots.lock();
+            let mut held = inner.graveyard.dead_slots.lock();
             held.retain(|item| !dead.iter().any(|swept| swept.id == item.id));
             for item in dead.iter().filter(|item| slots[usize::from(item.slot)]) {
                 inner.namespaces.release(item.slot);
             }
         }
-        !inner.dead_slots.lock().is_empty()
+        !inner.graveyard.dead_slots.lock().is_empty()
     }
 
     /// Ids that died at or below `now`, by rising id: to a flush or merge their deaths are graves.
     pub(super) fn dead_ids_through(&self, now: Seq) -> Vec<(u64, Seq)> {
-        let dead = self.inner().dead.lock();
+        let dead = self.inner().graveyard.dead.lock();
         dead.iter().map(|(&id, &d)| (id, d)).filter(|(_, d)| *d <= now).collect()
     }
 
     /// Ids whose records merges with `now` may drop (N7): durably dead, and no reader from before.
     pub(super) fn droppable_ids(&self, now: Seq) -> Vec<(u64, Seq)> {
         let inner = self.inner();
-        let first_reader = inner.pins.sequences().first().copied().unwrap_or(Seq::MAX);
-        let dead = inner.dead.lock();
+        let first_reader = inner.views.pins.sequences().first().copied().unwrap_or(Seq::MAX);
+        let dead = inner.graveyard.dead.lock();
         let deaths = dead.iter().map(|(&id, &d)| (id, d));
         deaths.filter(|(_, d)| *d <= now && first_reader >= *d).collect()
     }
@@ -274,9 +279,9 @@ impl Engine {
     /// Forgets dead ids that no file can hold any more.
     pub(super) fn forget_dead_ids(&self) {
         let inner = self.inner();
-        let superversion = inner.superversion.load_full();
+        let superversion = inner.views.superversion.load_full();
         let memtables_from = superversion.memtables_from();
-        inner.dead.lock().retain(|&id, &mut d| {
+        inner.graveyard.dead.lock().retain(|&id, &mut d| {
             memtables_from <= d || superversion.version.may_hold_namespace(id, d)
         });
     }

@@ -23,15 +23,15 @@ pub(super) struct SweepLook {
 impl SweepLook {
     pub(super) fn new(engine: &Engine) -> Self {
         let inner = engine.inner();
-        let superversion = inner.superversion.load_full();
-        let snapshots = inner.pins.sequences();
-        let oldest_reader = inner.pins.oldest_superversion();
+        let superversion = inner.views.superversion.load_full();
+        let snapshots = inner.views.pins.sequences();
+        let oldest_reader = inner.views.pins.oldest_superversion();
         Self {
             snapshots,
             oldest_reader,
             memtables_from: superversion.memtables_from(),
             all_buried_through: superversion.version.min_buried_through(),
-            has_deadline: inner.deadline.is_set(),
+            has_deadline: inner.graveyard.deadline.is_set(),
             superversion,
         }
     }

@@ -54,7 +54,8 @@ impl Inner {
     /// Asking every grave takes long, and no deadline of deletes (N17) wants it at once.
     fn has_many_graves(&self) -> bool {
         let graves = |shard: &super::shard::Shard| shard.graves.load(Ordering::Relaxed) as u64;
-        !self.deadline.is_set() && self.shards.iter().map(graves).sum::<u64>() >= FEW_GRAVES
+        !self.graveyard.deadline.is_set()
+            && self.shards.iter().map(graves).sum::<u64>() >= FEW_GRAVES
     }
 
     /// How many rewrites to take from one tally.
@@ -67,7 +68,7 @@ impl Engine {
     /// Sweeps the cemetery if that is owed and its turn. On the flush thread, as [`Engine::sweep_graves`].
     pub(super) fn sweep_in_turn(&self) {
         let inner = self.inner();
-        let turn = &inner.sweep_turn;
+        let turn = &inner.graveyard.sweep_turn;
         let begun = Instant::now();
         if !turn.is_owed.load(Ordering::Acquire)
             || (inner.has_many_graves() && !turn.is_over(begun))

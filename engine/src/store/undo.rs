@@ -53,7 +53,7 @@ impl Undo {
 impl Engine {
     /// Changes the bound of the undo runs, in bytes (0 for none), and what happens there.
     pub fn set_undo_bound(&self, max_bytes: u64, full: UndoFull) {
-        let undo = &self.inner().undo;
+        let undo = &self.inner().views.undo;
         undo.max_bytes.store(max_bytes, Ordering::Relaxed);
         undo.full.store(full as u8, Ordering::Relaxed);
     }
@@ -66,14 +66,14 @@ impl Engine {
 
     /// True when the undo runs have reached their bound.
     fn undo_is_full(&self) -> bool {
-        let max = self.inner().undo.max_bytes();
+        let max = self.inner().views.undo.max_bytes();
         max != 0 && self.undo_bytes() >= max
     }
 
     /// # Errors
     /// Snapshots are refused while the undo runs are full.
     pub(super) fn check_undo_room(&self) -> Result<(), EngineError> {
-        let undo = &self.inner().undo;
+        let undo = &self.inner().views.undo;
         if undo.refuses() && self.undo_is_full() {
             let (bytes, max_bytes) = (self.undo_bytes(), undo.max_bytes());
             return Err(EngineError::UndoFull { bytes, max_bytes });
@@ -86,7 +86,7 @@ impl Engine {
         let inner = self.inner();
         inner.versions.has_undo_place()
             && !inner.has_tombstones()
-            && !(inner.undo.refuses() && self.undo_is_full())
+            && !(inner.views.undo.refuses() && self.undo_is_full())
     }
 
     /// Counts what an installed edit brought, and keeps the bound.
@@ -96,10 +96,10 @@ impl Engine {
         if bytes == 0 {
             return;
         }
-        inner.undo.written_bytes.fetch_add(bytes, Ordering::Relaxed);
-        while !inner.undo.refuses()
+        inner.views.undo.written_bytes.fetch_add(bytes, Ordering::Relaxed);
+        while !inner.views.undo.refuses()
             && self.undo_is_full()
-            && self.end_oldest_snapshot(inner.undo.max_bytes())
+            && self.end_oldest_snapshot(inner.views.undo.max_bytes())
         {
             self.forget_undo_runs();
         }
@@ -114,7 +114,7 @@ impl Engine {
             return false;
         }
         // Whoever comes later is above all of them: a run is made for readers below its merge's `now`.
-        let oldest = inner.pins.sequences().first().copied();
+        let oldest = inner.views.pins.sequences().first().copied();
         let mut edit = VersionEdit::new();
         for run in version.undo_runs() {
             if oldest.is_none_or(|oldest| run.through < oldest) {
@@ -135,7 +135,7 @@ impl Engine {
         if runs.len() <= bound {
             return Ok(false);
         }
-        let snapshots = inner.pins.sequences();
+        let snapshots = inner.views.pins.sequences();
         if snapshots.is_empty() {
             return Ok(false);
         }
@@ -145,7 +145,7 @@ impl Engine {
             snapshots: &snapshots,
             graves: &graves,
             dead_ids: &[],
-            stop: inner.background.stop_flag(),
+            stop: inner.upkeep.background.stop_flag(),
             threads: 1,
             limiter: None,
             separates: true,

@@ -219,15 +219,15 @@ impl Inner {
     /// applied, and databases are what they were, since changing one takes a sequence under this mutex.
     pub(super) fn at_barrier<T>(&self, f: impl FnOnce(Seq, &mut CommitState) -> T) -> T {
         let last = |commit: &CommitState| commit.next_seq - 1;
-        self.publication.at_barrier(&self.commit, last, || self.barrier(), f)
+        self.views.publication.at_barrier(&self.write.commit, last, || self.barrier(), f)
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
     /// could forget graves whose dead lie in this superversion only (F3).
     pub(super) fn pin_superversion(&self, seq: Seq) -> (Arc<SuperVersion>, Pin) {
-        let _change = self.superversion_change.lock();
-        let superversion = self.superversion.load_full();
-        let pin = self.pins.add(seq, superversion.number);
+        let _change = self.views.superversion_change.lock();
+        let superversion = self.views.superversion.load_full();
+        let pin = self.views.pins.add(seq, superversion.number);
         (superversion, pin)
     }
 }
@@ -247,10 +247,10 @@ impl Engine {
     /// keys of a database.
     pub(super) fn view_latched(&self, db: usize) -> (View, [u8; HEAD_BYTES]) {
         let inner = self.inner();
-        let commit = inner.commit.lock();
+        let commit = inner.write.commit.lock();
         let (mark, s) = (commit.mark(), commit.next_seq - 1);
         drop(commit);
-        let superversion = inner.superversion.load_full();
+        let superversion = inner.views.superversion.load_full();
         let id = inner.namespaces.id_of(inner.namespaces.slot_of(db));
         (View { s, superversion, active: Some(mark) }, namespace::head(id))
     }
@@ -259,6 +259,6 @@ impl Engine {
     pub(super) fn has_graves(&self) -> bool {
         let inner = self.inner();
         inner.shards.iter().any(|shard| shard.graves.load(Ordering::Acquire) > 0)
-            || !inner.spill.runs.is_empty()
+            || !inner.graveyard.spill.runs.is_empty()
     }
 }

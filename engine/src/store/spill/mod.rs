@@ -170,8 +170,8 @@ impl Engine {
     /// it is spilled by the next flush, which this asks for if there is anything to flush.
     pub fn set_cemetery_bound(&self, bytes: u64) {
         let inner = self.inner();
-        if inner.spill.max_bytes.swap(bytes, Ordering::Relaxed) != bytes {
-            inner.background.freeze_early();
+        if inner.graveyard.spill.max_bytes.swap(bytes, Ordering::Relaxed) != bytes {
+            inner.upkeep.background.freeze_early();
         }
     }
 
@@ -179,12 +179,12 @@ impl Engine {
     /// F1 lets go at m, and those in limbo (F3), need no run.
     pub(super) fn write_spill(&self, m: Seq, sync: bool) -> Result<Vec<GraveFile>, EngineError> {
         let inner = self.inner();
-        if inner.has_tombstones() || !inner.spill.is_wanted(self.cemetery_bytes()) {
+        if inner.has_tombstones() || !inner.graveyard.spill.is_wanted(self.cemetery_bytes()) {
             return Ok(Vec::new());
         }
         let snapshots = self.snapshots_through(m);
         // With a deadline closed graves stay, too, until what they killed is gone (N17).
-        let has_deadline = inner.deadline.is_set();
+        let has_deadline = inner.graveyard.deadline.is_set();
         let is_needed = |grave: &&Grave| has_deadline || !grave.may_go_closed(m, m, &snapshots);
         let mut graves = Vec::new();
         for shard in &inner.shards {
@@ -200,7 +200,7 @@ impl Engine {
             run.add(key, *d)?;
         }
         let files = run.finish()?;
-        inner.spill.spilled_bytes.fetch_add(bytes_of(&files), Ordering::Relaxed);
+        inner.graveyard.spill.spilled_bytes.fetch_add(bytes_of(&files), Ordering::Relaxed);
         Ok(files)
     }
 
@@ -211,7 +211,7 @@ impl Engine {
         if files.is_empty() {
             return;
         }
-        inner.spill.runs.change(files, &[], 0);
+        inner.graveyard.spill.runs.change(files, &[], 0);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
                 let mut state = shard.latch();
@@ -224,7 +224,7 @@ impl Engine {
     /// True when burial should free graves although few are to be had: filters and indexes of runs, which no spill
     /// makes smaller, take half of the bound.
     pub(super) fn cemetery_is_pressed(&self) -> bool {
-        let spill = &self.inner().spill;
+        let spill = &self.inner().graveyard.spill;
         let max = spill.max_bytes();
         max != 0 && spill.runs.load().figures().memory_bytes > max / 2
     }

@@ -17,11 +17,11 @@ impl Engine {
     /// Retires files of runs whose graves are all buried, and merges runs; true when something was done.
     pub(crate) fn tend_grave_runs(&self) -> Result<bool, EngineError> {
         let inner = self.inner();
-        let runs = &inner.spill.runs;
+        let runs = &inner.graveyard.spill.runs;
         if runs.is_empty() {
             return Ok(false);
         }
-        let Some(_tending) = inner.spill.tending.try_lock() else { return Ok(false) };
+        let Some(_tending) = inner.graveyard.spill.tending.try_lock() else { return Ok(false) };
         let look = SweepLook::new(self);
         runs.end_limbo(look.oldest_reader);
         let list = runs.load();
@@ -39,7 +39,7 @@ impl Engine {
             self.merge_graves(&look, &inputs)?;
             return Ok(true);
         }
-        if inner.spill.scrub_wanted.swap(false, Ordering::AcqRel) {
+        if inner.graveyard.spill.scrub_wanted.swap(false, Ordering::AcqRel) {
             return self.scrub_grave_runs(&look, &list);
         }
         Ok(false)
@@ -58,8 +58,8 @@ impl Engine {
         gone.iter().for_each(|&number| edit.delete_graves(number));
         added.iter().for_each(|file| edit.add_graves(file.clone()));
         inner.versions.apply(&edit)?;
-        inner.spill.runs.change(added, gone, look.superversion.number);
-        inner.deadline.has_traces.store(true, Ordering::Release);
+        inner.graveyard.spill.runs.change(added, gone, look.superversion.number);
+        inner.graveyard.deadline.has_traces.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Engine {
     /// below the mark, which is a member of S.
     fn merge_graves(&self, look: &SweepLook, inputs: &[GraveFile]) -> Result<bool, EngineError> {
         let inner = self.inner();
-        let now = inner.mark.load(Ordering::Acquire);
+        let now = inner.flusher.mark.load(Ordering::Acquire);
         let snapshots = self.snapshots_through(now);
         let dead = self.droppable_ids(now);
         let mut rule = KeepRule::new(&snapshots, &NoGraves).with_dead_ids(&dead);
@@ -78,14 +78,14 @@ impl Engine {
             .iter()
             .map(|file| LevelIter::new(Arc::from([Arc::clone(&file.table)]), ReadMode::Sequential));
         let mut input = MergeIter::new(sources.collect());
-        let syncs_tables = inner.syncs_tables.read();
+        let syncs_tables = inner.flusher.syncs_tables.read();
         let mut output = RunWriter::new(self, *syncs_tables);
         let mut read = 0u64;
         input.seek(b"")?;
         while input.valid() {
             read += 1;
             if read.is_multiple_of(CHECK_GRAVES)
-                && inner.background.stop_flag().load(Ordering::Relaxed)
+                && inner.upkeep.background.stop_flag().load(Ordering::Relaxed)
             {
                 return Err(TableError::Cancelled.into());
             }
@@ -99,7 +99,7 @@ impl Engine {
         // A single file that nothing leaves is as good as before.
         if dropped || inputs.len() > 1 {
             let files = output.finish()?;
-            inner.spill.merged_bytes.fetch_add(bytes_of(&files), Ordering::Relaxed);
+            inner.graveyard.spill.merged_bytes.fetch_add(bytes_of(&files), Ordering::Relaxed);
             let gone: Vec<u64> = inputs.iter().map(|file| file.table.number()).collect();
             self.replace_graves(look, &gone, &files)?;
         }
@@ -109,7 +109,7 @@ impl Engine {
     /// Rewrites the files of runs that name deletes older than the deadline allows, without what is
     /// buried (N17).
     fn scrub_grave_runs(&self, look: &SweepLook, list: &RunList) -> Result<bool, EngineError> {
-        let overdue = self.inner().deadline.overdue();
+        let overdue = self.inner().graveyard.deadline.overdue();
         let mut any = false;
         for file in list.in_use().filter(|file| file.table.properties().min_seq <= overdue) {
             any |= self.merge_graves(look, std::slice::from_ref(file))?;

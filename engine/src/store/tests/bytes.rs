@@ -29,7 +29,7 @@ fn survive_a_restart(deletes: DeleteMode, memtable: MemtableKind) {
         let engine = open();
         for step in 0..1500_u64 {
             // Most keys leave memory with each flush.
-            engine.inner().shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
+            engine.inner().memory.shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
             let db = (random(&mut state) % 2) as usize;
             let key = format!("key\r\n{:03}", random(&mut state) % 300).into_bytes();
             let value = vec![step as u8; (random(&mut state) % 90) as usize];

@@ -340,7 +340,7 @@ impl History {
                 65..71 => drop(engine.compact_once()),
                 71..73 => {
                     // As if many seeks had looked into level 0.
-                    engine.inner().rest.note_looks(self.random.below(8));
+                    engine.inner().upkeep.rest.note_looks(self.random.below(8));
                     drop(engine.compact_at_rest());
                 }
                 73..76 => engine.sweep_graves(),
@@ -349,7 +349,7 @@ impl History {
                 85..89 => self.write_log(engine, true),
                 89..92 => {
                     let bound = if self.random.percent(70) { 0 } else { usize::MAX };
-                    engine.inner().shard_bound_bytes.store(bound, Ordering::Relaxed);
+                    engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
                 }
                 92..95 => self.expire(engine),
                 95 => check(engine, &self.model),
@@ -454,7 +454,7 @@ impl History {
             }
             return;
         }
-        let log = engine.inner().log.load_full().expect("a log");
+        let log = engine.inner().write.log.load_full().expect("a log");
         if sync {
             drop(log.sync_through(engine.last_seq()));
         } else {
@@ -517,8 +517,8 @@ impl History {
 /// The state goes on changing between a mark and its checkpoint (D2), and several may be born before the first
 /// is installed.
 fn freeze(engine: &Engine) {
-    if engine.inner().frozen.len() < FROZEN_MAX {
-        engine.freeze(&mut engine.inner().freeze_right.lock());
+    if engine.inner().flusher.frozen.len() < FROZEN_MAX {
+        engine.freeze(&mut engine.inner().flusher.freeze_right.lock());
     }
 }
 

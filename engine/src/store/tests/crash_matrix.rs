@@ -309,8 +309,8 @@ impl Crash {
                 self.arm(parts[nth], 12);
                 self.until_off(|crash| {
                     log_some(crash, 10);
-                    let last = engine.inner().commit.lock().next_seq - 1;
-                    engine.inner().commit.lock().cut_log(last);
+                    let last = engine.inner().write.commit.lock().next_seq - 1;
+                    engine.inner().write.commit.lock().cut_log(last);
                 });
             }
         }

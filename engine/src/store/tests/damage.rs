@@ -49,7 +49,7 @@ fn store(cemetery_max_bytes: u64) -> (SimStorage, Vec<Model>) {
             let merges = round == 3;
             while merges && engine.compact_once().expect("compaction") {}
         }
-        let log = engine.inner().log.load_full().expect("a log");
+        let log = engine.inner().write.log.load_full().expect("a log");
         log.sync_through(engine.last_seq()).expect("sync");
         states.push(model.clone());
     }

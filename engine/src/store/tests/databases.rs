@@ -69,7 +69,7 @@ fn ids_that_no_file_holds_are_forgotten_with_the_memtable_they_died_in() {
         assert!(run(&engine, &Op::Flush(0)));
         put(&engine, 0, "in a memtable");
     }
-    let dead = || engine.inner().dead.lock().len();
+    let dead = || engine.inner().graveyard.dead.lock().len();
     assert_eq!(dead(), 500);
     engine.flush_now().expect("flush");
     let named = || engine.inner().versions.recovered_mark().expect("a mark").dead;

@@ -59,7 +59,7 @@ fn tables(engine: &Engine) -> u64 {
 
 fn any_dead_table(engine: &Engine) -> bool {
     let inner = engine.inner();
-    let now = inner.mark.load(Ordering::Acquire);
+    let now = inner.flusher.mark.load(Ordering::Acquire);
     engine.pick_dead_tables(&inner.versions.current(), now).is_some()
 }
 
@@ -130,12 +130,12 @@ fn places_of_deletes_are_proved_dead_without_a_scan() {
     let storage = SimStorage::new();
     let engine = filled(&storage);
     delete(&engine, 500..1500);
-    let places = engine.inner().places.take();
+    let places = engine.inner().graveyard.places.take();
     assert!(!places.is_empty());
     let found = engine.prove_dead(&places, &Default::default()).expect("no faults");
     assert!(found);
     delete(&engine, 1500..2000);
-    let places = engine.inner().places.take();
+    let places = engine.inner().graveyard.places.take();
     engine.prove_dead(&places, &Default::default()).expect("no faults");
     assert_eq!(engine.stats().dead_runs, 1, "the run grew where it ended");
     let all = first_keys(&engine, KEYS as usize);
@@ -176,7 +176,7 @@ fn a_seek_to_the_head_of_a_queue_costs_the_same_however_long_it_has_run() {
             delete(&engine, step..step + 1);
             let (view, _pin, _) = engine.newest_view();
             let walk = view.walk(Bounds::of_prefix(&[namespace::KIND_ROOT]));
-            let mut walk = walk.passing_dead(&engine.inner().dead_runs);
+            let mut walk = walk.passing_dead(&engine.inner().graveyard.dead_runs);
             walk.seek(b"", &graves).expect("no faults");
             assert!(walk.key().ends_with(&name(step + 1)));
             if step % 250 == 249 {

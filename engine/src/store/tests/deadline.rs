@@ -151,7 +151,7 @@ fn the_checkpoint_is_not_rewritten_while_a_database_has_died_above_its_mark() {
     engine.sync_through(engine.last_seq()).expect("no faults");
     engine.sweep_dead_namespaces();
     assert_eq!(engine.stats().graves, 0, "the sweep took the grave, the checkpoint has it");
-    engine.inner().deadline.has_traces.store(true, Ordering::Release);
+    engine.inner().graveyard.deadline.has_traces.store(true, Ordering::Release);
     let of_graves = |files: Vec<String>| files.iter().any(|file| file.ends_with(".graves"));
     engine.keep_deadline_at(LIMIT_MS / 8).expect("no faults");
     assert!(of_graves(holders(&dir, b"plain-00007")), "the death is above the mark");

@@ -76,7 +76,7 @@ fn a_clock_that_goes_back_hides_no_key() {
     for second in 0..20 {
         found.extend(drained(&engine, DUE_MS + 1000 * second));
         assert_eq!(found.len() as u64, second + 1);
-        let droppable_ms = engine.inner().cold_due.lock().droppable_ms();
+        let droppable_ms = engine.inner().upkeep.cold_due.lock().droppable_ms();
         assert!(droppable_ms <= DUE_MS + 1000 * second, "{droppable_ms}");
     }
     engine.abandon();

@@ -48,7 +48,7 @@ fn emptied_under_a_snapshot(is_flushed_before: bool) {
     drop(before);
     engine.sweep_graves();
     engine.forget_dead_ids();
-    assert!(engine.inner().dead.lock().is_empty(), "no file needs the death any more");
+    assert!(engine.inner().graveyard.dead.lock().is_empty(), "no file needs the death any more");
     engine.abandon();
 }
 
@@ -80,7 +80,7 @@ fn a_checkpoint_leaves_out_graves_in_limbo() {
     engine.flush_now().expect("flush");
     (0..50).for_each(|number| assert!(run(&engine, &Op::Delete(0, name(number)))));
     engine.flush_now().expect("flush");
-    assert!(engine.inner().checkpoint_file.lock().is_some(), "50 graves");
+    assert!(engine.inner().flusher.checkpoint_file.lock().is_some(), "50 graves");
     let scan = engine.scan(&ScanRange::default()).expect("a scan that pins the tables of now");
     while engine.compact_once().expect("no faults") {}
     engine.sweep_graves();
@@ -88,7 +88,7 @@ fn a_checkpoint_leaves_out_graves_in_limbo() {
     put(&engine, 77, 2);
     engine.flush_now().expect("flush");
     assert_eq!(engine.stats().graves, 50, "still pinned");
-    assert_eq!(*engine.inner().checkpoint_file.lock(), None);
+    assert_eq!(*engine.inner().flusher.checkpoint_file.lock(), None);
     assert_eq!(scan.count(), 0, "the scan goes by them");
     let storage = storage.crash(1, CrashOptions::LOSE_ALL);
     engine.abandon();

@@ -37,7 +37,7 @@ fn with_cold(name: &str, value: &[u8]) -> (SimStorage, Engine, Model) {
 }
 
 fn sync(engine: &Engine) -> bool {
-    let log = engine.inner().log.load_full().expect("a log");
+    let log = engine.inner().write.log.load_full().expect("a log");
     log.sync_through(engine.last_seq()).is_ok()
 }
 
@@ -143,8 +143,8 @@ fn each_fault_is_told_when_it_begins_and_when_it_ends() {
 fn a_poisoned_store_is_told_once() {
     let storage = SimStorage::new();
     let (engine, told) = start_told(&storage);
-    engine.inner().poison("thread flush broke");
-    engine.inner().poison("thread compaction broke");
+    engine.inner().upkeep.poison("thread flush broke");
+    engine.inner().upkeep.poison("thread compaction broke");
     assert_eq!(*told.lock(), [Event::Poisoned { reason: "thread flush broke".into() }]);
     for _ in 0..3 {
         let refusal = engine.write_refusal().expect("writes are refused");
@@ -247,8 +247,8 @@ fn a_poisoned_store_refuses_writes_and_goes_on_reading() {
     put(&engine, &mut model, "cold", b"1");
     engine.flush_now().expect("flush");
     put(&engine, &mut model, "warm", b"2");
-    engine.inner().shard_bound_bytes.store(0, Ordering::Relaxed);
-    engine.inner().poison("a test says so");
+    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.inner().upkeep.poison("a test says so");
     let refusal = engine.write_refusal().expect("writes are refused");
     assert!(refusal.contains("poisoned"), "{refusal}");
     for name in ["cold", "warm"] {

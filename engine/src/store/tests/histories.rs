@@ -12,7 +12,7 @@ fn random_history(name: &str, policy: SyncPolicy, deletes: DeleteMode, bounded: 
     let mut state = seed;
     for step in 0..6000 {
         if bounded {
-            engine.inner().shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
+            engine.inner().memory.shard_bound_bytes.store(1 << 10, Ordering::Relaxed);
         }
         let op = random_op(&mut state, 400);
         take_step(&engine, &mut model, &mut state, step, &op);
@@ -64,7 +64,7 @@ fn a_store_that_was_not_closed_is_replayed_from_its_mark() {
             model.apply(&op);
         }
         engine.kick_log();
-        let log = engine.inner().log.load_full().expect("a log");
+        let log = engine.inner().write.log.load_full().expect("a log");
         log.sync_through(engine.last_seq()).expect("synced");
         assert!(engine.durable() >= engine.last_seq(), "round {round}");
         drop(log);

@@ -33,7 +33,7 @@ fn store(in_pool: bool) -> Engine {
 fn a_plain_set_counts_against_the_pace() {
     for in_pool in [false, true] {
         let engine = store(in_pool);
-        let pace = &engine.inner().pace;
+        let pace = &engine.inner().write.pace;
         let before = Instant::now();
         // 10 MB a second were written freely, half of it is allowed, a hundredth of that at once: 50 KB.
         pace.note_filled(0, before);

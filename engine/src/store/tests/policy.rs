@@ -27,7 +27,7 @@ fn work(engine: &Engine, model: &mut Model, random_state: &mut u64, steps: u64) 
 }
 
 fn sync(engine: &Engine) {
-    let log = engine.inner().log.load_full().expect("a log");
+    let log = engine.inner().write.log.load_full().expect("a log");
     log.sync_through(engine.last_seq()).expect("a sync");
 }
 

@@ -71,7 +71,7 @@ fn the_pool_is_the_bound() {
     let stats = again.stats();
     assert_eq!((stats.flushes, stats.memtables_frozen), (0, frozen), "the last one was half full");
     again.abandon();
-    engine.flush_oldest(&mut engine.inner().flush_right.lock()).expect("flushed");
+    engine.flush_oldest(&mut engine.inner().flusher.flush_right.lock()).expect("flushed");
     assert!(!engine.must_wait(), "a flush has made room");
     engine.flush_now().expect("flushed");
     check(&engine, &model);
@@ -167,7 +167,7 @@ fn a_writer_at_rest_keeps_no_memtable_and_one_in_a_batch_writes_to_the_newest() 
             let next = Op::Put(2, b"next".to_vec(), Meta::default(), vec![2; 50]);
             run_group_in(&engine, std::slice::from_ref(&next), &mut buf).expect("memory");
             model.apply(&next);
-            let active = Arc::clone(&engine.inner().superversion.load().active);
+            let active = Arc::clone(&engine.inner().views.superversion.load().active);
             engine.end_batch(&mut buf);
             assert!(active.used_bytes() > 0, "written to the one before");
             assert_eq!(engine.durable(), engine.last_seq());

@@ -30,15 +30,15 @@ fn reads_are_counted_where_they_are_answered() {
     let stats = read_all(&engine);
     assert_eq!((stats.dram_hits, stats.dram_misses), (KEYS, 0));
 
-    engine.freeze(&mut engine.inner().freeze_right.lock());
-    engine.inner().shard_bound_bytes.store(0, Ordering::Relaxed);
+    engine.freeze(&mut engine.inner().flusher.freeze_right.lock());
+    engine.inner().memory.shard_bound_bytes.store(0, Ordering::Relaxed);
     // Each read makes room when it ends: behind this nothing is in the table any more.
     let before = read_all(&engine);
     let stats = read_all(&engine);
     assert_eq!(stats.dram_hits, before.dram_hits);
     assert_eq!(stats.misses_from_memtable, before.misses_from_memtable + KEYS);
 
-    engine.flush_frozen(&mut engine.inner().flush_right.lock()).expect("flush");
+    engine.flush_frozen(&mut engine.inner().flusher.flush_right.lock()).expect("flush");
     let stats = read_all(&engine);
     assert_eq!((stats.dram_hits, stats.misses_from_level[0]), (before.dram_hits, KEYS));
     assert_eq!(stats.dram_misses, stats.misses_from_memtable + KEYS);

@@ -89,7 +89,7 @@ fn seeks_outside_of_a_table_pay_nothing() {
 /// One table of 2,000 keys below level 0.
 fn settled_table(engine: &Engine) {
     put(engine, 0..2000);
-    engine.inner().rest.note_looks(1 << 20);
+    engine.inner().upkeep.rest.note_looks(1 << 20);
     assert!(engine.compact_at_rest().expect("no faults"));
     assert_eq!(engine.stats().levels[0], (0, 0));
 }

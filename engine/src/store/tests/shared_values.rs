@@ -23,7 +23,7 @@ fn start(options: EngineOptions) -> Engine {
 /// Bytes that the DRAM table and the memtables that are not flushed refer to.
 fn shared(engine: &Engine) -> (usize, u64) {
     let shards = engine.inner().shards.iter();
-    let superversion = engine.inner().superversion.load();
+    let superversion = engine.inner().views.superversion.load();
     let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
     (
         shards.map(|shard| shard.latch().table.shared_bytes()).sum(),

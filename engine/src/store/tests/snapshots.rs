@@ -55,12 +55,12 @@ impl History {
                 66..70 => engine.sweep_graves(),
                 70..71 => drop(engine.sweep_dead_namespaces()),
                 71..73 => {
-                    let places = engine.inner().places.take();
+                    let places = engine.inner().graveyard.places.take();
                     engine.prove_dead(&places, &Default::default()).expect("no faults");
                 }
                 73 => {
                     let bound = if self.random.percent(60) { 0 } else { usize::MAX };
-                    engine.inner().shard_bound_bytes.store(bound, Ordering::Relaxed);
+                    engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
                 }
                 74..78 => self.open_snapshot(engine),
                 78..84 => self.open_iter(engine),

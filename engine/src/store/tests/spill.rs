@@ -77,7 +77,7 @@ fn spilled_graves_cover_their_dead_for_every_way_of_reading() {
 
 /// What a power failure leaves of a store whose log is synced.
 fn crashed(engine: Engine, storage: &SimStorage) -> SimStorage {
-    let log = engine.inner().log.load_full().expect("a log");
+    let log = engine.inner().write.log.load_full().expect("a log");
     log.sync_through(engine.last_seq()).expect("synced");
     drop(log);
     let crashed = storage.crash(1, CrashOptions::LOSE_ALL);
@@ -215,7 +215,7 @@ fn a_spill_that_fails_loses_nothing() {
         (0..300).for_each(|number| put(&engine, number, 1));
         engine.flush_now().expect("flush");
         (0..100).for_each(|number| delete(&engine, number));
-        let log = engine.inner().log.load_full().expect("a log");
+        let log = engine.inner().write.log.load_full().expect("a log");
         log.sync_through(engine.last_seq()).expect("synced");
         drop(log);
         storage.set_faults([fail_write(1 + nth), fail_sync(1 + nth), full(nth)][kind]);
@@ -282,7 +282,7 @@ fn deletes_that_are_over_are_sealed_although_nothing_is_written() {
     let engine = spilling(&SimStorage::default(), 0);
     (0..6000).for_each(|number| put(&engine, number, 1));
     engine.flush_now().unwrap();
-    let at_rest = |now_ms| engine.inner().spill.is_at_rest(now_ms);
+    let at_rest = |now_ms| engine.inner().graveyard.spill.is_at_rest(now_ms);
     (0..100).for_each(|number| delete(&engine, number));
     assert!(!at_rest(1000) && !at_rest(9000), "a few are not worth a flush");
     (100..5999).for_each(|number| delete(&engine, number));

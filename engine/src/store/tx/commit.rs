@@ -36,7 +36,7 @@ impl<'h> Filler<'h> {
         if !inner.has_skip_lists() {
             return Self::Plain;
         }
-        Self::Linked(Arc::clone(&inner.superversion.load().active), heights)
+        Self::Linked(Arc::clone(&inner.views.superversion.load().active), heights)
     }
 
     #[inline]
@@ -62,7 +62,7 @@ impl Tx<'_> {
         if count == 0 && !last {
             return;
         }
-        if let Some(wbl) = inner.wbl.get() {
+        if let Some(wbl) = inner.write.wbl.get() {
             self.commit_to_pool(wbl, last);
             return;
         }
@@ -71,22 +71,22 @@ impl Tx<'_> {
         if inner.has_skip_lists() {
             record_bytes += self.buf.choose_heights() * memtable::LINK_BYTES;
         }
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let first = commit.next_seq;
         commit.next_seq += count;
         if last && commit.log_on {
             let first = self.first_seq.unwrap_or(first);
             let db = self.buf.log_dbs.map_or(0, |(first_db, _)| first_db);
             if commit.log.append(first, self.operations, db, &[&self.buf.log]) {
-                inner.log_wants_kick();
+                inner.write.log_wants_kick();
             }
         }
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
         let full = commit.just_filled();
         drop(commit);
-        inner.pace.note_written(record_bytes);
+        inner.write.pace.note_written(record_bytes);
         if full {
-            inner.background.wake_freeze();
+            inner.upkeep.background.wake_freeze();
         }
         self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);
@@ -135,16 +135,16 @@ impl Tx<'_> {
             }
             Staged::Delete { at, len, .. } => self.open_grave(hash, &records[at..at + len], seq),
         }
-        inner.note_write(hash, seq);
+        inner.write.note_write(hash, seq);
     }
 
     /// Opens a grave (X1).
     pub(in crate::store) fn open_grave(&mut self, hash: u64, key: &[u8], seq: Seq) {
         let inner = self.engine.inner();
         if self.shard(hash).graves.open(hash, key.into(), seq) {
-            inner.places.note(key);
+            inner.graveyard.places.note(key);
         }
-        inner.note_grave(key.len());
+        inner.graveyard.note_grave(key.len(), &inner.upkeep.background);
         inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
     }
 
@@ -158,7 +158,7 @@ impl Tx<'_> {
         for (index, mut item) in std::mem::take(&mut self.buf.unresolved) {
             item.seq = first + index as u64;
             self.shard(item.hash).unresolved.push(item);
-            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+            inner.flusher.unresolved.fetch_add(1, Ordering::Relaxed);
         }
     }
 

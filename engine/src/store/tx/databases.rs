@@ -58,17 +58,18 @@ impl Tx<'_> {
                 let before = shard.unresolved.len();
                 shard.unresolved.retain(|item| item.slot != slot);
                 let gone = (before - shard.unresolved.len()) as u64;
-                engine.inner().unresolved.fetch_sub(gone, Ordering::Relaxed);
+                engine.inner().flusher.unresolved.fetch_sub(gone, Ordering::Relaxed);
             }
         }
-        engine.inner().note_dead(slot, dead_id, seq);
+        let inner = engine.inner();
+        inner.graveyard.note_dead(slot, dead_id, seq, &inner.upkeep.background);
     }
 
     /// Makes slots free at once when databases are emptied faster than the background sweeps.
     pub(in crate::store) fn sweep_dead_slots(&mut self) {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
-        let mut dead_slots = inner.dead_slots.lock();
+        let mut dead_slots = inner.graveyard.dead_slots.lock();
         dead_slots.retain(|dead| {
             let mut slots = [false; namespace::SLOTS];
             slots[usize::from(dead.slot)] = true;
@@ -106,10 +107,10 @@ impl Tx<'_> {
         change: impl FnOnce(Seq) -> Option<T>,
     ) -> Option<T> {
         let inner = self.engine.inner();
-        if let Some(wbl) = inner.wbl.get() {
+        if let Some(wbl) = inner.write.wbl.get() {
             return self.take_pool_sequence(wbl, record, change);
         }
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let seq = commit.next_seq;
         let changed = change(seq)?;
         commit.next_seq += 1;

@@ -100,7 +100,7 @@ impl<'e> Tx<'e> {
 
     fn with_guards(engine: &'e Engine, guards: Guards<'e>, all: bool, buf: &'e mut TxBuf) -> Self {
         buf.reset();
-        let generation = engine.inner().active_generation();
+        let generation = engine.inner().flusher.active_generation();
         Self {
             engine,
             guards,
@@ -195,7 +195,7 @@ impl<'e> Tx<'e> {
 
     /// Writes a value: one operation. A cold key may be overwritten without loading it.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
-        let access = self.engine.inner().access_now();
+        let access = self.engine.inner().write.access_now();
         self.note_old(key);
         if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
             self.buf.unresolved.push((self.buf.operations.len(), item));
@@ -366,7 +366,10 @@ impl Drop for Tx<'_> {
     fn drop(&mut self) {
         if !self.committed && self.operations > 0 {
             if self.is_part_committed() {
-                self.engine.inner().poison("a transaction was dropped with a part of it committed");
+                self.engine
+                    .inner()
+                    .upkeep
+                    .poison("a transaction was dropped with a part of it committed");
             } else {
                 self.take_back();
             }

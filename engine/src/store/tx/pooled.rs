@@ -27,12 +27,12 @@ impl Tx<'_> {
         }
         let held = self.buf.writer.take();
         let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let first = commit.next_seq;
         commit.next_seq += count;
         batch.begin(&mut commit, first, first + count - 1);
         drop(commit);
-        inner.pace.note_written(bytes.versions);
+        inner.write.pace.note_written(bytes.versions);
         self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);
         let records = std::mem::take(&mut self.buf.records);
@@ -83,7 +83,7 @@ impl Tx<'_> {
         let bytes = BatchBytes { versions: 0, graves: memtable::encoded_len(0, 0) };
         let held = self.buf.writer.take();
         let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let seq = commit.next_seq;
         let changed = change(seq);
         if changed.is_some() {
@@ -115,20 +115,20 @@ impl Tx<'_> {
         let held = self.buf.writer.take();
         let bytes = BatchBytes { versions, graves: 0 };
         let mut batch = PoolBatch::prepare(held, (self.engine, wbl), bytes);
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         let seq = commit.next_seq;
         commit.next_seq += 1;
         batch.begin(&mut commit, seq, seq);
         drop(commit);
-        inner.pace.note_written(versions);
+        inner.write.pace.note_written(versions);
         self.committed = true;
         batch.put(seq, meta, (&head, key.bytes), value, false);
         self.close_graves(key, &head, seq);
         if let Some(item) = unresolved {
             self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
-            inner.unresolved.fetch_add(1, Ordering::Relaxed);
+            inner.flusher.unresolved.fetch_add(1, Ordering::Relaxed);
         }
-        inner.note_write(key.hash, seq);
+        inner.write.note_write(key.hash, seq);
         self.buf.writer = Some(batch.finish(self.engine, !self.buf.defers_fence));
         Commit { last_seq: seq, operations: 1 }
     }

@@ -149,7 +149,7 @@ impl PoolBatch {
         let inner = engine.inner();
         let is_full = self.memtable.used_bytes() >= inner.options.memtable_bytes;
         if is_full && self.writer.wbl.tell_full(self.memtable.generation) {
-            inner.background.wake_freeze();
+            inner.upkeep.background.wake_freeze();
         }
         if !fence {
             self.writer.memtable = Some(self.memtable);

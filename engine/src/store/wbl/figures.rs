@@ -23,7 +23,7 @@ impl Engine {
     /// Figures of the memtables in persistent memory; `None` in log mode.
     #[must_use]
     pub fn wbl_stats(&self) -> Option<WblStats> {
-        let wbl = self.inner().wbl.get()?;
+        let wbl = self.inner().write.wbl.get()?;
         Some(WblStats {
             pool: wbl.pool.figures(),
             recovery: wbl.recovery.clone(),
@@ -35,11 +35,11 @@ impl Engine {
     /// True with `persistence-mode wbl`.
     #[must_use]
     pub fn is_write_behind(&self) -> bool {
-        self.inner().wbl.get().is_some()
+        self.inner().write.wbl.get().is_some()
     }
 
     /// Bytes of persistent memory in the address space, all of them prefaulted.
     pub(in crate::store) fn mapped_bytes(&self) -> u64 {
-        self.inner().wbl.get().map_or(0, |wbl| wbl.pool.figures().file_bytes)
+        self.inner().write.wbl.get().map_or(0, |wbl| wbl.pool.figures().file_bytes)
     }
 }

@@ -180,7 +180,7 @@ struct Share<'r, 't> {
 
 impl<'r, 't> Share<'r, 't> {
     fn new(of: &Indexer<'_>, tx: Tx<'t>, leaves_values: bool) -> Self {
-        let memtable = Arc::clone(&of.engine.inner().superversion.load().active);
+        let memtable = Arc::clone(&of.engine.inner().views.superversion.load().active);
         let waiting = VecDeque::with_capacity(AHEAD_RECORDS + 1);
         Self { tx, memtable, leaves_values, waiting }
     }

@@ -123,15 +123,15 @@ impl Engine {
     /// The pool has failed: writes are refused from here on, and what was written goes to the tree.
     fn pool_failed(&self, wbl: &Wbl, reason: &str) {
         if wbl.failure.set(reason.to_owned()).is_ok() {
-            self.inner().health.fails(Fault::PersistentMemory, || reason.to_owned());
-            self.inner().background.freeze_early();
+            self.inner().upkeep.health.fails(Fault::PersistentMemory, || reason.to_owned());
+            self.inner().upkeep.background.freeze_early();
         }
     }
 
     /// What lies in these arenas is in the tree, with a mark of `m`: they go when nobody reads them any more.
     pub(super) fn retire(&self, pooled: &Pooled, m: Seq) {
         pooled.active().pool().installed(m);
-        match self.inner().wbl.get() {
+        match self.inner().write.wbl.get() {
             Some(wbl) => {
                 let arenas = pooled.arenas().iter().map(|arena| (m, Arc::clone(arena)));
                 wbl.retiring.lock().extend(arenas);
@@ -143,7 +143,7 @@ impl Engine {
 
     /// Looks after the pool, if there is one.
     pub(super) fn tend_pool(&self) {
-        let Some(wbl) = self.inner().wbl.get() else { return };
+        let Some(wbl) = self.inner().write.wbl.get() else { return };
         if let Err(error) = wbl.tend(self.inner().options.memtable_bytes) {
             self.pool_failed(wbl, &error.to_string());
         }

@@ -31,15 +31,15 @@ impl Engine {
         let inner = self.inner();
         {
             let _guards = inner.barrier();
-            let mut commit = inner.commit.lock();
-            let old = inner.superversion.load_full();
+            let mut commit = inner.write.commit.lock();
+            let old = inner.views.superversion.load_full();
             let (generation, first_seq) = (old.active.generation, old.active.first_seq);
             let active = self.recovered_memtable(pool, recovered, 0, (generation, first_seq));
             commit.replace_empty(Arc::clone(&active));
             self.change_superversion(|superversion| superversion.active = active);
         }
         Indexer::new(self, pool, recovered, leaves_values).run()?;
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         commit.next_seq = commit.next_seq.max(recovered.next_seq);
         Ok(())
     }
@@ -55,7 +55,7 @@ impl Engine {
     ) -> Arc<Memtable> {
         let found = recovered.arenas.get(nth).map(|found| Arc::clone(&found.arena));
         let arenas = (found.into_iter().collect(), pool.new_arena());
-        Memtable::in_pool(Arc::clone(&self.inner().pool), arenas, generation, first_seq)
+        Memtable::in_pool(Arc::clone(&self.inner().memory.pool), arenas, generation, first_seq)
     }
 }
 
@@ -74,11 +74,11 @@ impl Tx<'_> {
             KIND_PUT => {
                 if is_live {
                     let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
-                    let access = self.engine.inner().access_now();
+                    let access = self.engine.inner().write.access_now();
                     let value = if leaves_value { b"" } else { record.value };
                     if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
                         self.shard(hash).unresolved.push(Unresolved { seq, ..item });
-                        self.engine.inner().unresolved.fetch_add(1, Ordering::Relaxed);
+                        self.engine.inner().flusher.unresolved.fetch_add(1, Ordering::Relaxed);
                     }
                 }
                 self.close_graves(key, &record.key[..HEAD_BYTES], seq);

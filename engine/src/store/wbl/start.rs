@@ -64,8 +64,8 @@ impl Engine {
         if inner.options.storage.exists(&self.log_location().manifest_path())? {
             // A new segment behind the mark, so that those before it may go.
             self.start_log(tail, report.recovered_seq, inner.policy())?;
-            if let Some(log) = inner.log.load().as_ref() {
-                log.retire_through(inner.mark.load(Ordering::Acquire))?;
+            if let Some(log) = inner.write.log.load().as_ref() {
+                log.retire_through(inner.flusher.mark.load(Ordering::Acquire))?;
             }
             self.close_log()?;
         }
@@ -73,7 +73,7 @@ impl Engine {
         // Left by a start that did not get so far as to name it.
         remove_pool(&*options.medium, &options.dir)?;
         let (pool, recovered) =
-            PmemPool::open(options.clone(), inner.mark.load(Ordering::Acquire))?;
+            PmemPool::open(options.clone(), inner.flusher.mark.load(Ordering::Acquire))?;
         self.take_up(&pool, &recovered, true)?;
         marker::set(&*inner.options.storage, &inner.options.dir)?;
         self.begin_pool(pool, begun.elapsed(), recovered.report)?;
@@ -87,24 +87,24 @@ impl Engine {
         let recovered_seq = recovered.last_seq;
         if recovered.arenas.is_empty() {
             // The active memtable stays as it is: what is committed next goes to a log.
-            let mut commit = inner.commit.lock();
+            let mut commit = inner.write.commit.lock();
             commit.next_seq = commit.next_seq.max(recovered.next_seq);
         } else {
             self.take_up(&pool, &recovered, false)?;
         }
         drop(recovered);
         self.flush_now()?;
-        debug_assert!(inner.superversion.load().active.pooled().is_none(), "it was flushed");
-        let after_seq = inner.commit.lock().next_seq - 1;
+        debug_assert!(inner.views.superversion.load().active.pooled().is_none(), "it was flushed");
+        let after_seq = inner.write.commit.lock().next_seq - 1;
         let (storage, location) = (&*inner.options.storage, self.log_location());
         storage.create_dir_all(&location.dir)?;
         let tail = aof::supersede(storage, &location, after_seq)?;
-        let mut commit = inner.commit.lock();
+        let mut commit = inner.write.commit.lock();
         commit.log = commit.log.successor(after_seq);
         drop(commit);
         self.start_log(tail, after_seq, inner.policy())?;
         marker::clear(storage, &inner.options.dir)?;
-        inner.commit.lock().log_on = true;
+        inner.write.commit.lock().log_on = true;
         let options = self.pool_options()?;
         drop(pool);
         remove_pool(&*options.medium, &options.dir)?;
@@ -147,7 +147,7 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let wbl = Wbl::new(pool, recovery_time, recovery)?;
         // Set here and nowhere else.
-        let _ = self.inner().wbl.set(Arc::new(wbl));
+        let _ = self.inner().write.wbl.set(Arc::new(wbl));
         Ok(())
     }
 }

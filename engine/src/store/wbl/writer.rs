@@ -33,10 +33,10 @@ impl TxWriter {
     /// The active memtable. The latch that keeps it so is held.
     pub(super) fn take_memtable(&mut self, inner: &Inner) -> Arc<Memtable> {
         // One that is kept is alive, so no other can be at its address.
-        let active = inner.active_memtable.load(Ordering::Acquire);
+        let active = inner.views.active_memtable.load(Ordering::Acquire);
         match self.memtable.take().filter(|kept| ptr::eq(Arc::as_ptr(kept), active)) {
             Some(kept) => kept,
-            None => Arc::clone(&inner.superversion.load().active),
+            None => Arc::clone(&inner.views.superversion.load().active),
         }
     }
 
