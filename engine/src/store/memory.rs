@@ -1,7 +1,7 @@
 //! One bound for the whole process: what is left of it for the DRAM table, and what memtables may take.
 
 use super::engine::{Engine, Inner};
-use super::shard::{SHARDS, ShardState};
+use super::shard::SHARDS;
 use super::superversion::SuperVersion;
 use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
@@ -208,7 +208,8 @@ impl Engine {
         if shared_bytes == 0 {
             return 0;
         }
-        let in_tables = self.inner().shards.iter().map(|shard| shard.latch().table.shared_bytes());
+        let shards = self.inner().shards.iter();
+        let in_tables = shards.map(|shard| shard.figures().shared_bytes.load(Ordering::Relaxed));
         shared_bytes.saturating_sub(in_tables.sum::<usize>() as u64)
     }
 
@@ -220,11 +221,9 @@ impl Engine {
 
     /// Memory of the cemetery (filters and indexes of grave runs included) and of the due times.
     pub(super) fn graves_bytes(&self) -> u64 {
-        let bytes = |state: &ShardState| {
-            state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes()
-        };
         let shards = self.inner().shards.iter();
-        let graves: u64 = shards.map(|shard| bytes(&shard.latch()) as u64).sum();
+        let bytes = shards.map(|shard| shard.figures().graves_bytes.load(Ordering::Relaxed) as u64);
+        let graves: u64 = bytes.sum();
         let runs = self.inner().graveyard.spill.runs.load().figures();
         graves + runs.memory_bytes + self.inner().graveyard.dead_runs.bytes() as u64
     }

@@ -9,7 +9,7 @@ use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Number of shards; a power of two.
 pub(super) const SHARDS: usize = 64;
@@ -34,6 +34,12 @@ pub(super) struct Shard {
 const WALKS_MAX: u32 = 3;
 
 impl Shard {
+    /// Figures of the shard, without its latch.
+    #[inline]
+    pub(super) fn figures(&self) -> &ShardFigures {
+        self.latch.figures()
+    }
+
     /// Takes the latch.
     #[inline]
     pub(super) fn latch(&self) -> Latched<'_> {
@@ -55,6 +61,38 @@ impl Shard {
                 }
             }
         }
+    }
+}
+
+/// What is to be known of a shard without its latch: its state as it was when the latch was last let go.
+#[derive(Debug, Default)]
+pub(super) struct ShardFigures {
+    /// Entries of the DRAM table.
+    pub(super) entries: AtomicUsize,
+    /// Bytes of the DRAM table with its entries.
+    pub(super) table_bytes: AtomicUsize,
+    /// Bytes of values that the DRAM table shares with memtables, or did.
+    pub(super) shared_bytes: AtomicUsize,
+    /// Memory of graves, tombstones and due times.
+    pub(super) graves_bytes: AtomicUsize,
+    /// Look-ups that the DRAM table answered with a value.
+    pub(super) hits: AtomicU64,
+    /// Look-ups that a sorted memtable answered under the latch.
+    pub(super) from_memtable: AtomicU64,
+}
+
+impl ShardFigures {
+    /// Takes the figures of `state`, whose latch is held.
+    #[inline]
+    pub(super) fn publish(&self, state: &ShardState) {
+        let graves_bytes =
+            state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes();
+        self.entries.store(state.table.len(), Ordering::Relaxed);
+        self.table_bytes.store(state.table.bytes(), Ordering::Relaxed);
+        self.shared_bytes.store(state.table.shared_bytes(), Ordering::Relaxed);
+        self.graves_bytes.store(graves_bytes, Ordering::Relaxed);
+        self.hits.store(state.reads.hits, Ordering::Relaxed);
+        self.from_memtable.store(state.reads.from_memtable, Ordering::Relaxed);
     }
 }
 

@@ -148,7 +148,7 @@ impl Stats {
 }
 
 impl Engine {
-    /// Figures for INFO.
+    /// Figures for INFO. Takes no latch.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
@@ -208,11 +208,11 @@ impl Engine {
         };
         for shard in &inner.shards {
             stats.graves += shard.graves.load(Ordering::Relaxed) as u64;
-            let state = shard.latch();
-            stats.dram_bytes += state.table.bytes() as u64;
-            stats.dram_entries += state.table.len() as u64;
-            stats.dram_hits += state.reads.hits;
-            stats.misses_from_memtable += state.reads.from_memtable;
+            let figures = shard.figures();
+            stats.dram_bytes += figures.table_bytes.load(Ordering::Relaxed) as u64;
+            stats.dram_entries += figures.entries.load(Ordering::Relaxed) as u64;
+            stats.dram_hits += figures.hits.load(Ordering::Relaxed);
+            stats.misses_from_memtable += figures.from_memtable.load(Ordering::Relaxed);
         }
         let from_levels: u64 = stats.misses_from_level.iter().sum();
         stats.dram_misses = stats.misses_from_memtable + from_levels + stats.misses_not_found;
