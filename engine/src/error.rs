@@ -1,6 +1,6 @@
 //! What can go wrong: with the engine as a whole, and with a table or a version edit.
 
-use crate::key::Seq;
+use crate::key::{Seq, VALUE_MAX_BYTES, key_too_long};
 use sexton_persistence::device::StorageError;
 use sexton_persistence::manifest::ManifestError;
 use std::fmt;
@@ -20,6 +20,16 @@ pub enum EngineError {
     Replay(String),
     /// The options do not fit the store.
     Refused(String),
+    /// A key longer than [`KEY_MAX_BYTES`](crate::KEY_MAX_BYTES).
+    KeyTooLong {
+        /// Bytes of the key.
+        bytes: usize,
+    },
+    /// A value longer than [`VALUE_MAX_BYTES`](crate::VALUE_MAX_BYTES).
+    ValueTooLong {
+        /// Bytes of the value.
+        bytes: u64,
+    },
     /// As many snapshots are open as may be.
     SnapshotRefused {
         /// Open ones.
@@ -56,6 +66,10 @@ impl fmt::Display for EngineError {
             Self::Storage(text) | Self::Corrupt(text) | Self::Refused(text) => f.write_str(text),
             Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
             Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
+            Self::KeyTooLong { bytes } => f.write_str(&key_too_long(*bytes)),
+            Self::ValueTooLong { bytes } => {
+                write!(f, "value of {bytes} bytes, at most {VALUE_MAX_BYTES} allowed")
+            }
             Self::SnapshotRefused { open, max } => {
                 write!(f, "{open} snapshots are open, at most {max} may be")
             }

@@ -28,7 +28,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["cemetery", "tree"],
             &["iterator"],
             &["store"],
-            &["check"],
+            &["check", "db"],
         ],
     ),
     (
