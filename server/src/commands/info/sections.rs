@@ -149,7 +149,7 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("current_fork_perc", format_args!("{:.2}", percent(done, total)));
     text.field("current_save_keys_processed", done);
     text.field("current_save_keys_total", total);
-    let changes = ctx.server.engine.last_seq().saturating_sub(saving.saved_seq);
+    let changes = ctx.server.saving.changes(engine.last_seq());
     text.field("rdb_changes_since_last_save", changes);
     text.field("rdb_bgsave_in_progress", u8::from(saving.in_background));
     text.field("rdb_last_save_time", saving.last_save_s);

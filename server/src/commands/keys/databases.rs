@@ -36,12 +36,12 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     }
 }
 
-/// One operation; none (and false) for a database that is empty, so that nothing is left to be dropped for it. Replay
-/// does what was done.
-fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> Result<bool, CommandError> {
+/// One operation; none for a database that is empty, so that nothing is left to be dropped for it. Replay does what
+/// was done.
+fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
     touch_watched(ctx, db, None);
     if ctx.now_ms != REPLAY_MS && ctx.tx().is_database_empty(db) {
-        return Ok(false);
+        return Ok(());
     }
     if !ctx.tx().flush_database(db) {
         return Err(CommandError::text(
@@ -49,7 +49,7 @@ fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> Result<bool, CommandError> {
         ));
     }
     ctx.log(db, &[b"FLUSHDB"]);
-    Ok(true)
+    Ok(())
 }
 
 /// FLUSHDB [ASYNC | SYNC].
@@ -65,16 +65,20 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// not depend on how many databases the replaying server is configured for. A save that runs is called off.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
-    let mut had_keys = false;
     for db in 0..ctx.server.databases {
-        had_keys |= flush(ctx, db)?;
+        flush(ctx, db)?;
     }
     // As in Redis: it would bring back, at the next start that loads it, what has just been deleted.
     let server = ctx.server;
     server.saving.call_off();
-    if had_keys && server.saving.has_points() && server.engine.sync_policy() == SyncPolicy::Off {
+    // All latches are held: the operations of this transaction get the next sequences.
+    let last_seq = server.engine.last_seq() + u64::from(ctx.tx().operations());
+    if server.engine.sync_policy() == SyncPolicy::Off
+        && server.saving.has_points()
+        && server.saving.changes(last_seq) > 0
+    {
         // So would the last dump, which is the truth without a log (N3).
-        server.saving.want_from(server.engine.last_seq());
+        server.saving.want_from(last_seq);
     }
     ctx.out.ok();
     Ok(())

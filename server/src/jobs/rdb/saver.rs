@@ -35,8 +35,7 @@ pub(crate) fn start_wanted_save(server: &Server) {
 
 /// Starts a save when a save point is due. Called by the clock.
 pub(crate) fn look_at_save_points(server: &Server) {
-    let saved_seq = server.saving.view().saved_seq;
-    let changes = server.engine.last_seq().saturating_sub(saved_seq);
+    let changes = server.saving.changes(server.engine.last_seq());
     if let Some(point) = server.saving.due_point(changes) {
         let (least, seconds) = (point.changes, point.seconds);
         log::notice(&format!("{least} changes in {seconds} seconds. Saving..."));

@@ -37,6 +37,8 @@ struct State {
     saves: u64,
     /// Last sequence that the last save holds.
     saved_seq: u64,
+    /// Changes up to here are not counted: a save that is wanted will hold them. 0 once that has failed.
+    promised_seq: u64,
 }
 
 impl State {
@@ -74,6 +76,7 @@ impl Default for Saving {
             last_took_s: None,
             saves: 0,
             saved_seq: 0,
+            promised_seq: 0,
         };
         Self {
             state: Mutex::new(state),
@@ -106,8 +109,6 @@ pub struct SavingView {
     pub last_took_s: Option<u64>,
     /// Saves that succeeded.
     pub saves: u64,
-    /// Last sequence that the last save holds: later ones are changes since.
-    pub saved_seq: u64,
 }
 
 impl Saving {
@@ -197,6 +198,9 @@ impl Saving {
         } else if running.in_background && !aborted {
             state.last_ok = false;
         }
+        if saved_seq.is_none() && !aborted {
+            state.promised_seq = 0;
+        }
         self.note_refusal(state.last_ok);
         self.changed.notify_all();
     }
@@ -212,8 +216,9 @@ impl Saving {
         was_running
     }
 
-    /// Asks for a save that holds `seq`.
+    /// Asks for a save that holds `seq`. What it will hold does not count as a change any more, unless it fails.
     pub fn want_from(&self, seq: u64) {
+        self.state.lock().promised_seq = seq;
         self.wanted_from.fetch_max(seq, Ordering::Relaxed);
     }
 
@@ -238,6 +243,13 @@ impl Saving {
     /// The data has been loaded: everything up to `seq` counts as saved.
     pub fn note_loaded(&self, seq: u64) {
         self.state.lock().saved_seq = seq;
+    }
+
+    /// Changes up to `last_seq` that no save holds, and none that FLUSHALL has asked for will.
+    #[must_use]
+    pub fn changes(&self, last_seq: u64) -> u64 {
+        let state = self.state.lock();
+        last_seq.saturating_sub(state.saved_seq.max(state.promised_seq))
     }
 
     /// The save point that is due after `changes` changes, if any.
@@ -272,7 +284,6 @@ impl Saving {
             last_ok: state.last_ok,
             last_took_s: state.last_took_s,
             saves: state.saves,
-            saved_seq: state.saved_seq,
         }
     }
 }
@@ -292,7 +303,7 @@ mod tests {
         assert_eq!(saving.start_here(), Start::Started);
         assert!(!saving.take_wanted(Duration::ZERO));
         let view = saving.view();
-        assert_eq!((view.saves, view.saved_seq, view.in_background), (1, 7, false));
+        assert_eq!((view.saves, saving.changes(9), view.in_background), (1, 2, false));
     }
 
     #[test]
@@ -333,6 +344,25 @@ mod tests {
         assert!(saving.start_wanted());
         saving.end(Some(8));
         assert!(!saving.start_wanted());
+    }
+
+    #[test]
+    fn what_a_wanted_save_will_hold_counts_again_when_it_fails() {
+        let saving = Saving::default();
+        saving.want_from(8);
+        assert_eq!(saving.changes(8), 0, "before it has begun");
+        assert!(saving.start_wanted());
+        saving.call_off();
+        saving.want_from(10);
+        saving.end(None);
+        assert_eq!(saving.changes(11), 1, "the one that was called off is followed by another");
+        assert!(saving.start_wanted());
+        saving.end(None);
+        assert_eq!(saving.changes(11), 11);
+        saving.state.lock().last_try_s -= RETRY_DELAY_S + 1;
+        assert!(saving.start_wanted());
+        saving.end(Some(10));
+        assert_eq!(saving.changes(11), 1);
     }
 
     #[test]
