@@ -9,7 +9,7 @@ from unittest import mock
 from harness.resp import Incomplete, parse
 from matrix import player
 from matrix.cell import Cell
-from matrix.hints import Absent, Key
+from matrix.hints import EXACT, IGNORED, Absent, Key
 from matrix.life import Life
 from matrix.pair import PANIC
 from matrix.player import Hang, Player, Side
@@ -121,6 +121,20 @@ class Plays(unittest.TestCase):
     def test_a_reply_that_is_missing_is_a_hang(self):
         with self.assertRaises(Hang):
             self.play(lambda words: None if words[0] == b"GET" else right(words))
+
+    def test_a_reply_keeps_its_tag_behind_a_push(self):
+        """A read beside FLUSHALL may find nothing on one side; what stands behind it is compared all the same."""
+        cell = Cell(Case("GET", 0, [b"GET", Key(0)], True, "string", set()), "loading", "reply-off-subscribed", "normal", "everysec", 3)
+        play = Player(None, None, {"get"})
+        play.cell = cell
+        tags = [IGNORED, EXACT]
+
+        def wire(*replies):
+            return types.SimpleNamespace(heard=[parse(raw)[0] for raw in replies], tags=tags, closed=False)
+
+        theirs = wire(b"$1\r\nv\r\n", b":1\r\n")
+        self.assertEqual(play.compare("b", wire(b"_\r\n", b":1\r\n"), theirs), [])
+        self.assertIn("2", play.compare("b", wire(b"_\r\n", b":2\r\n"), theirs)[0])
 
     def test_a_connection_that_is_closed_fails(self):
         self.assertIn("closed", self.play(lambda words: b"close" if words[0] == b"GET" else right(words))[0])

@@ -244,8 +244,12 @@ class Player:
             return [f"connection {name}: {'closed' if ours.closed else 'open'}, the reference's is not"]
         mine, others = ours.heard, theirs.heard
         if self.cell.context in RESP3_ONLY:
-            # A push is told from a reply: where it stands between replies is not promised.
-            mine, others = (sorted(nodes, key=lambda node: (node.kind == ord(">"), node.raw)) for nodes in (mine, others))
+            # A push is told from a reply: where it stands between replies and other pushes is not promised. Replies
+            # stay in order, as their tags do.
+            def pushes_last(node):
+                return (True, node.raw) if node.kind == ord(">") else (False, b"")
+
+            mine, others = sorted(mine, key=pushes_last), sorted(others, key=pushes_last)
         if self.cell.case.tag == hints.STREAM:
             return []
         ours_tags, their_tags = ours.tags, theirs.tags
