@@ -50,16 +50,18 @@ impl Source {
         if !is_manifest(path) {
             return Ok(Self::file(path));
         }
-        Ok(Self { files: read_manifest(path)?, name: path.display().to_string() })
+        Ok(Self {
+            files: read_manifest(path, &former_log(path))?,
+            name: path.display().to_string(),
+        })
     }
 
     /// What a Redis server left in the directory: its log, which is newer than its dump, or else that.
     pub(super) fn find(options: &Options) -> Result<Option<Self>, String> {
         let dir = &options.dir;
-        let log_dir = dir.join(&options.appenddirname);
-        let manifest = log_dir.join(format!("{}.manifest", options.appendfilename.display()));
+        let manifest = own_log(options).manifest_path();
         if manifest.exists() {
-            let files = read_manifest(&manifest)?;
+            let files = read_manifest(&manifest, &dir.join(&options.appendfilename))?;
             if files.iter().any(|file| starts_with(file, OWN_LOG)) {
                 // Our own log without its tree: the engine knows whether it can do with that.
                 return Ok(None);
@@ -79,10 +81,6 @@ impl Source {
     pub(super) fn bytes(&self) -> u64 {
         let size = |path: &PathBuf| std::fs::metadata(path).map_or(0, |data| data.len());
         self.files.iter().map(size).sum()
-    }
-
-    pub(super) fn is_in(&self, dir: &Path) -> bool {
-        self.files.iter().any(|file| file.starts_with(dir))
     }
 
     /// The files' directory is among `paths`, which were put aside, or is what one of them leads to.
@@ -158,6 +156,11 @@ pub(super) fn is_own_manifest(path: &Path, options: &Options) -> bool {
     }
 }
 
+/// Whether the log directory has a manifest, be it ours or that of another server.
+pub(super) fn has_manifest(options: &Options) -> bool {
+    own_log(options).manifest_path().exists()
+}
+
 /// Whether another server has written to the store's own log.
 pub(super) fn has_foreign_writes(options: &Options) -> Result<bool, String> {
     let storage: Arc<dyn Storage> = Arc::new(DiskStorage);
@@ -174,19 +177,34 @@ fn own_log(options: &Options) -> LogLocation {
 /// Longest line of a manifest, in bytes, as in Redis.
 const MANIFEST_LINE_BYTES_MAX: usize = 1023;
 
+/// Where a Redis before 7.0 kept the log whose files the manifest lists now: in one file beside the directory.
+fn former_log(manifest: &Path) -> PathBuf {
+    let name = manifest.file_stem().unwrap_or_default();
+    let dir = manifest.parent().and_then(Path::parent).unwrap_or(Path::new(""));
+    dir.join(name)
+}
+
 /// The files of a log in the order in which they are to be loaded. What is wrong with the manifest is said in
-/// Redis' words.
-fn read_manifest(path: &Path) -> Result<Vec<PathBuf>, String> {
+/// Redis' words. `former`: where a Redis before 7.0 kept its one file. A manifest that lists nothing but this
+/// one, which is not in its directory yet, is that of an upgrade that was interrupted.
+fn read_manifest(path: &Path, former: &Path) -> Result<Vec<PathBuf>, String> {
     let text = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let names = names_in(&text)
         .map_err(|(line, reason)| format!("{}, line {line}: {reason}", path.display()))?;
     let dir = path.parent().unwrap_or(Path::new("."));
     let files: Vec<PathBuf> = names.iter().map(|name| dir.join(name)).collect();
+    if let [only] = &files[..]
+        && only.file_name() == former.file_name()
+        && !only.exists()
+        && former.exists()
+    {
+        return Ok(vec![former.to_path_buf()]);
+    }
     match files.iter().find(|file| !file.exists()) {
         Some(missing) => Err(format!(
-            "{}: can't open the append log file {} for reading: No such file or directory",
+            "{}: Unable to obtain the AOF file {} length. stat: No such file or directory",
             path.display(),
-            missing.display()
+            missing.file_name().unwrap_or_default().display()
         )),
         None => Ok(files),
     }

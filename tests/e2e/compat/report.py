@@ -18,9 +18,10 @@ fails the run. Continuous integration runs the quick units. This page is made fr
 Two modes: *external* runs a unit against one server that is up already; in *own* the suite starts the servers itself, with
 its own configuration, arguments and files. A test that both modes have is counted in both.
 
-The suite is used as it is, with three additions (`prelude.tcl` and `prelude_aof.tcl` in `tests/e2e/compat`): a block of tests whose
-set-up fails does not take the rest of its file along; the tests behind one that failed get a new connection; and where a
-test lays or clears an append only file, the tree beside it goes, as with us that holds data, too.
+The suite is used as it is, with additions (`prelude*.tcl` in `tests/e2e/compat`): a block of tests whose set-up fails, or whose
+server refuses to start, does not take the rest of its file along; the tests behind one that failed get a new connection and a new
+directory; where a test lays or clears an append only file, the tree beside it goes, as with us that holds data, too; and
+redis-check-aof gets the log that the test has laid, which a server that took it over keeps aside.
 
 ## By unit
 

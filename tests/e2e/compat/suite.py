@@ -37,7 +37,7 @@ NOT_EXTERNAL = ["SRANDMEMBER with a dict containing long chain"]
 
 
 #: Files of the suite behind which ours are read.
-PRELUDES = {"test.tcl": "prelude.tcl", "aofmanifest.tcl": "prelude_aof.tcl"}
+PRELUDES = {"test.tcl": "prelude.tcl", "aofmanifest.tcl": "prelude_aof.tcl", "util.tcl": "prelude_start.tcl"}
 
 
 @dataclass
