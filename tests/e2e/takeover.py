@@ -10,13 +10,14 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 from harness.load import pipelined
-from harness.resp import ReplyError
+from harness.resp import ReplyError, encode
 from harness.server import Server
 from harness.steps import Steps
 from rdb import check_file, peers
@@ -191,6 +192,50 @@ def refusals(steps, folder):
         steps.equal("a torn transaction is left out", server.connect().cmd("MGET", "a", "b"), [b"1", b"2"])
 
 
+def log_of_one_file(steps, folder):
+    """What a Redis before 7.0 leaves, and one that was upgraded half way: the same keys as redis-server finds."""
+    requests = [(b"SET", b"k%d" % nth, b"v%d" % nth) for nth in range(3)]
+    text = b"".join(encode(request) for request in requests)
+    other = encode((b"SET", b"other", b"1"))
+    lists_it = {"appendonlydir/appendonly.aof.manifest": b"file appendonly.aof seq 1 type b\n"}
+    layouts = {
+        "one file": {"appendonly.aof": text},
+        "one file, with a dump in front": {"appendonly.aof": dump_of(folder) + text},
+        "an upgrade that was interrupted": {"appendonly.aof": text, **lists_it},
+        "a file in both places": {"appendonly.aof": text, "appendonlydir/appendonly.aof": other, **lists_it},
+    }
+    for name, files in layouts.items():
+        found = {}
+        for kind in ("redis", "sexton"):
+            home = folder / f"{name}-{kind}"
+            for path, data in files.items():
+                (home / path).parent.mkdir(parents=True, exist_ok=True)
+                (home / path).write_bytes(data)
+            with Server(kind, dict(DEBUG, appendonly="yes"), directory=home) as server:
+                connection = server.connect()
+                found[kind] = {key: connection.cmd("GET", key) for key in sorted(connection.cmd("KEYS", "*"))}
+                server.terminate()
+        steps.check(f"{name}: the keys that redis-server finds", found["sexton"] == found["redis"] != {}, str(found))
+        with start_on(home) as server:
+            steps.equal(f"{name}: once", server.connect().cmd("DBSIZE"), len(found["redis"]))
+            server.terminate()
+
+    home = folder / "gone"
+    (home / "appendonlydir").mkdir(parents=True)
+    (home / "appendonlydir/appendonly.aof.manifest").write_bytes(*lists_it.values())
+    wanted = "Unable to obtain the AOF file appendonly.aof length. stat: No such file or directory"
+    theirs = Server("redis", dict(DEBUG, appendonly="yes"), directory=home)
+    done = subprocess.run(theirs.command_line(), capture_output=True, text=True, timeout=60)
+    steps.check("a listed file that is missing: redis-server refuses", done.returncode == 1 and wanted in done.stdout, done.stdout[-200:])
+    code, line = refused(home)
+    steps.check("so do we, in its words", code == 1 and wanted in line, line)
+
+
+def dump_of(folder):
+    """The bytes of a dump.rdb with one key."""
+    return (foreign(folder, "preamble", ("SET", "dumped", 1)) / "dump.rdb").read_bytes()
+
+
 def beside_a_store(steps, folder):
     home = folder / "beside"
     with start_on(home) as server:
@@ -238,10 +283,7 @@ def while_loading(steps, folder):
                 time.sleep(0.01)
         loading = [node.value == b"LOADING Redis is loading the dataset in memory" for node in replies[:3]]
         steps.equal("LOADING while loading", loading, [True] * 3)
-        # The store is opened first: until then nobody knows how much there is to load.
         info = server.info()
-        while time.monotonic() < deadline and info["loading"] == "1" and info["loading_total_bytes"] == "0":
-            info = server.info()
         figures = [int(info["loading_" + name]) for name in ("total_bytes", "loaded_bytes", "eta_seconds", "start_time")]
         steps.check("INFO has the progress", info["loading"] == "1" and figures[0] == (home / "dump.rdb").stat().st_size, str(figures))
         server.kill()
@@ -253,6 +295,70 @@ def while_loading(steps, folder):
         server.terminate()
     steps.check("and the journal is gone", not (home / "import-journal").exists())
     steps.equal("the dump is as it was", (home / "dump.rdb").read_bytes(), before["dump.rdb"])
+
+
+def while_opening(steps, folder):
+    """There is no store yet: a fifo in place of the journal, which is read first, holds the start up as long as we want."""
+    home = folder / "opening"
+    with start_on(home, appendfsync="always") as server:
+        connection = server.connect()
+        connection.cmd("DEBUG", "POPULATE", 200000)
+        connection.cmd("SET", "a", 1)
+        server.kill()
+    os.mkfifo(home / "import-journal")
+    server = Server("sexton", dict(DEBUG, unixsocket=home / "socket"), directory=home)
+    with open(server.log_path, "ab") as log:
+        server.process = subprocess.Popen(server.command_line(), stdout=log, stderr=log)
+    loading = b"-LOADING Redis is loading the dataset in memory\r\n"
+    try:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                refused, waits, partial = (socket.create_connection(("127.0.0.1", server.port), 30) for _ in range(3))
+                break
+            except OSError:
+                time.sleep(0.01)
+        local = socket.socket(socket.AF_UNIX)
+        local.settimeout(30)
+        local.connect(str(home / "socket"))
+        for client in (refused, local):
+            client.sendall(b"GET a\r\nPING\r\n")
+            steps.equal("LOADING before there is a store", receive(client, 2 * len(loading)), 2 * loading)
+        waits.sendall(b"PING\r\nINFO persistence\r\nGET a\r\n")
+        partial.sendall(b"PING\r\n*2\r\n$3\r\nGET\r\n$1\r\n")
+        steps.equal("only what a loading server runs waits", [receive(client, len(loading)) for client in (waits, partial)], [loading] * 2)
+        os.close(os.open(home / "import-journal", os.O_WRONLY))
+        info = receive(waits, int(receive_line(waits)[1:]) + 2).decode()
+        figures = dict(line.split(":", 1) for line in info.split("\r\n") if ":" in line)
+        steps.check("and is run by who takes over", figures["loading"] == "1" and int(figures["loading_total_bytes"]) > 0, info[:200])
+        for client in (refused, local, waits):
+            # It is refused as long as the log is replayed; `waits` has asked already.
+            if client is not waits:
+                client.sendall(b"GET a\r\n")
+            while time.monotonic() < deadline and receive_line(client) == loading:
+                client.sendall(b"GET a\r\n")
+            steps.equal("the connection goes on", receive(client, 3), b"1\r\n")
+        partial.sendall(b"a\r\n")
+        steps.equal("a request that came in two parts", receive(partial, 7), b"$1\r\n1\r\n")
+    finally:
+        server.kill()
+
+
+def receive(client, count):
+    data = b""
+    while len(data) < count:
+        more = client.recv(count - len(data))
+        if not more:
+            break
+        data += more
+    return data
+
+
+def receive_line(client):
+    line = receive(client, 1)
+    while line and not line.endswith(b"\r\n"):
+        line += receive(client, 1)
+    return line
 
 
 def saving(steps, folder):
@@ -380,7 +486,7 @@ def main():
         if not args.alone:
             out(steps, servers, folder, args.keys)
             into(steps, servers, folder, args.keys)
-        for part in (refusals, beside_a_store, while_loading, saving, without_log, one_instant):
+        for part in (refusals, log_of_one_file, beside_a_store, while_loading, while_opening, saving, without_log, one_instant):
             part(steps, folder)
     steps.finish()
 

@@ -5,10 +5,10 @@ mod opening;
 mod options;
 mod signals;
 
-use crate::net::{Listeners, Workers};
+use crate::net::{EarlyRules, Listeners, Workers};
 use crate::process::{self, PidFile, Supervisor};
 use crate::server::Server;
-use crate::{crash, log};
+use crate::{crash, log, takeover};
 use import::{Loaded, load};
 use opening::{Handle, Opening};
 use options::endpoints;
@@ -39,11 +39,19 @@ pub fn run(config: Config) -> Result<(), String> {
     let _entered = runtime.enter();
     let mut signals = Signals::listen()?;
     // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
-    let listeners = Listeners::bind(&endpoints(&options))
+    let mut listeners = Listeners::bind(&endpoints(&options))
         .map_err(|error| format!("Failed listening on port {}, aborting. {error}", options.port))?;
     let pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
+    let has_data = takeover::finds_data(&options);
+    if has_data {
+        listeners.answer_early(EarlyRules {
+            protected_mode: options.protected_mode,
+            requires_password: options.requirepass.as_ref().is_some_and(|text| !text.is_empty()),
+            clients_max: clients_max as usize,
+        });
+    }
     let (mut opening, mut handle) = Opening::begin(options.clone());
-    let Some(Handle { engine, devices, store_id }) =
+    let Some(Handle { engine, devices, store_id, bytes }) =
         runtime.block_on(opening.first(&mut handle, &mut signals, &supervisor))?
     else {
         // A store that is being opened is left as by a kill, which it is made for.
@@ -54,15 +62,30 @@ pub fn run(config: Config) -> Result<(), String> {
     // Set here and nowhere else.
     let _ = server.store_id.set(store_id);
     let _ = server.devices.set(devices);
-    server.loading.begin(0);
+    server.loading.begin(bytes);
     crate::configuration::start(&server, config)?;
     crate::configuration::lower_clients_max(&server, clients_max);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
     log::notice("Server initialized");
-    let _ = server.listening.set(listeners.serve(Arc::clone(&server), Arc::new(workers)));
-    let Some(takeover) = runtime.block_on(opening.rest(&server, &mut signals, &supervisor))? else {
+    let serve = async {
+        let control = listeners.serve(Arc::clone(&server), Arc::new(workers)).await;
+        // Set here and nowhere else.
+        let _ = server.listening.set(control);
+    };
+    let rest = opening.rest(&server, &mut signals, &supervisor);
+    let takeover = runtime.block_on(async {
+        if has_data {
+            serve.await;
+            return rest.await;
+        }
+        // As with redis-server, who comes to a server without data never hears LOADING.
+        let takeover = rest.await;
+        serve.await;
+        takeover
+    });
+    let Some(takeover) = takeover? else {
         drop(pid_file);
         std::process::exit(0);
     };

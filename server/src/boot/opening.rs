@@ -23,6 +23,8 @@ pub(super) struct Handle {
     pub(super) engine: Engine,
     pub(super) devices: Arc<PlacedStorage>,
     pub(super) store_id: String,
+    /// To be loaded: of what is taken over, or else of the log, of which a part may be in the tables.
+    pub(super) bytes: u64,
 }
 
 /// The store on its way: opened by a thread of its own, while this one listens to signals and clients.
@@ -160,8 +162,9 @@ fn open(
         open_store(options, &devices, shared, |engine| {
             let (engine, devices) = (engine.clone(), Arc::clone(&devices));
             let store_id = takeover.store_id().to_owned();
+            let bytes = takeover.bytes().unwrap_or_else(|| takeover::log_bytes(options));
             // Who waits for it has been told to stop otherwise.
-            let _ = tell.send(Handle { engine, devices, store_id });
+            let _ = tell.send(Handle { engine, devices, store_id, bytes });
         })
     });
     match opened {

@@ -3,7 +3,7 @@
 use super::latch::each_key;
 use super::obstacles::Obstacles;
 use super::{
-    Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession, Traits,
+    Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession, Table, Traits,
 };
 use super::{Executor, Outcome};
 use crate::client::Client;
@@ -16,6 +16,9 @@ const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, bu
 unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
 is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
 option). Please check the Redis logs for details about the RDB error.";
+
+const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
+const LOADING: CommandError = CommandError::text("LOADING Redis is loading the dataset in memory");
 
 /// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
 /// longer than what was asked for.
@@ -47,10 +50,11 @@ impl Executor {
         let spec = match self.table.lookup(args) {
             Ok(spec) => spec,
             Err(error) => {
-                let name = args.get(0);
-                let browser =
-                    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:");
-                return Err(if browser { Refusal::Close } else { Refusal::Error(error) });
+                return Err(if is_of_a_browser(args) {
+                    Refusal::Close
+                } else {
+                    Refusal::Error(error)
+                });
             }
         };
         let refuse = |error: CommandError| {
@@ -65,7 +69,7 @@ impl Executor {
         }
         let mut word = Obstacles::of(server, client);
         if word.has(Obstacles::NOT_AUTHENTICATED) && !spec.flags.contains(Flags::NO_AUTH) {
-            return refuse(CommandError::text("NOAUTH Authentication required."));
+            return refuse(NO_AUTH);
         }
         if word.has(Obstacles::IN_SNAPSHOT)
             && let Some(error) = SnapshotSession::refuses(spec)
@@ -101,7 +105,7 @@ impl Executor {
             return refuse(CommandError::text(OUT_OF_MEMORY));
         }
         if word.has(Obstacles::LOADING) && !spec.flags.contains(Flags::LOADING) {
-            return refuse(CommandError::text("LOADING Redis is loading the dataset in memory"));
+            return refuse(LOADING);
         }
         if (writes || tells_of_saves) && word.has(Obstacles::SAVE_FAILED) {
             return refuse(CommandError::text(SAVE_FAILED));
@@ -145,6 +149,40 @@ impl Executor {
             return Err(Refusal::Later(Outcome::Offload));
         }
         Ok((spec, Verdict::Run))
+    }
+}
+
+/// A browser was made to send an HTTP request.
+fn is_of_a_browser(args: Args<'_>) -> bool {
+    let name = args.get(0);
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
+/// What becomes of a request while there is no store to run anything on.
+pub(crate) enum Early {
+    /// It is refused, as by a server that loads.
+    Refused(CommandError),
+    /// A server that loads would run it: it waits until there is one.
+    Waits,
+    /// The connection is closed.
+    Close,
+}
+
+/// As [`Executor::check`], of a client that has not authenticated, before there is a server.
+pub(crate) fn check_early(table: &Table, args: Args<'_>, requires_password: bool) -> Early {
+    let spec = match table.lookup(args) {
+        Ok(spec) => spec,
+        Err(_) if is_of_a_browser(args) => return Early::Close,
+        Err(error) => return Early::Refused(error),
+    };
+    if !spec.accepts(args.len()) {
+        Early::Refused(spec.arity_error())
+    } else if requires_password && !spec.flags.contains(Flags::NO_AUTH) {
+        Early::Refused(NO_AUTH)
+    } else if spec.flags.contains(Flags::LOADING) {
+        Early::Waits
+    } else {
+        Early::Refused(LOADING)
     }
 }
 

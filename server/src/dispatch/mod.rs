@@ -47,6 +47,7 @@ pub(crate) use databases::{flush_mode_is_known, selected_db, swapped_dbs};
 pub use error::{CommandError, CommandResult, OUT_OF_MEMORY};
 pub use executor::{Executor, Outcome};
 pub use gate::too_long_key;
+pub(crate) use gate::{Early, check_early};
 pub(crate) use guard::{error_of, give_up};
 pub use log_wait::LogWait;
 pub use snapshot_session::SnapshotSession;

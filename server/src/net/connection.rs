@@ -138,6 +138,13 @@ impl Connection {
         }
     }
 
+    /// What the client has sent before the connection was made.
+    pub(super) fn begin_with(&mut self, unread: Vec<u8>) {
+        self.count_input(unread.len());
+        self.input_ready = !unread.is_empty();
+        self.input = unread;
+    }
+
     /// Goes on as far as possible; ready when the connection is over.
     pub(super) fn poll(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         if !self.started {

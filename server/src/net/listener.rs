@@ -1,5 +1,6 @@
 //! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
 
+use super::early::{Door, EarlyRules};
 use super::worker::{Socket, Workers};
 use crate::log;
 use crate::server::Server;
@@ -8,7 +9,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -64,17 +65,48 @@ impl fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// Open listening sockets.
+/// Open listening sockets, and who has come to them before there was a server.
 #[derive(Debug)]
 pub struct Listeners {
-    tcp: Vec<(Address, TcpListener)>,
-    unix: Option<(UnixListener, PathBuf)>,
+    listeners: Vec<Listener>,
+    door: Option<Door>,
     backlog: i32,
+}
+
+/// One listening socket.
+#[derive(Debug)]
+pub(super) enum Listener {
+    Tcp(Address, TcpListener),
+    Unix(PathBuf, UnixListener),
+}
+
+impl Listener {
+    /// The next client.
+    pub(super) async fn accept(&self) -> io::Result<Waiting> {
+        let unread = Vec::new();
+        Ok(match self {
+            Self::Tcp(_, listener) => {
+                let (stream, addr) = listener.accept().await?;
+                Waiting::Tcp { socket: stream.into_std()?, addr, unread }
+            }
+            Self::Unix(_, listener) => {
+                let (stream, _) = listener.accept().await?;
+                Waiting::Unix { socket: stream.into_std()?, unread }
+            }
+        })
+    }
+}
+
+/// A client that no worker serves yet, with what it has sent and nobody has answered.
+#[derive(Debug)]
+pub(super) enum Waiting {
+    Tcp { socket: std::net::TcpStream, addr: SocketAddr, unread: Vec<u8> },
+    Unix { socket: std::os::unix::net::UnixStream, unread: Vec<u8> },
 }
 
 /// What one TCP socket listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Address {
+pub(super) struct Address {
     host: String,
     port: u16,
     /// It may be missing on this machine.
@@ -154,18 +186,22 @@ struct Accepting {
 }
 
 impl Accepting {
-    fn accept(&mut self, address: Address, listener: TcpListener) {
+    fn accept(&mut self, listener: Listener) {
         let (server, workers) = (Arc::clone(&self.server), Arc::clone(&self.workers));
+        let (address, path) = match &listener {
+            Listener::Tcp(address, _) => (Some(address.clone()), PathBuf::new()),
+            Listener::Unix(path, _) => (None, path.clone()),
+        };
         let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, addr)) => accept_tcp(&server, &workers, stream, addr),
+                    Ok(client) => admit(&server, &workers, client, &path),
                     // Out of descriptors: the backlog waits.
                     Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
                 }
             }
         });
-        self.tcp.push((address, task));
+        self.tcp.extend(address.map(|address| (address, task)));
     }
 
     /// Closes all that is not wanted, then opens what is missing; all as before when that fails.
@@ -196,7 +232,7 @@ impl Accepting {
                     for address in before {
                         // It was bound a moment ago; where somebody else has taken it, the log says so.
                         if let Ok(Some(listener)) = address.listen(self.backlog) {
-                            self.accept(address, listener);
+                            self.accept(Listener::Tcp(address, listener));
                         }
                     }
                     return Err(error);
@@ -204,7 +240,7 @@ impl Accepting {
             }
         }
         for (address, listener) in opened {
-            self.accept(address, listener);
+            self.accept(Listener::Tcp(address, listener));
         }
         Ok(())
     }
@@ -216,33 +252,46 @@ impl Listeners {
     /// # Errors
     /// The first address that cannot be bound and is not optional.
     pub fn bind(endpoints: &Endpoints) -> Result<Self, BindError> {
-        let mut tcp = Vec::new();
+        let mut listeners = Vec::new();
         for address in Address::all(&endpoints.bind, endpoints.port) {
             let listener = address.listen(endpoints.backlog)?;
-            tcp.extend(listener.map(|listener| (address, listener)));
+            listeners.extend(listener.map(|listener| Listener::Tcp(address, listener)));
         }
-        let unix = match &endpoints.unix_socket {
-            None => None,
-            Some(path) => {
-                let listener = bind_unix(path, endpoints)
-                    .map_err(|error| BindError { address: path.display().to_string(), error })?;
-                Some((listener, path.clone()))
-            }
-        };
-        Ok(Self { tcp, unix, backlog: endpoints.backlog })
+        if let Some(path) = &endpoints.unix_socket {
+            let listener = bind_unix(path, endpoints)
+                .map_err(|error| BindError { address: path.display().to_string(), error })?;
+            listeners.push(Listener::Unix(path.clone(), listener));
+        }
+        Ok(Self { listeners, door: None, backlog: endpoints.backlog })
+    }
+
+    /// From now on, and until [`serve`](Self::serve), who comes hears that the server is loading.
+    pub fn answer_early(&mut self, rules: EarlyRules) {
+        self.door = Some(Door::open(std::mem::take(&mut self.listeners), rules));
     }
 
     /// Accepts for ever, in tasks of the current runtime. What it answers moves the TCP sockets.
-    pub fn serve(self, server: Arc<Server>, workers: Arc<Workers>) -> ListenControl {
-        let (control, mut moves) = mpsc::unbounded_channel::<Move>();
-        let mut accepting = Accepting {
-            server: Arc::clone(&server),
-            workers: Arc::clone(&workers),
-            tcp: Vec::new(),
-            backlog: self.backlog,
+    pub async fn serve(mut self, server: Arc<Server>, workers: Arc<Workers>) -> ListenControl {
+        let early = match self.door {
+            None => Vec::new(),
+            Some(door) => {
+                let (listeners, clients) = door.close().await;
+                self.listeners = listeners;
+                clients
+            }
         };
-        for (address, listener) in self.tcp {
-            accepting.accept(address, listener);
+        let paths = self.listeners.iter().filter_map(|listener| match listener {
+            Listener::Unix(path, _) => Some(path.clone()),
+            Listener::Tcp(..) => None,
+        });
+        let path = paths.last().unwrap_or_default();
+        for client in early {
+            admit(&server, &workers, client, &path);
+        }
+        let (control, mut moves) = mpsc::unbounded_channel::<Move>();
+        let mut accepting = Accepting { server, workers, tcp: Vec::new(), backlog: self.backlog };
+        for listener in self.listeners {
+            accepting.accept(listener);
         }
         tokio::spawn(async move {
             while let Some(Move { wanted, done }) = moves.recv().await {
@@ -251,25 +300,6 @@ impl Listeners {
                 let _ = done.send(outcome);
             }
         });
-        if let Some((listener, path)) = self.unix {
-            tokio::spawn(async move {
-                loop {
-                    match listener.accept().await {
-                        Ok((stream, _)) => {
-                            let Ok(mut socket) = stream.into_std() else { continue };
-                            if !has_room(&server, &mut socket) {
-                                continue;
-                            }
-                            let name = format!("{}:0", path.display());
-                            let fd = socket.as_raw_fd();
-                            let session = server.sessions.open(name.clone(), name, fd);
-                            workers.deal(Socket::Unix(socket), session);
-                        }
-                        Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-                    }
-                }
-            });
-        }
         ListenControl(control)
     }
 }
@@ -324,29 +354,55 @@ fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     room
 }
 
-fn accept_tcp(server: &Server, workers: &Workers, stream: tokio::net::TcpStream, addr: SocketAddr) {
-    let Ok(mut socket) = stream.into_std() else { return };
-    if !has_room(server, &mut socket) {
-        return;
-    }
-    let protected = server.settings.protected_mode.load(Ordering::Relaxed);
-    if protected && !server.auth.is_required() && !addr.ip().to_canonical().is_loopback() {
+/// Whether a client may come in from where it is; says why not.
+pub(super) fn may_enter(
+    socket: &mut impl Write,
+    addr: SocketAddr,
+    protected_mode: bool,
+    requires_password: bool,
+) -> bool {
+    let may = !protected_mode || requires_password || addr.ip().to_canonical().is_loopback();
+    if !may {
         // The client may be gone already.
         let _ = socket.write_all(DENIED.as_bytes());
-        return;
     }
-    // Options are improvements only: a socket without them still works.
-    let _ = socket.set_nodelay(true);
-    let keepalive_s = server.settings.keepalive_s.load(Ordering::Relaxed);
-    if keepalive_s != 0 {
-        let interval = Duration::from_secs((keepalive_s / 3).max(1));
-        let keepalive =
-            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval);
-        let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive.with_retries(3));
+    may
+}
+
+/// Hands a client to a worker, if there is room for it. `path`: that of the unix socket.
+fn admit(server: &Server, workers: &Workers, client: Waiting, path: &Path) {
+    match client {
+        Waiting::Tcp { mut socket, addr, unread } => {
+            let protected_mode = server.settings.protected_mode.load(Ordering::Relaxed);
+            if !has_room(server, &mut socket)
+                || !may_enter(&mut socket, addr, protected_mode, server.auth.is_required())
+            {
+                return;
+            }
+            // Options are improvements only: a socket without them still works.
+            let _ = socket.set_nodelay(true);
+            let keepalive_s = server.settings.keepalive_s.load(Ordering::Relaxed);
+            if keepalive_s != 0 {
+                let interval = Duration::from_secs((keepalive_s / 3).max(1));
+                let keepalive = TcpKeepalive::new()
+                    .with_time(Duration::from_secs(keepalive_s))
+                    .with_interval(interval);
+                let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive.with_retries(3));
+            }
+            let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
+            let fd = socket.as_raw_fd();
+            let session = server.sessions.open(addr.to_string(), local, fd);
+            log::verbose(|| format!("Accepted {}", session.addr));
+            workers.deal(Socket::Tcp(socket), session, unread);
+        }
+        Waiting::Unix { mut socket, unread } => {
+            if !has_room(server, &mut socket) {
+                return;
+            }
+            let name = format!("{}:0", path.display());
+            let fd = socket.as_raw_fd();
+            let session = server.sessions.open(name.clone(), name, fd);
+            workers.deal(Socket::Unix(socket), session, unread);
+        }
     }
-    let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
-    let fd = socket.as_raw_fd();
-    let session = server.sessions.open(addr.to_string(), local, fd);
-    log::verbose(|| format!("Accepted {}", session.addr));
-    workers.deal(Socket::Tcp(socket), session);
 }

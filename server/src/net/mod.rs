@@ -5,6 +5,7 @@ mod batch;
 mod batch_tests;
 mod connection;
 mod descriptors;
+mod early;
 mod helper;
 mod listener;
 mod sending;
@@ -14,5 +15,6 @@ mod stream;
 mod worker;
 
 pub use descriptors::clients_possible;
+pub use early::EarlyRules;
 pub use listener::{BindError, Endpoints, ListenControl, Listeners};
 pub use worker::Workers;

@@ -83,7 +83,10 @@ pub(super) struct DurableSignal {
     notify: Notify,
 }
 
-/// A connection on its way to a worker.
+/// A connection on its way to a worker, with what it has sent already.
+type Dealt = (Socket, Arc<Session>, Vec<u8>);
+
+/// What a worker makes a [`Stream`] of.
 pub(super) enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
@@ -92,7 +95,7 @@ pub(super) enum Socket {
 /// The running workers.
 #[derive(Debug)]
 pub struct Workers {
-    senders: Vec<mpsc::UnboundedSender<(Socket, Arc<Session>)>>,
+    senders: Vec<mpsc::UnboundedSender<Dealt>>,
     next: AtomicUsize,
 }
 
@@ -135,10 +138,10 @@ impl Workers {
     }
 
     /// Deals a connection to the next worker.
-    pub(super) fn deal(&self, socket: Socket, session: Arc<Session>) {
+    pub(super) fn deal(&self, socket: Socket, session: Arc<Session>, unread: Vec<u8>) {
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
         // A worker that ended because of a panic takes its connections with it.
-        let _ = self.senders[next].send((socket, session));
+        let _ = self.senders[next].send((socket, session, unread));
     }
 }
 
@@ -146,17 +149,18 @@ impl Workers {
 async fn serve(
     server: Arc<Server>,
     helpers: Arc<HelperPool>,
-    mut receiver: mpsc::UnboundedReceiver<(Socket, Arc<Session>)>,
+    mut receiver: mpsc::UnboundedReceiver<Dealt>,
 ) {
-    while let Some((socket, session)) = receiver.recv().await {
+    while let Some((socket, session, unread)) = receiver.recv().await {
         let stream = match socket {
             Socket::Tcp(socket) => TcpStream::from_std(socket).map(Stream::Tcp),
             Socket::Unix(socket) => UnixStream::from_std(socket).map(Stream::Unix),
         };
         match stream {
             Ok(stream) => {
-                let connection =
+                let mut connection =
                     Connection::new(Arc::clone(&server), Arc::clone(&helpers), stream, session);
+                connection.begin_with(unread);
                 let (connection, server) = (Arc::new(Mutex::new(connection)), Arc::clone(&server));
                 tokio::spawn(std::future::poll_fn(move |cx| {
                     poll_connection(&connection, &server, cx)

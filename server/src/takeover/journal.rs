@@ -128,6 +128,11 @@ impl Journal {
         self.moved.iter().find(|(from, _)| *from == real).map(|(_, to)| to.as_path())
     }
 
+    /// Whether an import of an earlier run has not ended.
+    pub(super) fn is_unfinished(dir: &Path) -> bool {
+        dir.join(NAME).exists()
+    }
+
     /// Puts back what an import of an earlier run has changed that did not end.
     ///
     /// # Errors

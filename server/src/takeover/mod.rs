@@ -45,6 +45,27 @@ pub fn undo_unfinished(options: &Options) -> Result<(), String> {
     Journal::undo_unfinished(dir).map_err(|error| format!("{}: {error}", dir.display()))
 }
 
+/// Whether this start has anything to load, as far as that can be told by looking at names.
+#[must_use]
+pub fn finds_data(options: &Options) -> bool {
+    let is_there = |name: &Path| options.dir.join(name).exists();
+    let of_a_log =
+        [&Path::new(TREE).join("CURRENT"), Path::new(POOL_MARKER), &options.appendfilename];
+    options.import.is_some()
+        || Journal::is_unfinished(&options.dir)
+        || is_there(&options.dbfilename)
+        || options.appendonly
+            && (of_a_log.into_iter().any(is_there) || sources::has_manifest(options))
+}
+
+/// Bytes of the log's files.
+#[must_use]
+pub fn log_bytes(options: &Options) -> u64 {
+    let dir = options.dir.join(&options.appenddirname);
+    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+}
+
 /// What is to be loaded at this start.
 #[derive(Debug)]
 pub struct Takeover {
@@ -84,10 +105,11 @@ impl Takeover {
             takeover.source = Some(Source::file(&takeover.dump)).filter(|source| source.exists());
         } else if is_new {
             takeover.source = Source::find(options)?;
-            if let Some(source) = &takeover.source {
-                let log_dir = dir.join(&options.appenddirname);
-                let aside = if source.is_in(&log_dir) { vec![log_dir] } else { Vec::new() };
-                takeover.put_aside(&aside, options)?;
+            if takeover.source.is_some() {
+                // Theirs: a manifest of our own is no source.
+                let theirs = sources::has_manifest(options);
+                let aside = theirs.then(|| dir.join(&options.appenddirname));
+                takeover.put_aside(aside.as_slice(), options)?;
             }
         } else {
             takeover.check_dump(options)?;
