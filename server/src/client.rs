@@ -5,7 +5,7 @@ use crate::events::pubsub::Subscriptions;
 use crate::resp::pack;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
-use sexton_engine::{Key, Seq};
+use sexton_engine::Seq;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -180,7 +180,7 @@ impl Client {
 
     /// Watches `key`, whose expiry is `expire_at_ms` (0: none). To be called under its latch.
     pub fn watch(&mut self, server: &Server, db: usize, key: &[u8], expire_at_ms: u64) {
-        if !server.watches.watch(db, key, &self.watch_dirty) {
+        if !server.events.watches.watch(db, key, &self.watch_dirty) {
             return;
         }
         self.watched.push(Watched { db, key: key.to_vec(), expire_at_ms });
@@ -191,7 +191,7 @@ impl Client {
     /// Forgets all watches and what they have seen.
     pub fn unwatch(&mut self, server: &Server) {
         for watched in std::mem::take(&mut self.watched) {
-            server.watches.unwatch(watched.db, &watched.key, &self.watch_dirty);
+            server.events.watches.unwatch(watched.db, &watched.key, &self.watch_dirty);
         }
         self.watched_bytes = 0;
         self.session.watching.store(0, Ordering::Relaxed);
@@ -208,12 +208,5 @@ impl Client {
     /// Hashes of the watched keys, for EXEC's latches.
     pub fn watched_keys(&self) -> impl Iterator<Item = &[u8]> {
         self.watched.iter().map(|watched| watched.key.as_slice())
-    }
-
-    /// A key was changed: watchers must see it (WATCH), and key-space events start here.
-    pub fn signal_modified(&mut self, server: &Server, db: usize, key: Key<'_>) {
-        if server.watches.is_used() {
-            server.watches.touch(db, key.bytes);
-        }
     }
 }

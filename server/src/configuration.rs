@@ -230,10 +230,12 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         "client-output-buffer-limit" => {
             settings.output_limit.set_from("normal", text)?;
-            settings.pubsub_output_limit.set_from("pubsub", text)?;
+            server.events.pubsub.output_limit.set_from("pubsub", text)?;
         }
         // Not from the text, which as in Redis leaves out the `n` behind an `A`.
-        "notify-keyspace-events" => settings.events.set(config.options().notify_keyspace_events),
+        "notify-keyspace-events" => {
+            server.events.switch.set(config.options().notify_keyspace_events)
+        }
         "proto-max-bulk-len" => {
             let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);

@@ -3,9 +3,7 @@
 use crate::auth::Auth;
 use crate::client_memory::ClientMemory;
 use crate::configuration::Configuration;
-use crate::events::notify::EventSwitch;
-use crate::events::pubsub::PubSub;
-use crate::events::watch::WatchRegistry;
+use crate::events::Events;
 use crate::jobs::eviction::Eviction;
 use crate::jobs::rdb::{Loading, Saving};
 use crate::jobs::rewrite::Rewriting;
@@ -52,10 +50,8 @@ pub struct Server {
     pub shutdown: Shutdown,
     /// Open SCAN cursors.
     pub cursors: Mutex<CursorTable>,
-    /// Watched keys.
-    pub watches: WatchRegistry,
-    /// Who listens to which channels.
-    pub pubsub: PubSub,
+    /// What others hear of changes and messages.
+    pub events: Events,
     /// Settings that are looked at for every batch or connection.
     pub settings: Settings,
     /// `maxmemory-policy`.
@@ -86,8 +82,7 @@ impl Server {
             listening: OnceLock::new(),
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
-            watches: WatchRegistry::default(),
-            pubsub: PubSub::default(),
+            events: Events::default(),
             settings: Settings::default(),
             eviction: Eviction::default(),
             config: Configuration::default(),
@@ -117,10 +112,6 @@ pub struct Settings {
     pub query_buffer_max_bytes: AtomicU64,
     /// `client-output-buffer-limit normal`.
     pub output_limit: OutputLimit,
-    /// `client-output-buffer-limit pubsub`.
-    pub pubsub_output_limit: OutputLimit,
-    /// `notify-keyspace-events`.
-    pub events: EventSwitch,
     /// `maxclients`.
     pub clients_max: AtomicU64,
     /// `timeout`, in seconds; 0 for none.
@@ -139,21 +130,12 @@ pub struct Settings {
     pub held_max_bytes: AtomicU64,
 }
 
-impl Settings {
-    /// The limits of unread output that hold for the session.
-    pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
-        if session.is_subscriber() { &self.pubsub_output_limit } else { &self.output_limit }
-    }
-}
-
 impl Default for Settings {
     fn default() -> Self {
         Self {
             bulk_max_bytes: AtomicU64::new(512 << 20),
             query_buffer_max_bytes: AtomicU64::new(1 << 30),
             output_limit: OutputLimit::default(),
-            pubsub_output_limit: OutputLimit::default(),
-            events: EventSwitch::default(),
             clients_max: AtomicU64::new(10_000),
             idle_timeout_s: AtomicU64::new(0),
             keepalive_s: AtomicU64::new(300),
@@ -167,6 +149,15 @@ impl Default for Settings {
 }
 
 impl Server {
+    /// The limits of unread output that hold for the session.
+    pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
+        if session.is_subscriber() {
+            &self.events.pubsub.output_limit
+        } else {
+            &self.settings.output_limit
+        }
+    }
+
     /// The effective text of a directive, as CONFIG GET shows it.
     #[must_use]
     pub fn setting(&self, name: &str) -> String {

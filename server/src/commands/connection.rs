@@ -169,7 +169,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     set_protocol(ctx, false);
     ctx.server.observe.monitors.stop(ctx.client.id);
     let client = &mut *ctx.client;
-    client.subscriptions.clear(&ctx.server.pubsub, &client.session);
+    client.subscriptions.clear(&ctx.server.events.pubsub, &client.session);
     // What was sent to it before goes out in front of the reply, as in the other order it could be
     // taken for one.
     let parcel = client.session.outbox.take();

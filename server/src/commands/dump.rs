@@ -1,7 +1,7 @@
 //! DUMP and RESTORE: one value in Redis' RDB encoding.
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::number::parse_i64;
 use crate::value::{self, PLAIN_STRING};
 use sexton_engine::Meta;
@@ -111,14 +111,14 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     // A relative time beyond the range of a signed number counts as past, as Redis' sum wraps.
     let is_past = expire_at_ms <= ctx.now_ms || expire_at_ms > i64::MAX as u64;
     if expire_at_ms != 0 && is_past {
-        if ctx.delete(db, key) {
+        if ctx.delete(db, key, Event::generic("del")) {
             ctx.log(db, &[b"DEL", key]);
-            ctx.notify(NotifyClass::Generic, "del", key);
         }
         ctx.out.ok();
         return Ok(());
     }
-    ctx.put_anew(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, &value);
+    let meta = Meta { flags: PLAIN_STRING, expire_at_ms };
+    ctx.put_anew(db, key, meta, &value, Event::generic("restore"));
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();
     ctx.log(db, &[b"RESTORE", key, ttl, payload, b"REPLACE", b"ABSTTL"]);
@@ -127,7 +127,6 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let key = ctx.key_in(db, key);
         ctx.tx().set_access(key, field);
     }
-    ctx.notify(NotifyClass::Generic, "restore", key);
     ctx.out.ok();
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Expiry times. The engine knows absolute milliseconds only; the log carries them as PEXPIREAT.
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::number::parse_i64;
 use sexton_engine::Meta;
 
@@ -113,14 +113,13 @@ fn change(
         return Ok(());
     }
     if expire_at_ms <= ctx.now_ms as i64 {
-        ctx.delete(db, key);
+        ctx.delete(db, key, Event::generic("del"));
         ctx.log(db, &[b"DEL", key]);
-        ctx.notify(NotifyClass::Generic, "del", key);
     } else {
-        ctx.set_meta(db, key, Meta { expire_at_ms: expire_at_ms as u64, ..meta });
+        let meta = Meta { expire_at_ms: expire_at_ms as u64, ..meta };
+        ctx.set_meta(db, key, meta, Event::generic("expire"));
         let mut digits = itoa::Buffer::new();
         ctx.log(db, &[b"PEXPIREAT", key, digits.format(expire_at_ms).as_bytes()]);
-        ctx.notify(NotifyClass::Generic, "expire", key);
     }
     ctx.out.int(1);
     Ok(())
@@ -168,9 +167,8 @@ fn persist(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let meta = ctx.inspect(Purpose::Write, db, key, |entry, _| entry.map(|entry| entry.meta()));
     match meta {
         Some(meta) if meta.expire_at_ms != 0 => {
-            ctx.set_meta(db, key, Meta { expire_at_ms: 0, ..meta });
+            ctx.set_meta(db, key, Meta { expire_at_ms: 0, ..meta }, Event::generic("persist"));
             ctx.log_request();
-            ctx.notify(NotifyClass::Generic, "persist", key);
             ctx.out.int(1);
         }
         _ => ctx.out.int(0),

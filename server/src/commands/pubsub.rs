@@ -49,7 +49,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) 
 fn subscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     for name in ctx.args.from(1) {
         let client = &mut *ctx.client;
-        client.subscriptions.add(&ctx.server.pubsub, kind, name, &client.session);
+        client.subscriptions.add(&ctx.server.events.pubsub, kind, name, &client.session);
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())
@@ -64,7 +64,7 @@ fn unsubscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult 
     };
     for name in &names {
         let client = &mut *ctx.client;
-        client.subscriptions.remove(&ctx.server.pubsub, kind, name, &client.session);
+        client.subscriptions.remove(&ctx.server.events.pubsub, kind, name, &client.session);
         let parcel = client.session.outbox.take();
         client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));
         ctx.out.raw(&parcel.bytes);
@@ -79,7 +79,7 @@ fn unsubscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult 
 /// PUBLISH channel message, SPUBLISH shardchannel message.
 fn publish(ctx: &mut Ctx<'_, '_>, kind: Kind) -> CommandResult {
     let (channel, message) = (ctx.args.get(1), ctx.args.get(2));
-    let receivers = ctx.server.pubsub.publish(ctx.server, kind, channel, message, 0);
+    let receivers = ctx.server.events.pubsub.publish(kind, channel, message, 0);
     ctx.out.int(receivers as i64);
     Ok(())
 }
@@ -90,7 +90,7 @@ fn names(ctx: &mut Ctx<'_, '_>, kind: Kind) -> CommandResult {
         return Err(ctx.spec.subcommand_error(ctx.args.get(1)));
     }
     let pattern = (ctx.args.len() == 3).then(|| ctx.args.get(2));
-    let names = ctx.server.pubsub.names_like(kind, pattern);
+    let names = ctx.server.events.pubsub.names_like(kind, pattern);
     ctx.out.array(names.len());
     names.iter().for_each(|name| ctx.out.bulk(name));
     Ok(())
@@ -101,13 +101,13 @@ fn counts(ctx: &mut Ctx<'_, '_>, kind: Kind) -> CommandResult {
     ctx.out.array(2 * (ctx.args.len() - 2));
     for name in ctx.args.from(2) {
         ctx.out.bulk(name);
-        ctx.out.int(ctx.server.pubsub.listeners_of(kind, name) as i64);
+        ctx.out.int(ctx.server.events.pubsub.listeners_of(kind, name) as i64);
     }
     Ok(())
 }
 
 /// PUBSUB NUMPAT.
 fn numpat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.int(ctx.server.pubsub.names(Kind::Pattern) as i64);
+    ctx.out.int(ctx.server.events.pubsub.names(Kind::Pattern) as i64);
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! latches. There is no list, set or sorted set yet: a source is missing, or of the wrong type.
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::number::parse_i64;
 
 /// The group's commands.
@@ -58,9 +58,10 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
         ctx.out.array(0);
         return Ok(());
     };
-    if ctx.inspect(Purpose::Write, db, key, |entry, _| entry.is_some()) && ctx.delete(db, key) {
+    if ctx.inspect(Purpose::Write, db, key, |entry, _| entry.is_some())
+        && ctx.delete(db, key, Event::generic("del"))
+    {
         ctx.log(db, &[b"DEL", key]);
-        ctx.notify(NotifyClass::Generic, "del", key);
     }
     ctx.out.int(0);
     Ok(())

@@ -2,8 +2,9 @@
 
 use super::give_up;
 use super::{CommandError, CommandResult, Ctx};
-use crate::events::notify::{NotifyClass, notify};
-use crate::resp::{Reply, command_bytes};
+use crate::events::Event;
+use crate::keyspace::{Reason, remove};
+use crate::resp::Reply;
 use crate::session::Session;
 use crate::value;
 use sexton_engine::{Entry, Found, Key, Tx};
@@ -90,7 +91,7 @@ impl<'e> Ctx<'_, 'e> {
         }
         if purpose != Purpose::Write {
             self.server.stats.count_lookup(false);
-            notify(self.server, NotifyClass::Miss, "keymiss", key.bytes, db);
+            self.changes.tell(&self.server.events, db, key.bytes, Event::MISS);
         }
         look(None, self.out)
     }
@@ -112,12 +113,8 @@ impl<'e> Ctx<'_, 'e> {
     }
 
     fn expire(&mut self, db: usize, key: Key<'_>) {
-        let tx = self.tx();
-        tx.delete(key);
-        tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
-        self.server.stats.count_expired(1);
-        self.client.signal_modified(self.server, db, key);
-        notify(self.server, NotifyClass::Expired, "expired", key.bytes, db);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        remove(self.server, (tx, self.changes), db, key, Reason::Expired);
     }
 
     /// The same for a key of the client's database that must hold a string or nothing.
@@ -132,11 +129,6 @@ impl<'e> Ctx<'_, 'e> {
             Some(entry) if !value::is_string(entry.meta().flags) => Err(CommandError::WrongType),
             entry => Ok(look(entry, out)),
         })
-    }
-
-    /// Announces an event on a key of the client's database.
-    pub fn notify(&self, class: NotifyClass, event: &'static str, key: &[u8]) {
-        notify(self.server, class, event, key, self.client.db);
     }
 }
 

@@ -2,14 +2,22 @@
 
 use super::CommandError;
 use super::latch::Scope;
+use crate::events::Changes;
 use crate::log;
 use crate::server::Server;
 use sexton_engine::{Seq, SyncPolicy, Tx};
 
-/// Commits; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
+/// Tells watchers and commits; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
 /// is not durable yet: with `appendfsync always` its reply waits for the last write of its keys.
-pub(super) fn commit(server: &Server, tx: Tx<'_>, scope: Scope, hashes: &[u64]) -> Seq {
+pub(super) fn commit(
+    server: &Server,
+    tx: Tx<'_>,
+    changes: &Changes,
+    scope: Scope,
+    hashes: &[u64],
+) -> Seq {
     let engine = &server.engine;
+    changes.signal(&server.events);
     let required = tx.commit().last_seq;
     if required != 0 || engine.sync_policy() != SyncPolicy::Always {
         return required;

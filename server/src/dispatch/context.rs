@@ -5,7 +5,8 @@ use super::fast::kept_access;
 use super::{Args, CommandError, CommandSpec, Table};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
-use crate::events::notify::{NotifyClass, notify};
+use crate::events::{Changes, Event};
+use crate::keyspace::{Reason, remove};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
@@ -31,6 +32,8 @@ pub struct Ctx<'a, 'e> {
     pub out: &'a mut Reply,
     /// The transaction with the latches of the command's keys; `None` for `Class::Local`.
     pub tx: Option<&'a mut Tx<'e>>,
+    /// What the transaction has changed.
+    pub changes: &'a mut Changes,
     /// Time at which the request is executed, in ms since the epoch: one instant for the request.
     pub now_ms: u64,
 }
@@ -70,15 +73,8 @@ impl<'e> Ctx<'_, 'e> {
         self.server.settings.bulk_max_bytes.load(Ordering::Relaxed)
     }
 
-    /// Value of a key of database `db`, for reading: an expired one is deleted first (rule X3, logged
-    /// as DEL) and reads as absent; hits, misses and the access time are counted.
-    pub fn read(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
-        let found = self.peek(db, key).is_some();
-        self.server.stats.count_lookup(found);
-        self.peek(db, key)
-    }
-
-    /// The same for a command that will write the key: no hit or miss is counted.
+    /// The value of a key of database `db` for a command that will write it: an expired one is deleted first (rule X3),
+    /// no hit or miss is counted.
     pub fn peek(&mut self, db: usize, key: &[u8]) -> Option<Entry<'_>> {
         let now_ms = self.now_ms;
         let key = self.key_in(db, key);
@@ -95,9 +91,7 @@ impl<'e> Ctx<'_, 'e> {
             }
         };
         if expired {
-            tx.delete(key);
-            tx.log(db, &crate::resp::command_bytes(&[b"DEL", key.bytes]));
-            self.server.stats.count_expired(1);
+            remove(self.server, (tx, self.changes), db, key, Reason::Expired);
             return None;
         }
         match tx.find(key) {
@@ -107,30 +101,43 @@ impl<'e> Ctx<'_, 'e> {
     }
 
     /// Writes `value` under `key`: one operation. Log it with [`Ctx::log_request`] or [`Ctx::log`].
-    pub fn put(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
+    pub fn put(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        meta: Meta,
+        value: &[u8],
+        event: impl Into<Option<Event>>,
+    ) {
         let key = self.key_in(db, key);
         let (server, now_ms) = (self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         let access = kept_access(server, self.client, tx, key, now_ms);
         let is_new =
-            server.settings.events.needs_old_values() && matches!(tx.find(key), Found::Absent);
+            server.events.switch.needs_old_values() && matches!(tx.find(key), Found::Absent);
         tx.put(key, meta, value);
         if is_new {
-            notify(server, NotifyClass::New, "new", key.bytes, db);
+            self.changes.tell(&server.events, db, key.bytes, Event::NEW);
         }
         if let Some(access) = access {
             self.tx().set_access(key, access);
         }
-        self.client.signal_modified(self.server, db, key);
+        self.changes.write(&server.events, db, key.bytes, event.into());
     }
 
     /// Writes `value` under `key`, whose old value Redis would delete first: it counts as a new key.
-    pub fn put_anew(&mut self, db: usize, key: &[u8], meta: Meta, value: &[u8]) {
-        let existed = matches!(self.find(db, key), Found::Live(_));
-        self.put(db, key, meta, value);
-        if existed {
-            notify(self.server, NotifyClass::New, "new", key, db);
+    pub fn put_anew(
+        &mut self,
+        db: usize,
+        key: &[u8],
+        meta: Meta,
+        value: &[u8],
+        event: impl Into<Option<Event>>,
+    ) {
+        if matches!(self.find(db, key), Found::Live(_)) {
+            self.changes.tell(&self.server.events, db, key, Event::NEW);
         }
+        self.put(db, key, meta, value, event);
     }
 
     fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
@@ -139,20 +146,29 @@ impl<'e> Ctx<'_, 'e> {
     }
 
     /// Changes flags or expiry of `key`, which must have a value: one operation.
-    pub fn set_meta(&mut self, db: usize, key: &[u8], meta: Meta) {
+    pub fn set_meta(&mut self, db: usize, key: &[u8], meta: Meta, event: Event) {
         let key = self.key_in(db, key);
         self.tx().set_meta(key, meta);
-        self.client.signal_modified(self.server, db, key);
+        self.changes.write(&self.server.events, db, key.bytes, Some(event));
     }
 
     /// Deletes `key`: one operation, or none (and false) when it is absent.
-    pub fn delete(&mut self, db: usize, key: &[u8]) -> bool {
-        let key = self.key_in(db, key);
+    pub fn delete(&mut self, db: usize, key: &[u8], event: Event) -> bool {
+        self.delete_hashed(db, self.key_in(db, key), event)
+    }
+
+    /// [`delete`](Self::delete) for those who have hashed the key.
+    pub fn delete_hashed(&mut self, db: usize, key: Key<'_>, event: Event) -> bool {
         let was = self.tx().delete(key);
         if was {
-            self.client.signal_modified(self.server, db, key);
+            self.changes.write(&self.server.events, db, key.bytes, Some(event));
         }
         was
+    }
+
+    /// Tells of an event that changes nothing, or of one more for the last change of a key of the client's database.
+    pub fn tell(&mut self, key: &[u8], event: Event) {
+        self.changes.tell(&self.server.events, self.client.db, key, event);
     }
 
     /// Logs the request as it came. Right only for commands whose replay on the same state gives the
@@ -161,12 +177,14 @@ impl<'e> Ctx<'_, 'e> {
         let mut bytes = Vec::new();
         crate::resp::write_command(&mut bytes, self.args.from(0));
         let db = self.client.db;
+        self.changes.note_logged();
         self.tx().log(db, &bytes);
     }
 
     /// Logs another command instead of the request: its outcome.
     pub fn log(&mut self, db: usize, args: &[&[u8]]) {
         let bytes = crate::resp::command_bytes(args);
+        self.changes.note_logged();
         self.tx().log(db, &bytes);
     }
 

@@ -11,7 +11,7 @@ use super::{
     selected_db,
 };
 use crate::client::{Client, Queued};
-use crate::events::notify;
+use crate::events::Changes;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Latched, OwnedKey, Seq, SyncPolicy, Tx};
@@ -87,7 +87,7 @@ impl Calls<'_> {
         self,
         client: &mut Client,
         all: &'q [Queued],
-        tx: &mut Tx<'_>,
+        (tx, changes): (&mut Tx<'_>, &mut Changes),
         out: &mut Reply,
     ) -> Result<Ran<'q>, (&'static str, CommandError)> {
         let Self { table, worker, server, now_ms } = self;
@@ -110,7 +110,7 @@ impl Calls<'_> {
             }
             let (begun, mark) = (Instant::now(), out.len());
             let tx = (spec.class != Class::Local).then_some(&mut *tx);
-            let mut ctx = Ctx { server, client, table, args, spec, out, tx, now_ms };
+            let mut ctx = Ctx { server, client, table, args, spec, out, tx, changes, now_ms };
             let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
             if let Some(wait) = client.log_wait.take() {
                 // Nothing blocks in a transaction.
@@ -131,12 +131,13 @@ impl Calls<'_> {
         self,
         client: &mut Client,
         queued: &Queued,
+        changes: &mut Changes,
         (out, at, is_muted): (&mut Reply, usize, bool),
     ) {
         let Self { table, worker, server, now_ms } = self;
         let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
         let behind = out.buf_mut().split_off(at);
-        let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, now_ms };
+        let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
         let result = run_guarded(&mut ctx).unwrap_or_else(Err);
         let called = Called { failed: result.is_err() };
         if let Err(error) = result {
@@ -211,7 +212,7 @@ impl Executor {
 
         let (mark, db_before) = (out.len(), client.db);
         let calls = Calls { table: self.table, worker: self.worker, server, now_ms };
-        let ran = match calls.run(client, &transaction.queued, &mut tx, out) {
+        let ran = match calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out) {
             Ok(ran) => ran,
             Err((name, error)) => {
                 take_back(tx, name);
@@ -220,16 +221,16 @@ impl Executor {
                 return Outcome::Done(0);
             }
         };
-        let mut required = commit(server, tx, Scope::All, &[]);
+        let mut required = commit(server, tx, &self.changes, Scope::All, &[]);
         if sets {
             engine.settle_memory();
         }
         // From the last one on, so that the places of those before stay.
         for (queued, at, is_muted) in ran.surveys.into_iter().rev() {
-            calls.survey(client, queued, (out, at, is_muted));
+            calls.survey(client, queued, &mut self.changes, (out, at, is_muted));
         }
         required = required.max(client.take_hold());
-        notify::release(server, required);
+        self.changes.publish(&server.events, required);
         if !ran.writes
             && let Some(error) = untellable(server, required)
         {

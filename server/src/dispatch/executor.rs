@@ -11,7 +11,7 @@ use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
 use crate::client::{Client, Queued};
 use crate::client_memory::reply_max_bytes;
-use crate::events::notify;
+use crate::events::Changes;
 use crate::jobs::eviction;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -30,6 +30,7 @@ pub struct Executor {
     pub replaying: bool,
     pub(super) tx_buf: TxBuf,
     pub(super) hashes: Vec<u64>,
+    pub(super) changes: Changes,
     /// Plain GETs and SETs that are not in the statistics yet.
     pub(super) fast: FastCounts,
     /// The rows of GET and SET, where the table has them.
@@ -65,6 +66,7 @@ impl Executor {
             replaying: false,
             tx_buf: TxBuf::default(),
             hashes: Vec::new(),
+            changes: Changes::default(),
             fast: FastCounts::default(),
             plain: PlainSpecs::of(table),
         }
@@ -160,6 +162,7 @@ impl Executor {
     ) -> Outcome {
         let engine = &server.engine;
         let (table, started, mark) = (self.table, Instant::now(), out.len());
+        let changes = &mut self.changes;
         let (mut called, mut required) = match Scope::of(spec, client) {
             scope @ (Scope::Keys | Scope::All) => {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
@@ -170,9 +173,10 @@ impl Executor {
                     return Outcome::Cold(cold);
                 }
                 let tx_ref = Some(&mut tx);
-                let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, now_ms };
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
                 match call(&mut ctx, mark) {
-                    Ok(called) => (called, commit(server, tx, scope, &self.hashes)),
+                    Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
                         take_back(tx, spec.name);
                         (refuse(server, client, out, &error, mark), 0)
@@ -180,11 +184,12 @@ impl Executor {
                 }
             }
             Scope::Snapshot => read_snapshot(
-                &mut Ctx { server, client, table, args, spec, out, tx: None, now_ms },
+                &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
                 mark,
             ),
             Scope::Free => {
-                let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, now_ms };
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
                 let called = call(&mut ctx, mark);
                 if let Some(wait) = client.log_wait {
                     return Outcome::Waits(wait);
@@ -197,7 +202,7 @@ impl Executor {
             }
         };
         required = required.max(client.take_hold());
-        notify::release(server, required);
+        self.changes.publish(&server.events, required);
         if !spec.flags.contains(Flags::WRITE)
             && let Some(error) = untellable(server, required)
         {

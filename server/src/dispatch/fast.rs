@@ -5,7 +5,7 @@ use super::after::note_slow;
 use super::obstacles::Obstacles;
 use super::{Args, CommandSpec, Table};
 use crate::client::Client;
-use crate::events::notify::{self, NotifyClass};
+use crate::events::Event;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::value;
@@ -105,12 +105,12 @@ impl Executor {
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
-        client.signal_modified(server, client.db, key);
+        self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
+        self.changes.signal(&server.events);
         let meta = Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 };
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
-        notify::notify(server, NotifyClass::String, "set", bytes, client.db);
-        notify::release(server, commit.last_seq);
+        self.changes.publish(&server.events, commit.last_seq);
         out.ok();
         commit.last_seq
     }

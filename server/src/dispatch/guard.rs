@@ -1,7 +1,6 @@
 //! Commands that cannot go on: a bug made one panic, or a device failed under it. Others must not notice.
 
 use super::{CommandError, CommandResult, Ctx};
-use crate::events::notify;
 use sexton_engine::EngineError;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -20,11 +19,12 @@ pub(crate) fn give_up(error: EngineError) -> ! {
 pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
     let run = ctx.spec.run;
     // What a command works on is taken back, or belongs to the connection alone.
-    let caught = catch_unwind(AssertUnwindSafe(|| run(ctx)));
-    caught.map_err(|payload| {
-        notify::forget();
-        error_of(ctx.spec.name, payload)
-    })
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let result = run(ctx);
+        debug_assert!(ctx.changes.are_logged(), "a change without its log form");
+        result
+    }));
+    caught.map_err(|payload| error_of(ctx.spec.name, payload))
 }
 
 /// What a client hears of a panic.

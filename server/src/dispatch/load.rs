@@ -7,7 +7,7 @@ use sexton_engine::{Found, Key, OwnedKey, Slot, Tx};
 
 /// True when the command looks at old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
-    !(spec.is_blind)(args) || server.settings.events.needs_old_values()
+    !(spec.is_blind)(args) || server.events.switch.needs_old_values()
 }
 
 /// Which slot stands behind each database when a command will run: in a transaction not always the one that does
@@ -94,7 +94,7 @@ pub(super) fn cold_keys(
         }
     });
     // Whether a watched key changes depends on what is there, and on what comes in its place.
-    if server.watches.is_used() {
+    if server.events.watches.is_used() {
         let swaps = spec.on_databases == OnDatabases::Swaps;
         let dbs = match spec.on_databases {
             OnDatabases::Nothing | OnDatabases::Selects => Vec::new(),
@@ -105,7 +105,7 @@ pub(super) fn cold_keys(
             OnDatabases::EmptiesAll => (0..server.databases).collect(),
         };
         for watched in &dbs {
-            for bytes in server.watches.keys_of(*watched) {
+            for bytes in server.events.watches.keys_of(*watched) {
                 dbs.iter().filter(|&&db| db == *watched || swaps).for_each(|&db| {
                     look(db, &bytes, engine.hash(&bytes));
                 });

@@ -52,7 +52,7 @@ impl Obstacles {
             .when(server.sessions.is_paused(), Self::PAUSED)
             .when(server.loading.is_active(), Self::LOADING)
             .when(!client.reply_mode.is_on(), Self::MUTED)
-            .when(server.settings.events.needs_old_values(), Self::OLD_VALUES)
+            .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)
             .when(engine.given_up_through() > engine.durable(), Self::UNTELLABLE)
     }

@@ -123,7 +123,7 @@ fn a_watched_key_that_changed_or_expired_fails_exec() {
     bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
     bench.run(&mut other, "SET a 1");
     assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
-    assert!(!bench.server.watches.is_used());
+    assert!(!bench.server.events.watches.is_used());
     // A change of another key does no harm.
     bench.run_all(&mut client, &["WATCH a", "MULTI", "SET b 1"]);
     bench.run(&mut other, "SET c 1");
@@ -235,7 +235,7 @@ fn a_refused_exec_ends_its_transaction() {
         reply,
         "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command\r\n"
     );
-    assert!(!bench.server.watches.is_used());
+    assert!(!bench.server.events.watches.is_used());
     assert_eq!(bench.run(&mut client, "EXEC"), "-ERR EXEC without MULTI\r\n");
     assert_eq!(bench.run(&mut client, "EXEC foo"), reply, "also without MULTI");
     assert_eq!(bench.run(&mut client, "PING"), "+PONG\r\n");
@@ -499,13 +499,39 @@ fn panics_after_writing(ctx: &mut super::Ctx<'_, '_>) -> super::CommandResult {
         key,
         sexton_engine::Meta { flags: crate::value::PLAIN_STRING, expire_at_ms: 0 },
         b"half",
+        crate::events::Event::string("set"),
     );
     panic!("a test's own panic");
 }
 
+/// A command that only tests have: it forgets the log.
+#[cfg(debug_assertions)]
+fn writes_unlogged(ctx: &mut super::Ctx<'_, '_>) -> super::CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    ctx.delete(db, key, crate::events::Event::generic("del"));
+    ctx.out.ok();
+    Ok(())
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn a_change_without_its_log_form_is_refused_where_debug_assertions_are_on() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["SET a 1", "MULTI"]);
+    queue_command(&mut client, "a", writes_unlogged);
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.contains("a change without its log form"), "{reply}");
+    assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
+}
+
 fn queue_panic(client: &mut Client, key: &str) {
+    queue_command(client, key, panics_after_writing);
+}
+
+fn queue_command(client: &mut Client, key: &str, run: super::Handler) {
     let persist = crate::commands::table::find(b"persist").expect("a command");
-    let binding = super::Binding::keyed("persist", panics_after_writing);
+    let binding = super::Binding::keyed("persist", run);
     let spec: &'static super::CommandSpec =
         Box::leak(Box::new(super::CommandSpec::for_tests(&binding, persist.metadata)));
     let buf = format!("persist{key}");

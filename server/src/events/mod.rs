@@ -1,8 +1,34 @@
 //! What others hear of commands and changes: key-space events, channels, watched keys, MONITOR.
 
+mod changes;
 mod monitor;
 pub mod notify;
 pub mod pubsub;
 pub mod watch;
 
+pub use changes::Changes;
 pub use monitor::Monitors;
+pub use notify::Event;
+
+use notify::EventSwitch;
+use pubsub::PubSub;
+use watch::WatchRegistry;
+
+/// Who hears of changes and messages.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// `notify-keyspace-events`.
+    pub switch: EventSwitch,
+    /// Watched keys.
+    pub watches: WatchRegistry,
+    /// Who listens to which channels.
+    pub pubsub: PubSub,
+}
+
+impl Events {
+    /// True while somebody may listen to such events.
+    #[inline]
+    fn is_heard(&self, event: Event) -> bool {
+        self.pubsub.is_used() && self.switch.bits_for(event.class) != 0
+    }
+}

@@ -1,12 +1,11 @@
 //! What happens by the clock: expiry of keys nobody asks for, idle connections.
 
 use crate::clock::now_ms;
-use crate::events::notify::{NotifyClass, notify};
+use crate::events::Changes;
 use crate::jobs::eviction;
 use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
-use crate::keyspace::load_blocking;
-use crate::resp::command_bytes;
+use crate::keyspace::{Reason, load_blocking, remove};
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf};
@@ -111,18 +110,12 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
     let shares = |one: &DueKey, other: &DueKey| engine.share_latch(one.hash, other.hash);
     for keys in due.chunk_by(shares).flat_map(|keys| keys.chunks(LATCH_BATCH)) {
         let mut tx = engine.begin(Latched::Hashes(&[keys[0].hash]), buf);
-        let mut expired = 0;
+        let mut changes = Changes::default();
         for DueKey { db, key: bytes, hash } in keys {
             let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
             match tx.find(key) {
                 Found::Live(entry) if entry.meta().is_expired(now_ms) => {
-                    tx.delete(key);
-                    tx.log(*db, &command_bytes(&[b"DEL", bytes]));
-                    if server.watches.is_used() {
-                        server.watches.touch(*db, bytes);
-                    }
-                    notify(server, NotifyClass::Expired, "expired", bytes, *db);
-                    expired += 1;
+                    remove(server, (&mut tx, &mut changes), *db, key, Reason::Expired);
                 }
                 Found::Live(_) | Found::Absent => {}
                 Found::Cold => {
@@ -130,11 +123,9 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
                 }
             }
         }
+        changes.signal(&server.events);
         let commit = tx.commit();
-        if expired > 0 {
-            server.stats.count_expired(expired);
-            crate::events::notify::release(server, commit.last_seq);
-        }
+        changes.publish(&server.events, commit.last_seq);
     }
     due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
     cold
@@ -158,7 +149,7 @@ fn close_over_output_limit(server: &Server) {
     for session in server.sessions.all() {
         let unsent = session.output_bytes.load(Ordering::Relaxed);
         if unsent > 0 {
-            server.settings.output_limit_of(&session).enforce(&session, unsent as u64);
+            server.output_limit_of(&session).enforce(&session, unsent as u64);
         }
     }
 }

@@ -59,9 +59,9 @@ impl World {
         let server = Server::new(engine, 16);
         server.observe.slowlog.set_threshold_us(slower_than_us);
         server.observe.slowlog.set_len_max(1000);
-        server.settings.events.set(Events::parse(b"KEA").expect("classes"));
+        server.events.switch.set(Events::parse(b"KEA").expect("classes"));
         let listener = Arc::new(Session::default());
-        server.pubsub.subscribe(Kind::Pattern, b"__key*", &listener);
+        server.events.pubsub.subscribe(Kind::Pattern, b"__key*", &listener);
         let watchers = WATCHED.map(|key| {
             let mut client = Client { authenticated: true, ..Client::default() };
             client.watch(&server, 0, key, 0);

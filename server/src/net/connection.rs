@@ -98,7 +98,7 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
-            client.subscriptions.clear(&self.server.pubsub, &self.session);
+            client.subscriptions.clear(&self.server.events.pubsub, &self.session);
         }
         if self.session.monitor.load(Ordering::Relaxed) {
             self.server.observe.monitors.stop(self.session.id);
@@ -216,7 +216,7 @@ impl Connection {
                 return if unsent == 0 { Poll::Ready(()) } else { Poll::Pending };
             }
             let settings = &self.server.settings;
-            let limit = settings.output_limit_of(&self.session);
+            let limit = self.server.output_limit_of(&self.session);
             if unsent > 0 && limit.enforce(&self.session, unsent as u64) {
                 return Poll::Ready(());
             }

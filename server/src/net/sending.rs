@@ -55,7 +55,7 @@ impl Connection {
         let mut bytes = worker.reply.bytes();
         // As in Redis, what has just been answered counts before anything of it is sent.
         let unsent = self.output.len() - self.sent + bytes.len();
-        let limit = self.server.settings.output_limit_of(&self.session);
+        let limit = self.server.output_limit_of(&self.session);
         if limit.enforce(&self.session, unsent as u64) {
             worker.reply.truncate(0);
             return;

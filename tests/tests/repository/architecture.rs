@@ -58,8 +58,6 @@ const EXCEPTIONS: &[(&str, &str)] = &[
     ("persistence/src/device/sim/mapping.rs", "pmem"),
     ("server/src/client.rs", "dispatch"),
     ("server/src/configuration.rs", "net"),
-    ("server/src/events/notify.rs", "server"),
-    ("server/src/events/pubsub/mod.rs", "server"),
     ("server/src/observe/memory.rs", "server"),
     ("server/src/server.rs", "client_memory"),
     ("server/src/server.rs", "configuration"),

@@ -76,11 +76,11 @@ fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
         if count == 0 {
             continue;
         }
-        for bytes in ctx.server.watches.keys_of(db) {
+        for bytes in ctx.server.events.watches.keys_of(db) {
             let key = ctx.key_in(db, &bytes);
             // One that cannot be read counts as there.
             if tx.bring_in(key).unwrap_or(true) {
-                ctx.server.watches.touch(db, &bytes);
+                ctx.server.events.watches.touch(db, &bytes);
             }
         }
         if !tx.flush_database(db) {

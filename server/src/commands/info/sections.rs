@@ -229,7 +229,7 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("pubsub_patterns", Kind::Pattern),
         ("pubsubshard_channels", Kind::Shard),
     ] {
-        text.field(name, ctx.server.pubsub.names(kind));
+        text.field(name, ctx.server.events.pubsub.names(kind));
     }
     text.zeros(&[
         "latest_fork_usec",

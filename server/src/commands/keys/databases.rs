@@ -23,7 +23,7 @@ fn is_alive(ctx: &mut Ctx<'_, '_>, db: usize, bytes: &[u8]) -> bool {
 /// Tells those who watch a key of `db` that is about to change: it lives there, or in the database that is to
 /// take its place. Watchers of keys that are missing or expired in both are left alone, as in Redis.
 fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
-    let watches = &ctx.server.watches;
+    let watches = &ctx.server.events.watches;
     if !watches.is_used() {
         return;
     }
@@ -31,7 +31,7 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
         if is_alive(ctx, db, &bytes)
             || replaced_by.is_some_and(|other| is_alive(ctx, other, &bytes))
         {
-            watches.touch(db, &bytes);
+            ctx.changes.modify(&ctx.server.events, db, &bytes, None);
         }
     }
 }

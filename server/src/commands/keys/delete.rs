@@ -1,7 +1,7 @@
 //! DEL, UNLINK, EXISTS, TOUCH, TYPE.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::value::ValueType;
 use sexton_engine::Key;
 
@@ -22,10 +22,8 @@ pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     for (at, key) in ctx.args.from(1).enumerate() {
         engine.prefetch_ahead(&hashes, at);
         let hashed = Key { slot, bytes: key, hash: hashes[at] };
-        if ctx.tx().delete(hashed) {
-            ctx.client.signal_modified(ctx.server, db, hashed);
+        if ctx.delete_hashed(db, hashed, Event::generic("del")) {
             deleted += 1;
-            ctx.notify(NotifyClass::Generic, "del", key);
         }
     }
     if deleted != 0 {

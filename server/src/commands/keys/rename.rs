@@ -4,7 +4,7 @@
 
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::{NotifyClass, notify};
+use crate::events::Event;
 use sexton_engine::Meta;
 
 const SAME_OBJECT: CommandError =
@@ -45,11 +45,11 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
-    ctx.put_anew(db, target, meta, &value);
-    ctx.delete(db, source);
+    // Redis tells of the new name last.
+    ctx.put_anew(db, target, meta, &value, None);
+    ctx.delete(db, source, Event::generic("rename_from"));
+    ctx.tell(target, Event::generic("rename_to"));
     ctx.log_request();
-    ctx.notify(NotifyClass::Generic, "rename_from", source);
-    ctx.notify(NotifyClass::Generic, "rename_to", target);
     Ok(true)
 }
 
@@ -78,9 +78,8 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     });
     let copied = match root {
         Some((meta, value)) if !exists(ctx, target_db, target) || replace => {
-            ctx.put_anew(target_db, target, meta, &value);
+            ctx.put_anew(target_db, target, meta, &value, Event::generic("copy_to"));
             ctx.log_request();
-            notify(ctx.server, NotifyClass::Generic, "copy_to", target, target_db);
             1
         }
         _ => 0,
@@ -98,11 +97,10 @@ pub(super) fn move_key(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let moved = match root_of(ctx, db, key) {
         Some((meta, value)) if !exists(ctx, target_db, key) => {
-            ctx.put(target_db, key, meta, &value);
-            ctx.delete(db, key);
+            ctx.put(target_db, key, meta, &value, None);
+            ctx.delete(db, key, Event::generic("move_from"));
+            ctx.changes.tell(&ctx.server.events, target_db, key, Event::generic("move_to"));
             ctx.log_request();
-            notify(ctx.server, NotifyClass::Generic, "move_from", key, db);
-            notify(ctx.server, NotifyClass::Generic, "move_to", key, target_db);
             1
         }
         _ => 0,

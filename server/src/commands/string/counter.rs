@@ -1,7 +1,7 @@
 //! Numbers kept as strings.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::interop::long_double::LongDouble;
 use crate::number::parse_i64;
 use crate::value::{FLOAT_STRING, PLAIN_STRING};
@@ -42,9 +42,9 @@ fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
         })??;
     let new = old.checked_add(increment).ok_or(CommandError::Overflow)?;
     let mut digits = itoa::Buffer::new();
-    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, digits.format(new).as_bytes());
+    let meta = Meta { flags: PLAIN_STRING, expire_at_ms };
+    ctx.put(db, key, meta, digits.format(new).as_bytes(), Event::string("incrby"));
     ctx.log_request();
-    ctx.notify(NotifyClass::String, "incrby", key);
     ctx.out.int(new);
     Ok(())
 }
@@ -63,9 +63,9 @@ pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .checked_add(increment)
         .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?
         .to_text();
-    ctx.put(db, key, Meta { flags: FLOAT_STRING, expire_at_ms }, text.as_bytes());
+    let meta = Meta { flags: FLOAT_STRING, expire_at_ms };
+    ctx.put(db, key, meta, text.as_bytes(), Event::string("incrbyfloat"));
     ctx.log(db, &[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
-    ctx.notify(NotifyClass::String, "incrbyfloat", key);
     ctx.out.bulk(text.as_bytes());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Parts of strings.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::value::{PLAIN_STRING, RAW_STRING};
 use sexton_engine::Meta;
 
@@ -30,9 +30,8 @@ pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             let flags = PLAIN_STRING | RAW_STRING;
             Ok((Meta { flags, ..entry.meta() }, [entry.value(), tail].concat()))
         })??;
-    ctx.put(db, key, meta, &value);
+    ctx.put(db, key, meta, &value, Event::string("append"));
     ctx.log_request();
-    ctx.notify(NotifyClass::String, "append", key);
     ctx.out.int(value.len() as i64);
     Ok(())
 }
@@ -88,9 +87,9 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             Ok(Some((entry.map_or(0, |entry| entry.meta().expire_at_ms), value)))
         })??;
     let Some((expire_at_ms, value)) = edited else { return Ok(()) };
-    ctx.put(db, key, Meta { flags: PLAIN_STRING | RAW_STRING, expire_at_ms }, &value);
+    let meta = Meta { flags: PLAIN_STRING | RAW_STRING, expire_at_ms };
+    ctx.put(db, key, meta, &value, Event::string("setrange"));
     ctx.log_request();
-    ctx.notify(NotifyClass::String, "setrange", key);
     ctx.out.int(value.len() as i64);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::expiry_options::{ExpiryKind, Options, Owner, absolute_ms};
 use crate::dispatch::{CommandResult, Ctx, Purpose, reply_string};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::value::PLAIN_STRING;
 use sexton_engine::Meta;
 
@@ -15,14 +15,13 @@ pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// Writes a plain string and logs it as SET with an absolute expiry: one operation.
 fn store(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expire_at_ms: u64) {
     let db = ctx.client.db;
-    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, value);
+    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, value, Event::string("set"));
     if expire_at_ms == 0 {
         ctx.log(db, &[b"SET", key, value]);
     } else {
         let mut digits = itoa::Buffer::new();
         ctx.log(db, &[b"SET", key, value, b"PXAT", digits.format(expire_at_ms).as_bytes()]);
     }
-    ctx.notify(NotifyClass::String, "set", key);
 }
 
 /// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL].
@@ -58,7 +57,7 @@ pub(super) fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     store(ctx, key, value, expire_at_ms);
     if options.expiry.is_some() {
-        ctx.notify(NotifyClass::Generic, "expire", key);
+        ctx.tell(key, Event::generic("expire"));
     }
     if !options.get {
         ctx.out.ok();
@@ -91,7 +90,7 @@ fn set_expiring(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, name: &'static str) -> 
     let (key, value) = (ctx.args.get(1), ctx.args.get(3));
     let expire_at_ms = absolute_ms(kind, ctx.args.get(2), ctx.now_ms, name)?;
     store(ctx, key, value, expire_at_ms);
-    ctx.notify(NotifyClass::Generic, "expire", key);
+    ctx.tell(key, Event::generic("expire"));
     ctx.out.ok();
     Ok(())
 }
@@ -115,9 +114,8 @@ pub(super) fn getdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// Deletes a key and logs that: one operation if there was one.
 fn delete_logged(ctx: &mut Ctx<'_, '_>, key: &[u8]) {
     let db = ctx.client.db;
-    if ctx.delete(db, key) {
+    if ctx.delete(db, key, Event::generic("del")) {
         ctx.log(db, &[b"DEL", key]);
-        ctx.notify(NotifyClass::Generic, "del", key);
     }
 }
 
@@ -143,14 +141,12 @@ pub(super) fn getex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             delete_logged(ctx, key);
             return Ok(());
         }
-        ctx.set_meta(db, key, Meta { expire_at_ms, ..meta });
+        ctx.set_meta(db, key, Meta { expire_at_ms, ..meta }, Event::generic("expire"));
         let mut digits = itoa::Buffer::new();
         ctx.log(db, &[b"PEXPIREAT", key, digits.format(expire_at_ms).as_bytes()]);
-        ctx.notify(NotifyClass::Generic, "expire", key);
     } else if options.persist && meta.expire_at_ms != 0 {
-        ctx.set_meta(db, key, Meta { expire_at_ms: 0, ..meta });
+        ctx.set_meta(db, key, Meta { expire_at_ms: 0, ..meta }, Event::generic("persist"));
         ctx.log(db, &[b"PERSIST", key]);
-        ctx.notify(NotifyClass::Generic, "persist", key);
     }
     Ok(())
 }

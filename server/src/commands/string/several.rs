@@ -1,7 +1,7 @@
 //! MGET, MSET, MSETNX.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::events::notify::NotifyClass;
+use crate::events::Event;
 use crate::value::{self, PLAIN_STRING};
 use sexton_engine::Meta;
 
@@ -51,8 +51,7 @@ fn store_pairs(ctx: &mut Ctx<'_, '_>) {
     let meta = Meta { flags: PLAIN_STRING, expire_at_ms: 0 };
     for (at, key) in ctx.args.from(1).enumerate().step_by(2) {
         let value = ctx.args.get(at + 2);
-        ctx.put(db, key, meta, value);
-        ctx.notify(NotifyClass::String, "set", key);
+        ctx.put(db, key, meta, value, Event::string("set"));
     }
     ctx.log_request();
 }

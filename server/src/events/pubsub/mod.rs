@@ -9,8 +9,7 @@ pub use subscriptions::Subscriptions;
 
 use crate::interop::glob;
 use crate::resp::Reply;
-use crate::server::Server;
-use crate::session::Session;
+use crate::session::{OutputLimit, Session};
 use parking_lot::Mutex;
 use sexton_engine::Seq;
 use std::collections::BTreeMap;
@@ -50,6 +49,8 @@ pub struct PubSub {
     /// Subscriptions of any kind, so that publishing to nobody costs no lock.
     all: AtomicUsize,
     listeners: Mutex<[Listeners; 3]>,
+    /// `client-output-buffer-limit pubsub`: what a listener may leave unread.
+    pub output_limit: OutputLimit,
 }
 
 impl PubSub {
@@ -100,14 +101,7 @@ impl PubSub {
 
     /// Sends a message that leaves when `required` is durable (N13; 0 for at once); answers how many
     /// connections get it, each as often as it listens.
-    pub fn publish(
-        &self,
-        server: &Server,
-        kind: Kind,
-        channel: &[u8],
-        message: &[u8],
-        required: Seq,
-    ) -> usize {
+    pub fn publish(&self, kind: Kind, channel: &[u8], message: &[u8], required: Seq) -> usize {
         if !self.is_used() {
             return 0;
         }
@@ -115,80 +109,72 @@ impl PubSub {
         let mut receivers = 0;
         if let Some(sessions) = listeners[kind as usize].get(channel) {
             let parts = [kind.message_word(), channel, message];
-            receivers += send(server, sessions, &parts, required);
+            receivers += self.send(sessions, &parts, required);
         }
         if kind == Kind::Channel {
             for (pattern, sessions) in &listeners[Kind::Pattern as usize] {
                 if glob::matches(pattern, channel) {
                     let parts = [Kind::Pattern.message_word(), pattern, channel, message];
-                    receivers += send(server, sessions, &parts, required);
+                    receivers += self.send(sessions, &parts, required);
                 }
             }
         }
         receivers
     }
-}
 
-/// Puts one message into the outbox of each session, encoded once a protocol.
-fn send(server: &Server, sessions: &[Arc<Session>], parts: &[&[u8]], required: Seq) -> usize {
-    let mut encoded: [Option<Reply>; 2] = [None, None];
-    for session in sessions {
-        let resp3 = session.protocol.load(Ordering::Relaxed) == 3;
-        let message = encoded[usize::from(resp3)].get_or_insert_with(|| {
-            let mut out = Reply::new();
-            out.set_resp3(resp3);
-            out.push(parts.len());
-            parts.iter().for_each(|part| out.bulk(part));
-            out
-        });
-        let unsent = session.output_bytes.load(Ordering::Relaxed);
-        let room = server.settings.pubsub_output_limit.listener_max_bytes().saturating_sub(unsent);
-        if session.outbox.push(message.bytes(), required, room) {
-            session.wake_task();
-        } else if !session.is_killed() {
-            crate::session::output_limit::over_output_limit(
-                session,
-                unsent + session.outbox.bytes(),
-            );
+    /// Puts one message into the outbox of each session, encoded once a protocol.
+    fn send(&self, sessions: &[Arc<Session>], parts: &[&[u8]], required: Seq) -> usize {
+        let mut encoded: [Option<Reply>; 2] = [None, None];
+        for session in sessions {
+            let resp3 = session.protocol.load(Ordering::Relaxed) == 3;
+            let message = encoded[usize::from(resp3)].get_or_insert_with(|| {
+                let mut out = Reply::new();
+                out.set_resp3(resp3);
+                out.push(parts.len());
+                parts.iter().for_each(|part| out.bulk(part));
+                out
+            });
+            let unsent = session.output_bytes.load(Ordering::Relaxed);
+            let room = self.output_limit.listener_max_bytes().saturating_sub(unsent);
+            if session.outbox.push(message.bytes(), required, room) {
+                session.wake_task();
+            } else if !session.is_killed() {
+                crate::session::output_limit::over_output_limit(
+                    session,
+                    unsent + session.outbox.bytes(),
+                );
+            }
         }
+        sessions.len()
     }
-    sessions.len()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sexton_engine::Engine;
-
-    fn server() -> Server {
-        Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16)
-    }
-
     #[test]
     fn messages_reach_channels_and_matching_patterns() {
-        let server = server();
-        let pubsub = &server.pubsub;
+        let pubsub = PubSub::default();
         let (a, b) = (Arc::new(Session::default()), Arc::new(Session::default()));
         b.protocol.store(3, Ordering::Relaxed);
-        assert_eq!(pubsub.publish(&server, Kind::Channel, b"news", b"x", 0), 0);
+        assert_eq!(pubsub.publish(Kind::Channel, b"news", b"x", 0), 0);
         pubsub.subscribe(Kind::Channel, b"news", &a);
         pubsub.subscribe(Kind::Pattern, b"n*", &b);
         pubsub.subscribe(Kind::Shard, b"news", &b);
-        assert_eq!(pubsub.publish(&server, Kind::Channel, b"news", b"hi", 9), 2);
-        assert_eq!(pubsub.publish(&server, Kind::Channel, b"other", b"hi", 0), 0);
+        assert_eq!(pubsub.publish(Kind::Channel, b"news", b"hi", 9), 2);
+        assert_eq!(pubsub.publish(Kind::Channel, b"other", b"hi", 0), 0);
         let parcel = a.outbox.take();
         assert_eq!(parcel.bytes, b"*3\r\n$7\r\nmessage\r\n$4\r\nnews\r\n$2\r\nhi\r\n");
         assert_eq!(parcel.marks, [(0, 9)]);
         let pattern = b">4\r\n$8\r\npmessage\r\n$2\r\nn*\r\n$4\r\nnews\r\n$2\r\nhi\r\n";
         assert_eq!(b.outbox.take().bytes, pattern);
-        assert_eq!(pubsub.publish(&server, Kind::Shard, b"news", b"s", 0), 1);
+        assert_eq!(pubsub.publish(Kind::Shard, b"news", b"s", 0), 1);
         assert_eq!(b.outbox.take().bytes, b">3\r\n$8\r\nsmessage\r\n$4\r\nnews\r\n$1\r\ns\r\n");
     }
 
     #[test]
     fn names_go_with_their_last_listener() {
-        let server = server();
-        let pubsub = &server.pubsub;
+        let pubsub = PubSub::default();
         let sessions: Vec<Arc<Session>> = (1..=2)
             .map(|id| Arc::new(Session::new(id, String::new(), String::new(), -1)))
             .collect();
@@ -207,13 +193,13 @@ mod tests {
 
     #[test]
     fn a_listener_that_does_not_read_is_disconnected() {
-        let server = server();
+        let pubsub = PubSub::default();
         let session = Arc::new(Session::default());
         let limits = b"normal 0 0 0 slave 0 0 0 pubsub 100000 0 0";
-        server.settings.pubsub_output_limit.set_from("pubsub", limits).unwrap();
-        server.pubsub.subscribe(Kind::Channel, b"c", &session);
+        pubsub.output_limit.set_from("pubsub", limits).unwrap();
+        pubsub.subscribe(Kind::Channel, b"c", &session);
         for _ in 0..20 {
-            server.pubsub.publish(&server, Kind::Channel, b"c", &[b'x'; 10_000], 0);
+            pubsub.publish(Kind::Channel, b"c", &[b'x'; 10_000], 0);
         }
         assert!(session.is_killed());
         assert!(session.outbox.bytes() <= 100_000);

@@ -7,8 +7,8 @@ mod pool;
 pub use access_field::{AccessField, idle_seconds, lru_clock};
 
 use crate::clock::now_ms;
-use crate::events::notify::{NotifyClass, notify};
-use crate::resp::command_bytes;
+use crate::events::Changes;
+use crate::keyspace::{Reason, remove};
 use crate::server::Server;
 use parking_lot::Mutex;
 use pool::Pool;
@@ -113,15 +113,11 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
         Found::Live(entry) => !volatile || entry.meta().expire_at_ms != 0,
         Found::Absent | Found::Cold => false,
     };
-    if is_there && tx.delete(key) {
-        tx.log(db, &command_bytes(&[b"DEL", bytes]));
-        if server.watches.is_used() {
-            server.watches.touch(db, bytes);
-        }
+    let mut changes = Changes::default();
+    if is_there && remove(server, (&mut tx, &mut changes), db, key, Reason::Evicted) {
+        changes.signal(&server.events);
         let commit = tx.commit();
-        server.stats.count_evicted(1);
-        notify(server, NotifyClass::Evicted, "evicted", bytes, db);
-        crate::events::notify::release(server, commit.last_seq);
+        changes.publish(&server.events, commit.last_seq);
     }
 }
 
