@@ -145,6 +145,12 @@ impl Pace {
         (since_us != 0).then(|| self.start + Duration::from_micros(since_us - 1))
     }
 
+    /// Bytes written since the pace was set, while it holds up.
+    #[cfg(test)]
+    pub(super) fn noted_bytes(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
     /// How often writers began to wait.
     pub(super) fn waits(&self) -> u64 {
         self.waits.load(Ordering::Relaxed)

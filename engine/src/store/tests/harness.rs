@@ -61,7 +61,7 @@ impl Op {
         out
     }
 
-    fn decode_all(mut bytes: &[u8]) -> Result<Vec<Self>, String> {
+    pub(super) fn decode_all(mut bytes: &[u8]) -> Result<Vec<Self>, String> {
         fn take<'a>(bytes: &mut &'a [u8], len: usize) -> Result<&'a [u8], String> {
             let (head, rest) = bytes.split_at_checked(len).ok_or("short operation")?;
             *bytes = rest;

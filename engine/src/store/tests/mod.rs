@@ -24,6 +24,7 @@ mod pool;
 mod reads;
 mod rest;
 mod shared_values;
+mod short_way;
 mod snapshots;
 mod spill;
 mod threads;
