@@ -1,20 +1,20 @@
 //! The engine handle, what it shares, and the small operations on it.
 
-use super::budget::MemoryBudget;
-use super::cold::ColdReads;
-use super::commit::CommitState;
-use super::events::{Fault, STALL};
-use super::figures::Figures;
-use super::flusher::Flusher;
+use super::flush::flusher::Flusher;
 use super::graveyard::Graveyard;
 use super::namespace::Namespaces;
 use super::options::{EngineOptions, SyncPolicy};
+use super::read::cold::ColdReads;
+use super::read::superversion::SuperVersion;
+use super::read::views::Views;
 use super::shard::{Shard, shard_of};
-use super::superversion::SuperVersion;
 use super::tx::{Latched, Tx, TxBuf};
 use super::upkeep::Upkeep;
-use super::views::Views;
-use super::write_path::WritePath;
+use super::upkeep::budget::MemoryBudget;
+use super::upkeep::events::{Fault, STALL};
+use super::upkeep::figures::Figures;
+use super::write::commit::CommitState;
+use super::write::write_path::WritePath;
 use crate::dram::PagePool;
 pub(super) use crate::error::EngineError;
 use crate::key::{Seq, Slot};

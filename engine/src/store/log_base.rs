@@ -2,7 +2,7 @@
 //! written from the snapshot and the segments behind the cut are the whole data.
 
 use super::engine::{Engine, EngineError};
-use super::snapshot::{Snapshot, SnapshotOptions};
+use super::read::snapshot::{Snapshot, SnapshotOptions};
 use sexton_persistence::aof::Log;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;

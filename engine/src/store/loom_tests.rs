@@ -1,7 +1,7 @@
 //! The cemetery, publication and pins in every interleaving of two or three threads (`make loom`).
 
-use super::pins::Pins;
-use super::publication::Publication;
+use super::flush::publication::Publication;
+use super::read::pins::Pins;
 use crate::cemetery::{Graves, IsEmpty, Published};
 use crate::key::Seq;
 use crate::sync::Mutex;

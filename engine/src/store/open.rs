@@ -2,19 +2,19 @@
 
 use super::aside;
 use super::checkpoint;
-use super::commit::CommitState;
-use super::deadline::recycled_segments_max;
 use super::engine::{Engine, EngineError, Inner, Parts};
-use super::events::Fault;
+use super::graveyard::deadline::recycled_segments_max;
 use super::latch::Latch;
-use super::load::Loads;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
-use super::reads::ShardReads;
+use super::read::load::Loads;
+use super::read::reads::ShardReads;
+use super::read::superversion::SuperVersion;
+use super::read::undo::UNDO_DIR;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
-use super::superversion::SuperVersion;
 use super::tombstones::Tombstones;
-use super::undo::UNDO_DIR;
+use super::upkeep::events::Fault;
+use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::Seq;

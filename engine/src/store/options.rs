@@ -1,7 +1,7 @@
 //! What a store is opened with.
 
-use super::events::EventSink;
-use super::undo::UndoFull;
+use super::read::undo::UndoFull;
+use super::upkeep::events::EventSink;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, LevelPlaces, TreeOptions};

@@ -1,9 +1,9 @@
 //! One shard of the key space: everything that its latch guards.
 
 use super::latch::{Latch, Latched};
-use super::load::Loads;
 use super::namespace::SLOTS;
-use super::reads::ShardReads;
+use super::read::load::Loads;
+use super::read::reads::ShardReads;
 use super::tombstones::Tombstones;
 use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;

@@ -1,7 +1,7 @@
 //! What the tests of the store share: a log of test operations, a model, and ways to run both.
 
 use crate::key::{Key, Meta, Seq};
-use crate::store::view::ReaderGraves;
+use crate::store::read::view::ReaderGraves;
 use crate::store::*;
 use crate::table::TableResult;
 use crate::tree::Graves;

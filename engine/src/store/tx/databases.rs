@@ -4,7 +4,7 @@ use super::{Guards, Tx};
 use crate::key::{Seq, Slot};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
-use crate::store::scan::{LatchedGraves, ScanItem, ScanRange};
+use crate::store::read::scan::{LatchedGraves, ScanItem, ScanRange};
 use crate::store::shard::{Count, shard_of};
 use crate::store::wbl::{KIND_FLUSH_DATABASE, KIND_SWAP_DATABASES};
 use crate::tree::Graves;

@@ -19,9 +19,10 @@ pub use owned_key::OwnedKey;
 
 use self::buf::{Operation, Staged};
 use super::engine::{Engine, EngineError};
+use super::latch;
 use super::namespace::{self, HEAD_BYTES};
+use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
-use super::{cold, latch};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::Value;

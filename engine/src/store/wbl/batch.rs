@@ -3,8 +3,8 @@
 use super::{KIND_DELETE_EXPIRING, KIND_TOMBSTONE, KIND_TOMBSTONE_EXPIRING, TxWriter, Wbl};
 use crate::key::{Meta, Seq};
 use crate::memtable::{self, Memtable, Position, Room};
-use crate::store::commit::CommitState;
 use crate::store::engine::Engine;
+use crate::store::write::commit::CommitState;
 use sexton_persistence::pmem::{KIND_DELETE, KIND_PUT, List, NewRecord, PmemPosition};
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ pub use marker::{POOL_DIR, POOL_MARKER, is_set as has_pool};
 pub(super) use writer::TxWriter;
 
 use super::engine::Engine;
-use super::events::Fault;
+use super::upkeep::events::Fault;
 use crate::key::Seq;
 use crate::memtable::Pooled;
 use parking_lot::Mutex;

@@ -1,0 +1,86 @@
+//! What is dead and not gone yet: graves beyond the shards, dead namespaces, stretches proved dead, and when all of it
+//! is to be gone.
+
+pub(in crate::store) mod deadline;
+pub(in crate::store) mod grave_keys;
+pub(in crate::store) mod proofs;
+pub(in crate::store) mod spill;
+pub(in crate::store) mod sweep;
+pub(in crate::store) mod sweep_look;
+pub(in crate::store) mod sweep_turn;
+
+use crate::cemetery::DeadRuns;
+use crate::key::{Seq, Slot};
+use crate::store::graveyard::deadline::Deadline;
+use crate::store::graveyard::proofs::Places;
+use crate::store::graveyard::spill::Spill;
+use crate::store::graveyard::sweep_turn::SweepTurn;
+use crate::store::options::EngineOptions;
+use crate::store::upkeep::background::Background;
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A namespace that died and whose entries are still in memory.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct DeadSlot {
+    pub(in crate::store) slot: Slot,
+    pub(in crate::store) id: u64,
+    pub(in crate::store) d: Seq,
+}
+
+/// The dead of a store, but for the graves that the shards hold.
+pub(in crate::store) struct Graveyard {
+    /// Namespaces whose entries are still in memory.
+    pub(in crate::store) dead_slots: Mutex<Vec<DeadSlot>>,
+    /// Namespace ids that died and that files may still hold, each with its sequence (N7).
+    pub(in crate::store) dead: Mutex<BTreeMap<u64, Seq>>,
+    /// When deletes must be gone from every file (N17).
+    pub(in crate::store) deadline: Deadline,
+    /// The bound of the cemetery, and what lies beyond it.
+    pub(in crate::store) spill: Spill,
+    /// Where keys were deleted of late.
+    pub(in crate::store) places: Places,
+    /// Stretches of the key space in which nothing lives (N5).
+    pub(in crate::store) dead_runs: Arc<DeadRuns>,
+    /// Graves or tables changed since a burial was last looked for.
+    pub(in crate::store) burial_wanted: AtomicBool,
+    pub(in crate::store) sweep_turn: SweepTurn,
+}
+
+impl Graveyard {
+    pub(in crate::store) fn new(options: &EngineOptions) -> Self {
+        Self {
+            dead_slots: Mutex::default(),
+            dead: Mutex::default(),
+            deadline: Deadline::new(options.delete_persist_ms),
+            spill: Spill::new(options.cemetery_max_bytes, options.memory_bound_bytes),
+            places: Places::default(),
+            dead_runs: Arc::default(),
+            burial_wanted: AtomicBool::new(true),
+            sweep_turn: SweepTurn::default(),
+        }
+    }
+
+    /// A grave was opened. Without puts no memtable ever fills, so graves are counted, too: their burial
+    /// waits for the mark.
+    pub(in crate::store) fn note_grave(&self, key_bytes: usize, background: &Background) {
+        if self.spill.note_grave(key_bytes) {
+            background.freeze_early();
+        }
+    }
+
+    /// A namespace died at `d`.
+    pub(in crate::store) fn note_dead(&self, slot: Slot, id: u64, d: Seq, background: &Background) {
+        self.dead_slots.lock().push(DeadSlot { slot, id, d });
+        self.dead.lock().insert(id, d);
+        background.wake_flush();
+    }
+
+    /// A member of S is gone: what only it needed may go.
+    pub(in crate::store) fn reader_left(&self, background: &Background) {
+        self.burial_wanted.store(true, Ordering::Release);
+        background.wake_compaction();
+    }
+}

@@ -1,0 +1,159 @@
+//! Proving stretches dead before anybody reads them (N5).
+//!
+//! Each delete makes one more dead version lie in the way of scans until burial, which waits for the
+//! next recovery mark. So a thread walks, soon after many deletes, over the places where they happened
+//! and leaves dead runs there, as any scan would. Every so many deletes of a shard name such a place.
+//! A run grows where the last one ended: keys deleted in order are each passed once.
+
+use crate::cemetery::Span;
+use crate::iterator::Bounds;
+use crate::store::engine::{Engine, EngineError};
+use crate::store::namespace::KIND_ROOT;
+use crate::store::read::view::ReaderGraves;
+use parking_lot::{Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Places that wait for a walk, at most; then every other one goes.
+const PLACES_MAX: usize = 4096;
+
+/// So many places wake the thread: what was deleted since is what the next reader goes through key by key.
+const PLACES_WAKE: usize = 4;
+
+/// The same while walks find nothing.
+const PLACES_WAKE_SPARE: usize = 16;
+
+/// How long it rests without being woken.
+const IDLE: Duration = Duration::from_millis(50);
+
+/// Of the places only one in so many is walked while walks find nothing.
+const SPARE_STEP: usize = 16;
+
+/// Where keys were deleted of late.
+#[derive(Default)]
+pub(in crate::store) struct Places {
+    keys: Mutex<Vec<Box<[u8]>>>,
+    changed: Condvar,
+    /// The last walk found nothing: deletes are scattered.
+    fruitless: AtomicBool,
+}
+
+impl Places {
+    /// So many places are worth a walk.
+    fn wake_at(&self) -> usize {
+        if self.fruitless.load(Ordering::Relaxed) { PLACES_WAKE_SPARE } else { PLACES_WAKE }
+    }
+
+    /// A key was deleted here. True when that woke the thread.
+    pub(in crate::store) fn note(&self, key: &[u8]) -> bool {
+        let mut keys = self.keys.lock();
+        if keys.len() == PLACES_MAX {
+            // Deletes in order need only the last: a run grows from the end of the one before.
+            let mut nth = 0;
+            keys.retain(|_| {
+                nth += 1;
+                nth % 2 == 0
+            });
+        }
+        keys.push(key.into());
+        let wakes = keys.len() == self.wake_at();
+        if wakes {
+            self.changed.notify_all();
+        }
+        wakes
+    }
+
+    pub(in crate::store) fn wake(&self) {
+        self.changed.notify_all();
+    }
+
+    /// Those that wait, once they are worth a walk or some time has passed.
+    fn wait(&self) -> Vec<Box<[u8]>> {
+        let mut keys = self.keys.lock();
+        if keys.len() < self.wake_at() {
+            self.changed.wait_for(&mut keys, IDLE);
+        }
+        std::mem::take(&mut keys)
+    }
+
+    #[cfg(test)]
+    pub(in crate::store) fn take(&self) -> Vec<Box<[u8]>> {
+        std::mem::take(&mut self.keys.lock())
+    }
+}
+
+impl Engine {
+    /// The thread: walks where keys were deleted, and rests as long as it walked.
+    pub(in crate::store) fn run_proofs(&self, stop: &AtomicBool) {
+        let inner = self.inner();
+        while !stop.load(Ordering::Acquire) {
+            let mut places = inner.graveyard.places.wait();
+            if inner.graveyard.places.fruitless.load(Ordering::Relaxed) {
+                let mut nth = 0;
+                places.retain(|_| {
+                    nth += 1;
+                    nth % SPARE_STEP == 1
+                });
+            }
+            if places.is_empty() {
+                continue;
+            }
+            let started = Instant::now();
+            // A walk that fails proves nothing; readers of the same blocks report the damage.
+            if let Ok(found) = self.prove_dead(&places, stop) {
+                inner.graveyard.places.fruitless.store(!found, Ordering::Relaxed);
+            }
+            std::thread::sleep(started.elapsed());
+        }
+    }
+
+    /// Walks over the dead around `places`; true when a run came of it.
+    pub(in crate::store) fn prove_dead(
+        &self,
+        places: &[Box<[u8]>],
+        stop: &AtomicBool,
+    ) -> Result<bool, EngineError> {
+        let inner = self.inner();
+        let runs = &inner.graveyard.dead_runs;
+        let mut places: Vec<&[u8]> = places.iter().map(AsRef::as_ref).collect();
+        places.sort_unstable();
+        let (view, _pin, _) = self.newest_view();
+        let graves = ReaderGraves::new(self, true);
+        let mut walk =
+            view.walk(Bounds::of_prefix(&[KIND_ROOT])).passing_dead(runs).keys_only(true);
+        let (mut span, mut found) = (Span::default(), false);
+        for place in places {
+            if stop.load(Ordering::Acquire) {
+                break;
+            }
+            if runs.covering(place, view.s, &mut span).is_some() {
+                continue;
+            }
+            // First through the run before, which costs little: if all is dead from its end to here, it
+            // grows into one proof, as tables that are to go unread need it.
+            if let Some(start) = runs.start_before(place) {
+                walk.seek(&start, &graves)?;
+            }
+            if runs.covering(place, view.s, &mut span).is_none() {
+                walk.seek(place, &graves)?;
+            }
+            found |= runs.covering(place, view.s, &mut span).is_some();
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_places_wake_the_thread_unless_walks_find_nothing() {
+        let places = Places::default();
+        let wakes = |count: usize| (0..count).filter(|_| places.note(b"key")).count();
+        assert_eq!((wakes(PLACES_WAKE - 1), wakes(1), wakes(40)), (0, 1, 0), "once");
+        places.take();
+        places.fruitless.store(true, Ordering::Relaxed);
+        assert_eq!((wakes(PLACES_WAKE_SPARE - 1), wakes(1)), (0, 1));
+    }
+}

@@ -1,0 +1,520 @@
+//! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
+
+use crate::key::{Key, Meta, Seq};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::namespace;
+use crate::store::read::load::{Load, LoadState};
+use crate::store::read::reads::Place;
+use crate::store::shard::{ShardState, Unresolved, shard_of};
+use crate::store::tx::OwnedKey;
+use crate::tree;
+use parking_lot::{Condvar, Mutex};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+
+/// What is known about a key that is not in the DRAM table, without I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Beyond {
+    /// It was found in a sorted memtable and is in the DRAM table now.
+    Filled,
+    /// It has no value.
+    Absent,
+    /// A device must be asked.
+    Cold,
+}
+
+/// The same for a blind overwrite, which wants to know only whether there was something to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum Existence {
+    No,
+    Yes(Meta),
+    Maybe,
+}
+
+/// The generation of entries that came from files or sorted memtables: never pinned.
+pub(in crate::store) const CLEAN_GENERATION: u8 = 0;
+
+type Done = Box<dyn FnOnce(Result<LoadPin, EngineError>) + Send>;
+
+/// One call of [`Engine::load`].
+pub(in crate::store) struct Waiting {
+    engine: Engine,
+    keys: Vec<OwnedKey>,
+    missing: AtomicUsize,
+    failed: Mutex<Option<EngineError>>,
+    done: Mutex<Option<Done>>,
+}
+
+/// A reference to a call that waits.
+pub(in crate::store) type Waiter = Arc<Waiting>;
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    fn one_done(&self, error: Option<EngineError>) {
+        if let Some(error) = error {
+            self.failed.lock().get_or_insert(error);
+        }
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(done) = self.done.lock().take()
+        {
+            let pin = LoadPin { engine: self.engine.clone(), keys: self.keys.clone() };
+            match self.failed.lock().take() {
+                // The pin goes here, so that what was loaded beside the failed key is let go.
+                Some(error) => done(Err(error)),
+                None => done(Ok(pin)),
+            }
+        }
+    }
+}
+
+/// Keeps loaded entries in memory until dropped.
+pub struct LoadPin {
+    engine: Engine,
+    keys: Vec<OwnedKey>,
+}
+
+impl std::fmt::Debug for LoadPin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadPin").field("keys", &self.keys.len()).finish_non_exhaustive()
+    }
+}
+
+impl Drop for LoadPin {
+    fn drop(&mut self) {
+        for key in &self.keys {
+            let mut shard = self.engine.inner().shards[shard_of(key.hash)].latch();
+            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+                load.pins -= 1;
+                if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
+                    shard.loads.remove(key.slot, &key.bytes);
+                }
+            }
+        }
+    }
+}
+
+/// Newest version of a key beyond the DRAM table.
+pub(in crate::store) struct Newest {
+    pub(in crate::store) meta: Meta,
+    pub(in crate::store) value: Vec<u8>,
+    pub(in crate::store) place: Place,
+}
+
+struct Job {
+    key: OwnedKey,
+    ticket: u64,
+}
+
+/// Queue and figures of the cold-read threads.
+pub(in crate::store) struct ColdReads {
+    queue: Mutex<VecDeque<Job>>,
+    arrived: Condvar,
+    stop: AtomicBool,
+    tickets: AtomicU64,
+    pub(in crate::store) threads: usize,
+    pub(in crate::store) reads: AtomicU64,
+    pub(in crate::store) found: AtomicU64,
+    /// Entries that left the DRAM table for want of room.
+    pub(in crate::store) evicted: AtomicU64,
+}
+
+impl ColdReads {
+    pub(in crate::store) fn new(threads: usize) -> Self {
+        Self {
+            queue: Mutex::new(VecDeque::new()),
+            arrived: Condvar::new(),
+            stop: AtomicBool::new(false),
+            tickets: AtomicU64::new(1),
+            threads: threads.max(1),
+            reads: AtomicU64::new(0),
+            found: AtomicU64::new(0),
+            evicted: AtomicU64::new(0),
+        }
+    }
+
+    pub(in crate::store) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        let _queue = self.queue.lock();
+        self.arrived.notify_all();
+    }
+
+    fn next(&self) -> Option<Job> {
+        let mut queue = self.queue.lock();
+        loop {
+            if self.stop.load(Ordering::Acquire) {
+                return None;
+            }
+            if let Some(job) = queue.pop_front() {
+                return Some(job);
+            }
+            self.arrived.wait(&mut queue);
+        }
+    }
+
+    fn next_queued(&self) -> Option<Job> {
+        self.queue.lock().pop_front()
+    }
+
+    fn push(&self, jobs: impl Iterator<Item = Job>) {
+        let mut queue = self.queue.lock();
+        queue.extend(jobs);
+        self.arrived.notify_all();
+    }
+}
+
+impl Engine {
+    /// Looks beyond the DRAM table without I/O. The latch of `key` is held.
+    pub(in crate::store) fn look_beyond_table(
+        &self,
+        shard: &mut ShardState,
+        key: Key<'_>,
+    ) -> Beyond {
+        if shard.complete {
+            return Beyond::Absent;
+        }
+        if let Some(load) = shard.loads.get(key.slot, key.bytes)
+            && load.state == LoadState::Absent
+        {
+            return Beyond::Absent;
+        }
+        let namespace = self.inner().namespaces.id_of(key.slot);
+        let head = namespace::head(namespace);
+        if shard.is_dead(key.hash, (&head, key.bytes)) {
+            return Beyond::Absent;
+        }
+        let engine_key = [&head, key.bytes].concat();
+        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
+        let superversion = self.inner().views.superversion.load();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                if record.meta.is_tombstone() {
+                    return Beyond::Absent;
+                }
+                if is_spilled {
+                    // Whether a spilled grave is above it, a device must tell.
+                    return Beyond::Cold;
+                }
+                self.fill(shard, key, record.meta, record.value);
+                shard.reads.from_memtable += 1;
+                return Beyond::Filled;
+            }
+        }
+        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
+            return Beyond::Cold;
+        }
+        Beyond::Absent
+    }
+
+    /// Whether a key that is not in the DRAM table has a value, without I/O. The latch is held.
+    pub(in crate::store) fn existence_beyond_table(
+        &self,
+        shard: &ShardState,
+        key: Key<'_>,
+    ) -> Existence {
+        if shard.complete {
+            return Existence::No;
+        }
+        let namespace = self.inner().namespaces.id_of(key.slot);
+        let head = namespace::head(namespace);
+        if shard.is_dead(key.hash, (&head, key.bytes)) {
+            return Existence::No;
+        }
+        let engine_key = [&head, key.bytes].concat();
+        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
+        let superversion = self.inner().views.superversion.load();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(&engine_key, Seq::MAX) {
+                if record.meta.is_tombstone() {
+                    return Existence::No;
+                }
+                if is_spilled {
+                    return Existence::Maybe;
+                }
+                return Existence::Yes(record.meta);
+            }
+        }
+        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
+            return Existence::Maybe;
+        }
+        Existence::No
+    }
+
+    pub(in crate::store) fn fill(
+        &self,
+        shard: &mut ShardState,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+    ) {
+        let access = self.inner().write.access_now();
+        shard.table.upsert(key, meta, value, CLEAN_GENERATION, access);
+    }
+
+    /// Evicts entries of the shard that files or sorted memtables hold, while it is above its share
+    /// of the memory bound.
+    pub(in crate::store) fn keep_within_bound(&self, shard: &mut ShardState) {
+        let inner = self.inner();
+        self.note_table_bytes(shard);
+        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
+            self.give_pages_back(shard);
+            return;
+        }
+        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
+        let held = shard.table.bytes();
+        if held <= bound {
+            return;
+        }
+        let loads = &shard.loads;
+        let evicted = shard.table.evict(held - bound, &mut |entry| {
+            !inner.flusher.is_pinned(entry.generation())
+                && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
+        });
+        if evicted.entries > 0 {
+            inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
+            shard.complete = false;
+        } else if evicted.bytes == 0 {
+            inner.upkeep.background.freeze_early();
+        }
+    }
+
+    /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
+    /// `done` runs once, on another thread or at once on this one, when every key is in memory (or
+    /// known absent) or a read failed. Loaded entries stay pinned until the [`LoadPin`] is dropped.
+    /// No latch may be held.
+    pub fn load(
+        &self,
+        keys: Vec<OwnedKey>,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) {
+        let jobs = self.register_load(keys, done);
+        let inner = self.inner();
+        inner.cold.push(jobs.into_iter());
+        if inner.cold.stop.load(Ordering::Acquire) {
+            self.refuse_queued_loads();
+        } else if !inner.options.background {
+            self.run_queued_cold_reads();
+        }
+    }
+
+    /// The same for one key and on this thread, which waits. No latch may be held.
+    pub(in crate::store) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
+        let (tell, told) = mpsc::channel();
+        let jobs = self.register_load(vec![key], move |result| {
+            // The receiver waits below.
+            let _ = tell.send(result);
+        });
+        for job in jobs {
+            let error = self.read_cold(&job).err();
+            self.end_load(&job, error);
+        }
+        told.recv().unwrap_or_else(|_| Err(EngineError::Storage("the store is closed".into())))
+    }
+
+    /// Notes a load for each key, and answers the reads that somebody must do for them.
+    fn register_load(
+        &self,
+        mut keys: Vec<OwnedKey>,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) -> Vec<Job> {
+        keys.sort_unstable_by(|a, b| (a.slot, &a.bytes).cmp(&(b.slot, &b.bytes)));
+        keys.dedup();
+        let waiting = Arc::new(Waiting {
+            engine: self.clone(),
+            missing: AtomicUsize::new(keys.len() + 1),
+            failed: Mutex::new(None),
+            done: Mutex::new(Some(Box::new(done))),
+            keys,
+        });
+        let inner = self.inner();
+        let mut jobs = Vec::new();
+        for key in &waiting.keys {
+            let mut shard = inner.shards[shard_of(key.hash)].latch();
+            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+                load.pins += 1;
+                if matches!(load.state, LoadState::Reading { .. }) {
+                    load.waiters.push(Arc::clone(&waiting));
+                    continue;
+                }
+                if load.state != LoadState::Overtaken {
+                    drop(shard);
+                    waiting.one_done(None);
+                    continue;
+                }
+            }
+            let state = if shard.table.find(key.as_key()).is_some() {
+                LoadState::Filled
+            } else if !inner.namespaces.is_live(key.slot) {
+                // The database was emptied since the caller looked. Filling an entry in could
+                // outlive the sweep of the slot and appear in the namespace that gets it next.
+                LoadState::Absent
+            } else {
+                match self.look_beyond_table(&mut shard, key.as_key()) {
+                    Beyond::Filled => LoadState::Filled,
+                    Beyond::Absent => LoadState::Absent,
+                    Beyond::Cold => {
+                        let ticket = inner.cold.tickets.fetch_add(1, Ordering::Relaxed);
+                        LoadState::Reading { ticket }
+                    }
+                }
+            };
+            let reading = match state {
+                LoadState::Reading { ticket } => {
+                    jobs.push(Job { key: key.clone(), ticket });
+                    true
+                }
+                _ => false,
+            };
+            match shard.loads.get_mut(key.slot, &key.bytes) {
+                Some(load) => {
+                    load.state = state;
+                    if reading {
+                        load.waiters.push(Arc::clone(&waiting));
+                    }
+                }
+                None => {
+                    let waiters = if reading { vec![Arc::clone(&waiting)] } else { Vec::new() };
+                    shard.loads.insert(key, Load { state, pins: 1, waiters });
+                }
+            }
+            drop(shard);
+            if !reading {
+                waiting.one_done(None);
+            }
+        }
+        waiting.one_done(None);
+        jobs
+    }
+
+    /// Loop of one cold-read thread.
+    pub(in crate::store) fn run_cold_reads(&self) {
+        while let Some(job) = self.inner().cold.next() {
+            let error = self.read_cold(&job).err();
+            self.end_load(&job, error);
+        }
+    }
+
+    /// Runs the queued reads on this thread, for a store without background threads.
+    fn run_queued_cold_reads(&self) {
+        while let Some(job) = self.inner().cold.next_queued() {
+            let error = self.read_cold(&job).err();
+            self.end_load(&job, error);
+        }
+    }
+
+    /// Answers those who wait for reads that no thread will do any more.
+    pub(in crate::store) fn refuse_queued_loads(&self) {
+        while let Some(job) = self.inner().cold.next_queued() {
+            self.end_load(&job, Some(EngineError::Storage("the store is closed".into())));
+        }
+    }
+
+    /// Tells the waiters of a read that it is over.
+    fn end_load(&self, job: &Job, error: Option<EngineError>) {
+        let mut shard = self.inner().shards[shard_of(job.key.hash)].latch();
+        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return };
+        match load.state {
+            // A write overtook this read and another one is under way: that one tells them.
+            LoadState::Reading { ticket } if ticket != job.ticket => return,
+            LoadState::Reading { .. } => load.state = LoadState::Overtaken,
+            _ => {}
+        }
+        let waiters = std::mem::take(&mut load.waiters);
+        drop(shard);
+        for waiter in waiters {
+            waiter.one_done(error.clone());
+        }
+    }
+
+    fn read_cold(&self, job: &Job) -> Result<(), EngineError> {
+        let inner = self.inner();
+        inner.cold.reads.fetch_add(1, Ordering::Relaxed);
+        let head = namespace::head(inner.namespaces.id_of(job.key.slot));
+        let engine_key = [&head, job.key.bytes.as_slice()].concat();
+        let found = self.read_newest(&engine_key, Seq::MAX)?;
+        inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
+        let mut guard = inner.shards[shard_of(job.key.hash)].latch();
+        let shard = &mut *guard;
+        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
+        if load.state != (LoadState::Reading { ticket: job.ticket }) {
+            return Ok(());
+        }
+        match found {
+            Some(Newest { meta, value, .. }) => {
+                load.state = LoadState::Filled;
+                inner.cold.found.fetch_add(1, Ordering::Relaxed);
+                // Room is made first: the entry itself is clean and would be a candidate.
+                self.keep_within_bound(shard);
+                self.fill(shard, job.key.as_key(), meta, &value);
+            }
+            None => load.state = LoadState::Absent,
+        }
+        Ok(())
+    }
+
+    /// Newest version with a sequence of at most `bound` in sorted memtables and tables, unless a
+    /// spilled grave at or below `bound` is above it. Looks at no grave in memory: callers know that
+    /// the key has none they would have to see.
+    pub(in crate::store) fn read_newest(
+        &self,
+        engine_key: &[u8],
+        bound: Seq,
+    ) -> Result<Option<Newest>, EngineError> {
+        // Before the superversion, since no pin keeps the runs.
+        let d = self.inner().graveyard.spill.runs.newest_at(engine_key, bound)?;
+        let superversion = self.inner().views.superversion.load_full();
+        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
+            if let Some(record) = run.get(engine_key, bound) {
+                if record.meta.is_tombstone() || Some(record.seq) <= d {
+                    return Ok(None);
+                }
+                let (meta, value) = (record.meta, record.value.to_vec());
+                return Ok(Some(Newest { meta, value, place: Place::Memtable }));
+            }
+        }
+        let found = tree::get_with_level(&superversion.version, engine_key, bound)?;
+        let found = found.filter(|(_, found)| !found.meta.is_tombstone() && Some(found.seq) > d);
+        Ok(found.map(|(level, version)| {
+            let (meta, value) = (version.meta, version.value.to_vec());
+            Newest { meta, value, place: Place::Level(level) }
+        }))
+    }
+
+    /// Settles the unresolved overwrites of one shard whose latch is held (blocks on I/O).
+    pub(in crate::store) fn resolve_latched(
+        &self,
+        shard: &mut ShardState,
+    ) -> Result<(), EngineError> {
+        let inner = self.inner();
+        while let Some(item) = shard.unresolved.last() {
+            let slot = item.slot;
+            let is_current = inner.namespaces.id_of(slot) == item.namespace;
+            if let Some(meta) = self.lived_before(item)?
+                && is_current
+            {
+                let count = shard.count_mut(slot);
+                count.keys -= 1;
+                count.expires -= i64::from(meta.expire_at_ms != 0);
+            }
+            inner.flusher.unresolved.fetch_sub(1, Ordering::Relaxed);
+            shard.unresolved.pop();
+        }
+        Ok(())
+    }
+
+    /// The value that an unresolved put replaced, if there was one. No open grave was there at the
+    /// put, so its newest older version was alive.
+    pub(in crate::store) fn lived_before(
+        &self,
+        item: &Unresolved,
+    ) -> Result<Option<Meta>, EngineError> {
+        let head = namespace::head(item.namespace);
+        let engine_key = [head.as_slice(), &item.key].concat();
+        Ok(self.read_newest(&engine_key, item.seq - 1)?.map(|newest| newest.meta))
+    }
+}

@@ -1,0 +1,86 @@
+//! Keys on their way from a device into memory (N10).
+//!
+//! A miss puts a load into its shard's map, under the latch. A write to the key in the meantime
+//! marks it overtaken: what the cold read brings is then dropped. Loaded keys, and keys found to be
+//! absent, stay pinned until every waiter has run.
+
+use crate::key::{Key, Slot};
+use crate::store::OwnedKey;
+use std::collections::HashMap;
+
+/// How far a load is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::store) enum LoadState {
+    /// The read is under way; its result counts only if the ticket is still this one.
+    Reading {
+        /// Ticket of the read.
+        ticket: u64,
+    },
+    /// The value is in the DRAM table, pinned.
+    Filled,
+    /// The key has no value.
+    Absent,
+    /// A write came first; the DRAM table and the graves tell.
+    Overtaken,
+}
+
+/// One key's load.
+#[derive(Debug)]
+pub(in crate::store) struct Load {
+    pub(in crate::store) state: LoadState,
+    /// Waiters that have not dropped their pin.
+    pub(in crate::store) pins: usize,
+    /// Waiters to be told when the read ends.
+    pub(in crate::store) waiters: Vec<crate::store::read::cold::Waiter>,
+}
+
+/// The loads of one shard; almost always empty.
+#[derive(Default)]
+pub(in crate::store) struct Loads {
+    map: HashMap<(Slot, Box<[u8]>), Load>,
+}
+
+impl Loads {
+    pub(in crate::store) fn is_empty(&self) -> bool {
+        self.map.is_empty()
+    }
+
+    /// True when the key's value is in memory because somebody who misses it is waiting for it.
+    pub(in crate::store) fn has_filled(&self, key: Key<'_>) -> bool {
+        self.get(key.slot, key.bytes).is_some_and(|load| load.state == LoadState::Filled)
+    }
+
+    pub(in crate::store) fn get(&self, slot: Slot, key: &[u8]) -> Option<&Load> {
+        if self.map.is_empty() {
+            return None;
+        }
+        self.map.get(&(slot, Box::from(key)))
+    }
+
+    pub(in crate::store) fn get_mut(&mut self, slot: Slot, key: &[u8]) -> Option<&mut Load> {
+        if self.map.is_empty() {
+            return None;
+        }
+        self.map.get_mut(&(slot, Box::from(key)))
+    }
+
+    pub(in crate::store) fn insert(&mut self, key: &OwnedKey, load: Load) {
+        self.map.insert((key.slot, key.bytes.clone().into_boxed_slice()), load);
+    }
+
+    pub(in crate::store) fn remove(&mut self, slot: Slot, key: &[u8]) {
+        self.map.remove(&(slot, Box::from(key)));
+    }
+
+    /// True when a key of one of these slots is still loading or pinned.
+    pub(in crate::store) fn holds_any(&self, slots: &[bool; 256]) -> bool {
+        self.map.keys().any(|(slot, _)| slots[usize::from(*slot)])
+    }
+
+    /// A write to `key` happened: a read under way must not bring back what was before it.
+    pub(in crate::store) fn overtake(&mut self, key: Key<'_>) {
+        if let Some(load) = self.get_mut(key.slot, key.bytes) {
+            load.state = LoadState::Overtaken;
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! Reads: what readers look at and who they are, loads of keys that are not in memory, snapshots, iterators, scans.
+
+pub(in crate::store) mod cold;
+pub(in crate::store) mod iter;
+pub(in crate::store) mod load;
+pub(in crate::store) mod pins;
+pub(in crate::store) mod random_key;
+pub(in crate::store) mod reads;
+pub(in crate::store) mod scan;
+pub(in crate::store) mod snapshot;
+pub(in crate::store) mod superversion;
+pub(in crate::store) mod undo;
+pub(in crate::store) mod view;
+pub(in crate::store) mod views;

@@ -1,0 +1,216 @@
+//! Walks over the newest state in key order, whatever the DRAM table holds (N12, G2).
+
+use crate::cemetery::RunList;
+use crate::key::{Meta, Seq};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::namespace::{self, HEAD_BYTES};
+use crate::store::read::iter::{Iter, IterOptions};
+use crate::store::shard::shard_of;
+use crate::table::TableResult;
+use crate::tree::Graves;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A range of one database in key order.
+#[derive(Clone, Debug, Default)]
+pub struct ScanRange {
+    /// Logical database.
+    pub db: usize,
+    /// First key wanted (inclusive), or past it when `after` is set. Empty: from the start.
+    pub from: Vec<u8>,
+    /// True when `from` itself is not wanted.
+    pub after: bool,
+    /// Only keys with this prefix.
+    pub prefix: Vec<u8>,
+    /// Values are not copied: they come out empty.
+    pub keys_only: bool,
+}
+
+/// One live key of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScanItem {
+    /// The user's key.
+    pub key: Vec<u8>,
+    /// Flags and expiry.
+    pub meta: Meta,
+    /// Its value; empty in a scan of keys only.
+    pub value: Vec<u8>,
+}
+
+/// A scan in progress: one sequence and one superversion for its life (G2).
+pub struct Scan {
+    iter: Iter,
+    /// The first key is still to be sought from here.
+    start: Option<Vec<u8>>,
+    keys_only: bool,
+    failed: bool,
+}
+
+impl Scan {
+    fn step(&mut self) -> Result<Option<ScanItem>, EngineError> {
+        match self.start.take() {
+            Some(start) => self.iter.seek(&start)?,
+            None => self.iter.next()?,
+        }
+        let iter = &self.iter;
+        Ok(iter.valid().then(|| ScanItem {
+            key: iter.key().to_vec(),
+            meta: iter.meta(),
+            value: if self.keys_only { Vec::new() } else { iter.value().to_vec() },
+        }))
+    }
+}
+
+impl Iterator for Scan {
+    type Item = Result<ScanItem, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed {
+            return None;
+        }
+        let item = self.step().transpose();
+        self.failed = matches!(item, Some(Err(_)));
+        item
+    }
+}
+
+/// D(k, s) for who holds all latches, asked by hash and engine key.
+pub(in crate::store) struct LatchedGraves<'a, F> {
+    engine: &'a Engine,
+    /// The spilled ones, taken before the superversion: latches are no pin.
+    runs: Arc<RunList>,
+    in_memory: F,
+}
+
+impl<'a, F: Fn(u64, &[u8], Seq) -> Option<Seq>> LatchedGraves<'a, F> {
+    pub(in crate::store) fn new(engine: &'a Engine, in_memory: F) -> Self {
+        Self { engine, runs: engine.inner().graveyard.spill.runs.load(), in_memory }
+    }
+}
+
+impl<F: Fn(u64, &[u8], Seq) -> Option<Seq>> Graves for LatchedGraves<'_, F> {
+    fn is_empty(&self) -> bool {
+        false
+    }
+
+    fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
+        let Some((_, user)) = namespace::split(key) else { return Ok(None) };
+        let d = (self.in_memory)(self.engine.hash(user), key, s);
+        Ok(d.max(self.runs.newest_at(key, s)?))
+    }
+}
+
+impl ScanRange {
+    /// The least key wanted.
+    fn start(&self) -> Vec<u8> {
+        let mut start = self.from.clone();
+        if self.after {
+            start.push(0);
+        }
+        start
+    }
+
+    fn options(&self) -> IterOptions {
+        let (db, prefix, keys_only) = (self.db, self.prefix.clone(), self.keys_only);
+        IterOptions { db, prefix, keys_only, ..IterOptions::default() }
+    }
+}
+
+impl Engine {
+    /// Live keys of the newest state in key order, from all memtables and tables whatever the DRAM
+    /// table holds. Blocks on I/O: never call it on a worker thread. The view is taken at the call.
+    /// No latch may be held by the caller (under `Latched::All` there is [`crate::store::Tx::scan`]).
+    pub fn scan(&self, range: &ScanRange) -> Result<Scan, EngineError> {
+        let iter = self.iter(&range.options());
+        let keys_only = range.keys_only;
+        Ok(Scan { iter, start: Some(range.start()), keys_only, failed: false })
+    }
+
+    /// A scan for a transaction that holds all latches, until `visit` answers false.
+    pub(in crate::store) fn scan_latched(
+        &self,
+        range: &ScanRange,
+        graves: &dyn Graves,
+        visit: &mut dyn FnMut(ScanItem) -> bool,
+    ) -> Result<(), EngineError> {
+        let (view, head) = self.view_latched(range.db);
+        let mut iter_options = range.options();
+        iter_options.lower = range.start();
+        let mut walk = view.walk(iter_options.bounds(&head)).keys_only(range.keys_only);
+        walk.seek(&head, graves)?;
+        while walk.valid() {
+            let key = walk.key()[HEAD_BYTES..].to_vec();
+            let value = if range.keys_only { Vec::new() } else { walk.value().to_vec() };
+            if !visit(ScanItem { key, meta: walk.meta(), value }) {
+                break;
+            }
+            walk.next(graves)?;
+        }
+        Ok(())
+    }
+
+    /// D(k, s), asked under the latch of the key's shard unless the shard has no grave at all in memory, or none
+    /// with this hash. What left memory meanwhile was in a run before.
+    ///
+    /// # Errors
+    /// A grave run that cannot be read.
+    pub(in crate::store) fn newest_grave(
+        &self,
+        hash: u64,
+        key: &[u8],
+        s: Seq,
+    ) -> TableResult<Option<Seq>> {
+        let shard = &self.inner().shards[shard_of(hash)];
+        let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
+        let d = if any { shard.latch().graves.newest_at(hash, key, s) } else { None };
+        Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
+    }
+
+    /// Exact number of live keys of a database (expired ones that were not deleted yet included,
+    /// as in Redis). May block on I/O until unresolved overwrites are settled (N9).
+    pub fn count(&self, db: usize) -> Result<u64, EngineError> {
+        let inner = self.inner();
+        // Nothing is frozen meanwhile, so what was not settled is where it was looked for.
+        let _freeze_right = inner.flusher.freeze_right.lock();
+        let _resolver = inner.flusher.resolver.lock();
+        for job in inner.flusher.frozen.all() {
+            // Those of a recovery may not be in order yet.
+            self.sorted_run(&job);
+            self.settle(&mut job.unresolved())?;
+        }
+        loop {
+            let mut pending = Vec::new();
+            for shard in &inner.shards {
+                pending.extend(std::mem::take(&mut shard.latch().unresolved));
+            }
+            let settled = self.settle(&mut pending);
+            for item in pending {
+                // The device failed: they wait for the next one who asks.
+                inner.shards[shard_of(item.hash)].latch().unresolved.push(item);
+            }
+            settled?;
+            let guards = inner.barrier();
+            if guards.iter().all(|guard| guard.unresolved.is_empty()) {
+                let slot = usize::from(inner.namespaces.slot_of(db));
+                let keys: i64 = guards.iter().map(|guard| guard.counts[slot].keys).sum();
+                return Ok(keys.max(0) as u64);
+            }
+        }
+    }
+
+    /// Count of live keys and of keys with an expiry as known now, and how many overwrites of all
+    /// databases are not settled yet. Never blocks on I/O.
+    #[must_use]
+    pub fn count_provisional(&self, db: usize) -> (u64, u64, u64) {
+        let inner = self.inner();
+        let (mut keys, mut expires) = (0, 0);
+        for shard in &inner.shards {
+            let state = shard.latch();
+            let count = state.counts[usize::from(inner.namespaces.slot_of(db))];
+            keys += count.keys;
+            expires += count.expires;
+        }
+        let unresolved = inner.flusher.unresolved.load(Ordering::Relaxed);
+        (keys.max(0) as u64, expires.max(0) as u64, unresolved)
+    }
+}

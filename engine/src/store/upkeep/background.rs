@@ -1,0 +1,458 @@
+//! The background threads: freezing, flush, compaction, cold reads.
+
+use crate::store::engine::{Engine, EngineError};
+use crate::store::flush::frozen::FlushRight;
+use crate::store::read::view::ReaderGraves;
+use crate::store::upkeep::events::Fault;
+use crate::table::TableError;
+use crate::tree::{self, CompactionContext, IndexDrops, Job};
+use parking_lot::{Condvar, Mutex};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long an idle background thread sleeps before it looks by itself.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// Pause after a failed flush or compaction before it is tried again.
+const RETRY: Duration = Duration::from_millis(50);
+
+#[derive(Default)]
+struct Signals {
+    flush: bool,
+    freeze: bool,
+    /// The memtable is to be frozen before it is full; until that was done.
+    freeze_early: bool,
+    compact: bool,
+}
+
+/// Signals to the background threads, and their handles.
+#[derive(Default)]
+pub(in crate::store) struct Background {
+    signals: Mutex<Signals>,
+    changed: Condvar,
+    stop: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Told at the end, to those who wait before they try again.
+    ended: Condvar,
+    last_error: Mutex<Option<String>>,
+}
+
+impl Background {
+    pub(in crate::store) fn wake_flush(&self) {
+        self.signals.lock().flush = true;
+        self.changed.notify_all();
+    }
+
+    /// The memtable is full, or another one may be frozen.
+    pub(in crate::store) fn wake_freeze(&self) {
+        self.signals.lock().freeze = true;
+        self.changed.notify_all();
+    }
+
+    /// The memtable pins more than the DRAM table can spare: freeze before it is full (N10).
+    pub(in crate::store) fn freeze_early(&self) {
+        let mut signals = self.signals.lock();
+        if !signals.freeze_early {
+            signals.freeze_early = true;
+            signals.freeze = true;
+            // A log that has failed is the flush thread's.
+            signals.flush = true;
+            self.changed.notify_all();
+        }
+    }
+
+    pub(in crate::store) fn wake_compaction(&self) {
+        self.signals.lock().compact = true;
+        self.changed.notify_all();
+    }
+
+    /// Set when the background threads end.
+    pub(in crate::store) fn stop_flag(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The last error of a flush or compaction, while it lasts.
+    pub(in crate::store) fn last_error(&self) -> Option<String> {
+        self.last_error.lock().clone()
+    }
+
+    /// Notes an error of a part of the work, without which the rest goes on.
+    pub(in crate::store) fn note_error(&self, error: &EngineError) {
+        *self.last_error.lock() = Some(error.to_string());
+    }
+
+    /// Waits a little before something is tried again; less at the end.
+    fn rest(&self) {
+        let mut signals = self.signals.lock();
+        self.ended.wait_for(&mut signals, RETRY);
+    }
+
+    fn wait(&self, ready: impl Fn(&mut Signals) -> bool) {
+        let mut signals = self.signals.lock();
+        if !ready(&mut signals) && !self.stop.load(Ordering::Acquire) {
+            self.changed.wait_for(&mut signals, IDLE);
+            ready(&mut signals);
+        }
+    }
+}
+
+impl Engine {
+    /// Starts the threads that read cold keys; replay needs them already.
+    pub(in crate::store) fn start_cold_reads(&self) {
+        for number in 0..self.inner().cold.threads {
+            self.spawn(&format!("cold-read-{number}"), |engine| engine.run_cold_reads());
+        }
+    }
+
+    /// Starts freezing, flush and compaction.
+    pub(in crate::store) fn start_background(&self) {
+        self.spawn("freeze", Self::run_freeze);
+        self.spawn("flush", Self::run_flush);
+        self.spawn("compaction", Self::run_compaction);
+        self.spawn("health", Self::run_health);
+        if !self.inner().has_tombstones() {
+            self.spawn("dead-runs", |engine| {
+                engine.run_proofs(&engine.inner().upkeep.background.stop)
+            });
+        }
+    }
+
+    /// A panic in a worker poisons the store: writes stop, reads go on, INFO says why.
+    fn spawn(&self, name: &str, work: fn(&Self)) {
+        let engine = self.clone();
+        let label = name.to_owned();
+        let body = move || {
+            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| work(&engine))) {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("?");
+                engine.inner().upkeep.poison(&format!("thread {label} panicked: {text}"));
+            }
+        };
+        match std::thread::Builder::new().name(name.to_owned()).spawn(body) {
+            Ok(handle) => self.inner().upkeep.background.threads.lock().push(handle),
+            Err(error) => {
+                self.inner().upkeep.poison(&format!("cannot start thread {name}: {error}"))
+            }
+        }
+    }
+
+    /// Freezes memtables while others are written to the device, so that a burst of writes waits for memory only when
+    /// as many as there may be are full.
+    fn run_freeze(&self) {
+        let inner = self.inner();
+        let background = &inner.upkeep.background;
+        // What recovery has left.
+        self.tend_pool();
+        self.sort_frozen();
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.freeze));
+            if inner.may_freeze() {
+                let early = std::mem::take(&mut background.signals.lock().freeze_early);
+                let used = inner.views.superversion.load().active.used_bytes();
+                let some = used > 0 || inner.graveyard.spill.has_unmarked();
+                if used >= inner.options.memtable_bytes || (early && some) {
+                    self.freeze(&mut inner.flusher.freeze_right.lock());
+                    background.wake_flush();
+                }
+            }
+            self.tend_pool();
+        }
+    }
+
+    /// Looks ten times a second whether something has begun to go wrong, or is over.
+    fn run_health(&self) {
+        let background = &self.inner().upkeep.background;
+        while !background.stop.load(Ordering::Acquire) {
+            self.look_at_health(Instant::now());
+            let mut signals = background.signals.lock();
+            if !background.stop.load(Ordering::Acquire) {
+                background.ended.wait_for(&mut signals, IDLE);
+            }
+        }
+        self.inner().upkeep.health.settle(Instant::now(), true);
+    }
+
+    fn run_flush(&self) {
+        let inner = self.inner();
+        let background = &inner.upkeep.background;
+        let mut compactions_seen = 0;
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.flush));
+            if self.log_has_failed() {
+                self.report(self.flush_now());
+            } else if inner.flusher.frozen.len() > 0 && !inner.flush_yields() {
+                self.report(self.flush_oldest(&mut inner.flusher.flush_right.lock()));
+            }
+            // Those under way ask between two pieces of their output.
+            inner.upkeep.limiter.set_held(inner.compaction_yields());
+            let compactions = inner.figures.compactions.load(Ordering::Relaxed);
+            if compactions != compactions_seen {
+                compactions_seen = compactions;
+                inner.graveyard.sweep_turn.owe();
+            }
+            match self.keep_deadline() {
+                Ok(()) => inner.upkeep.health.works(Fault::Deadline),
+                Err(error) => {
+                    background.note_error(&error);
+                    inner.upkeep.health.fails(Fault::Deadline, || error.to_string());
+                }
+            }
+            if inner.graveyard.spill.is_at_rest(inner.graveyard.deadline.now_ms()) {
+                background.freeze_early();
+            }
+            self.end_old_snapshots();
+            if self.forget_undo_runs() {
+                // Graves that only they needed may go (F2).
+                inner.graveyard.sweep_turn.owe();
+            }
+            self.sweep_in_turn();
+            self.sweep_dead_namespaces();
+            inner.memory.pool.trim();
+            self.adjust_memory_bound();
+            // A look that fails is tried again; readers of the same blocks report the damage.
+            let _ = self.look_for_cold_due();
+        }
+    }
+
+    /// Keeps the error of a flush for INFO, and waits a little before it is tried again.
+    fn report(&self, flushed: Result<(), EngineError>) {
+        let background = &self.inner().upkeep.background;
+        match flushed {
+            Ok(()) => *background.last_error.lock() = None,
+            Err(error) => {
+                background.note_error(&error);
+                background.rest();
+            }
+        }
+    }
+
+    /// Freezes and flushes the active memtable, and installs the result. One at a time.
+    pub(in crate::store) fn flush_now(&self) -> Result<(), EngineError> {
+        self.flush_all(&mut self.inner().flusher.flush_right.lock())
+    }
+
+    /// The same for who keeps later flushes off.
+    pub(in crate::store) fn flush_all(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+        let flushed = self.freeze_and_flush(right);
+        if flushed.is_err() && self.log_has_failed() {
+            let last_seq = self.last_seq();
+            self.inner().write.given_up.fetch_max(last_seq, Ordering::AcqRel);
+            self.durable_moved();
+        }
+        flushed
+    }
+
+    fn freeze_and_flush(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+        let inner = self.inner();
+        // First what waits: where that cannot be flushed nothing more is frozen.
+        self.flush_frozen(right)?;
+        let failed = self.log_has_failed();
+        self.freeze(&mut inner.flusher.freeze_right.lock());
+        self.flush_frozen(right)?;
+        if failed {
+            self.heal_log()?;
+        }
+        Ok(())
+    }
+
+    /// Flushes what is frozen by now, oldest first.
+    pub(in crate::store) fn flush_frozen(&self, right: &mut FlushRight) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let Some(last_m) = inner.flusher.frozen.last_m() else { return Ok(()) };
+        while inner.flusher.frozen.oldest().is_some_and(|job| job.m() <= last_m) {
+            self.flush_oldest(right)?;
+        }
+        Ok(())
+    }
+
+    /// Flushes the oldest frozen memtable, if there is one. On an error it stays, before all later ones (N1).
+    pub(in crate::store) fn flush_oldest(
+        &self,
+        _right: &mut FlushRight,
+    ) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let Some(job) = inner.flusher.frozen.oldest() else { return Ok(()) };
+        // Sorted first: what was overwritten may lie in it.
+        self.sorted_run(&job);
+        match self.resolve(&job).and_then(|()| self.flush_job(&job)) {
+            Ok(()) => inner.upkeep.health.works(Fault::Flush),
+            Err(error) => {
+                inner.upkeep.health.fails(Fault::Flush, || error.to_string());
+                return Err(error);
+            }
+        }
+        drop(job);
+        inner.upkeep.background.wake_freeze();
+        self.tend_pool();
+        inner.graveyard.sweep_turn.owe();
+        self.sweep_in_turn();
+        inner.graveyard.burial_wanted.store(true, Ordering::Release);
+        inner.upkeep.background.wake_compaction();
+        Ok(())
+    }
+
+    fn run_compaction(&self) {
+        let inner = self.inner();
+        let background = &inner.upkeep.background;
+        while !background.stop.load(Ordering::Acquire) {
+            background.wait(|signals| std::mem::take(&mut signals.compact));
+            loop {
+                if background.stop.load(Ordering::Acquire) {
+                    return;
+                }
+                match self.compact_once() {
+                    Ok(true) => {
+                        inner.upkeep.health.works(Fault::Compaction);
+                        inner.upkeep.background.wake_flush();
+                    }
+                    Ok(false) => {
+                        inner.upkeep.health.works(Fault::Compaction);
+                        break;
+                    }
+                    Err(error) => {
+                        background.note_error(&error);
+                        if !background.stop.load(Ordering::Acquire) {
+                            inner.upkeep.health.fails(Fault::Compaction, || error.to_string());
+                        }
+                        background.rest();
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Runs and installs one compaction.
+    pub(in crate::store) fn run_compaction_job(&self, job: &Job) -> Result<(), EngineError> {
+        let inner = self.inner();
+        let now = inner.flusher.mark.load(Ordering::Acquire);
+        let snapshots = self.snapshots_through(now);
+        let dead = self.dead_ids_through(now);
+        let graves = ReaderGraves::new(self, self.has_graves());
+        let syncs_tables = inner.flusher.syncs_tables.read();
+        let mut context = CompactionContext {
+            versions: &inner.versions,
+            snapshots: &snapshots,
+            graves: &graves,
+            dead_ids: &dead,
+            stop: &inner.upkeep.background.stop,
+            threads: inner.options.effective_compaction_threads(),
+            limiter: Some(&inner.upkeep.limiter),
+            separates: snapshots.len() > 1 && self.separates(),
+            sync: *syncs_tables,
+        };
+        let drops = IndexDrops {
+            due_through_ms: inner.upkeep.cold_due.lock().droppable_ms(),
+            of_deleted: inner.graveyard.deadline.is_set(),
+        };
+        let outcome = match tree::compact_with_index_drops(job, &context, drops) {
+            // An undo device that fails must not keep the tree from being merged.
+            Err(error) if context.separates && !matches!(error, TableError::Cancelled) => {
+                context.separates = false;
+                tree::compact_with_index_drops(job, &context, drops)?
+            }
+            outcome => outcome?,
+        };
+        // A table of a flush that stands in for a failed log (N2) is seen before `mark` is moved.
+        let installed = || inner.versions.recovered_mark().map_or(0, |mark| mark.m);
+        debug_assert!(
+            outcome.needs_durable() <= self.durable().max(installed()),
+            "D1 holds by the choice of now"
+        );
+        inner.versions.apply(&outcome.edit)?;
+        self.publish_tables(|_| {});
+        self.note_undo(&outcome.edit);
+        inner.figures.compactions.fetch_add(1, Ordering::Relaxed);
+        inner.graveyard.deadline.has_traces.store(true, Ordering::Release);
+        if job.inputs.first().is_some_and(|(level, _)| *level == 0) {
+            inner.upkeep.rest.note_level_0_merged();
+        }
+        let is_move = inner.versions.is_mere_move(job);
+        inner.figures.work.moves.fetch_add(u64::from(is_move), Ordering::Relaxed);
+        let (read, written) = outcome.bytes_in_out;
+        inner.figures.work.compaction_read_bytes.fetch_add(read, Ordering::Relaxed);
+        inner.figures.work.compaction_written_bytes.fetch_add(written, Ordering::Relaxed);
+        self.adjust_pace();
+        if job.dead_through > 0 {
+            let tables = job.tables().count() as u64;
+            inner.figures.tables_dropped_dead.fetch_add(tables, Ordering::Relaxed);
+        }
+        self.forget_dead_ids();
+        inner.graveyard.burial_wanted.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes everything that is in memtables to tables: what was written before is durable when this returns,
+    /// whatever the sync policy (N2); what is written meanwhile may be among it or not. Waits for the device. No
+    /// latch may be held.
+    ///
+    /// # Errors
+    /// A failing medium; everything is still there then, and the background tries again.
+    pub fn flush(&self) -> Result<(), EngineError> {
+        self.flush_now()
+    }
+
+    /// Flushes memtables, syncs log and manifest, stops the background threads. Loads that no thread
+    /// has begun are answered with an error.
+    pub fn close(&self) -> Result<(), EngineError> {
+        let inner = self.inner();
+        if inner.upkeep.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        let flushed = self.flush_now();
+        self.stop_threads();
+        self.close_log()?;
+        if let Some(wbl) = inner.write.wbl.get() {
+            wbl.pool().close()?;
+        }
+        *inner.upkeep.dir_lock.lock() = None;
+        flushed
+    }
+
+    /// Writes and syncs what the log has, and ends it.
+    pub(in crate::store) fn close_log(&self) -> Result<(), EngineError> {
+        let Some(mut log) = self.inner().write.log.swap(None) else { return Ok(()) };
+        // Others hold it for the length of a question at most.
+        let log = loop {
+            match Arc::try_unwrap(log) {
+                Ok(log) => break log,
+                Err(shared) => log = shared,
+            }
+            std::thread::yield_now();
+        };
+        Ok(log.close()?)
+    }
+
+    /// Ends the background threads and waits for them.
+    pub(in crate::store) fn stop_threads(&self) {
+        let inner = self.inner();
+        let background = &inner.upkeep.background;
+        background.stop.store(true, Ordering::Release);
+        inner.cold.stop();
+        inner.graveyard.places.wake();
+        background.wake_compaction();
+        background.ended.notify_all();
+        for thread in std::mem::take(&mut *background.threads.lock()) {
+            // A thread that panicked has poisoned the store already.
+            let _ = thread.join();
+        }
+        self.refuse_queued_loads();
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Stops without a last flush, as a killed process would; what the log has synced stays.
+    pub(crate) fn abandon(&self) {
+        let inner = self.inner();
+        inner.upkeep.closed.store(true, Ordering::Release);
+        self.stop_threads();
+        let panicked = inner.upkeep.poison.get().filter(|reason| reason.contains("panicked"));
+        assert_eq!(panicked, None, "background threads do not panic");
+        inner.write.log.store(None);
+        *inner.upkeep.dir_lock.lock() = None;
+    }
+}

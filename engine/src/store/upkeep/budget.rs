@@ -1,0 +1,59 @@
+//! The figures behind the bound of memory: what is allowed, what is held, and where pages come from.
+
+use crate::dram::PagePool;
+use crate::memtable::ChunkPool;
+use crate::store::options::EngineOptions;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+/// What a process is taken to hold beside the parts of the store (code, stacks, connection buffers,
+/// pages the allocator keeps) until it was measured.
+const BASE_BYTES: u64 = 16 << 20;
+
+/// The memory of a store. `memory.rs` says how the bound is kept.
+pub(in crate::store) struct MemoryBudget {
+    /// Bound of the whole process; 0 for none.
+    pub(in crate::store) memory_bound_bytes: AtomicU64,
+    /// Bytes one shard of the DRAM table may hold; `usize::MAX` without `maxmemory`.
+    pub(in crate::store) shard_bound_bytes: AtomicUsize,
+    /// Bytes of the DRAM tables of all shards, as of their last transactions.
+    pub(in crate::store) table_bytes: AtomicUsize,
+    /// What of it the system gave, and not the allocator.
+    pub(in crate::store) table_mapped_bytes: AtomicUsize,
+    /// What entries take of it; up to date while keys are evicted.
+    pub(in crate::store) live_bytes: AtomicUsize,
+    /// Where the tables of all shards have their pages from.
+    pub(in crate::store) pages: Arc<PagePool>,
+    /// Where memtables have their chunks from.
+    pub(in crate::store) pool: Arc<ChunkPool>,
+    /// Keys are evicted (`maxmemory-policy`), so entries do not leave memory by themselves.
+    pub(in crate::store) evicts_keys: AtomicBool,
+    /// Memory of the process that no part of the store accounts for.
+    pub(in crate::store) other_bytes: AtomicU64,
+    /// The process was larger than the memory bound when it was last measured.
+    pub(in crate::store) above_bound: AtomicBool,
+    /// The bound or the eviction of keys was changed, and the table in memory knows nothing of it yet.
+    pub(in crate::store) memory_unsettled: AtomicBool,
+}
+
+impl MemoryBudget {
+    pub(in crate::store) fn new(
+        pages: Arc<PagePool>,
+        pool: Arc<ChunkPool>,
+        options: &EngineOptions,
+    ) -> Self {
+        Self {
+            memory_bound_bytes: AtomicU64::new(options.memory_bound_bytes),
+            shard_bound_bytes: AtomicUsize::new(usize::MAX),
+            table_bytes: AtomicUsize::new(0),
+            table_mapped_bytes: AtomicUsize::new(0),
+            live_bytes: AtomicUsize::new(0),
+            pages,
+            pool,
+            evicts_keys: AtomicBool::new(options.evicts_keys),
+            other_bytes: AtomicU64::new(BASE_BYTES),
+            above_bound: AtomicBool::new(false),
+            memory_unsettled: AtomicBool::new(false),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Eviction of keys (`maxmemory-policy`): what whoever chooses the victims must know.
+//!
+//! While keys are evicted the data lives in memory: no entry leaves the DRAM table silently, and
+//! the owner of the store deletes keys, as ordinary logged writes, until
+//! [`Engine::over_bound`] is false. Keys that lie on a device only (written before the store was
+//! opened) are no candidates before they are loaded: they hold no memory.
+
+use crate::dram::EntryRef;
+use crate::store::engine::Engine;
+use crate::store::shard::{SHARDS, ShardState};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Due times looked at for each key with an expiry that is asked for.
+const LOOKS_PER_KEY: usize = 8;
+
+/// A key in memory that could be evicted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Logical database.
+    pub db: usize,
+    /// The user's bytes.
+    pub key: Vec<u8>,
+    /// The 24-bit access field.
+    pub access: u32,
+    /// Expiry in ms since the epoch; 0 for none.
+    pub expire_at_ms: u64,
+}
+
+/// Of a shard's memory, one part of this many may be free before its pages are gathered.
+const FREE_SHARE: usize = 8;
+
+impl Engine {
+    /// Says whether keys are evicted (a policy other than `noeviction`), or entries that files
+    /// hold leave memory instead. [`Engine::settle_memory`] must follow where no latch is held.
+    pub fn note_evicts_keys(&self, on: bool) {
+        let inner = self.inner();
+        inner.memory.evicts_keys.store(on, Ordering::Relaxed);
+        inner.memory.memory_unsettled.store(true, Ordering::Release);
+    }
+
+    /// True while keys are evicted and those in memory take more than the memory bound leaves them.
+    #[must_use]
+    #[inline]
+    pub fn over_bound(&self) -> bool {
+        let inner = self.inner();
+        inner.memory.evicts_keys.load(Ordering::Relaxed)
+            && inner.memory.live_bytes.load(Ordering::Relaxed)
+                > inner.memory.shard_bound_bytes.load(Ordering::Relaxed).saturating_mul(SHARDS)
+    }
+
+    /// Some keys in memory, about `count` where there are as many, from a shard and a place that
+    /// `random` chooses; with `volatile`, keys with an expiry only. Empty: there are none.
+    #[must_use]
+    pub fn sample(&self, random: u64, count: usize, volatile: bool) -> Vec<Candidate> {
+        let inner = self.inner();
+        let place = random.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut found = Vec::with_capacity(count);
+        for step in 0..SHARDS {
+            let shard = &inner.shards[(random as usize).wrapping_add(step) % SHARDS];
+            let state = shard.latch();
+            let push = |found: &mut Vec<Candidate>, entry: &EntryRef<'_>| {
+                let meta = entry.meta();
+                let slot = entry.slot();
+                let db = (0..self.databases()).find(|&db| self.slot_of(db) == slot);
+                if let Some(db) = db {
+                    found.push(Candidate {
+                        db,
+                        key: entry.key().to_vec(),
+                        access: entry.access(),
+                        expire_at_ms: meta.expire_at_ms,
+                    });
+                }
+            };
+            if volatile {
+                // Databases that were emptied may hold some that are no candidates.
+                state.table.sample_expiring(place, LOOKS_PER_KEY * count, |entry| {
+                    push(&mut found, entry);
+                    found.len() < count
+                });
+            } else {
+                state.table.sample(place, count, |entry| push(&mut found, entry));
+            }
+            if !found.is_empty() {
+                found.truncate(count);
+                return found;
+            }
+        }
+        found
+    }
+
+    /// Brings the sum over all shards up to date. The latch of `shard` is held.
+    pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) {
+        let inner = self.inner();
+        let bytes = shard.table.bytes();
+        let live = bytes.saturating_sub(shard.table.free_bytes());
+        let note = |noted: &mut usize, now: usize, sum: &AtomicUsize| {
+            if now != *noted {
+                // Two's complement: the sum is exact whatever the order.
+                sum.fetch_add(now.wrapping_sub(*noted), Ordering::Relaxed);
+                *noted = now;
+            }
+        };
+        note(&mut shard.noted_bytes, bytes, &inner.memory.table_bytes);
+        let mapped = shard.table.mapped_bytes();
+        note(&mut shard.noted_mapped_bytes, mapped, &inner.memory.table_mapped_bytes);
+        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
+            note(&mut shard.noted_live_bytes, live, &inner.memory.live_bytes);
+        }
+    }
+
+    /// Keys are evicted one by one, wherever they lie: what they leave free is brought together, so
+    /// that pages go back. The latch of `shard` is held.
+    pub(in crate::store) fn give_pages_back(&self, shard: &mut ShardState) {
+        let bound = self.inner().memory.shard_bound_bytes.load(Ordering::Relaxed);
+        let held = shard.table.bytes();
+        if held > bound && shard.table.free_bytes() > held / FREE_SHARE {
+            shard.table.evict(held - bound, &mut |_| false);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! One bound for the whole process: what is left of it for the DRAM table, and what memtables may take.
+
+use crate::memtable::Pooled;
+use crate::shared_value::SHARED_MIN_BYTES;
+use crate::store::engine::{Engine, Inner};
+use crate::store::read::superversion::SuperVersion;
+use crate::store::shard::SHARDS;
+use std::sync::atomic::Ordering;
+
+/// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
+const TABLE_MIN_BYTES: u64 = 4 << 20;
+
+/// What a store holds in memory, by part, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryParts {
+    /// The DRAM table with its entries, and pages it keeps for more.
+    pub table: u64,
+    /// Memtables, chunks kept for reuse included.
+    pub memtables: u64,
+    /// Graves, filters and indexes of grave runs, due times.
+    pub graves: u64,
+    /// Filters and indexes of tables.
+    pub tree: u64,
+    /// Decompressed blocks of tables.
+    pub block_cache: u64,
+    /// Buffers of the log.
+    pub log_buffer: u64,
+    /// Buffers of flushes, merges and long scans.
+    pub work: u64,
+}
+
+impl MemoryParts {
+    /// All of it.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let Self { table, memtables, graves, tree, block_cache, log_buffer, work } = self;
+        table + memtables + graves + tree + block_cache + log_buffer + work
+    }
+}
+
+/// Of the resident set one part of this many is not counted.
+const RESIDENT_MARGIN: u64 = 11;
+
+/// Of a rise of what nobody accounts for, one part of this many counts at each measurement: most of
+/// it is a moment's work.
+const RISE_SHARE: u64 = 4;
+
+/// The same for a fall. Slower, so that what comes back every second stays provided for.
+const FALL_SHARE: u64 = 64;
+
+/// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
+/// that left the DRAM table looks into each.
+const FROZEN_IN_POOL_MAX: usize = 64;
+
+impl Engine {
+    /// Gives the DRAM table what `maxmemory` leaves beside memtables, filters, indexes, caches and
+    /// buffers. Runs now and then, because tables come and go.
+    pub(in crate::store) fn adjust_memory_bound(&self) {
+        let inner = self.inner();
+        let table = inner.options.dram_table_bytes;
+        if table != 0 {
+            inner.memory.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
+            return;
+        }
+        let bound = inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        if bound == 0 {
+            inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
+            return;
+        }
+        // With a log, what they have taken before: the arenas are kept for reuse.
+        let expected = match inner.write.wbl.get() {
+            Some(_) => 0,
+            None => inner.options.max_write_buffer_number as u64 * inner.options.memtable_bytes,
+        };
+        let memtables = self.memtables_held_bytes().max(expected);
+        let other = inner.memory.other_bytes.load(Ordering::Relaxed);
+        let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
+        let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
+        inner.memory.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
+    }
+
+    /// Tells how much memory the process has asked for (what the allocator gave out, and
+    /// [`Engine::beside_allocator_bytes`]), and how much of it is resident: the table makes room for what no part of the
+    /// store accounts for. To be called a few times a second.
+    ///
+    /// The bound is one of the first figure, as `maxmemory` is in Redis. The second one, with the program itself and pages
+    /// that the allocator has not yet given back, may be a tenth above it.
+    pub fn note_held(&self, used_bytes: u64, resident_bytes: u64) {
+        self.settle_memory();
+        let inner = self.inner();
+        if inner.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
+            inner.memory.above_bound.store(false, Ordering::Relaxed);
+            return;
+        }
+        // What is mapped of persistent memory is no memory of the process.
+        let resident_bytes = resident_bytes.saturating_sub(self.mapped_bytes());
+        let held_bytes = used_bytes.max(resident_bytes - resident_bytes / RESIDENT_MARGIN);
+        // The log's buffer is no part here: what it takes comes back every moment.
+        let known = inner.memory.table_bytes.load(Ordering::Relaxed) as u64
+            + self.memtables_held_bytes()
+            + self.tree_memory_bytes()
+            + self.graves_bytes();
+        let measured = held_bytes.saturating_sub(known);
+        let other = inner.memory.other_bytes.load(Ordering::Relaxed);
+        // Shards that nobody writes to hear of a bound that has come down here.
+        self.keep_shards_within_bound();
+        let next = if measured > other {
+            other + (measured - other) / RISE_SHARE
+        } else {
+            other - (other - measured) / FALL_SHARE
+        };
+        inner.memory.other_bytes.store(next, Ordering::Relaxed);
+        let is_above = held_bytes > inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        inner.memory.above_bound.store(is_above, Ordering::Relaxed);
+        self.adjust_memory_bound();
+    }
+
+    /// Lets each shard that is free for it give up what is above its share.
+    fn keep_shards_within_bound(&self) {
+        let inner = self.inner();
+        let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
+        if inner.memory.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
+            return;
+        }
+        for shard in &inner.shards {
+            if let Some(mut state) = shard.latch.try_take() {
+                self.keep_within_bound(&mut state);
+            }
+        }
+    }
+
+    /// What the store holds in memory, by part.
+    #[must_use]
+    pub fn memory_parts(&self) -> MemoryParts {
+        let inner = self.inner();
+        MemoryParts {
+            table: (inner.memory.table_bytes.load(Ordering::Relaxed)
+                + inner.memory.pages.idle_bytes()) as u64,
+            memtables: self.memtables_held_bytes(),
+            graves: self.graves_bytes(),
+            tree: inner.versions.current().memory_bytes(),
+            block_cache: inner.versions.cache_bytes(),
+            log_buffer: sexton_persistence::aof::held_bytes(),
+            work: crate::table::work_bytes(),
+        }
+    }
+
+    /// Bytes of memory that the store has from the system itself: no figure of the allocator counts them.
+    #[must_use]
+    pub fn beside_allocator_bytes(&self) -> u64 {
+        let inner = self.inner();
+        (inner.memory.table_mapped_bytes.load(Ordering::Relaxed) + inner.memory.pages.idle_bytes())
+            as u64
+    }
+
+    /// Changes the bound (`CONFIG SET maxmemory`); 0 for none. What that means for the table in memory is settled
+    /// by [`Engine::settle_memory`], which must follow where no latch is held.
+    pub fn note_memory_bound(&self, bytes: u64) {
+        self.inner().memory.memory_bound_bytes.store(bytes, Ordering::Relaxed);
+        self.inner().graveyard.spill.set_memory_bound(bytes);
+        self.inner().memory.memory_unsettled.store(true, Ordering::Release);
+    }
+
+    /// [`Engine::note_memory_bound`], settled. No latch may be held.
+    pub fn set_memory_bound(&self, bytes: u64) {
+        self.note_memory_bound(bytes);
+        self.settle_memory();
+    }
+
+    /// Does what a change of the memory bound or of the eviction of keys asks for, if there was one. Takes
+    /// latches: none may be held.
+    pub fn settle_memory(&self) {
+        let inner = self.inner();
+        if !inner.memory.memory_unsettled.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        self.adjust_memory_bound();
+        for shard in &inner.shards {
+            self.keep_within_bound(&mut shard.latch());
+        }
+    }
+
+    /// The bound of the whole process in bytes; 0 for none.
+    #[must_use]
+    pub fn memory_bound(&self) -> u64 {
+        self.inner().memory.memory_bound_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
+    /// the order of the frozen ones.
+    pub(in crate::store) fn memtables_held_bytes(&self) -> u64 {
+        let superversion = self.inner().views.superversion.load();
+        let runs = superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref());
+        let memtables = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+        let pooled =
+            memtables.chain([&superversion.active]).filter_map(|memtable| memtable.pooled());
+        self.inner().memory.pool.held_bytes()
+            + self.overwritten_values_bytes(&superversion)
+            + pooled.map(Pooled::held_bytes).sum::<u64>()
+            + runs.map(|run| run.held_bytes()).sum::<u64>()
+    }
+
+    /// About the bytes of values that memtables refer to and the DRAM table does not any more.
+    fn overwritten_values_bytes(&self, superversion: &SuperVersion) -> u64 {
+        let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
+        let shared = frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes());
+        let shared_bytes: u64 = shared.sum();
+        if shared_bytes == 0 {
+            return 0;
+        }
+        let shards = self.inner().shards.iter();
+        let in_tables = shards.map(|shard| shard.figures().shared_bytes.load(Ordering::Relaxed));
+        shared_bytes.saturating_sub(in_tables.sum::<usize>() as u64)
+    }
+
+    /// Filters, indexes and cached blocks.
+    pub(in crate::store) fn tree_memory_bytes(&self) -> u64 {
+        let inner = self.inner();
+        inner.versions.current().memory_bytes() + inner.versions.cache_bytes()
+    }
+
+    /// Memory of the cemetery (filters and indexes of grave runs included) and of the due times.
+    pub(in crate::store) fn graves_bytes(&self) -> u64 {
+        let shards = self.inner().shards.iter();
+        let bytes = shards.map(|shard| shard.figures().graves_bytes.load(Ordering::Relaxed) as u64);
+        let graves: u64 = bytes.sum();
+        let runs = self.inner().graveyard.spill.runs.load().figures();
+        graves + runs.memory_bytes + self.inner().graveyard.dead_runs.bytes() as u64
+    }
+}
+
+impl Inner {
+    /// Bytes of the active memtable at which writers wait for the flush of one before.
+    pub(in crate::store) fn active_memtable_max_bytes(&self) -> u64 {
+        let memtable = self.options.memtable_bytes;
+        // Full ones are frozen, so this much room comes back whatever else takes memory.
+        if self.memory.above_bound.load(Ordering::Relaxed) {
+            memtable + memtable / 4
+        } else {
+            2 * memtable
+        }
+    }
+
+    /// Flushes are so far behind that writers must wait, or hear that flushes fail.
+    pub(in crate::store) fn memtable_is_overfull(&self) -> bool {
+        let superversion = self.views.superversion.load();
+        if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
+            return true;
+        }
+        let bytes = self.options.memtable_bytes;
+        self.write
+            .wbl
+            .get()
+            .is_some_and(|wbl| wbl.is_short_of_room(bytes, superversion.frozen.len()))
+    }
+
+    /// True when another memtable may be frozen although those before it are not flushed.
+    pub(in crate::store) fn may_freeze(&self) -> bool {
+        match self.write.wbl.get() {
+            Some(_) => self.flusher.frozen.len() < FROZEN_IN_POOL_MAX,
+            None => self.flusher.frozen.len() < self.frozen_max(),
+        }
+    }
+
+    /// Memtables that may wait for their flush, each full of its own bytes.
+    pub(in crate::store) fn frozen_max(&self) -> usize {
+        self.options.max_write_buffer_number.saturating_sub(1).max(1)
+    }
+
+    /// Whether memtable and DRAM table share a value of so many bytes. Not where memory is bounded: eviction does not
+    /// give back what a memtable shares. With a log memtables are flushed soon, and a copy in memory that they use again
+    /// and again costs less than a block (`docs/studies/notebook.md`).
+    #[inline]
+    pub(in crate::store) fn shares_value(&self, value_bytes: usize) -> bool {
+        value_bytes >= SHARED_MIN_BYTES
+            && self.options.shares_values
+            && self.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0
+            && self.options.dram_table_bytes == 0
+            && self.write.wbl.get().is_none()
+            && self.write.log.load().is_none()
+    }
+}

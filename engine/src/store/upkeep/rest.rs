@@ -1,0 +1,150 @@
+//! Merges at rest: what reads have paid for, and what is to be done when nobody writes.
+//!
+//! Under load level 0 is merged when it has several tables, and a table with few dead stays as it is: each rewrite
+//! costs bandwidth that writers need. Once they pause, readers alone decide. Every seek looks into each table of
+//! level 0, so seeks pay for its merge, as in LevelDB; and tables with fewer dead are worth a rewrite.
+
+use crate::key::Seq;
+use crate::store::engine::{Engine, EngineError};
+use crate::tree::{Job, Version, pick_level_0};
+use parking_lot::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How long writers must have paused.
+const REST_MS: u64 = 1000;
+
+/// What may be written in that time: one part of so many of a memtable,
+const WRITTEN_SHARE: u64 = 256;
+
+/// and so many sequences.
+const SEQS_MAX: u64 = 1024;
+
+/// Bytes of merging that one look into a table of level 0 pays for. A look that finds nothing costs about as much as
+/// merging 40 KB (LevelDB's `version_set.cc`); as there, less than half of that is spent.
+const BYTES_A_LOOK: u64 = 16 << 10;
+
+/// What was written at some time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    at_ms: u64,
+    last_seq: Seq,
+    memtable_from: Seq,
+    memtable_bytes: u64,
+}
+
+/// What is known of rest.
+#[derive(Debug, Default)]
+pub(in crate::store) struct Rest {
+    /// The last time at which more than a little had been written since the time before.
+    seen: Mutex<Written>,
+    /// Looks of seeks into tables of level 0 since it was last merged.
+    looks: AtomicU64,
+    /// Tables with few dead were not looked for since the last look that found none with many.
+    burial_wanted: AtomicBool,
+    /// Merges at rest since the start.
+    pub(in crate::store) merges: AtomicU64,
+}
+
+impl Rest {
+    /// A seek has looked into so many tables of level 0.
+    #[inline]
+    pub(in crate::store) fn note_looks(&self, tables: u64) {
+        if tables > 0 {
+            self.looks.fetch_add(tables, Ordering::Relaxed);
+        }
+    }
+
+    /// A merge has taken level 0 away.
+    pub(in crate::store) fn note_level_0_merged(&self) {
+        self.looks.store(0, Ordering::Relaxed);
+    }
+
+    /// No table has so many dead that its rewrite pays at any time.
+    pub(in crate::store) fn want_burial(&self) {
+        self.burial_wanted.store(true, Ordering::Release);
+    }
+
+    /// True when burial at rest was not looked for since the last [`Rest::want_burial`].
+    pub(in crate::store) fn take_burial_wanted(&self) -> bool {
+        self.burial_wanted.swap(false, Ordering::AcqRel)
+    }
+
+    fn has_paid_for(&self, job: &Job) -> bool {
+        self.looks.load(Ordering::Relaxed).saturating_mul(BYTES_A_LOOK) >= job.input_bytes()
+    }
+
+    /// True when nearly nothing was written for [`REST_MS`] before `now`.
+    fn is_over(&self, now: Written, memtable_max: u64) -> bool {
+        let mut seen = self.seen.lock();
+        let goes_on = now.memtable_from != seen.memtable_from
+            || now.memtable_bytes > seen.memtable_bytes + memtable_max / WRITTEN_SHARE
+            || now.last_seq > seen.last_seq + SEQS_MAX;
+        if goes_on {
+            *seen = now;
+        }
+        now.at_ms >= seen.at_ms + REST_MS
+    }
+}
+
+impl Engine {
+    /// True when nobody writes: no memtable waits for its flush, and for a while nearly nothing was written.
+    pub(in crate::store) fn is_at_rest(&self, now_ms: u64) -> bool {
+        let inner = self.inner();
+        let superversion = inner.views.superversion.load();
+        let active = &superversion.active;
+        let now = Written {
+            at_ms: now_ms,
+            last_seq: self.last_seq(),
+            memtable_from: active.first_seq,
+            memtable_bytes: active.used_bytes(),
+        };
+        let is_over = inner.upkeep.rest.is_over(now, inner.options.memtable_bytes);
+        is_over && inner.flusher.frozen.len() == 0
+    }
+
+    /// Does one merge that only readers gain by; false when none is worth it. For a store at rest.
+    pub(in crate::store) fn compact_at_rest(&self) -> Result<bool, EngineError> {
+        let inner = self.inner();
+        let version = inner.versions.current();
+        let job = match self.pick_paid_level_0(&version) {
+            None if inner.has_tombstones() => None,
+            None => self.pick_burial_at_rest(&version)?,
+            job => job,
+        };
+        let Some(job) = job else { return Ok(false) };
+        self.run_compaction_job(&job)?;
+        inner.upkeep.rest.merges.fetch_add(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// The merge of level 0, when the seeks that looked into it have paid for it: so what is written for it stays
+    /// below what they read there in vain.
+    fn pick_paid_level_0(&self, version: &Version) -> Option<Job> {
+        let inner = self.inner();
+        let job = pick_level_0(version, &inner.compaction_options())?;
+        inner.upkeep.rest.has_paid_for(&job).then_some(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rest_begins_a_while_after_the_last_of_many_writes() {
+        let rest = Rest::default();
+        let at = |at_ms, last_seq, memtable_from, memtable_bytes| {
+            let now = Written { at_ms, last_seq, memtable_from, memtable_bytes };
+            rest.is_over(now, 256 * WRITTEN_SHARE)
+        };
+        assert!(!at(5000, 9000, 1, 100));
+        assert!(!at(5999, 9000, 1, 100));
+        assert!(at(6000, 9000, 1, 100));
+        assert!(at(6001, 9000 + SEQS_MAX, 1, 356), "a trickle is no load");
+        assert!(!at(6002, 9001 + SEQS_MAX, 1, 356), "many deletes are");
+        assert!(!at(7001, 9001 + SEQS_MAX, 1, 356) && at(7002, 9001 + SEQS_MAX, 1, 356));
+        assert!(!at(7003, 9001 + SEQS_MAX, 1, 613), "and large values");
+        assert!(at(8003, 9001 + SEQS_MAX, 1, 613));
+        assert!(!at(8004, 9001 + SEQS_MAX, 77, 0), "another memtable");
+    }
+}
