@@ -3,8 +3,8 @@
 
 use parking_lot::Mutex;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
@@ -44,6 +44,8 @@ impl Level {
 
 static THRESHOLD: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static TARGET: Mutex<Option<LogFile>> = Mutex::new(None);
+/// Locked behind [`TARGET`].
+static LOSS: Mutex<Loss> = Mutex::new(Loss { lines: 0, is_cut: false });
 /// Descriptor of what lines go to, for who may take no lock.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
 
@@ -121,14 +123,56 @@ pub fn is_file() -> bool {
     TARGET.lock().is_some()
 }
 
+/// Lines that are not in the log, since nobody reads the pipe that it is, or the device is full. The log says how
+/// many when it is written again.
+#[derive(Debug, Default)]
+struct Loss {
+    lines: u64,
+    /// The last line is there in part.
+    is_cut: bool,
+}
+
+impl Loss {
+    /// Writes a line, and before it how many are missing. Does not wait: what cannot be written at once is lost.
+    fn put(&mut self, descriptor: RawFd, level: Level, message: &str) {
+        if self.lines > 0 {
+            let lines = self.lines;
+            let missing = format!("{lines} lines are missing here: the log could not be written");
+            if !self.write(descriptor, &formatted(Level::Warning, &missing)) {
+                self.lines += 1;
+                return;
+            }
+            self.lines = 0;
+        }
+        if !self.write(descriptor, &formatted(level, message)) {
+            self.lines += 1;
+        }
+    }
+
+    fn write(&mut self, descriptor: RawFd, line: &str) -> bool {
+        if self.is_cut {
+            if write_at_once(descriptor, b"\n") == 0 {
+                return false;
+            }
+            self.is_cut = false;
+        }
+        let written = write_at_once(descriptor, line.as_bytes());
+        self.is_cut = written > 0 && written < line.len();
+        written == line.len()
+    }
+}
+
+fn formatted(level: Level, message: &str) -> String {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis());
+    let (pid, time) = (std::process::id(), timestamp(now_ms as i64));
+    format!("{pid}:M {time} {} {message}\n", level.mark())
+}
+
 /// Writes one line.
 pub fn line(level: Level, message: &str) {
     if !shows(level) {
         return;
     }
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_millis());
-    let (pid, time) = (std::process::id(), timestamp(now_ms as i64));
-    let text = format!("{pid}:M {time} {} {message}\n", level.mark());
     let mut target = TARGET.lock();
     // As redis-server, which opens it for each line: a file that was moved away is not written to.
     if let Some(path) = target.as_ref().filter(|file| file.is_away()).map(|file| file.path.clone())
@@ -137,10 +181,7 @@ pub fn line(level: Level, message: &str) {
         put(&mut target, Some(new));
     }
     // A log that cannot be written must not stop the server.
-    let _ = match &mut *target {
-        Some(target) => target.file.write_all(text.as_bytes()),
-        None => io::stdout().write_all(text.as_bytes()),
-    };
+    LOSS.lock().put(DESCRIPTOR.load(Ordering::Acquire), level, message);
 }
 
 /// A line of level verbose, made only where it is shown.
@@ -161,16 +202,30 @@ pub fn warning(message: &str) {
 }
 
 /// Writes bytes to where lines go, without a lock or an allocation: for the handler of a crash.
-pub fn write_raw(mut bytes: &[u8]) {
-    let descriptor = DESCRIPTOR.load(Ordering::Acquire);
-    while !bytes.is_empty() {
+pub fn write_raw(bytes: &[u8]) {
+    write_at_once(DESCRIPTOR.load(Ordering::Acquire), bytes);
+}
+
+/// Writes as much as goes without waiting, and answers how much that was. The pipe of a reader that has stopped would
+/// hold up every thread that has something to tell.
+fn write_at_once(descriptor: RawFd, bytes: &[u8]) -> usize {
+    let mut written = 0;
+    while written < bytes.len() {
+        let mut asked = libc::pollfd { fd: descriptor, events: libc::POLLOUT, revents: 0 };
+        // SAFETY: one valid entry; `poll` may be called in a signal handler.
+        if unsafe { libc::poll(&raw mut asked, 1, 0) } != 1 {
+            break;
+        }
+        // A pipe that is ready takes so many bytes without waiting.
+        let piece = &bytes[written..bytes.len().min(written + libc::PIPE_BUF)];
         // SAFETY: the bytes are ours, and `write` may be called in a signal handler.
-        let written = unsafe { libc::write(descriptor, bytes.as_ptr().cast(), bytes.len()) };
-        match usize::try_from(written) {
-            Ok(written @ 1..) => bytes = &bytes[written..],
-            _ => return,
+        let count = unsafe { libc::write(descriptor, piece.as_ptr().cast(), piece.len()) };
+        match usize::try_from(count) {
+            Ok(count @ 1..) => written += count,
+            _ => break,
         }
     }
+    written
 }
 
 /// `dd Mon yyyy hh:mm:ss.mmm`, in local time.
@@ -197,6 +252,8 @@ fn timestamp(now_ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::time::Duration;
 
     /// `date` knows the time zone of this machine.
     #[test]
@@ -210,6 +267,40 @@ mod tests {
             let expected = format!("{}.{rest_ms:03}", String::from_utf8_lossy(&date.stdout).trim());
             assert_eq!(timestamp(seconds * 1000 + rest_ms), expected);
         }
+    }
+
+    /// Most lines that the test writes into a pipe, which takes 64 KiB.
+    const LINES: u64 = 10_000;
+
+    #[test]
+    fn a_pipe_that_nobody_reads_holds_up_nobody_and_the_lines_are_counted() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (tell, done) = std::sync::mpsc::channel();
+        // A thread of its own: a write that waits would wait for ever.
+        std::thread::spawn(move || {
+            let mut loss = Loss::default();
+            for number in 0..LINES {
+                let message = format!("line {number} {}", "x".repeat(number as usize % 9000));
+                loss.put(writer.as_raw_fd(), Level::Notice, &message);
+            }
+            tell.send((loss, writer)).unwrap();
+        });
+        let (mut loss, writer) = done.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(loss.lines > 0 && loss.lines < LINES);
+        let lost = loss.lines;
+        let mut text = vec![0; 1 << 16];
+        let count = reader.read(&mut text).unwrap();
+        text.truncate(count);
+        loss.put(writer.as_raw_fd(), Level::Notice, "read again");
+        assert_eq!(loss.lines, 0);
+        drop(writer);
+        reader.read_to_end(&mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines.iter().all(|line| line.starts_with(&std::process::id().to_string())));
+        let missing = format!(" # {lost} lines are missing here: the log could not be written");
+        assert!(lines[lines.len() - 2].ends_with(&missing), "{}", lines[lines.len() - 2]);
+        assert!(lines[lines.len() - 1].ends_with(" * read again"));
     }
 
     #[test]

@@ -165,6 +165,40 @@ def sockets(steps):
     steps.equal("CONFIG SET port and bind: replies and open ports as redis-server's", texts["sexton"], texts["redis"])
 
 
+def unread_output(steps):
+    """Standard output is a pipe that nobody reads: everybody is served, and the log says how much of it is missing."""
+    server = Server("sexton", {"loglevel": "verbose"})
+    server.process = subprocess.Popen(server.command_line(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: answers(server))
+        # Each is told of; a pipe takes 64 KiB.
+        for _ in range(2000):
+            server.connect(timeout_s=5.0).close()
+        steps.check("a client is served while nobody reads the log", answers(server))
+        os.set_blocking(server.process.stdout.fileno(), False)
+        text = b""
+
+        def is_told():
+            nonlocal text
+            text += server.process.stdout.read() or b""
+            return answers(server) and re.search(rb"# \d+ lines are missing here", text)
+
+        steps.check("who reads it again hears how many lines are missing", wait_for(is_told))
+        steps.check("the last line before them is there", b"Ready to accept connections" in text)
+    finally:
+        server.close()
+
+
+def answers(server):
+    try:
+        client = server.connect(timeout_s=5.0)
+        answer = client.cmd("PING")
+        client.close()
+        return answer == b"PONG"
+    except (OSError, ReplyError):
+        return False
+
+
 def log_settings(steps):
     server = Server("sexton", {"loglevel": "warning", "enable-protected-configs": "yes"})
     log, rotated, other = (server.directory / name for name in ("a.log", "a.log.1", "b.log"))
@@ -343,7 +377,7 @@ def main():
     parser.add_argument("--only", help="the part of this name")
     args = parser.parse_args()
     steps = Steps("what an operator sees")
-    for part in (suite_configuration, debian_configuration, sockets, log_settings, loading, crashes, health_check):
+    for part in (suite_configuration, debian_configuration, sockets, unread_output, log_settings, loading, crashes, health_check):
         if args.only in (None, part.__name__):
             part(steps)
     steps.finish()
