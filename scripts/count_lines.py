@@ -11,7 +11,7 @@ import argparse
 import json
 import re
 import subprocess
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,9 +41,8 @@ def depth_change(line):
     return sum(bare.count(c) for c in "{([") - sum(bare.count(c) for c in "})]")
 
 
-def count(text, is_test):
-    """Lines of (code, comments, tests) of a file."""
-    code = comments = tests = 0
+def kinds(text, is_test):
+    """The lines of a file without blanks, each with what it is: code, comment or test."""
     # Depth of brackets inside an item for tests; None outside of one.
     depth = None
     for line in text.splitlines():
@@ -51,19 +50,23 @@ def count(text, is_test):
         if not line:
             continue
         if is_test:
-            tests += 1
+            yield line, "test"
         elif depth is None and not TEST_ATTRIBUTE.match(line):
-            comments += line.startswith("//")
-            code += not line.startswith("//")
+            yield line, "comment" if line.startswith("//") else "code"
         else:
-            tests += 1
+            yield line, "test"
             if line.startswith(("#", "//")):
                 depth = depth or 0
                 continue
             depth = (depth or 0) + depth_change(line)
             if depth <= 0 and line.endswith(("}", ";", ",")):
                 depth = None
-    return code, comments, tests
+
+
+def count(text, is_test):
+    """Lines of (code, comments, tests) of a file."""
+    found = Counter(kind for _, kind in kinds(text, is_test))
+    return found["code"], found["comment"], found["test"]
 
 
 def files(commit):

@@ -2,6 +2,7 @@
 //! crates and rooms use only what lies below them.
 
 mod architecture;
+mod circles;
 mod citations;
 mod files;
 mod links;
