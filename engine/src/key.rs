@@ -37,6 +37,107 @@ pub struct Key<'a> {
     pub hash: u64,
 }
 
+/// Kind byte of root records: the newest state of a user's key.
+pub(crate) const KIND_ROOT: u8 = b'R';
+
+/// Kind byte of expiry index records. The highest kind: such records come last in a table.
+pub(crate) const KIND_EXPIRY: u8 = b'T';
+
+/// Bytes before the user's key in the engine key of a root record.
+pub(crate) const HEAD_BYTES: usize = 9;
+
+/// The head of a root record's engine key.
+#[inline]
+#[must_use]
+pub(crate) fn root_head(namespace: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [KIND_ROOT; HEAD_BYTES];
+    head[1..].copy_from_slice(&namespace.to_be_bytes());
+    head
+}
+
+/// What an engine key, the name of a record in memtables and tables, says. The one place that knows how such keys are
+/// laid out (engine/FORMAT.md).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EngineKey<'a> {
+    /// `R | namespace (8) | user's key`.
+    Root { namespace: u64, key: &'a [u8] },
+    /// `T | due time in ms (8) | engine key of the root record`.
+    Expiry { due_ms: u64, root: &'a [u8] },
+}
+
+impl<'a> EngineKey<'a> {
+    /// `None` for what is too short, or of another kind.
+    #[inline]
+    #[must_use]
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (&[kind, ref number @ ..], rest) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+        let number = u64::from_be_bytes(*number);
+        match kind {
+            KIND_ROOT => Some(Self::Root { namespace: number, key: rest }),
+            KIND_EXPIRY => Some(Self::Expiry { due_ms: number, root: rest }),
+            _ => None,
+        }
+    }
+
+    /// Namespace and user's key of a root record; `None` for other kinds.
+    #[inline]
+    #[must_use]
+    pub(crate) fn parse_root(bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        match Self::parse(bytes)? {
+            Self::Root { namespace, key } => Some((namespace, key)),
+            Self::Expiry { .. } => None,
+        }
+    }
+
+    /// Due time and root key of an expiry index record; `None` for other kinds.
+    #[inline]
+    #[must_use]
+    pub(crate) fn parse_expiry(bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
+        match Self::parse(bytes)? {
+            Self::Expiry { due_ms, root } => Some((due_ms, root)),
+            Self::Root { .. } => None,
+        }
+    }
+
+    /// The namespace that a record of any kind belongs to, if its key is long enough to name one.
+    #[inline]
+    #[must_use]
+    pub(crate) fn namespace_of(bytes: &[u8]) -> Option<u64> {
+        let root = if Self::is_expiry(bytes) { bytes.get(HEAD_BYTES..)? } else { bytes };
+        Some(u64::from_be_bytes(root.get(1..HEAD_BYTES)?.try_into().ok()?))
+    }
+
+    /// True for keys of the expiry index.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_expiry(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&KIND_EXPIRY)
+    }
+
+    /// True for keys of root records.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_root(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&KIND_ROOT)
+    }
+
+    /// Puts the key into `out`, in place of what is there.
+    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+        out.clear();
+        match *self {
+            Self::Root { namespace, key } => {
+                out.extend_from_slice(&root_head(namespace));
+                out.extend_from_slice(key);
+            }
+            Self::Expiry { due_ms, root } => {
+                out.push(KIND_EXPIRY);
+                out.extend_from_slice(&due_ms.to_be_bytes());
+                out.extend_from_slice(root);
+            }
+        }
+    }
+}
+
 /// Hash of a user's key: the one that [`Key::hash`] carries, the same for the life of the process.
 /// Its bits 58 to 63 choose the shard, 40 to 55 are the tag in the DRAM table, and the low ones
 /// choose the bucket.
@@ -88,8 +189,31 @@ impl Meta {
 
 #[cfg(test)]
 mod tests {
-    use super::hash;
+    use super::{EngineKey, hash};
     use std::process::Command;
+
+    #[test]
+    fn engine_keys_are_parsed_as_they_are_encoded() {
+        let mut root = Vec::new();
+        for (namespace, key) in [(0, &b""[..]), (7, b"key"), (u64::MAX, b"\0\xff")] {
+            let parsed = EngineKey::Root { namespace, key };
+            parsed.encode_into(&mut root);
+            assert_eq!(EngineKey::parse(&root), Some(parsed));
+            assert_eq!(EngineKey::parse_root(&root), Some((namespace, key)));
+            assert_eq!(EngineKey::namespace_of(&root), Some(namespace));
+            let mut expiry = vec![1, 2, 3];
+            let parsed = EngineKey::Expiry { due_ms: 1 << 40, root: &root };
+            parsed.encode_into(&mut expiry);
+            assert_eq!(EngineKey::parse(&expiry), Some(parsed));
+            assert_eq!(EngineKey::parse_root(&expiry), None);
+            assert_eq!(EngineKey::namespace_of(&expiry), Some(namespace), "that of its root");
+            assert!(root < expiry, "the index comes last");
+        }
+        for strange in [&b""[..], b"R1234567", b"T12345678", b"X12345678key"] {
+            assert_eq!(EngineKey::parse_root(strange), None);
+        }
+        assert_eq!(EngineKey::namespace_of(b"T12345678"), None, "it names no root");
+    }
 
     /// Says its hash to whoever runs this test alone.
     #[test]

@@ -12,8 +12,8 @@
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::Checkpoint;
 use crate::error::EngineError;
-use crate::key::{Meta, Seq};
-use crate::table::{ReadMode, Table, TableResult, namespace_of};
+use crate::key::{EngineKey, Meta, Seq};
+use crate::table::{ReadMode, Table, TableResult};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,
     VersionEdit, VersionSet, place_dir, table_name, tables_in_places,
@@ -27,8 +27,7 @@ use std::sync::Arc;
 
 /// Bytes of a table of the new tree.
 const TABLE_BYTES: u64 = 64 << 20;
-/// First byte of the keys that count as keys of a database.
-const KIND_ROOT: u8 = b'R';
+
 /// Where the old tree is kept.
 const KEPT: &str = "tree.damaged";
 
@@ -263,7 +262,7 @@ fn unknown_namespaces(parts: &Parts) -> Result<Option<u64>, EngineError> {
         let mut iter = table.iter(ReadMode::Sequential);
         iter.seek(b"")?;
         while iter.valid() {
-            let id = namespace_of(iter.key()).filter(|_| iter.key().first() == Some(&KIND_ROOT));
+            let id = EngineKey::namespace_of(iter.key()).filter(|_| EngineKey::is_root(iter.key()));
             if let Some(id) = id.filter(|id| !is_known(*id)) {
                 return Ok(Some(id));
             }
@@ -307,7 +306,7 @@ fn write(options: &CheckOptions, dir: &Path, parts: Parts) -> Result<(u64, u64),
                 {
                     edit.add(LEVELS - 1, full.finish(parts.m, true)?);
                 }
-                let id = namespace_of(merge.key()).filter(|_| last.first() == Some(&KIND_ROOT));
+                let id = EngineKey::namespace_of(merge.key()).filter(|_| EngineKey::is_root(&last));
                 let db = id.and_then(|id| parts.namespaces.iter().position(|own| *own == id));
                 if let Some(db) = db {
                     keys += 1;
@@ -341,7 +340,7 @@ fn write(options: &CheckOptions, dir: &Path, parts: Parts) -> Result<(u64, u64),
 /// Dead by a grave, a tombstone, or with its namespace.
 fn is_dead(parts: &Parts, key: &[u8], seq: Seq, meta: Meta) -> bool {
     let has_grave = parts.graves.get(key).is_some_and(|d| *d >= seq);
-    let id = namespace_of(key);
+    let id = EngineKey::namespace_of(key);
     let is_of_dead = id.is_some_and(|id| parts.dead.iter().any(|(dead, _)| *dead == id));
     has_grave || meta.is_tombstone() || is_of_dead
 }

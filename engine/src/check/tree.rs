@@ -3,9 +3,9 @@
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::{Checkpoint, CheckpointError, newest_in_runs};
 use crate::error::EngineError;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::store::FIRST_SEQ;
-use crate::table::{ReadMode, Table, namespace_of};
+use crate::table::{ReadMode, Table};
 use crate::tree::{
     LevelIter, MarkEdit, Place, Recovered, RecoveredFile, Source, VersionEdit, place_dir,
     tables_in_places,
@@ -14,9 +14,6 @@ use sexton_persistence::manifest::{Manifest, ManifestError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// First byte of the keys that count as keys of a database.
-const KIND_ROOT: u8 = b'R';
 
 /// Tables with their levels.
 type Tables = Vec<(usize, Arc<Table>)>;
@@ -247,11 +244,11 @@ fn check_levels(
         if grave.is_some()
             || spilled_d > Some(seq)
             || meta.is_tombstone()
-            || key.first() != Some(&KIND_ROOT)
+            || !EngineKey::is_root(&key)
         {
             continue;
         }
-        let Some(id) = namespace_of(&key) else { continue };
+        let Some(id) = EngineKey::namespace_of(&key) else { continue };
         let of = mark.namespaces.iter().position(|namespace| *namespace == id);
         match of.and_then(|db| counts.get_mut(db)) {
             Some((keys, expiring)) => {

@@ -3,7 +3,8 @@
 //! A slot is the one byte that DRAM entries carry; an id is for ever. Both maps change only while
 //! all latches are held, so whoever holds one latch reads a stable state.
 
-use crate::key::{Seq, Slot};
+use crate::key::{EngineKey, Seq, Slot};
+pub(super) use crate::key::{HEAD_BYTES, KIND_ROOT, root_head as head};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -13,29 +14,11 @@ pub(super) const SLOTS: usize = 256;
 /// Ids below this belong to the databases of a new store; sequences start here.
 pub(crate) const FIRST_SEQ: Seq = 1 << 20;
 
-/// Kind byte of root records.
-pub(super) const KIND_ROOT: u8 = b'R';
-
-/// Kind byte of expiry index records.
-pub(super) const KIND_EXPIRY: u8 = b'T';
-
-/// Bytes before the user's key in an engine key.
-pub(super) const HEAD_BYTES: usize = 9;
-
-/// The head of a root record's engine key.
-#[must_use]
-pub(super) fn head(namespace: u64) -> [u8; HEAD_BYTES] {
-    let mut head = [KIND_ROOT; HEAD_BYTES];
-    head[1..].copy_from_slice(&namespace.to_be_bytes());
-    head
-}
-
 /// Namespace id and user key of a root record's engine key; `None` for other kinds.
+#[inline]
 #[must_use]
 pub(super) fn split(key: &[u8]) -> Option<(u64, &[u8])> {
-    let (head, user) = key.split_first_chunk::<HEAD_BYTES>()?;
-    let id = u64::from_be_bytes(head[1..].try_into().expect("8 bytes"));
-    (head[0] == KIND_ROOT).then_some((id, user))
+    EngineKey::parse_root(key)
 }
 
 /// Both maps.

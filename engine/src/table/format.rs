@@ -41,15 +41,6 @@ pub(super) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
 
-/// The namespace id inside an engine key, if the key is long enough to have one. The key of an
-/// expiry index record is `T | time (8) | root key`, so its id is that of the root key.
-#[must_use]
-#[inline]
-pub fn namespace_of(key: &[u8]) -> Option<u64> {
-    let id = if key.first() == Some(&b'T') { key.get(10..18)? } else { key.get(1..9)? };
-    Some(u64::from_be_bytes(id.try_into().ok()?))
-}
-
 pub(super) fn get_u32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at.checked_add(4)?)?.try_into().ok()?))
 }

@@ -22,7 +22,7 @@ pub use block::{Block, PinnedValue};
 pub use builder::{BuilderBuffers, Compression, TableBuilder, TableOptions};
 pub use cache::BlockCache;
 pub use filter::key_hash;
-pub use format::{SEQ_MAX, TABLE_VERSION, namespace_of};
+pub use format::{SEQ_MAX, TABLE_VERSION};
 pub use grave_file::GraveFile;
 pub use iter::{ReadMode, TableIter};
 pub use properties::{Properties, TableMeta};

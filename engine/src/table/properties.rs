@@ -1,7 +1,7 @@
 //! What is known of a table without reading its data.
 
-use super::format::{get_u32, get_u64, namespace_of};
-use crate::key::{Meta, Seq};
+use super::format::{get_u32, get_u64};
+use crate::key::{EngineKey, Meta, Seq};
 use std::sync::Arc;
 
 /// Facts about a table, kept in the table and in the manifest.
@@ -94,7 +94,7 @@ impl Properties {
             self.expiring += 1;
         }
         self.tombstones += u64::from(meta.is_tombstone());
-        if let Some(id) = namespace_of(key) {
+        if let Some(id) = EngineKey::namespace_of(key) {
             self.min_namespace = self.min_namespace.min(id);
             self.max_namespace = self.max_namespace.max(id);
         }

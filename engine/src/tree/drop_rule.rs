@@ -1,10 +1,7 @@
 //! Rule C2: which versions a flush or compaction keeps.
 
-use crate::key::Seq;
-use crate::table::{TableResult, namespace_of};
-
-/// First byte of the keys of expiry index records.
-pub(super) const KIND_EXPIRY: u8 = b'T';
+use crate::key::{EngineKey, Seq};
+use crate::table::TableResult;
 
 /// The graves a merge consults: D(k, s) of the rules.
 pub trait Graves {
@@ -173,8 +170,7 @@ impl<'a> KeepRule<'a> {
     /// since has a record of its own. No snapshot reads them, so `now` alone counts; the grave is
     /// at or below `now` and counts as used (D1).
     fn is_of_deleted_root(&mut self, key: &[u8], seq: Seq) -> TableResult<bool> {
-        let (Some((&[KIND_EXPIRY, ..], root)), Some(&now)) =
-            (key.split_first_chunk::<9>(), self.snapshots.last())
+        let (Some((_, root)), Some(&now)) = (EngineKey::parse_expiry(key), self.snapshots.last())
         else {
             return Ok(false);
         };
@@ -207,7 +203,7 @@ impl<'a> KeepRule<'a> {
         Ok(match self.last_reader(key, seq, newer)? {
             Some(s) if two && s == now => Fate::Tree,
             // Snapshots never read the expiry index.
-            Some(_) if key.first() == Some(&KIND_EXPIRY) => Fate::Gone,
+            Some(_) if EngineKey::is_expiry(key) => Fate::Gone,
             Some(s) => Fate::Undo(s),
             None => Fate::Gone,
         })
@@ -262,11 +258,8 @@ impl<'a> KeepRule<'a> {
             return Ok(true);
         }
         Ok(self.index_drops.due_through_ms != 0
-            && matches!(
-                key.split_first_chunk::<9>(),
-                Some((&[KIND_EXPIRY, ref due_ms @ ..], _))
-                    if u64::from_be_bytes(*due_ms) <= self.index_drops.due_through_ms
-            ))
+            && EngineKey::parse_expiry(key)
+                .is_some_and(|(due_ms, _)| due_ms <= self.index_drops.due_through_ms))
     }
 
     /// True when the version must be written, with one output.
@@ -305,7 +298,7 @@ impl<'a> KeepRule<'a> {
     /// When the namespace of a version died; `Seq::MAX` when it lives.
     #[cold]
     fn death_of(&mut self, key: &[u8], seq: Seq) -> Seq {
-        let Some(id) = namespace_of(key) else { return Seq::MAX };
+        let Some(id) = EngineKey::namespace_of(key) else { return Seq::MAX };
         // Keys come in order: most are of the namespace of the one before.
         let death = match self.last_death {
             Some((last, death)) if last == id => death,

@@ -1,10 +1,9 @@
 //! A version of the tree: which table lies in which level.
 
-use super::drop_rule::KIND_EXPIRY;
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
 use super::undo::UndoRun;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::table::{ReadMode, Table};
 use std::sync::Arc;
 
@@ -200,7 +199,7 @@ impl Version {
     pub fn expiry_index_before(&self, d: Seq) -> impl Iterator<Item = (usize, &Arc<Table>)> {
         self.tables().filter(move |(_, table)| {
             let p = table.properties();
-            p.max_key.first() == Some(&KIND_EXPIRY) && !p.is_past(d)
+            EngineKey::is_expiry(&p.max_key) && !p.is_past(d)
         })
     }
 

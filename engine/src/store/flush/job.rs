@@ -1,10 +1,9 @@
 //! Flushing a frozen memtable: one table, one cemetery checkpoint, one manifest edit (N1).
 
-use crate::key::{Meta, Seq};
+use crate::key::{EngineKey, Meta, Seq};
 use crate::memtable::Run;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::flush::frozen::FlushJob;
-use crate::store::namespace::KIND_EXPIRY;
 use crate::store::options::SyncPolicy;
 use crate::store::read::view::ReaderGraves;
 use crate::store::upkeep::events::Fault;
@@ -148,10 +147,7 @@ impl Engine {
         let mut key = Vec::new();
         for (at_ms, index) in expiring {
             let record = run.record(index);
-            key.clear();
-            key.push(KIND_EXPIRY);
-            key.extend_from_slice(&at_ms.to_be_bytes());
-            key.extend_from_slice(record.key);
+            EngineKey::Expiry { due_ms: at_ms, root: record.key }.encode_into(&mut key);
             builder.add(&key, record.seq, Meta::default(), b"")?;
         }
         Ok(())

@@ -1,14 +1,14 @@
 //! Forgetting: graves that nothing needs any more (F1 to F3), entries of dead namespaces (N7).
 
 use crate::cemetery::{Grave, OPEN};
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
 use crate::store::namespace::{self, KIND_ROOT};
 use crate::store::shard::Count;
-use crate::table::{Table, namespace_of};
+use crate::table::Table;
 use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -309,7 +309,7 @@ impl Engine {
 /// The death of the namespace that every key of the table belongs to, if there is one.
 fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)]) -> Option<Seq> {
     let p = table.properties();
-    let has_namespace = |key: &[u8]| namespace_of(key).is_some() && key[0] >= KIND_ROOT;
+    let has_namespace = |key: &[u8]| EngineKey::namespace_of(key).is_some() && key[0] >= KIND_ROOT;
     if p.min_namespace != p.max_namespace
         || !has_namespace(&p.min_key)
         || !has_namespace(&p.max_key)

@@ -1,8 +1,8 @@
 //! Keys whose time has come (N11).
 
-use crate::key::{Key, Seq};
+use crate::key::{EngineKey, Key, Seq};
 use crate::store::engine::{Engine, EngineError};
-use crate::store::namespace::{self, HEAD_BYTES, KIND_EXPIRY};
+use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::shard::shard_of;
 use crate::tree::{MergeIter, Source};
 use std::collections::VecDeque;
@@ -65,7 +65,10 @@ impl ColdDue {
     fn reopen(&mut self, at_ms: u64) {
         self.reopened += 1;
         let before = at_ms.saturating_sub(1);
-        self.stopped_at = self.stopped_at.take().filter(|key| time_of(key) < Some(at_ms));
+        self.stopped_at = self
+            .stopped_at
+            .take()
+            .filter(|key| EngineKey::parse_expiry(key).map(|(due_ms, _)| due_ms) < Some(at_ms));
         self.handed_out_ms = self.handed_out_ms.min(before);
         self.droppable_ms = self.droppable_ms.min(before);
         self.settled = self.settled.filter(|(ms, _)| *ms <= before);
@@ -84,12 +87,6 @@ impl ColdDue {
     pub(in crate::store) fn droppable_ms(&self) -> u64 {
         self.droppable_ms
     }
-}
-
-/// The time of an index record.
-fn time_of(index_key: &[u8]) -> Option<u64> {
-    let at_ms = index_key.strip_prefix(&[KIND_EXPIRY])?.first_chunk::<8>()?;
-    Some(u64::from_be_bytes(*at_ms))
 }
 
 /// What a look into the expiry index has found.
@@ -150,17 +147,16 @@ impl Engine {
     ) -> Result<Look, EngineError> {
         let version = self.inner().versions.current();
         let mut merge = MergeIter::new(version.cursors(Seq::MAX, |_| false));
-        let mut start = vec![KIND_EXPIRY];
-        start.extend_from_slice(&(from_ms + 1).to_be_bytes());
+        let mut start = Vec::new();
+        EngineKey::Expiry { due_ms: from_ms + 1, root: b"" }.encode_into(&mut start);
         merge.seek(stopped_at.unwrap_or(&start))?;
         if merge.valid() && Some(merge.key()) == stopped_at {
             merge.next_key()?;
         }
         let mut found = Vec::new();
         let mut last: Vec<u8> = Vec::new();
-        while merge.valid() && merge.key()[0] == KIND_EXPIRY {
-            let Some((at, root)) = merge.key()[1..].split_first_chunk::<8>() else { break };
-            let at_ms = u64::from_be_bytes(*at);
+        while merge.valid() {
+            let Some((at_ms, root)) = EngineKey::parse_expiry(merge.key()) else { break };
             if at_ms > to_ms {
                 break;
             }
@@ -270,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_look_goes_on_where_it_stopped_unless_something_came_before() {
-        let record = [&[KIND_EXPIRY][..], &100_u64.to_be_bytes(), b"Rk"].concat();
+        let record = [&[crate::key::KIND_EXPIRY][..], &100_u64.to_be_bytes(), b"Rk"].concat();
         let mut due = ColdDue { stopped_at: Some(record.clone()), ..ColdDue::default() };
         due.reopen(101);
         assert_eq!(due.stopped_at, Some(record));
