@@ -66,12 +66,6 @@ impl ValueType {
     }
 }
 
-/// True when the flags are those of a string.
-#[must_use]
-pub fn is_string(flags: u8) -> bool {
-    matches!(flags & TYPE_MASK, PLAIN_STRING | FLOAT_STRING)
-}
-
 /// What OBJECT ENCODING answers for a string.
 #[must_use]
 pub fn string_encoding(flags: u8, value: &[u8]) -> &'static str {

@@ -2,9 +2,8 @@
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
+use crate::keyspace::{Strings, Written, expect};
 use crate::number::parse_i64;
-use crate::value::{self, PLAIN_STRING};
-use sexton_engine::Meta;
 use sexton_persistence::rdb::{self, Value, check_payload, read_payload};
 
 /// The group's commands.
@@ -17,17 +16,16 @@ pub(super) const COMMANDS: &[Binding] = &[
 /// DUMP key.
 fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    ctx.inspect(Purpose::Read, db, key, |entry, out| match entry {
-        Some(entry) if value::is_string(entry.meta().flags) => {
-            let payload = rdb::dump(&Value::String(entry.value().to_vec()));
-            out.bulk(&payload.unwrap_or_default());
-            Ok(())
+    ctx.inspect(Purpose::Read, db, key, |entry, out| {
+        match expect::<Strings>(entry) {
+            Ok(Some(string)) => {
+                let payload = rdb::dump(&Value::String(string.bytes().to_vec()));
+                out.bulk(&payload.unwrap_or_default());
+            }
+            Ok(None) => out.null(),
+            Err(_) => return Err(CommandError::text("ERR DUMP of this type is not supported yet")),
         }
-        Some(_) => Err(CommandError::text("ERR DUMP of this type is not supported yet")),
-        None => {
-            out.null();
-            Ok(())
-        }
+        Ok(())
     })
 }
 
@@ -117,7 +115,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
-    let meta = Meta { flags: PLAIN_STRING, expire_at_ms };
+    let meta = Written::Whole.expiring_at(expire_at_ms);
     ctx.put_anew(db, key, meta, &value, Event::generic("restore"));
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();

@@ -3,10 +3,9 @@
 use super::give_up;
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
-use crate::keyspace::{Reason, remove};
+use crate::keyspace::{Kind, Reason, Strings, expect, remove};
 use crate::resp::Reply;
 use crate::session::Session;
-use crate::value;
 use sexton_engine::{Entry, Found, Key, Tx};
 use std::sync::atomic::Ordering;
 
@@ -117,25 +116,25 @@ impl<'e> Ctx<'_, 'e> {
         remove(self.server, (tx, self.changes), db, key, Reason::Expired);
     }
 
-    /// The same for a key of the client's database that must hold a string or nothing.
-    pub fn inspect_string<R>(
+    /// The same for a key of the client's database that must hold a value of one type or nothing.
+    ///
+    /// # Errors
+    /// WRONGTYPE.
+    pub fn lookup<K: Kind, R>(
         &mut self,
         purpose: Purpose,
         key: &[u8],
-        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+        look: impl FnOnce(Option<K::View<'_>>, &mut Reply) -> R,
     ) -> Result<R, CommandError> {
         let db = self.client.db;
-        self.inspect(purpose, db, key, |entry, out| match entry {
-            Some(entry) if !value::is_string(entry.meta().flags) => Err(CommandError::WrongType),
-            entry => Ok(look(entry, out)),
-        })
+        self.inspect(purpose, db, key, |entry, out| Ok(look(expect::<K>(entry)?, out)))
     }
 }
 
 /// The reply to a read of one string: the value, nothing, or WRONGTYPE.
 pub(crate) fn reply_string(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> CommandResult {
-    ctx.inspect_string(Purpose::Read, key, |entry, out| match entry {
-        Some(entry) => out.bulk(entry.value()),
+    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| match string {
+        Some(string) => out.bulk(string.bytes()),
         None => out.null(),
     })
 }

@@ -1,5 +1,6 @@
 //! Error replies with Redis' own texts.
 
+use crate::keyspace::WrongType;
 use std::borrow::Cow;
 use std::fmt;
 
@@ -86,6 +87,12 @@ impl fmt::Display for CommandError {
             }
             Self::Text(text) => f.write_str(text),
         }
+    }
+}
+
+impl From<WrongType> for CommandError {
+    fn from(_: WrongType) -> Self {
+        Self::WrongType
     }
 }
 

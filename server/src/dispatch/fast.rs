@@ -6,10 +6,10 @@ use super::obstacles::Obstacles;
 use super::{Args, CommandSpec, Table};
 use crate::client::Client;
 use crate::events::Event;
+use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;
 use crate::server::Server;
-use crate::value;
-use sexton_engine::{Found, Key, Latched, Meta, Seq, Tx};
+use sexton_engine::{Found, Key, Latched, Seq, Tx};
 use std::sync::atomic::Ordering;
 
 /// Plain GETs and SETs since the last [`Executor::settle`].
@@ -39,7 +39,8 @@ impl Executor {
     /// again after every other command.
     #[must_use]
     pub fn is_fast(&self, server: &Server, client: &Client) -> bool {
-        self.plain.is_some() && Obstacles::of(server, client).is_empty()
+        let behind = Obstacles::behind_the_gate(server, client);
+        self.plain.is_some() && Obstacles::of(server, client).and(behind).is_empty()
     }
 
     /// The same for writes: false while they are refused or paced.
@@ -65,15 +66,15 @@ impl Executor {
         let mut touched = None;
         match tx.find(key) {
             Found::Live(entry) => {
-                let meta = entry.meta();
-                if meta.is_expired(now_ms) || !value::is_string(meta.flags) {
+                if entry.meta().is_expired(now_ms) {
                     return None;
                 }
+                let string = StringView::of(entry)?;
                 if !client.session.no_touch.load(Ordering::Relaxed) {
                     let access = server.eviction.access.touched(entry.access(), now_ms);
                     touched = (access != entry.access()).then_some(access);
                 }
-                out.bulk(entry.value());
+                out.bulk(string.bytes());
                 self.fast.hits += 1;
             }
             Found::Absent => out.null(),
@@ -107,7 +108,7 @@ impl Executor {
         let access = kept_access(server, client, &mut tx, key, now_ms);
         self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
         self.changes.signal(&server.events);
-        let meta = Meta { flags: value::PLAIN_STRING, expire_at_ms: 0 };
+        let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
         self.changes.publish(&server.events, commit.last_seq);

@@ -40,10 +40,9 @@ impl Obstacles {
     /// Writers must wait for the log or for flushes (N14).
     pub(super) const PACED: Self = Self(1 << 13);
 
-    /// Those that concern every request of the client.
+    /// Those that concern every request of the client, as far as the gate explains them.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
-        let engine = &server.engine;
         Self::NONE
             .when(!client.authenticated, Self::NOT_AUTHENTICATED)
             .when(client.snapshot_session.is_some(), Self::IN_SNAPSHOT)
@@ -51,6 +50,13 @@ impl Obstacles {
             .when(client.only_listens(), Self::ONLY_LISTENS)
             .when(server.sessions.is_paused(), Self::PAUSED)
             .when(server.loading.is_active(), Self::LOADING)
+    }
+
+    /// Those that the gate lets pass: the long way does more then than its handler.
+    #[inline]
+    pub(super) fn behind_the_gate(server: &Server, client: &Client) -> Self {
+        let engine = &server.engine;
+        Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)

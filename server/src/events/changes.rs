@@ -58,22 +58,32 @@ impl Changes {
     /// `key` is another one now, by something that has a log form of its own.
     #[inline]
     pub fn modify(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
-        if events.watches.is_used() || event.is_some_and(|event| events.is_heard(event)) {
-            self.push(Change { db, key: key.to_vec(), modifies: true, event });
+        if events.are_used() {
+            self.push(events, db, key, true, event);
         }
     }
 
     /// An event that changes nothing, or one more for the last change.
     #[inline]
     pub fn tell(&mut self, events: &Events, db: usize, key: &[u8], event: Event) {
-        if events.is_heard(event) {
-            self.push(Change { db, key: key.to_vec(), modifies: false, event: Some(event) });
+        if events.are_used() {
+            self.push(events, db, key, false, Some(event));
         }
     }
 
     #[cold]
-    fn push(&mut self, change: Change) {
-        self.list.push(change);
+    fn push(
+        &mut self,
+        events: &Events,
+        db: usize,
+        key: &[u8],
+        modifies: bool,
+        event: Option<Event>,
+    ) {
+        let is_heard = event.is_some_and(|event| events.is_heard(event));
+        if is_heard || (modifies && events.watches.is_used()) {
+            self.list.push(Change { db, key: key.to_vec(), modifies, event });
+        }
     }
 
     /// The transaction is taken back.
@@ -84,6 +94,13 @@ impl Changes {
     /// Watchers hear of the changes. To be called before the transaction ends, under its latches.
     #[inline]
     pub fn signal(&self, events: &Events) {
+        if !self.list.is_empty() {
+            self.signal_all(events);
+        }
+    }
+
+    #[cold]
+    fn signal_all(&self, events: &Events) {
         for change in self.list.iter().filter(|change| change.modifies) {
             events.watches.touch(change.db, &change.key);
         }

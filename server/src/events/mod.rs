@@ -26,8 +26,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// True while somebody may listen to such events.
+    /// True while somebody watches or listens to anything.
     #[inline]
+    fn are_used(&self) -> bool {
+        self.watches.is_used() || self.pubsub.is_used()
+    }
+
+    /// True while somebody may listen to such events.
     fn is_heard(&self, event: Event) -> bool {
         self.pubsub.is_used() && self.switch.bits_for(event.class) != 0
     }

@@ -1,7 +1,11 @@
 //! The keys and their values, between the commands and the engine.
 
 mod load;
+mod lookup;
 mod remove;
+mod string;
 
 pub use load::load_blocking;
+pub use lookup::{Kind, WrongType, expect};
 pub use remove::{Reason, remove};
+pub use string::{StringView, Strings, Written};

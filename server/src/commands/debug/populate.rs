@@ -1,10 +1,10 @@
 //! DEBUG POPULATE: many string keys at once.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::keyspace::Written;
 use crate::number::parse_i64;
 use crate::resp::command_bytes;
-use crate::value::PLAIN_STRING;
-use sexton_engine::{Found, KEY_MAX_BYTES, Key, Latched, Meta, Tx, TxBuf, key_too_long};
+use sexton_engine::{Found, KEY_MAX_BYTES, Key, Latched, Tx, TxBuf, key_too_long};
 
 /// Most keys of one call.
 const COUNT_MAX: i64 = 1 << 30;
@@ -52,7 +52,7 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// A cold key exists as well as a live one: it stays.
 fn put_new(tx: &mut Tx<'_>, db: usize, key: Key<'_>, value: &[u8]) {
     if matches!(tx.find(key), Found::Absent) {
-        tx.put(key, Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, value);
+        tx.put(key, Written::Whole.expiring_at(0), value);
         tx.log(db, &command_bytes(&[b"SET", key.bytes, value]));
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::jobs::eviction::idle_seconds;
+use crate::keyspace::{StringView, Strings, expect};
 use crate::number::parse_i64;
-use crate::value;
 use sexton_config::choice::EvictionPolicy;
 
 /// Integers below this are shared objects in Redis, with this reference count.
@@ -40,16 +40,13 @@ pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// OBJECT ENCODING key.
 pub(super) fn encoding(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(2));
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
-        Some(entry) if value::is_string(entry.meta().flags) => {
-            out.bulk(value::string_encoding(entry.meta().flags, entry.value()).as_bytes());
-            Ok(())
+    ctx.inspect(Purpose::Glance, db, key, |entry, out| {
+        match expect::<Strings>(entry) {
+            Ok(Some(string)) => out.bulk(string.encoding().as_bytes()),
+            Ok(None) => out.null(),
+            Err(_) => return Err(CommandError::text("ERR no encoding is known for this type")),
         }
-        Some(_) => Err(CommandError::text("ERR no encoding is known for this type")),
-        None => {
-            out.null();
-            Ok(())
-        }
+        Ok(())
     })
 }
 
@@ -68,7 +65,7 @@ pub(super) fn refcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         );
     ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
         Some(entry) => {
-            let plain = entry.meta().flags == value::PLAIN_STRING;
+            let plain = StringView::of(entry).is_some_and(|string| string.is_plain());
             let small = parse_i64(entry.value()).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n));
             out.int(if plain && small && !each_its_own { SHARED_REFCOUNT } else { 1 });
         }

@@ -3,9 +3,8 @@
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::interop::long_double::LongDouble;
+use crate::keyspace::{Strings, Written};
 use crate::number::parse_i64;
-use crate::value::{FLOAT_STRING, PLAIN_STRING};
-use sexton_engine::Meta;
 
 /// INCR key.
 pub(super) fn incr(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -34,15 +33,15 @@ pub(super) fn decrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let (old, expire_at_ms) =
-        ctx.inspect_string(Purpose::Write, key, |entry, _| match entry {
-            Some(entry) => parse_i64(entry.value())
-                .map(|number| (number, entry.meta().expire_at_ms))
+        ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| match string {
+            Some(string) => parse_i64(string.bytes())
+                .map(|number| (number, string.expire_at_ms()))
                 .ok_or(CommandError::NotInteger),
             None => Ok((0, 0)),
         })??;
     let new = old.checked_add(increment).ok_or(CommandError::Overflow)?;
     let mut digits = itoa::Buffer::new();
-    let meta = Meta { flags: PLAIN_STRING, expire_at_ms };
+    let meta = Written::Whole.expiring_at(expire_at_ms);
     ctx.put(db, key, meta, digits.format(new).as_bytes(), Event::string("incrby"));
     ctx.log_request();
     ctx.out.int(new);
@@ -53,9 +52,9 @@ fn add(ctx: &mut Ctx<'_, '_>, increment: i64) -> CommandResult {
 /// outcome.
 pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let (old, expire_at_ms) = ctx.inspect_string(Purpose::Write, key, |entry, _| {
-        let expire_at_ms = entry.map_or(0, |entry| entry.meta().expire_at_ms);
-        let number = LongDouble::parse(entry.map_or(b"0", |entry| entry.value()));
+    let (old, expire_at_ms) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
+        let expire_at_ms = string.map_or(0, |string| string.expire_at_ms());
+        let number = LongDouble::parse(string.map_or(b"0", |string| string.bytes()));
         number.map(|number| (number, expire_at_ms)).ok_or(CommandError::NotFloat)
     })??;
     let increment = LongDouble::parse(ctx.args.get(2)).ok_or(CommandError::NotFloat)?;
@@ -63,7 +62,7 @@ pub(super) fn incrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .checked_add(increment)
         .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?
         .to_text();
-    let meta = Meta { flags: FLOAT_STRING, expire_at_ms };
+    let meta = Written::Float.expiring_at(expire_at_ms);
     ctx.put(db, key, meta, text.as_bytes(), Event::string("incrbyfloat"));
     ctx.log(db, &[b"SET", key, text.as_bytes(), b"KEEPTTL"]);
     ctx.out.bulk(text.as_bytes());

@@ -2,7 +2,7 @@
 
 use crate::client_memory::transient_max_bytes;
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
-use crate::value;
+use crate::keyspace::{Strings, expect};
 
 struct Options {
     length_only: bool,
@@ -139,11 +139,13 @@ pub(super) fn lcs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let mut strings = [Vec::new(), Vec::new()];
     for (at, string) in strings.iter_mut().enumerate() {
         let key = ctx.args.get(at + 1);
-        *string = ctx.inspect(Purpose::Read, db, key, |entry, _| match entry {
-            Some(entry) if value::is_string(entry.meta().flags) => Ok(entry.value().to_vec()),
-            Some(_) => Err(CommandError::text("ERR The specified keys must contain string values")),
-            None => Ok(Vec::new()),
-        })?;
+        *string =
+            ctx.inspect(Purpose::Read, db, key, |entry, _| match expect::<Strings>(entry) {
+                Ok(string) => Ok(string.map_or_else(Vec::new, |string| string.bytes().to_vec())),
+                Err(_) => {
+                    Err(CommandError::text("ERR The specified keys must contain string values"))
+                }
+            })?;
     }
     let options = Options::parse(ctx.args)?;
     let [a, b] = &strings;

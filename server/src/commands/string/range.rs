@@ -2,8 +2,7 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
-use crate::value::{PLAIN_STRING, RAW_STRING};
-use sexton_engine::Meta;
+use crate::keyspace::{Strings, Written};
 
 const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
@@ -21,14 +20,14 @@ pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, tail) = (ctx.client.db, ctx.args.get(1), ctx.args.get(2));
     let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
     let (meta, value) =
-        ctx.inspect_string(Purpose::Write, key, |entry, _| -> Result<_, CommandError> {
-            let Some(entry) = entry else {
-                return Ok((Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, tail.to_vec()));
+        ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| -> Result<_, CommandError> {
+            let Some(string) = string else {
+                return Ok((Written::Whole.expiring_at(0), tail.to_vec()));
             };
-            let bytes = (entry.value().len() + tail.len()) as u64;
+            let bytes = (string.bytes().len() + tail.len()) as u64;
             check_bytes(bytes, max_bytes, memory_max_bytes)?;
-            let flags = PLAIN_STRING | RAW_STRING;
-            Ok((Meta { flags, ..entry.meta() }, [entry.value(), tail].concat()))
+            let meta = Written::Edited.expiring_at(string.expire_at_ms());
+            Ok((meta, [string.bytes(), tail].concat()))
         })??;
     ctx.put(db, key, meta, &value, Event::string("append"));
     ctx.log_request();
@@ -39,8 +38,8 @@ pub(super) fn append(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// STRLEN key.
 pub(super) fn strlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
-    ctx.inspect_string(Purpose::Read, key, |entry, out| {
-        out.int(entry.map_or(0, |entry| entry.value().len() as i64));
+    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+        out.int(string.map_or(0, |string| string.bytes().len() as i64));
     })
 }
 
@@ -59,8 +58,8 @@ fn slice(value: &[u8], start: i64, end: i64) -> &[u8] {
 pub(super) fn getrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     let (start, end) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
-    ctx.inspect_string(Purpose::Read, key, |entry, out| {
-        out.bulk(entry.map_or(&[], |entry| slice(entry.value(), start, end)));
+    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+        out.bulk(string.map_or(&[], |string| slice(string.bytes(), start, end)));
     })
 }
 
@@ -71,8 +70,8 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         .map_err(|_| CommandError::text("ERR offset is out of range"))?;
     let (max_bytes, memory_max_bytes) = (ctx.string_max_bytes(), ctx.memory_max_bytes());
     let edited =
-        ctx.inspect_string(Purpose::Write, key, |entry, out| -> Result<_, CommandError> {
-            let old = entry.map_or(&[][..], |entry| entry.value());
+        ctx.lookup::<Strings, _>(Purpose::Write, key, |string, out| -> Result<_, CommandError> {
+            let old = string.map_or(&[][..], |string| string.bytes());
             if patch.is_empty() {
                 out.int(old.len() as i64);
                 return Ok(None);
@@ -84,10 +83,10 @@ pub(super) fn setrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             value.extend_from_slice(old);
             value.resize(old.len().max(end), 0);
             value[start..end].copy_from_slice(patch);
-            Ok(Some((entry.map_or(0, |entry| entry.meta().expire_at_ms), value)))
+            Ok(Some((string.map_or(0, |string| string.expire_at_ms()), value)))
         })??;
     let Some((expire_at_ms, value)) = edited else { return Ok(()) };
-    let meta = Meta { flags: PLAIN_STRING | RAW_STRING, expire_at_ms };
+    let meta = Written::Edited.expiring_at(expire_at_ms);
     ctx.put(db, key, meta, &value, Event::string("setrange"));
     ctx.log_request();
     ctx.out.int(value.len() as i64);

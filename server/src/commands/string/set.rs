@@ -3,7 +3,7 @@
 use super::expiry_options::{ExpiryKind, Options, Owner, absolute_ms};
 use crate::dispatch::{CommandResult, Ctx, Purpose, reply_string};
 use crate::events::Event;
-use crate::value::PLAIN_STRING;
+use crate::keyspace::{Strings, Written};
 use sexton_engine::Meta;
 
 /// GET key.
@@ -15,7 +15,7 @@ pub(super) fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// Writes a plain string and logs it as SET with an absolute expiry: one operation.
 fn store(ctx: &mut Ctx<'_, '_>, key: &[u8], value: &[u8], expire_at_ms: u64) {
     let db = ctx.client.db;
-    ctx.put(db, key, Meta { flags: PLAIN_STRING, expire_at_ms }, value, Event::string("set"));
+    ctx.put(db, key, Written::Whole.expiring_at(expire_at_ms), value, Event::string("set"));
     if expire_at_ms == 0 {
         ctx.log(db, &[b"SET", key, value]);
     } else {
@@ -126,13 +126,12 @@ fn delete_logged(ctx: &mut Ctx<'_, '_>, key: &[u8]) {
 pub(super) fn getex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let options = Options::parse(ctx.args, 2, Owner::GetEx)?;
-    let found = ctx.inspect_string(Purpose::Read, key, |entry, out| {
-        if let Some(entry) = entry {
-            out.bulk(entry.value());
-        } else {
-            out.null();
+    let found = ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+        match string {
+            Some(string) => out.bulk(string.bytes()),
+            None => out.null(),
         }
-        entry.map(|entry| entry.meta())
+        string.map(|string| string.meta())
     })?;
     let Some(meta) = found else { return Ok(()) };
     if let Some((kind, text)) = options.expiry {

@@ -2,17 +2,16 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::value::{self, PLAIN_STRING};
-use sexton_engine::Meta;
+use crate::keyspace::{StringView, Written};
 
 /// MGET key [key ...]. A key of another type reads as missing.
 pub(super) fn mget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
     ctx.out.array(ctx.args.len() - 1);
     for key in ctx.args.from(1) {
-        ctx.inspect(Purpose::Read, db, key, |entry, out| match entry {
-            Some(entry) if value::is_string(entry.meta().flags) => out.bulk(entry.value()),
-            _ => out.null(),
+        ctx.inspect(Purpose::Read, db, key, |entry, out| match entry.and_then(StringView::of) {
+            Some(string) => out.bulk(string.bytes()),
+            None => out.null(),
         });
     }
     Ok(())
@@ -48,7 +47,7 @@ pub(super) fn msetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// A key named twice is written twice, so replaying the request gives the same operations.
 fn store_pairs(ctx: &mut Ctx<'_, '_>) {
     let db = ctx.client.db;
-    let meta = Meta { flags: PLAIN_STRING, expire_at_ms: 0 };
+    let meta = Written::Whole.expiring_at(0);
     for (at, key) in ctx.args.from(1).enumerate().step_by(2) {
         let value = ctx.args.get(at + 2);
         ctx.put(db, key, meta, value, Event::string("set"));

@@ -4,12 +4,12 @@ use super::Loading;
 use crate::clock::now_ms;
 use crate::devices;
 use crate::jobs::eviction;
+use crate::keyspace::Written;
 use crate::log;
 use crate::observe::now_s;
 use crate::resp::command_bytes;
 use crate::server::Server;
-use crate::value::PLAIN_STRING;
-use sexton_engine::{KEY_MAX_BYTES, Key, Latched, Meta, TxBuf, key_too_long};
+use sexton_engine::{KEY_MAX_BYTES, Key, Latched, TxBuf, key_too_long};
 use sexton_persistence::rdb::{Input, KeyRecord, Reader, Record, Value};
 use std::path::Path;
 use std::time::Duration;
@@ -148,7 +148,7 @@ impl<'s> Loader<'s> {
         let hash = engine.hash(&entry.key);
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.buf);
         let key = Key { slot: engine.slot_of(db), bytes: &entry.key, hash };
-        tx.put(key, Meta { flags: PLAIN_STRING, expire_at_ms }, value);
+        tx.put(key, Written::Whole.expiring_at(expire_at_ms), value);
         let access = &self.server.eviction.access;
         if let Some(field) = access.restored(entry.idle_s, entry.frequency, now_ms) {
             tx.set_access(key, field);

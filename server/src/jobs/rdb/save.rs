@@ -6,7 +6,7 @@ use crate::log;
 use crate::observe::{Memory, now_s, used_bytes};
 use crate::server::Server;
 use crate::session::Pause;
-use crate::value;
+use crate::value::ValueType;
 use sexton_config::Options;
 use sexton_engine::{EngineError, IterOptions, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
@@ -261,7 +261,7 @@ fn write_snapshot<W: Write>(
         let mut in_iter: u64 = 0;
         while iter.valid() {
             let meta = iter.meta();
-            if !value::is_string(meta.flags) {
+            if ValueType::of(meta.flags) != Some(ValueType::String) {
                 let key = iter.key().escape_ascii();
                 return Err(SaveError::Type(format!("key '{key}' is of a type that is unknown")));
             }

@@ -1,0 +1,25 @@
+//! Looking at a key by the type that is expected there.
+
+use sexton_engine::Entry;
+
+/// A type of values, as a look-up expects it.
+pub trait Kind {
+    /// What a command sees of a value of it.
+    type View<'v>;
+
+    /// `None` for a value of another type.
+    fn view(entry: Entry<'_>) -> Option<Self::View<'_>>;
+}
+
+/// The key holds a value of another type: WRONGTYPE.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrongType;
+
+/// What a key holds of the type that is expected there, if it holds anything.
+///
+/// # Errors
+/// [`WrongType`].
+#[inline]
+pub fn expect<K: Kind>(entry: Option<Entry<'_>>) -> Result<Option<K::View<'_>>, WrongType> {
+    entry.map_or(Ok(None), |entry| K::view(entry).map(Some).ok_or(WrongType))
+}
