@@ -16,8 +16,15 @@ pub trait Source {
     fn seq(&self) -> Seq;
     /// Flags and expiry.
     fn meta(&self) -> Meta;
-    /// The value.
+    /// The value. Of a source that gives up large blocks, only after [`Source::load_value`].
     fn value(&self) -> &[u8];
+    /// Brings back the value, where it was given up to save memory.
+    ///
+    /// # Errors
+    /// As for `next`.
+    fn load_value(&mut self) -> TableResult<()> {
+        Ok(())
+    }
     /// Steps to the following version.
     ///
     /// # Errors
@@ -88,6 +95,9 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn value(&self) -> &[u8] {
         (**self).value()
+    }
+    fn load_value(&mut self) -> TableResult<()> {
+        (**self).load_value()
     }
     fn next(&mut self) -> TableResult<()> {
         (**self).next()

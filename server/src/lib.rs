@@ -1,6 +1,7 @@
 //! Sexton's server: network, commands, and everything Redis clients see.
 #![deny(unsafe_code)]
 
+pub mod arenas;
 pub mod auth;
 pub mod boot;
 pub mod client;

@@ -235,6 +235,11 @@ impl Entry {
         held.map(|held| SharedValue::clone(&held))
     }
 
+    /// True where the entry holds a count of a shared value, be it empty.
+    pub(super) fn is_shared(self) -> bool {
+        self.layout().is_shared
+    }
+
     /// Bytes of a shared value, 0 where it lies in the entry.
     pub(super) fn shared_bytes(self) -> usize {
         let layout = self.layout();
@@ -421,6 +426,11 @@ impl<'a> EntryRef<'a> {
     #[must_use]
     pub fn value(&self) -> &'a [u8] {
         self.entry.value()
+    }
+
+    /// Another count of its value, where a memtable may share that.
+    pub(crate) fn shared(&self) -> Option<SharedValue> {
+        self.entry.shared()
     }
 
     /// Generation of the memtable that holds its last change.

@@ -5,6 +5,7 @@
 //! Blocks come from a slab of the shard, whose pages go back to a pool that all shards share.
 
 mod buckets;
+mod displaced;
 mod due;
 mod entry;
 mod evict;
@@ -16,6 +17,7 @@ mod table;
 mod tests;
 
 pub use buckets::Hint;
+pub(crate) use displaced::{Displaced, Replaced};
 pub use entry::EntryRef;
 pub use evict::Evicted;
 pub use page_pool::PagePool;

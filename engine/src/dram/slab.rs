@@ -5,6 +5,7 @@
 //! pool at once. Entries above the largest class come from the global allocator.
 #![allow(unsafe_code)]
 
+use super::displaced::Displaced;
 use super::entry::{self, Content, Entry};
 use super::page_pool::{Page, PagePool, PageSize, SMALL_BYTES};
 use std::alloc::Layout;
@@ -381,7 +382,7 @@ impl Slab {
         unsafe { self.drop_shared(entry) };
         if bytes > CELL_MAX {
             // SAFETY: the caller's promise.
-            return unsafe { self.free_large(entry, bytes) };
+            return drop(unsafe { self.detach_large(entry, bytes) });
         }
         // SAFETY: the entry is one of this slab with that length.
         let mut page = unsafe { PageRef::of(entry, bytes) };
@@ -459,10 +460,18 @@ impl Slab {
         entry.block()
     }
 
+    /// True for an entry that has a block of its own from the global allocator, with its value in it.
+    pub(super) fn may_detach(entry: Entry) -> bool {
+        entry.len() > CELL_MAX && !entry.is_shared()
+    }
+
+    /// Takes a large entry out, with its block.
+    ///
     /// # Safety
-    /// As for `free`; the entry is a large one of `bytes`.
-    unsafe fn free_large(&mut self, entry: Entry, bytes: usize) {
+    /// As for `free`; the entry is a large one of `bytes`, and its count of a shared value, if it had one, is given up.
+    pub(super) unsafe fn detach_large(&mut self, entry: Entry, bytes: usize) -> Displaced {
         let block_bytes = large_block_bytes(bytes);
+        self.large_bytes -= block_bytes;
         // SAFETY: large entries have a prefix with their index before them and were allocated
         // with this layout, which depends on nothing but what fits_in_place keeps.
         unsafe {
@@ -473,9 +482,8 @@ impl Slab {
                 moved.block().sub(LARGE_PREFIX).cast::<u64>().write(index as u64);
             }
             let layout = Layout::from_size_align_unchecked(block_bytes, 8);
-            std::alloc::dealloc(start.as_ptr(), layout);
+            Displaced::new(entry, start, layout)
         }
-        self.large_bytes -= block_bytes;
     }
 
     pub(super) fn large_entries(&self) -> &[Entry] {
@@ -566,7 +574,7 @@ impl Drop for Slab {
             // SAFETY: the table is being dropped; the entry is in the list of large ones.
             unsafe {
                 self.drop_shared(entry);
-                self.free_large(entry, bytes);
+                drop(self.detach_large(entry, bytes));
             }
         }
         while let Some(&page) = self.pages.last() {

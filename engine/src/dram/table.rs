@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::buckets::{BucketArray, Hint, LANES, Place};
+use super::displaced::Replaced;
 use super::due::{Dues, UNQUEUED};
 use super::entry::{Content, Entry, EntryRef};
 use super::page_pool::PagePool;
@@ -260,6 +261,30 @@ impl Table {
         generation: u8,
         access: u32,
     ) -> Upsert {
+        self.write_over(key, meta, value, (generation, access), None::<fn(Replaced<'_>)>)
+    }
+
+    /// The same; `keep` is shown what was there, before it goes.
+    pub(crate) fn upsert_keeping(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: Value<'_>,
+        (generation, access): (u8, u32),
+        keep: impl FnOnce(Replaced<'_>),
+    ) -> Upsert {
+        self.write_over(key, meta, value, (generation, access), Some(keep))
+    }
+
+    #[inline]
+    fn write_over(
+        &mut self,
+        key: Key<'_>,
+        meta: Meta,
+        value: Value<'_>,
+        (generation, access): (u8, u32),
+        keep: Option<impl FnOnce(Replaced<'_>)>,
+    ) -> Upsert {
         debug_assert_eq!(key.hash, key::hash(key.bytes));
         self.step();
         let (slot, bytes) = (key.slot, key.bytes);
@@ -269,12 +294,28 @@ impl Table {
             let entry = self.write_new(&content);
             self.dues.written(UNQUEUED, entry);
             self.current.insert(key.hash, entry);
+            if let Some(keep) = keep {
+                keep(Replaced::Nothing);
+            }
             return Upsert { existed: false, was_expiring: false };
         };
         let was_expiring = entry.has_expiry();
         entry.touch();
         content.clock = entry.clock();
-        self.replace(at, entry, &content);
+        match keep {
+            // It gets another block: to hand the old one over costs less than to copy it.
+            Some(keep) if Slab::may_detach(entry) => {
+                self.redirect_to_new(at, entry, &content);
+                // SAFETY: bucket and due time point at the new entry now, and `entry` ends here.
+                keep(Replaced::Block(unsafe { self.slab.detach_large(entry, entry.len()) }));
+            }
+            keep => {
+                if let Some(keep) = keep {
+                    keep(Replaced::Entry(EntryRef::new(entry)));
+                }
+                self.replace(at, entry, &content);
+            }
+        }
         Upsert { existed: true, was_expiring }
     }
 
@@ -290,10 +331,15 @@ impl Table {
         self.relocate(at, entry, content);
     }
 
-    fn relocate(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
+    /// Bucket and due time of `entry` point at a new one with `content` afterwards; its own memory is untouched.
+    fn redirect_to_new(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         let new = self.write_new(content);
         self.dues.written(entry.queued(), new);
         self.array_mut(at).redirect(at.place, new);
+    }
+
+    fn relocate(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
+        self.redirect_to_new(at, entry, content);
         // SAFETY: the bucket points at the new entry now, and `entry` ends here.
         unsafe { self.slab.free(entry) };
     }
@@ -324,10 +370,27 @@ impl Table {
 
     /// Removes a key's entry.
     pub fn remove(&mut self, key: Key<'_>) -> Option<Removed> {
+        self.remove_keeping(key, |_| {})
+    }
+
+    /// The same; `keep` is shown what was there, before it goes.
+    pub(crate) fn remove_keeping(
+        &mut self,
+        key: Key<'_>,
+        keep: impl FnOnce(Replaced<'_>),
+    ) -> Option<Removed> {
         self.step();
         let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
         let (had_expiry, class) = (entry.has_expiry(), self.slab.class_of_page(entry));
-        self.remove_at(key.hash, at, entry);
+        if Slab::may_detach(entry) {
+            self.array_mut(at).remove(key.hash, at.place);
+            self.dues.removed(entry);
+            // SAFETY: neither bucket nor due time points at the entry any more, and its handles end here.
+            keep(Replaced::Block(unsafe { self.slab.detach_large(entry, entry.len()) }));
+        } else {
+            keep(Replaced::Entry(EntryRef::new(entry)));
+            self.remove_at(key.hash, at, entry);
+        }
         if let Some(page) = class.and_then(|class| self.slab.sparse_page(class)) {
             self.evacuate(page);
         }

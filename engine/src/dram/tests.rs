@@ -1,4 +1,4 @@
-use super::{PagePool, Table};
+use super::{PagePool, Replaced, Table};
 use crate::key::{self, Key, Meta, Slot};
 use crate::shared_value::{SharedValue, Value};
 use std::collections::HashMap;
@@ -79,6 +79,15 @@ fn meta(random: &mut Random) -> Meta {
     Meta { flags: random.below(32) as u8, expire_at_ms }
 }
 
+/// The value that a write has found.
+fn value_of<'a>(replaced: &'a Replaced<'_>) -> Option<&'a [u8]> {
+    match replaced {
+        Replaced::Nothing => None,
+        Replaced::Entry(entry) => Some(entry.value()),
+        Replaced::Block(block) => Some(block.value()),
+    }
+}
+
 fn model_run(seed: u64, operations: u64) {
     let mut random = Random(seed);
     let mut table = Table::new(PagePool::new());
@@ -93,7 +102,12 @@ fn model_run(seed: u64, operations: u64) {
             let own = (slot, bytes.clone());
             match random.below(100) {
                 n if n < deletes => {
-                    let removed = table.remove(k).map(|removed| removed.had_expiry);
+                    let mut kept = None;
+                    let keep = |replaced: Replaced<'_>| {
+                        kept = value_of(&replaced).map(<[u8]>::to_vec);
+                    };
+                    let removed = table.remove_keeping(k, keep).map(|removed| removed.had_expiry);
+                    assert_eq!(kept.as_ref(), model.get(&own).map(|item| &item.value));
                     let had = model.remove(&own).map(|item| item.meta.expire_at_ms != 0);
                     assert_eq!(removed, had);
                 }
@@ -125,8 +139,14 @@ fn model_run(seed: u64, operations: u64) {
                         shared.push(value.clone());
                         let value = Value::Shared(&value);
                         table.upsert_value(k, meta, value, generation, access)
-                    } else {
+                    } else if random.below(2) == 0 {
                         table.upsert(k, meta, &item.value, generation, access)
+                    } else {
+                        let old = model.get(&own);
+                        let value = Value::Copied(&item.value);
+                        table.upsert_keeping(k, meta, value, (generation, access), |replaced| {
+                            assert_eq!(value_of(&replaced), old.map(|item| &item.value[..]));
+                        })
                     };
                     let before = model.insert(own, item);
                     assert_eq!(done.existed, before.is_some());

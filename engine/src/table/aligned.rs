@@ -17,12 +17,27 @@ impl AlignedBuf {
     pub(super) fn resize(&mut self, len: usize) {
         let needed = len + UNBUFFERED_ALIGNMENT;
         if self.bytes.len() < needed {
-            self.bytes.resize(needed, 0);
+            // The old one goes first: nobody wants its bytes, and there is never one beside the other.
+            self.bytes = Vec::new();
+            self.bytes = vec![0; needed];
             self.counted.set(self.bytes.capacity());
             let past = self.bytes.as_ptr().addr() % UNBUFFERED_ALIGNMENT;
             self.start = (UNBUFFERED_ALIGNMENT - past) % UNBUFFERED_ALIGNMENT;
         }
         self.len = len;
+    }
+
+    /// Gives the memory back when it is more than `bytes_max`; then nothing is left in it.
+    pub(super) fn give_up_above(&mut self, bytes_max: usize) {
+        if self.bytes.len() > bytes_max {
+            *self = Self::default();
+        }
+    }
+
+    /// Bytes of memory.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Length in bytes.

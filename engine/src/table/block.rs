@@ -110,6 +110,11 @@ impl BlockBuilder {
         &self.buf
     }
 
+    /// Bytes of its buffer.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.buf.capacity()
+    }
+
     /// Empties it, keeping its memory up to a bound.
     pub(super) fn clear(&mut self) {
         self.buf.clear();

@@ -33,6 +33,12 @@ pub enum Compression {
 /// Level of zstd: its own default.
 const ZSTD_LEVEL: i32 = 3;
 
+/// Chunks that the buffer of a builder keeps room for from table to table.
+const KEPT_CHUNKS: usize = 8;
+
+/// Bytes that the buffer of compressed blocks keeps from block to block.
+const PACKED_KEPT_BYTES: usize = 1 << 20;
+
 /// What a builder is told.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions {
@@ -83,10 +89,10 @@ impl fmt::Debug for BuilderBuffers {
 }
 
 impl BuilderBuffers {
-    fn clear(&mut self) {
+    /// For the next table, keeping so much of `out` that chunks of `chunk_bytes` and what follows the blocks fit in.
+    fn clear(&mut self, chunk_bytes: usize) {
         self.out.clear();
-        self.out.shrink_to(8 << 20);
-        self.packed.shrink_to(1 << 20);
+        self.out.shrink_to(chunk_bytes.saturating_mul(KEPT_CHUNKS));
         self.hashes.clear();
         self.block.clear();
         self.index.clear();
@@ -97,7 +103,8 @@ impl BuilderBuffers {
     /// Says what it holds, but for what is small.
     fn count(&mut self) {
         let hashes = self.hashes.capacity() * size_of::<u64>();
-        self.counted.set(self.out.capacity() + self.packed.capacity() + hashes);
+        let blocks = self.out.capacity() + self.packed.capacity() + self.block.held_bytes();
+        self.counted.set(blocks + hashes);
     }
 }
 
@@ -132,7 +139,7 @@ impl TableBuilder {
         options: TableOptions,
         mut buffers: BuilderBuffers,
     ) -> Self {
-        buffers.clear();
+        buffers.clear(options.chunk_bytes);
         let properties = Properties::default();
         Self { file, number, options, buffers, properties, last_seq: 0, written: 0 }
     }
@@ -233,7 +240,12 @@ impl TableBuilder {
                 zstd.as_mut().and_then(|zstd| zstd.compress_to_buffer(raw, room).ok())
             }
         };
-        match packed_len.filter(|n| n + 4 <= raw.len() - raw.len() / 8) {
+        let packed_len = packed_len.filter(|n| n + 4 <= raw.len() - raw.len() / 8);
+        if raw.len() > self.options.chunk_bytes {
+            // Room for this one, not twice as much.
+            out.reserve_exact(4 + packed_len.unwrap_or(raw.len()) + TRAILER_BYTES);
+        }
+        match packed_len {
             Some(n) => {
                 out.extend_from_slice(&(raw.len() as u32).to_le_bytes());
                 out.extend_from_slice(&packed[..n]);
@@ -245,6 +257,9 @@ impl TableBuilder {
         }
         close_frame(out, start, frame_type);
         block.clear();
+        if packed.len() > PACKED_KEPT_BYTES {
+            *packed = Vec::new();
+        }
         if out.len() >= self.options.chunk_bytes {
             self.write_out()?;
         }
@@ -264,6 +279,8 @@ impl TableBuilder {
         }
         out.copy_within(whole.., 0);
         out.truncate(out.len() - whole);
+        // What a large value has brought.
+        out.shrink_to(self.options.chunk_bytes.saturating_mul(KEPT_CHUNKS));
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::aligned::{AlignedBuf, align_down};
 use super::block::{BackStack, Block, EntryHead, Layout, entry_at, extend_key, seek};
 use super::format::{FRAME_RAW, decompress, open_frame};
 use super::reader::Table;
+use super::work_memory::Counted;
 use crate::error::TableResult;
 use crate::key::{Meta, Seq};
 use crate::source::{BackSource, Source};
@@ -41,6 +42,8 @@ enum Current {
     Ahead(Range<usize>),
     /// The buffer for decompressed blocks.
     Unpacked,
+    /// Given up while its one entry waits: key and head are known, the value is read again when it is wanted.
+    GivenUp,
     None,
 }
 
@@ -52,7 +55,7 @@ impl Current {
             Self::Shared(block) => block.data(),
             Self::Ahead(range) => &ahead.bytes()[range.clone()],
             Self::Unpacked => unpacked,
-            Self::None => &[],
+            Self::GivenUp | Self::None => &[],
         }
     }
 }
@@ -81,6 +84,8 @@ pub struct TableIter {
     scan_ahead_bytes_max: usize,
     /// Bound of what a compaction reads at a time.
     transfer_bytes_max: usize,
+    /// A larger block is given up until its value is asked for.
+    held_block_bytes_max: usize,
     head: EntryHead,
     valid: bool,
     /// Number of the entry in its block, as far as the walk has counted from the block's front.
@@ -98,6 +103,7 @@ pub struct TableIter {
     /// End of what the medium was asked for ahead of a long scan.
     asked_to: u64,
     unpacked: Vec<u8>,
+    counted: Counted,
 }
 
 impl TableIter {
@@ -112,6 +118,7 @@ impl TableIter {
             scan_ahead_bytes: SCAN_AHEAD_BYTES_MIN,
             scan_ahead_bytes_max: SCAN_AHEAD_BYTES_MAX,
             transfer_bytes_max: usize::MAX,
+            held_block_bytes_max: usize::MAX,
             head: EntryHead::default(),
             valid: false,
             nth: UNCOUNTED,
@@ -123,6 +130,7 @@ impl TableIter {
             ahead_at: 0,
             asked_to: 0,
             unpacked: Vec::new(),
+            counted: Counted::default(),
         }
     }
 
@@ -130,6 +138,37 @@ impl TableIter {
     pub(crate) fn set_read_ahead(&mut self, bytes_max: usize) {
         self.transfer_bytes_max = bytes_max;
         self.scan_ahead_bytes_max = bytes_max;
+    }
+
+    /// A block of more bytes, before or after compression, is held only from [`Source::load_value`] to the next
+    /// step. For walks forward.
+    pub(crate) fn set_held_block(&mut self, bytes_max: usize) {
+        self.held_block_bytes_max = bytes_max;
+    }
+
+    /// Lets go of the current block if it is a large one. Such a block has one entry, whose key is a copy: nothing but
+    /// the value is missed. So many inputs of a merge can stand on large values, and one of them is in memory.
+    fn give_up_large_block(&mut self) {
+        let is_last = self.valid && self.head.end == self.layout.entries_end();
+        if is_last && self.data().len() > self.held_block_bytes_max {
+            self.current = Current::GivenUp;
+            self.give_up_buffers();
+        }
+    }
+
+    /// Gives back buffers that have grown for a large block.
+    fn give_up_buffers(&mut self) {
+        self.ahead.give_up_above(self.held_block_bytes_max);
+        if self.unpacked.capacity() > self.held_block_bytes_max {
+            self.unpacked = Vec::new();
+            self.counted.set(0);
+        }
+    }
+
+    /// Bytes of the buffers.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        self.ahead.held_bytes() + self.unpacked.capacity()
     }
 
     /// Goes on with another table, keeping the buffers.
@@ -165,6 +204,7 @@ impl TableIter {
 
     fn load(&mut self, i: usize, way: Way) -> TableResult<()> {
         self.current = Current::None;
+        self.give_up_buffers();
         self.back.clear();
         self.block = i;
         if self.mode == ReadMode::Sequential {
@@ -205,6 +245,7 @@ impl TableIter {
             FRAME_RAW => self.current = Current::Ahead(start..start + payload.len()),
             packed => {
                 decompress(packed, payload, &mut self.unpacked, path, offset)?;
+                self.counted.set(self.unpacked.capacity());
                 self.current = Current::Unpacked;
             }
         }
@@ -328,6 +369,7 @@ impl TableIter {
         self.valid = false;
         if i >= self.table.index().len() {
             self.current = Current::None;
+            self.give_up_buffers();
             return Ok(());
         }
         self.walked_blocks = self.walked_blocks.saturating_add(1);
@@ -337,7 +379,9 @@ impl TableIter {
         match way {
             Way::Forward => {
                 self.nth = 0;
-                self.advance(0)
+                self.advance(0)?;
+                self.give_up_large_block();
+                Ok(())
             }
             Way::Back => self.retreat(self.layout.entries_end()),
         }
@@ -390,7 +434,16 @@ impl Source for TableIter {
 
     #[inline]
     fn value(&self) -> &[u8] {
+        debug_assert!(!matches!(self.current, Current::GivenUp), "the value was not loaded");
         self.data().get(self.head.value..self.head.end).unwrap_or_default()
+    }
+
+    #[inline]
+    fn load_value(&mut self) -> TableResult<()> {
+        match self.current {
+            Current::GivenUp => self.load(self.block, Way::Forward),
+            _ => Ok(()),
+        }
     }
 
     #[inline]
@@ -445,6 +498,7 @@ impl Source for TableIter {
             Some(head) => {
                 self.head = head;
                 self.valid = true;
+                self.give_up_large_block();
                 Ok(())
             }
             None => self.enter_block(self.block + 1, Way::Forward),

@@ -388,3 +388,51 @@ fn a_scan_of_the_whole_table_leaves_the_blocks_in_use_in_the_cache() {
     assert_eq!(read_all(&table, ReadMode::Cached).unwrap().len(), entries.len());
     assert_eq!(read_hot(), 0, "the scan was longer than the cache");
 }
+
+#[test]
+fn a_walk_of_a_merge_holds_a_large_block_only_while_its_value_is_wanted() {
+    const HELD: usize = 16 << 10;
+    let large = |i: u64| {
+        let random = i.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes();
+        random.into_iter().cycle().take(50_000 * i as usize).collect::<Vec<u8>>()
+    };
+    let mut want = entries(40);
+    want.extend((0..5).map(|i| {
+        let key = [&b"R\0\0\0\0\0\0\0\x05"[..], format!("large:{i}").as_bytes()].concat();
+        (key, 500 + i, Meta::default(), large(i))
+    }));
+    want.sort_by(|a, b| (&a.0, b.1).cmp(&(&b.0, a.1)));
+    for compression in [Compression::None, Compression::Lz4, Compression::Zstd] {
+        let (bytes, _) = write(&want, TableOptions { compression, ..TableOptions::default() });
+        let table = open(bytes, None).unwrap();
+        let walk = |loads: bool| {
+            let mut iter = table.iter(ReadMode::Sequential);
+            iter.set_read_ahead(HELD / 4);
+            iter.set_held_block(HELD);
+            iter.seek(b"").unwrap();
+            let mut got = Vec::new();
+            while iter.valid() {
+                assert!(iter.held_bytes() <= 2 * HELD, "{compression:?}: {}", iter.held_bytes());
+                let mut value = Vec::new();
+                if loads {
+                    iter.load_value().unwrap();
+                    value.extend_from_slice(iter.value());
+                }
+                got.push((iter.key().to_vec(), iter.seq(), iter.meta(), value));
+                iter.next().unwrap();
+            }
+            got
+        };
+        assert_eq!(walk(true), want);
+        // Values that nobody wants are not read again.
+        let heads = want.iter().map(|(key, seq, meta, _)| (key.clone(), *seq, *meta, Vec::new()));
+        assert_eq!(walk(false), heads.collect::<Vec<_>>());
+        let mut iter = table.iter(ReadMode::Sequential);
+        iter.set_held_block(HELD);
+        let (key, ..) = want.iter().find(|entry| entry.3.len() == 100_000).unwrap();
+        iter.seek(key).unwrap();
+        assert!(iter.held_bytes() <= 2 * HELD, "a search ends on a large one, too");
+        iter.load_value().unwrap();
+        assert_eq!(iter.value(), large(2));
+    }
+}

@@ -11,7 +11,7 @@ use super::undo::{UndoRun, UndoWriter};
 use super::version_set::{TableWriter, VersionSet};
 use crate::key::Seq;
 use crate::source::Source;
-use crate::table::{ReadMode, Table, TableError, TableResult};
+use crate::table::{Table, TableError, TableResult};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -245,6 +245,10 @@ impl<'a> Merge<'a> {
                 self.check()?;
             }
             let fate = self.rule.fate(key, seq)?;
+            if fate != Fate::Gone {
+                input.load_value()?;
+            }
+            let key = input.key();
             if let Fate::Undo(through) = fate {
                 self.undo.add(key, seq, input.meta(), input.value(), through)?;
             } else if fate == Fate::Tree && !(input.meta().is_tombstone() && below.allows(key, seq))
@@ -310,8 +314,8 @@ fn merge_of(job: &Job, versions: &VersionSet, threads: usize) -> Option<MergeIte
     let mut sources = Vec::new();
     let inputs = |(level, tables): &(usize, Vec<_>)| if *level == 0 { tables.len() } else { 1 };
     let inputs: usize = job.inputs.iter().map(inputs).sum();
-    let ahead = Some(versions.read_ahead_of(inputs * threads.max(1)));
-    let source = |tables| LevelIter::new(tables, ReadMode::Sequential).reading_ahead(ahead);
+    let inputs = inputs * threads.max(1);
+    let source = |tables| LevelIter::of_merge(tables, versions, inputs);
     for (level, tables) in &job.inputs {
         if *level == 0 {
             let each = tables.iter().map(|table| Arc::from([Arc::clone(table)]));

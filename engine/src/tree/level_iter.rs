@@ -1,5 +1,6 @@
 //! Walking a level: tables that follow each other without overlap.
 
+use super::version_set::VersionSet;
 use crate::key::{Meta, Seq};
 use crate::source::{BackSource, Source};
 use crate::table::{ReadMode, Table, TableIter, TableResult};
@@ -14,19 +15,47 @@ pub struct LevelIter {
     mode: ReadMode,
     /// Bound of what a long scan reads ahead; `None` for the default.
     read_ahead_bytes_max: Option<usize>,
+    /// Larger blocks are given up until their values are asked for.
+    held_block_bytes_max: usize,
 }
 
 impl LevelIter {
     /// Over `tables`, which must be sorted and must not overlap.
     #[must_use]
     pub fn new(tables: Arc<[Arc<Table>]>, mode: ReadMode) -> Self {
-        Self { tables, at: 0, iter: None, mode, read_ahead_bytes_max: None }
+        Self {
+            tables,
+            at: 0,
+            iter: None,
+            mode,
+            read_ahead_bytes_max: None,
+            held_block_bytes_max: usize::MAX,
+        }
+    }
+
+    /// Over `tables`, as one of so many inputs of a merge, which share what a merge may hold: the value of each version
+    /// is to be loaded before it is asked for.
+    pub(super) fn of_merge(
+        tables: Arc<[Arc<Table>]>,
+        versions: &VersionSet,
+        inputs: usize,
+    ) -> Self {
+        Self::new(tables, ReadMode::Sequential)
+            .reading_ahead(Some(versions.read_ahead_of(inputs)))
+            .holding_blocks(versions.held_block_of(inputs))
     }
 
     /// The same; a long scan reads at most so many bytes ahead, with 0 it goes block by block.
     #[must_use]
     pub fn reading_ahead(mut self, bytes_max: Option<usize>) -> Self {
         self.read_ahead_bytes_max = bytes_max;
+        self
+    }
+
+    /// The same; it holds a block of more than `bytes_max` only from [`Source::load_value`] to the next step.
+    #[must_use]
+    pub fn holding_blocks(mut self, bytes_max: usize) -> Self {
+        self.held_block_bytes_max = bytes_max;
         self
     }
 
@@ -41,6 +70,7 @@ impl LevelIter {
             Some(iter) => iter.reset(Arc::clone(table)),
             empty => {
                 let iter = empty.insert(table.iter(self.mode));
+                iter.set_held_block(self.held_block_bytes_max);
                 if let Some(bytes_max) = self.read_ahead_bytes_max {
                     iter.set_read_ahead(bytes_max);
                 }
@@ -100,6 +130,11 @@ impl Source for LevelIter {
     #[inline]
     fn value(&self) -> &[u8] {
         self.iter.as_ref().map_or(&[], TableIter::value)
+    }
+
+    #[inline]
+    fn load_value(&mut self) -> TableResult<()> {
+        self.iter.as_mut().map_or(Ok(()), TableIter::load_value)
     }
 
     #[inline]

@@ -197,6 +197,12 @@ impl<S: Source> Source for MergeIter<S> {
     }
 
     #[inline]
+    fn load_value(&mut self) -> TableResult<()> {
+        let at = self.winner();
+        self.sources[at].load_value()
+    }
+
+    #[inline]
     fn next(&mut self) -> TableResult<()> {
         if !self.valid() {
             return Ok(());

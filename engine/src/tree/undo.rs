@@ -12,7 +12,7 @@ use super::merge::MergeIter;
 use super::version_set::{TableWriter, VersionSet};
 use crate::key::{Meta, Seq};
 use crate::source::Source;
-use crate::table::{ReadMode, Table, TableError, TableResult};
+use crate::table::{Table, TableError, TableResult};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -84,7 +84,7 @@ pub fn merge_undo(runs: &[UndoRun], context: &CompactionContext<'_>) -> TableRes
     let readers = &context.snapshots[..context.snapshots.partition_point(|&s| s <= through)];
     let sources = runs.iter().map(|run| {
         edit.delete_undo(run.table.number());
-        LevelIter::new(Arc::from([Arc::clone(&run.table)]), ReadMode::Sequential)
+        LevelIter::of_merge(Arc::from([Arc::clone(&run.table)]), context.versions, runs.len())
     });
     let mut input = MergeIter::new(sources.collect());
     let mut rule = KeepRule::new(readers, context.graves).of_undo();
@@ -94,9 +94,10 @@ pub fn merge_undo(runs: &[UndoRun], context: &CompactionContext<'_>) -> TableRes
         if context.stop.load(Ordering::Relaxed) {
             return Err(TableError::Cancelled);
         }
-        let (key, seq) = (input.key(), input.seq());
-        if let Fate::Undo(through) = rule.fate(key, seq)? {
-            output.add(key, seq, input.meta(), input.value(), through)?;
+        let seq = input.seq();
+        if let Fate::Undo(through) = rule.fate(input.key(), seq)? {
+            input.load_value()?;
+            output.add(input.key(), seq, input.meta(), input.value(), through)?;
         }
         input.next()?;
     }

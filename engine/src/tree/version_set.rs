@@ -28,6 +28,9 @@ const REWRITE_BYTES_MIN: u64 = 1 << 20;
 /// Of what a merge may read ahead, a writer of tables gathers one part of this many.
 const CHUNK_SHARE: u64 = 4;
 
+/// A block that an input of a merge holds on to while others are ahead of it: so many times what it may read ahead.
+const HELD_BLOCK_TIMES: usize = 4;
+
 /// However little memory there is, so much is read and written at a time, in bytes.
 const TRANSFER_BYTES_MIN: usize = 32 << 10;
 /// Rewritten when it is this many times as long as right after the last rewrite.
@@ -52,6 +55,7 @@ pub struct TreeOptions {
     /// Bound of the block cache, in bytes.
     pub cache_bytes: u64,
     /// What a merge reads ahead of all its inputs together, in bytes; a writer of tables gathers a quarter of it at most.
+    /// Blocks that its inputs hold have four times that: larger ones are read again when their value is written.
     pub merge_read_bytes_max: u64,
 }
 
@@ -511,6 +515,12 @@ impl VersionSet {
     pub(super) fn read_ahead_of(&self, inputs: usize) -> usize {
         let share = self.shared.options.merge_read_bytes_max / inputs.max(1) as u64;
         usize::try_from(share).unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN)
+    }
+
+    /// Bytes of the largest block that each of so many inputs of a merge may hold while others are ahead of it: all of
+    /// them together have a multiple of what they may read ahead, however large values are.
+    pub(super) fn held_block_of(&self, inputs: usize) -> usize {
+        self.read_ahead_of(inputs).saturating_mul(HELD_BLOCK_TIMES)
     }
 
     /// The block cache shared by all tables.

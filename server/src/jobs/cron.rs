@@ -1,5 +1,6 @@
 //! What happens by the clock: expiry of keys nobody asks for, idle connections.
 
+use crate::arenas;
 use crate::clock::now_ms;
 use crate::events::Changes;
 use crate::jobs::eviction;
@@ -49,6 +50,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
             let resident = crate::observe::rss_bytes().unwrap_or(0);
+            arenas::give_back_large_stretches(server.engine.memory_bound() != 0);
             server.engine.note_held(used + sockets, resident + sockets);
             // A second would be long: the base is given up at twice the growth.
             if !server.loading.is_active() {

@@ -5,6 +5,7 @@
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;
+use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
@@ -25,9 +26,6 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
-
-/// Largest step in which the buffer of a long argument grows, in bytes.
-const READ_STEP_BYTES: usize = 1 << 20;
 
 /// Requests behind one that waits for a device whose keys are read along with it.
 const LOAD_AHEAD_REQUESTS: usize = 128;
@@ -249,7 +247,8 @@ impl Connection {
         if self.input.len() > self.input_start {
             self.compact_input();
             let wanted = self.scanner.wanted_bytes(self.input.len());
-            self.input.reserve(wanted.clamp(16 * 1024, READ_STEP_BYTES));
+            let room = room_to_make(self.input.len(), self.input.capacity(), wanted);
+            self.input.reserve_exact(room);
             let read = self.stream.poll_read(cx, &mut self.input);
             if let Poll::Ready(Ok(count @ 1..)) = read {
                 self.count_input(count);

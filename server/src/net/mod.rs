@@ -8,6 +8,7 @@ mod descriptors;
 mod early;
 mod helper;
 mod listener;
+mod room;
 mod sending;
 #[cfg(test)]
 mod sending_tests;

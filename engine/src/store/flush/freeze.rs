@@ -125,6 +125,8 @@ impl Engine {
                 }
             });
             self.inner().flusher.unpin_generation(frozen.memtable.generation);
+            // Large values are more than a shard's share each, and no shard could give one up before.
+            self.keep_shards_within_bound();
             if self.inner().has_tombstones() {
                 for shard in &self.inner().shards {
                     shard.latch().tombstones.forget_through(frozen.m);

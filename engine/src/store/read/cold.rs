@@ -279,6 +279,7 @@ impl Engine {
             inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
             shard.complete = false;
         } else if evicted.bytes == 0 {
+            inner.memory.holds_large.store(true, Ordering::Relaxed);
             inner.upkeep.background.freeze_early();
         }
     }

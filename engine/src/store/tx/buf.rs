@@ -69,9 +69,14 @@ impl TxBuf {
         self.records.clear();
         self.forget_operations();
         self.unresolved.clear();
-        self.journal.reset(BUF_KEEP_BYTES);
         self.log.clear();
         self.log_dbs = None;
+        self.give_back();
+    }
+
+    /// Forgets what was replaced, and gives large buffers back: the next transaction may be long in coming.
+    pub(super) fn give_back(&mut self) {
+        self.journal.reset(BUF_KEEP_BYTES);
         for buf in [&mut self.records, &mut self.log] {
             if buf.capacity() > BUF_KEEP_BYTES {
                 *buf = Vec::new();
@@ -81,6 +86,7 @@ impl TxBuf {
 
     pub(super) fn forget_operations(&mut self) {
         self.operations.clear();
+        self.journal.reset(BUF_KEEP_BYTES);
         self.last_operation.clear();
         self.indexed = 0;
         self.deletes = 0;

@@ -1,20 +1,42 @@
 //! What the writes of a transaction have replaced, so that they can be taken back before they are committed.
+//!
+//! A write hands over what it finds, so that nothing is looked up twice: a value in a cell of the DRAM table is copied,
+//! a large one moves here with its memory. The keys are those of the staged operations, one for each state.
 
 use super::Tx;
-use super::buf::TxBuf;
+use super::buf::{Operation, Staged};
+use crate::dram::{Displaced, Replaced, Table};
 use crate::key::{Key, Meta, Slot};
+use crate::memtable;
+use crate::shared_value::{SharedValue, Value};
+use crate::store::namespace::HEAD_BYTES;
 use crate::store::shard::Count;
 
+/// A value that was replaced.
+enum OldValue {
+    /// So many bytes of the journal from `at` on.
+    Copied {
+        at: usize,
+        len: usize,
+    },
+    Block(Displaced),
+    Shared(SharedValue),
+}
+
+/// What a key had.
+enum Old {
+    /// No entry in the DRAM table.
+    Nothing,
+    /// Other flags, expiry and generation, and the value that it has now.
+    Meta(Meta, u8),
+    /// Flags and expiry, generation, access field, value.
+    Entry(Meta, u8, u32, OldValue),
+}
+
 /// The state of one key before one write of this transaction.
-pub(super) struct OldState {
+struct OldState {
     slot: Slot,
-    hash: u64,
-    /// Bytes of the journal from `at` on: the key, then the value.
-    at: usize,
-    key_len: usize,
-    value_len: usize,
-    /// Flags, expiry, generation and access field of the entry; `None` where the DRAM table had none.
-    entry: Option<(Meta, u8, u32)>,
+    old: Old,
     /// The counts of its namespace in its shard.
     count: Count,
 }
@@ -35,33 +57,81 @@ impl Journal {
             self.bytes = Vec::new();
         }
     }
+
+    /// A write of this transaction replaces `replaced`; `count` was before it.
+    #[inline]
+    pub(super) fn note(&mut self, slot: Slot, count: Count, replaced: Replaced<'_>) {
+        let old = match replaced {
+            Replaced::Nothing => Old::Nothing,
+            Replaced::Entry(entry) => {
+                let value = match entry.shared() {
+                    Some(shared) => OldValue::Shared(shared),
+                    None => {
+                        let (at, value) = (self.bytes.len(), entry.value());
+                        self.bytes.extend_from_slice(value);
+                        OldValue::Copied { at, len: value.len() }
+                    }
+                };
+                Old::Entry(entry.meta(), entry.generation(), entry.access(), value)
+            }
+            Replaced::Block(block) => {
+                let (meta, generation, access) = (block.meta(), block.generation(), block.access());
+                Old::Entry(meta, generation, access, OldValue::Block(block))
+            }
+        };
+        self.states.push(OldState { slot, old, count });
+    }
+
+    /// A write of this transaction changes flags and expiry only.
+    pub(super) fn note_meta(&mut self, slot: Slot, count: Count, meta: Meta, generation: u8) {
+        self.states.push(OldState { slot, old: Old::Meta(meta, generation), count });
+    }
+
+    /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
+    /// half-way is noted and not staged.
+    pub(super) fn is_whole(&self, operations: usize) -> bool {
+        self.states.len() == operations
+    }
+
+    /// Bytes that were copied.
+    #[cfg(test)]
+    pub(super) fn copied_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+}
+
+impl Old {
+    fn bring_back(&self, table: &mut Table, key: Key<'_>, bytes: &[u8]) {
+        match self {
+            Self::Nothing => {
+                table.remove(key);
+            }
+            Self::Meta(meta, generation) => {
+                table.set_meta(key, *meta, *generation);
+            }
+            Self::Entry(meta, generation, access, value) => {
+                let value = match value {
+                    OldValue::Copied { at, len } => Value::Copied(&bytes[*at..][..*len]),
+                    OldValue::Block(block) => Value::Copied(block.value()),
+                    OldValue::Shared(value) => Value::Shared(value),
+                };
+                table.upsert_value(key, *meta, value, *generation, *access);
+            }
+        }
+    }
+}
+
+/// The user's key of a staged operation.
+fn key_of<'a>(operation: &Operation, records: &'a [u8]) -> &'a [u8] {
+    match operation.staged {
+        Staged::Put { at, key_len, .. } | Staged::Tombstone { at, key_len, .. } => {
+            &records[at + memtable::HEADER_BYTES..][HEAD_BYTES..key_len]
+        }
+        Staged::Delete { at, len, .. } => &records[at + HEAD_BYTES..at + len],
+    }
 }
 
 impl Tx<'_> {
-    /// To be called before each change of a key in the DRAM table.
-    pub(super) fn note_old(&mut self, key: Key<'_>) {
-        let TxBuf { journal, .. } = &mut *self.buf;
-        let Journal { mut states, mut bytes } = std::mem::take(journal);
-        let shard = self.shard(key.hash);
-        let at = bytes.len();
-        bytes.extend_from_slice(key.bytes);
-        let entry = shard.table.find(key).map(|entry| {
-            bytes.extend_from_slice(entry.value());
-            (entry.meta(), entry.generation(), entry.access())
-        });
-        let value_len = bytes.len() - at - key.bytes.len();
-        states.push(OldState {
-            slot: key.slot,
-            hash: key.hash,
-            at,
-            key_len: key.bytes.len(),
-            value_len,
-            entry,
-            count: *shard.count_mut(key.slot),
-        });
-        self.buf.journal = Journal { states, bytes };
-    }
-
     /// True when some of this transaction's operations have their sequences already, so that it can only be
     /// committed: dropped, it poisons the store.
     #[must_use]
@@ -72,22 +142,95 @@ impl Tx<'_> {
     /// Undoes all writes, last one first. Nothing has left this transaction but what the DRAM table holds.
     pub(super) fn take_back(&mut self) {
         let Journal { states, bytes } = std::mem::take(&mut self.buf.journal);
-        for state in states.iter().rev() {
-            let (key, value) = bytes[state.at..].split_at(state.key_len);
-            let key = Key { slot: state.slot, bytes: key, hash: state.hash };
-            let shard = self.shard(state.hash);
-            match state.entry {
-                Some((meta, generation, access)) => {
-                    let value = &value[..state.value_len];
-                    shard.table.upsert(key, meta, value, generation, access);
-                }
-                None => {
-                    shard.table.remove(key);
-                }
-            }
-            *shard.count_mut(state.slot) = state.count;
+        let operations = std::mem::take(&mut self.buf.operations);
+        let records = std::mem::take(&mut self.buf.records);
+        for (operation, state) in operations.iter().zip(&states).rev() {
+            let (slot, hash) = (state.slot, operation.hash);
+            let key = Key { slot, bytes: key_of(operation, &records), hash };
+            let shard = self.shard(hash);
+            state.old.bring_back(&mut shard.table, key, &bytes);
+            *shard.count_mut(slot) = state.count;
         }
         self.buf.reset();
         self.operations = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Engine, Found, Latched, TxBuf};
+
+    type State = Option<(Vec<u8>, Meta)>;
+
+    fn key<'a>(engine: &Engine, bytes: &'a [u8]) -> Key<'a> {
+        Key { slot: engine.slot_of(0), bytes, hash: crate::key::hash(bytes) }
+    }
+
+    fn meta(expire_at_ms: u64) -> Meta {
+        Meta { flags: 0, expire_at_ms }
+    }
+
+    fn states(engine: &Engine, keys: &[&[u8]]) -> (Vec<State>, Vec<(i64, i64)>) {
+        let state = |bytes: &&[u8]| {
+            let mut buf = TxBuf::default();
+            let key = key(engine, bytes);
+            let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+            match tx.find(key) {
+                Found::Live(entry) => Some((entry.value().to_vec(), entry.meta())),
+                _ => None,
+            }
+        };
+        let all = keys.iter().map(state).collect();
+        let slot = engine.slot_of(0);
+        let counts = engine.inner().shards.iter().map(|shard| *shard.latch().count_mut(slot));
+        let counts: Vec<(i64, i64)> = counts.map(|count| (count.keys, count.expires)).collect();
+        (all, counts)
+    }
+
+    #[test]
+    fn a_dropped_transaction_leaves_everything_as_it_was() {
+        let engine = Engine::in_memory(1).unwrap();
+        let keys: [&[u8]; 7] =
+            [b"cell", b"large", b"same", b"gone", b"expiring", b"new", b"only its expiry changes"];
+        let all: Vec<u64> = keys.iter().map(|bytes| crate::key::hash(bytes)).collect();
+        let mut buf = TxBuf::default();
+        let mut tx = engine.begin(Latched::Hashes(&all), &mut buf);
+        let all_old =
+            [(0, 30, 0), (1, 90_000, 0), (2, 70_000, 0), (3, 50_000, 9), (4, 20, 7), (6, 9, 3)];
+        for (number, len, at) in all_old {
+            tx.put(key(&engine, keys[number]), meta(at), &vec![b'o'; len]);
+        }
+        tx.commit();
+        let before = states(&engine, &keys);
+        let mut tx = engine.begin(Latched::Hashes(&all), &mut buf);
+        for round in 1..4 {
+            for bytes in &keys[..6] {
+                tx.put(key(&engine, bytes), meta(0), &vec![round; 40 * usize::from(round)]);
+            }
+            tx.put(key(&engine, keys[2]), meta(0), &[round; 70_000]);
+            tx.set_meta(key(&engine, keys[6]), meta(5 * u64::from(round % 2)));
+            tx.set_meta(key(&engine, keys[0]), meta(5));
+            tx.set_meta(key(&engine, keys[1]), meta(0));
+            assert!(tx.delete(key(&engine, keys[3])) && tx.delete(key(&engine, keys[2])));
+        }
+        drop(tx);
+        assert_eq!(states(&engine, &keys), before);
+    }
+
+    #[test]
+    fn a_large_value_is_kept_and_not_copied() {
+        let engine = Engine::in_memory(1).unwrap();
+        let large = key(&engine, b"large");
+        let mut buf = TxBuf::default();
+        let mut tx = engine.begin(Latched::Hashes(&[large.hash]), &mut buf);
+        tx.put(large, meta(0), &[1; 100_000]);
+        tx.put(large, meta(0), &[2; 100_000]);
+        tx.put(large, meta(0), &[3; 50_000]);
+        assert!(tx.delete(large));
+        assert_eq!(tx.buf.journal.copied_bytes(), 0);
+        tx.put(large, meta(0), b"small");
+        tx.put(large, meta(0), b"again");
+        assert_eq!(tx.buf.journal.copied_bytes(), 5);
     }
 }

@@ -23,6 +23,7 @@ use super::latch;
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
+use crate::dram::Upsert;
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::Value;
@@ -40,6 +41,21 @@ enum Guards<'e> {
     None,
     One(usize, latch::Latched<'e>),
     Many(Vec<(usize, latch::Latched<'e>)>),
+}
+
+impl Guards<'_> {
+    #[inline]
+    fn shard(&mut self, hash: u64) -> &mut ShardState {
+        let shard = shard_of(hash);
+        match self {
+            Guards::One(held, guard) if *held == shard => guard,
+            Guards::Many(guards) => {
+                let at = guards.binary_search_by_key(&shard, |g| g.0);
+                &mut guards[at.expect("key of a latched shard")].1
+            }
+            _ => panic!("key of a shard that is not latched"),
+        }
+    }
 }
 
 /// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
@@ -118,15 +134,7 @@ impl<'e> Tx<'e> {
 
     #[inline]
     pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
-        let shard = shard_of(hash);
-        match &mut self.guards {
-            Guards::One(held, guard) if *held == shard => guard,
-            Guards::Many(guards) => {
-                let at = guards.binary_search_by_key(&shard, |g| g.0);
-                &mut guards[at.expect("key of a latched shard")].1
-            }
-            _ => panic!("key of a shard that is not latched"),
-        }
+        self.guards.shard(hash)
     }
 
     /// The engine this transaction runs on.
@@ -197,8 +205,14 @@ impl<'e> Tx<'e> {
     /// Writes a value: one operation. A cold key may be overwritten without loading it.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.engine.inner().write.access_now();
-        self.note_old(key);
-        if let Some(item) = self.apply_put(key, meta, Value::Copied(value), access) {
+        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let count = *shard.count_mut(key.slot);
+        let (value_of, generation) = (Value::Copied(value), self.generation);
+        let upsert =
+            shard.table.upsert_keeping(key, meta, value_of, (generation, access), |replaced| {
+                journal.note(key.slot, count, replaced);
+            });
+        if let Some(item) = self.count_put(key, meta, upsert) {
             self.buf.unresolved.push((self.buf.operations.len(), item));
         }
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
@@ -214,9 +228,16 @@ impl<'e> Tx<'e> {
         value: Value<'_>,
         access: u32,
     ) -> Option<Unresolved> {
-        let (engine, generation) = (self.engine, self.generation);
+        let generation = self.generation;
         let shard = self.shard(key.hash);
         let upsert = shard.table.upsert_value(key, meta, value, generation, access);
+        self.count_put(key, meta, upsert)
+    }
+
+    /// The counts after a put that found what `upsert` says. Answers what has to be settled later.
+    #[inline]
+    fn count_put(&mut self, key: Key<'_>, meta: Meta, upsert: Upsert) -> Option<Unresolved> {
+        let engine = self.engine;
         let mut unresolved = false;
         let mut expired_before = upsert.was_expiring;
         if !upsert.existed {
@@ -276,9 +297,10 @@ impl<'e> Tx<'e> {
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
-        self.note_old(key);
-        let shard = self.shard(key.hash);
+        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let count = *shard.count_mut(key.slot);
         let Some(entry) = shard.table.find(key) else { return };
+        journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let value = entry.value().to_vec();
         shard.table.set_meta(key, meta, generation);
@@ -297,9 +319,12 @@ impl<'e> Tx<'e> {
         {
             return false;
         }
-        self.note_old(key);
-        let Some(removed) = self.shard(key.hash).table.remove(key) else { return false };
-        let shard = self.shard(key.hash);
+        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let before = *shard.count_mut(key.slot);
+        let removed = shard.table.remove_keeping(key, |replaced| {
+            journal.note(key.slot, before, replaced);
+        });
+        let Some(removed) = removed else { return false };
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);
@@ -365,16 +390,18 @@ impl<'e> Tx<'e> {
 
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
-        if !self.committed && self.operations > 0 {
-            if self.is_part_committed() {
-                self.engine
-                    .inner()
-                    .upkeep
-                    .poison("a transaction was dropped with a part of it committed");
-            } else {
+        if !self.committed {
+            let staged = self.buf.operations.len();
+            let upkeep = &self.engine.inner().upkeep;
+            if self.is_part_committed() && self.operations > 0 {
+                upkeep.poison("a transaction was dropped with a part of it committed");
+            } else if !self.buf.journal.is_whole(staged) {
+                upkeep.poison("a write was dropped half-way");
+            } else if staged > 0 {
                 self.take_back();
             }
         }
+        self.buf.give_back();
         self.evict_excess();
     }
 }

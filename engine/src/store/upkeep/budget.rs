@@ -30,6 +30,8 @@ pub(in crate::store) struct MemoryBudget {
     pub(in crate::store) evicts_keys: AtomicBool,
     /// Memory of the process that no part of the store accounts for.
     pub(in crate::store) other_bytes: AtomicU64,
+    /// Since the last measurement a shard held more than its share and could give nothing up: values are large.
+    pub(in crate::store) holds_large: AtomicBool,
     /// The process was larger than the memory bound when it was last measured.
     pub(in crate::store) above_bound: AtomicBool,
     /// The bound or the eviction of keys was changed, and the table in memory knows nothing of it yet.
@@ -52,6 +54,7 @@ impl MemoryBudget {
             pool,
             evicts_keys: AtomicBool::new(options.evicts_keys),
             other_bytes: AtomicU64::new(BASE_BYTES),
+            holds_large: AtomicBool::new(false),
             above_bound: AtomicBool::new(false),
             memory_unsettled: AtomicBool::new(false),
         }

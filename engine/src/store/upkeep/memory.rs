@@ -45,12 +45,25 @@ const RESIDENT_MARGIN: u64 = 11;
 /// it is a moment's work.
 const RISE_SHARE: u64 = 4;
 
+/// Where values are large a rise counts whole, and one part of the bound of this many beside it: requests, flushes and
+/// merges of the next moment take as much again before they are measured.
+const AHEAD_SHARE: u64 = 16;
+
 /// The same for a fall. Slower, so that what comes back every second stays provided for.
 const FALL_SHARE: u64 = 64;
 
 /// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
 /// that left the DRAM table looks into each.
 const FROZEN_IN_POOL_MAX: usize = 64;
+
+/// What nobody accounts for, after a measurement; with `ahead` while values are large.
+fn other_after(other: u64, measured: u64, ahead: Option<u64>) -> u64 {
+    match measured.checked_add(ahead.unwrap_or(0)).and_then(|wanted| wanted.checked_sub(other)) {
+        Some(rise) if ahead.is_some() => other + rise,
+        Some(rise) => other + rise / RISE_SHARE,
+        None => other - (other - measured) / FALL_SHARE,
+    }
+}
 
 impl Engine {
     /// Gives the DRAM table what `maxmemory` leaves beside memtables, filters, indexes, caches and
@@ -104,19 +117,17 @@ impl Engine {
         let other = inner.memory.other_bytes.load(Ordering::Relaxed);
         // Shards that nobody writes to hear of a bound that has come down here.
         self.keep_shards_within_bound();
-        let next = if measured > other {
-            other + (measured - other) / RISE_SHARE
-        } else {
-            other - (other - measured) / FALL_SHARE
-        };
-        inner.memory.other_bytes.store(next, Ordering::Relaxed);
-        let is_above = held_bytes > inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        let ahead =
+            inner.memory.holds_large.swap(false, Ordering::Relaxed).then_some(bound / AHEAD_SHARE);
+        inner.memory.other_bytes.store(other_after(other, measured, ahead), Ordering::Relaxed);
+        let is_above = held_bytes > bound;
         inner.memory.above_bound.store(is_above, Ordering::Relaxed);
         self.adjust_memory_bound();
     }
 
     /// Lets each shard that is free for it give up what is above its share.
-    fn keep_shards_within_bound(&self) {
+    pub(in crate::store) fn keep_shards_within_bound(&self) {
         let inner = self.inner();
         let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
         if inner.memory.table_bytes.load(Ordering::Relaxed) <= bound.saturating_mul(SHARDS) {
@@ -278,5 +289,43 @@ impl Inner {
             && self.options.dram_table_bytes == 0
             && self.write.wbl.get().is_none()
             && self.write.log.load().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::{Key, Meta};
+    use crate::store::{Latched, TxBuf};
+
+    #[test]
+    fn a_rise_counts_in_part_and_whole_where_values_are_large() {
+        let mib = 1 << 20;
+        assert_eq!(other_after(16 * mib, 20 * mib, None), 17 * mib, "a moment's work, most of it");
+        assert_eq!(other_after(16 * mib, 20 * mib, Some(4 * mib)), 24 * mib);
+        assert_eq!(other_after(80 * mib, 16 * mib, None), 79 * mib);
+        assert_eq!(other_after(80 * mib, 16 * mib, Some(4 * mib)), 79 * mib);
+    }
+
+    #[test]
+    fn a_value_above_its_shards_share_says_that_values_are_large() {
+        let engine = Engine::in_memory(1).unwrap();
+        engine.set_memory_bound(64 << 20);
+        let put = |key: &[u8], bytes: usize| {
+            let (slot, hash) = (engine.slot_of(0), crate::key::hash(key));
+            let key = Key { slot, bytes: key, hash };
+            let mut buf = TxBuf::default();
+            let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+            tx.put(key, Meta::default(), &vec![1; bytes]);
+            tx.commit();
+        };
+        let other = || engine.inner().memory.other_bytes.load(Ordering::Relaxed);
+        put(b"small", 1000);
+        engine.note_held(40 << 20, 40 << 20);
+        let rise = other() - BASE_BYTES;
+        assert!(rise < 6 << 20, "{rise}");
+        put(b"large", 2 << 20);
+        engine.note_held(60 << 20, 60 << 20);
+        assert!(other() > 44 << 20, "{}: what was measured beside the value, and more", other());
     }
 }
