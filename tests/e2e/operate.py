@@ -13,10 +13,12 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from pathlib import Path
 
+from crash_loop import persistent_memory
 from harness.resp import Connection, ReplyError
 from harness.server import ROOT, Server, free_port, redis_tool, sexton_binary
 from harness.steps import Steps
@@ -199,6 +201,47 @@ def answers(server):
         return False
 
 
+def unix_sockets(steps):
+    """What lies where the socket is to be: one left over is replaced, anything else is somebody's and stays."""
+    with tempfile.TemporaryDirectory(prefix="sexton-test-socket-") as folder:
+        path, kept = Path(folder) / "sexton.sock", Path(folder) / "kept"
+        kept.write_text("mine")
+
+        def is_refused():
+            server = Server("sexton", {"unixsocket": path})
+            try:
+                server.start(timeout_s=20)
+                return False
+            except RuntimeError as error:
+                return str(path) in str(error)
+            finally:
+                server.close()
+
+        path.write_text("mine")
+        steps.check("a file where the socket is to be: no start, which names it", is_refused())
+        steps.equal("the file is as it was", path.read_text(), "mine")
+        path.unlink()
+        path.symlink_to(kept)
+        steps.check("a link: no start", is_refused())
+        steps.equal("link and file are as they were", (path.is_symlink(), kept.read_text()), (True, "mine"))
+        path.unlink()
+        path.mkdir()
+        steps.check("a folder: no start", is_refused() and path.is_dir())
+        path.rmdir()
+        server = Server("sexton", {"unixsocket": path})
+        try:
+            for _ in range(2):
+                server.start()
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.connect(str(path))
+                    client.sendall(b"PING\r\n")
+                    steps.equal("a socket, left over or not, answers", client.recv(100), b"+PONG\r\n")
+                server.kill()
+                steps.check("a killed server leaves its socket", path.is_socket())
+        finally:
+            server.close()
+
+
 def log_settings(steps):
     server = Server("sexton", {"loglevel": "warning", "enable-protected-configs": "yes"})
     log, rotated, other = (server.directory / name for name in ("a.log", "a.log.1", "b.log"))
@@ -272,6 +315,16 @@ def loading(steps):
             fields = ["loading_start_time", "loading_total_bytes", "loading_loaded_bytes", "loading_loaded_perc", "loading_eta_seconds"]
             steps.check(f"a long start ({how}): INFO shows it", info.get("loading") == "1" and all(name in info for name in fields),
                         str({name: info.get(name) for name in ["loading", *fields]}))
+            # Some asked and did not read, some said nothing.
+            gone = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(20)]
+            for one in gone[::2]:
+                one.sendall(b"PING\r\n" * 10)
+            connected = lambda: re.search(rb"connected_clients:(\d+)", client.cmd("INFO", "clients")).group(1)
+            came = wait_for(lambda: connected() == b"21")
+            for one in gone:
+                one.close()
+            left = wait_for(lambda: connected() == b"1", 2)
+            steps.check(f"a long start ({how}): clients that vanish are gone at once", came and left and server.alive(), str(connected()))
             if how == "SIGTERM":
                 told = wait_for(lambda: re.search(r"Loading: \d+ % of \d+ bytes", server.log_path.read_text()), 12)
                 steps.check("a long start: the log says how far it is", told)
@@ -354,6 +407,48 @@ def crashes(steps):
         server.close()
 
 
+def panics_behind_whole_databases(steps):
+    """A panic in EXEC behind FLUSHDB or SWAPDB: the process ends, and the next start finds all of EXEC or nothing."""
+    behind = {
+        "FLUSHDB": [("SET", "old", "new"), ("FLUSHDB",), ("SET", "after", 1)],
+        "SWAPDB": [("SWAPDB", 0, 1), ("SET", "after", 1), ("DEL", "old")],
+        "FLUSHALL and SWAPDB": [("INCR", "number"), ("FLUSHALL",), ("SWAPDB", 0, 1), ("INCR", "number")],
+    }
+    for mode in ("everysec", "always", "wbl"):
+        for name, requests in behind.items():
+            options, env, place = {"enable-debug-command": "local"}, {}, None
+            if mode == "wbl":
+                place, env = persistent_memory(options)
+            else:
+                options["appendfsync"] = mode
+            server = Server("sexton", options, env=env)
+            try:
+                client = server.start().connect()
+                for request in [("SET", "old", 1), ("SET", "number", 7, "PX", 10**9), ("SELECT", 1), ("SET", "other", 2), ("SELECT", 0)]:
+                    client.cmd(*request)
+                if mode != "wbl":
+                    client.cmd("WAITAOF", 1, 0, 0)
+                before = client.cmd("DEBUG", "DIGEST")
+                for request in [("MULTI",), *requests, ("DEBUG", "PANIC")]:
+                    client.cmd(*request)
+                try:
+                    answer = client.node("EXEC").value
+                except (EOFError, OSError):
+                    answer = None
+                wait_for(lambda: not server.alive())
+                what = f"{mode}: a panic behind {name}"
+                steps.check(f"{what}: nobody hears an answer", answer is None, str(answer))
+                steps.equal(f"{what}: the process ends", server.process.returncode, -signal.SIGABRT)
+                steps.check(f"{what}: and says why", "cannot be taken back" in server.log_path.read_text())
+                client = server.start().connect()
+                steps.equal(f"{what}: nothing of EXEC is there", client.cmd("DEBUG", "DIGEST"), before)
+                steps.equal(f"{what}: writes go on", client.cmd("SET", "after", 3), b"OK")
+            finally:
+                server.close()
+                if place:
+                    shutil.rmtree(place, ignore_errors=True)
+
+
 def health_check(steps):
     """The image's health check is a script: it runs here as it does there."""
     for options in ({}, {"requirepass": "secret"}):
@@ -377,7 +472,8 @@ def main():
     parser.add_argument("--only", help="the part of this name")
     args = parser.parse_args()
     steps = Steps("what an operator sees")
-    for part in (suite_configuration, debian_configuration, sockets, unread_output, log_settings, loading, crashes, health_check):
+    for part in (suite_configuration, debian_configuration, sockets, unread_output, unix_sockets, log_settings, loading, crashes,
+                 panics_behind_whole_databases, health_check):
         if args.only in (None, part.__name__):
             part(steps)
     steps.finish()
