@@ -1,6 +1,6 @@
 //! What can go wrong: with the engine as a whole, and with a table or a version edit.
 
-use crate::key::{Seq, VALUE_MAX_BYTES, key_too_long};
+use crate::key::{Seq, VALUE_MAX_BYTES, key_bytes_refused};
 use sexton_persistence::device::StorageError;
 use sexton_persistence::manifest::ManifestError;
 use std::fmt;
@@ -66,7 +66,7 @@ impl fmt::Display for EngineError {
             Self::Storage(text) | Self::Corrupt(text) | Self::Refused(text) => f.write_str(text),
             Self::Poisoned(text) => write!(f, "the store is poisoned: {text}"),
             Self::Replay(text) => write!(f, "the log cannot be replayed: {text}"),
-            Self::KeyTooLong { bytes } => f.write_str(&key_too_long(*bytes)),
+            Self::KeyTooLong { bytes } => f.write_str(&key_bytes_refused(*bytes)),
             Self::ValueTooLong { bytes } => {
                 write!(f, "value of {bytes} bytes, at most {VALUE_MAX_BYTES} allowed")
             }

@@ -14,10 +14,19 @@ pub type Seq = u64;
 /// and memory holds one for each block.
 pub const KEY_MAX_BYTES: usize = 64 << 10;
 
+/// Bytes of such a key that are said of it: its beginning, by which its owner knows it.
+const TOLD_BYTES: usize = 40;
+
 /// What is said of a key of so many bytes that is not taken.
-#[must_use]
-pub fn key_too_long(bytes: usize) -> String {
+pub(crate) fn key_bytes_refused(bytes: usize) -> String {
     format!("key of {bytes} bytes, at most {KEY_MAX_BYTES} allowed")
+}
+
+/// The same, and how the key begins.
+#[must_use]
+pub fn key_too_long(key: &[u8]) -> String {
+    let beginning = key[..key.len().min(TOLD_BYTES)].escape_ascii();
+    format!("{}, which begins with '{beginning}'", key_bytes_refused(key.len()))
 }
 
 /// Longest value, in bytes: what an entry of a table may hold (engine/FORMAT.md).

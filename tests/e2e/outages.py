@@ -296,12 +296,28 @@ def fill_up(point):
             pass
 
 
+def vanish(server, is_stalled):
+    """Clients that write and go while writers wait: how many more there were, how many are left, and whether writers
+    still wait then."""
+    before = int(server.info()["connected_clients"])
+    clients = [server.connect() for _ in range(40)]
+    for number, client in enumerate(clients):
+        client.send_raw(b"SET key:%d x\r\n" % number * 3)
+    came = int(server.info()["connected_clients"]) - before
+    for client in clients:
+        client.close()
+    ended = time.monotonic() + 3
+    while (left := int(server.info()["connected_clients"]) - before) > 0 and time.monotonic() < ended:
+        time.sleep(0.02)
+    return came, left, is_stalled()
+
+
 def run_hang(steps, args):
     if not shutil.which("strace"):
         print("skip  a device that hangs: strace is missing")
         return
     # The third sync of each thread: that of the log's own thread comes after some three seconds.
-    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=5000000:when=3"]
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_exit=8000000:when=3"]
     server = Server(args.server, OPTIONS | {"appendfsync": "everysec", "memtable-bytes": "64mb"}, prefix=inject)
     stop = threading.Event()
 
@@ -317,12 +333,16 @@ def run_hang(steps, args):
         thread.start()
         connection = server.connect()
         log = lambda: server.log_path.read_text(errors="replace")
-        slowest, ended = 0.0, time.monotonic() + 15
+        slowest, left, ended = 0.0, None, time.monotonic() + 15
         while time.monotonic() < ended and faultlog.counts(log())["stall"] != (1, 1):
             begun = time.monotonic()
             connection.cmd("GET", "anything")
             slowest = max(slowest, time.monotonic() - begun)
+            if left is None and faultlog.counts(log())["stall"] == (1, 0):
+                left = vanish(server, lambda: faultlog.counts(log())["stall"] == (1, 0))
             time.sleep(0.005)
+        steps.check("a device that hangs in a sync: writers that vanish while they wait are gone soon",
+                    left is not None and left[0] == 40 and left[1] == 0 and left[2], str(left))
         steps.check("a device that hangs in a sync: reads go on", slowest < 0.5, f"slowest {slowest * 1000:.0f} ms")
         stop.set()
         thread.join()

@@ -236,6 +236,42 @@ def dump_of(folder):
     return (foreign(folder, "preamble", ("SET", "dumped", 1)) / "dump.rdb").read_bytes()
 
 
+LONG_KEY = b"ab\n" + b"k" * 65_534
+LONG_KEY_TEXT = "key of 65537 bytes, at most 65536 allowed, which begins with 'ab\\nkkkk"
+
+
+def long_keys(steps, folder):
+    """A key that no table takes: refused by length and beginning, and everything is where it was."""
+    for form, more, requests in [
+        ("dump.rdb", {"appendonly": "no"}, []),
+        ("log", {"appendonly": "yes"}, []),
+        ("log with MULTI", {"appendonly": "yes"}, [("MULTI",), ("SET", "b", 2), ("APPEND", LONG_KEY, 1), ("EXEC",)]),
+    ]:
+        home = foreign(folder, f"long-key-{form}", ("SET", "a", 1), *(requests or [("SET", LONG_KEY, 1)]), **more)
+        before = tree(home)
+        code, line = refused(home)
+        steps.check(f"{form}: a key of 65,537 bytes is refused", code == 1 and LONG_KEY_TEXT in line, line[-200:])
+        steps.equal(f"{form}: nothing is left of the start, nothing is lost", tree(home), before)
+        with Server("redis", dict(DEBUG, **more), directory=home) as other:
+            steps.equal(f"{form}: Redis goes on with it", other.connect().cmd("GET", "a"), b"1")
+            other.terminate()
+    home = folder / "long-key-reload"
+    with start_on(home) as server, Server("redis", DEBUG) as other:
+        connection, theirs = server.connect(), other.connect()
+        connection.cmd("SET", "mine", 1)
+        theirs.cmd("SET", LONG_KEY, 1)
+        payload = theirs.cmd("DUMP", LONG_KEY)
+        for request in (("RESTORE", LONG_KEY, 0, payload), ("RESTORE", LONG_KEY, 0, payload, "REPLACE")):
+            text = connection.node(*request).value.decode()
+            steps.check(f"{request[0]}{' REPLACE' * (len(request) - 4)}: refused", LONG_KEY_TEXT in text, text[:200])
+        steps.equal("RESTORE of that value under another name", connection.cmd("RESTORE", "short", 0, payload), b"OK")
+        theirs.cmd("SAVE")
+        shutil.copy(other.directory / "dump.rdb", home / "dump.rdb")
+        text = connection.node("DEBUG", "RELOAD", "NOSAVE").value.decode()
+        steps.check("DEBUG RELOAD NOSAVE of such a dump: refused", LONG_KEY_TEXT in text, text[:200])
+        steps.equal("DEBUG RELOAD NOSAVE: the server lives", connection.cmd("PING"), b"PONG")
+
+
 def beside_a_store(steps, folder):
     home = folder / "beside"
     with start_on(home) as server:
@@ -486,7 +522,7 @@ def main():
         if not args.alone:
             out(steps, servers, folder, args.keys)
             into(steps, servers, folder, args.keys)
-        for part in (refusals, log_of_one_file, beside_a_store, while_loading, while_opening, saving, without_log, one_instant):
+        for part in (refusals, long_keys, log_of_one_file, beside_a_store, while_loading, while_opening, saving, without_log, one_instant):
             part(steps, folder)
     steps.finish()
 

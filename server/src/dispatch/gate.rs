@@ -229,7 +229,11 @@ pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<Comman
     if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {
         return None;
     }
-    let mut longest = 0;
-    each_key(spec, args, |key| longest = longest.max(key.len()));
-    (longest > KEY_MAX_BYTES).then(|| format!("ERR {}", key_too_long(longest)).into())
+    let mut refused = None;
+    each_key(spec, args, |key| {
+        if refused.is_none() && key.len() > KEY_MAX_BYTES {
+            refused = Some(format!("ERR {}", key_too_long(key)).into());
+        }
+    });
+    refused
 }

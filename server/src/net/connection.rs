@@ -30,6 +30,9 @@ use tokio::time::Sleep;
 /// Requests behind one that waits for a device whose keys are read along with it.
 const LOAD_AHEAD_REQUESTS: usize = 128;
 
+/// How long a request waits before its client, which sends nothing more, is taken for one that has left.
+const SOON: Duration = Duration::from_secs(1);
+
 /// Turns before other connections get theirs.
 const TURNS: usize = 16;
 
@@ -492,12 +495,9 @@ impl Connection {
     /// True when the client has left although a request of it waits. One that has only said that it will send nothing
     /// more looks the same: it has its replies if they come soon.
     fn has_left(&self, cx: &mut Context<'_>) -> bool {
-        let soon = match self.parked {
-            Some(Parked::Blocked(_)) => Duration::from_secs(1),
-            Some(Parked::Helper(_)) | None => return false,
-            Some(Parked::Load(_) | Parked::Timer(_)) => Duration::from_secs(5),
-        };
-        self.session.parked_for().is_some_and(|parked| parked >= soon)
+        let waits = !matches!(self.parked, Some(Parked::Helper(_)) | None);
+        waits
+            && self.session.parked_for().is_some_and(|parked| parked >= SOON)
             && self.stream.is_closed_by_peer(cx)
     }
 

@@ -21,9 +21,10 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = number(2, COUNT_MAX)?;
     let prefix = if args.len() > 3 { args.get(3) } else { b"key" };
     let size = if args.len() > 4 { number(4, 512 << 20)? as usize } else { 0 };
-    // With the number that follows.
-    if prefix.len() + 24 > KEY_MAX_BYTES {
-        return Err(format!("ERR {}", key_too_long(prefix.len() + 24)).into());
+    // The longest number that may follow.
+    let longest = [prefix, &[b'9'; 24]].concat();
+    if longest.len() > KEY_MAX_BYTES {
+        return Err(format!("ERR {}", key_too_long(&longest)).into());
     }
     let db = ctx.client.db;
     let engine = &ctx.server.engine;

@@ -141,7 +141,7 @@ impl<'s> Loader<'s> {
             return Ok(());
         }
         if entry.key.len() > KEY_MAX_BYTES {
-            return Err(format!("database {db}: {}", key_too_long(entry.key.len())));
+            return Err(format!("database {db}: {}", key_too_long(&entry.key)));
         }
         self.wait_for_room()?;
         let engine = &self.server.engine;
