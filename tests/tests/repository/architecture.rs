@@ -34,7 +34,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
     (
         "server",
         &[
-            &["allocator", "clock", "digest", "interop", "log", "number", "version"],
+            &["allocator", "arenas", "clock", "digest", "interop", "log", "number", "version"],
             &["crash", "oom_score", "process", "resp", "value"],
             &["auth", "session", "shutdown"],
             &["events"],
