@@ -1,13 +1,16 @@
 //! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
 
 use crate::key::{Key, Meta, Seq};
+use crate::memtable::Record;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
 use crate::store::read::load::{Load, LoadState};
 use crate::store::read::reads::Place;
+use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
 use crate::store::tx::OwnedKey;
 use crate::tree;
+use arc_swap::Guard;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -168,47 +171,71 @@ impl ColdReads {
     }
 }
 
+/// What lies below the DRAM table for a key that may have a value there.
+struct BelowTable {
+    superversion: Guard<Arc<SuperVersion>>,
+    engine_key: Vec<u8>,
+    namespace: u64,
+    /// A spilled grave may be above it: a device must tell.
+    is_spilled: bool,
+}
+
+impl BelowTable {
+    /// The newest version in a sorted memtable.
+    fn sorted(&self) -> Option<Record<'_>> {
+        let mut runs = self.superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref());
+        runs.find_map(|run| run.get(&self.engine_key, Seq::MAX))
+    }
+
+    /// Whether tables may have it, by range and filter.
+    fn may_be_in_tables(&self) -> bool {
+        tree::may_exist_since(&self.superversion.version, &self.engine_key, self.namespace)
+    }
+}
+
 impl Engine {
+    /// The next rung below the DRAM table, without I/O: `None` when graves tell that the key has no value. The
+    /// latch of `key` is held. Graves in memory come before the list of runs, and that before the superversion.
+    fn below_table(&self, shard: &ShardState, key: Key<'_>) -> Option<BelowTable> {
+        if shard.complete {
+            return None;
+        }
+        let inner = self.inner();
+        let namespace = inner.namespaces.id_of(key.slot);
+        let head = namespace::head(namespace);
+        if shard.is_dead(key.hash, (&head, key.bytes)) {
+            return None;
+        }
+        let engine_key = [&head, key.bytes].concat();
+        let is_spilled = inner.graveyard.spill.runs.may_hold(&engine_key);
+        let superversion = inner.views.superversion.load();
+        Some(BelowTable { superversion, engine_key, namespace, is_spilled })
+    }
+
     /// Looks beyond the DRAM table without I/O. The latch of `key` is held.
     pub(in crate::store) fn look_beyond_table(
         &self,
         shard: &mut ShardState,
         key: Key<'_>,
     ) -> Beyond {
-        if shard.complete {
-            return Beyond::Absent;
-        }
-        if let Some(load) = shard.loads.get(key.slot, key.bytes)
+        if !shard.loads.is_empty()
+            && let Some(load) = shard.loads.get(key.slot, key.bytes)
             && load.state == LoadState::Absent
         {
             return Beyond::Absent;
         }
-        let namespace = self.inner().namespaces.id_of(key.slot);
-        let head = namespace::head(namespace);
-        if shard.is_dead(key.hash, (&head, key.bytes)) {
-            return Beyond::Absent;
-        }
-        let engine_key = [&head, key.bytes].concat();
-        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
-        let superversion = self.inner().views.superversion.load();
-        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
-            if let Some(record) = run.get(&engine_key, Seq::MAX) {
-                if record.meta.is_tombstone() {
-                    return Beyond::Absent;
-                }
-                if is_spilled {
-                    // Whether a spilled grave is above it, a device must tell.
-                    return Beyond::Cold;
-                }
+        let Some(below) = self.below_table(shard, key) else { return Beyond::Absent };
+        match below.sorted() {
+            Some(record) if record.meta.is_tombstone() => Beyond::Absent,
+            Some(_) if below.is_spilled => Beyond::Cold,
+            Some(record) => {
                 self.fill(shard, key, record.meta, record.value);
                 shard.reads.from_memtable += 1;
-                return Beyond::Filled;
+                Beyond::Filled
             }
+            None if below.may_be_in_tables() => Beyond::Cold,
+            None => Beyond::Absent,
         }
-        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
-            return Beyond::Cold;
-        }
-        Beyond::Absent
     }
 
     /// Whether a key that is not in the DRAM table has a value, without I/O. The latch is held.
@@ -217,32 +244,14 @@ impl Engine {
         shard: &ShardState,
         key: Key<'_>,
     ) -> Existence {
-        if shard.complete {
-            return Existence::No;
+        let Some(below) = self.below_table(shard, key) else { return Existence::No };
+        match below.sorted() {
+            Some(record) if record.meta.is_tombstone() => Existence::No,
+            Some(_) if below.is_spilled => Existence::Maybe,
+            Some(record) => Existence::Yes(record.meta),
+            None if below.may_be_in_tables() => Existence::Maybe,
+            None => Existence::No,
         }
-        let namespace = self.inner().namespaces.id_of(key.slot);
-        let head = namespace::head(namespace);
-        if shard.is_dead(key.hash, (&head, key.bytes)) {
-            return Existence::No;
-        }
-        let engine_key = [&head, key.bytes].concat();
-        let is_spilled = self.inner().graveyard.spill.runs.may_hold(&engine_key);
-        let superversion = self.inner().views.superversion.load();
-        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
-            if let Some(record) = run.get(&engine_key, Seq::MAX) {
-                if record.meta.is_tombstone() {
-                    return Existence::No;
-                }
-                if is_spilled {
-                    return Existence::Maybe;
-                }
-                return Existence::Yes(record.meta);
-            }
-        }
-        if tree::may_exist_since(&superversion.version, &engine_key, namespace) {
-            return Existence::Maybe;
-        }
-        Existence::No
     }
 
     pub(in crate::store) fn fill(
