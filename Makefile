@@ -11,7 +11,7 @@ CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub crash crash-matrix smoke tools \
-	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz rdb bench-bgsave bench-restart \
+	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
 
@@ -184,6 +184,9 @@ profile: setup build ## page faults and hottest symbols of a SET-only run
 
 fuzz: ## request scanner, configuration parser, RDB and log readers, PMEM scan, SECONDS=600 each
 	scripts/fuzz.sh $(SECONDS)
+
+fuzz-quick: ## the fuzz targets, 20 s each
+	scripts/fuzz.sh 20
 
 sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (KIND=thread|address)
 	scripts/sanitize.sh $(KIND)
