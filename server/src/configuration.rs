@@ -213,7 +213,8 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "protected-mode" => settings.protected_mode.store(yes_no()?, Ordering::Relaxed),
         "maxclients" => {
             let wanted = unsigned(1, INT_MAX)?;
-            let possible = crate::net::clients_possible(wanted).map_err(|e| e.to_string())?;
+            let possible =
+                crate::descriptors::clients_possible(wanted).map_err(|e| e.to_string())?;
             if possible < wanted {
                 return Err(format!(
                     "The operating system is not able to handle the specified number of clients, \

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod commands;
 pub mod configuration;
 pub mod crash;
+pub mod descriptors;
 pub mod devices;
 pub mod digest;
 pub mod dispatch;

@@ -205,7 +205,7 @@ fn tell_auto_bound(bound_bytes: u64) {
 /// Raises the limit of open files to what `maxclients` needs, and lowers `maxclients` to what the
 /// system allows, as Redis does.
 fn raise_descriptor_limit(clients_max: u64) -> Result<u64, String> {
-    let possible = crate::net::clients_possible(clients_max)
+    let possible = crate::descriptors::clients_possible(clients_max)
         .map_err(|error| format!("Unable to obtain the current NOFILE limit: {error}"))?;
     if possible == 0 {
         return Err("Your current 'ulimit -n' is not enough for the server to start.".to_owned());

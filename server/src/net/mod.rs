@@ -4,7 +4,6 @@ mod batch;
 #[cfg(test)]
 mod batch_tests;
 mod connection;
-mod descriptors;
 mod early;
 mod helper;
 mod listener;
@@ -15,7 +14,6 @@ mod sending_tests;
 mod stream;
 mod worker;
 
-pub use descriptors::clients_possible;
 pub use early::EarlyRules;
 pub use listener::{BindError, Endpoints, ListenControl, Listeners};
 pub use worker::Workers;
