@@ -7,7 +7,7 @@ use super::shard::{ShardFigures, ShardState};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
-/// The latch of one shard, with what it guards, and the figures of that as they were when it was last let go.
+/// The latch of one shard, with what it guards, and the figures of that as they were at the last look.
 pub(super) struct Latch {
     state: Mutex<ShardState>,
     figures: ShardFigures,
@@ -16,7 +16,6 @@ pub(super) struct Latch {
 /// A latch that is held.
 pub(super) struct Latched<'a> {
     guard: MutexGuard<'a, ShardState>,
-    figures: &'a ShardFigures,
     #[cfg(debug_assertions)]
     _held: order::Held,
 }
@@ -36,7 +35,6 @@ impl Latch {
             #[cfg(debug_assertions)]
             _held: order::Held::note(std::ptr::from_ref(&self.state).addr()),
             guard: self.state.lock(),
-            figures: &self.figures,
         }
     }
 
@@ -48,13 +46,14 @@ impl Latch {
             #[cfg(debug_assertions)]
             _held: order::Held::note_unordered(std::ptr::from_ref(&self.state).addr()),
             guard,
-            figures: &self.figures,
         })
     }
 
-    /// Figures of what it guards, without taking it.
-    #[inline]
+    /// Figures of what it guards. Waits for nobody: while the latch is held they are those of the last look before.
     pub(super) fn figures(&self) -> &ShardFigures {
+        if let Some(state) = self.state.try_lock() {
+            self.figures.publish(&state);
+        }
         &self.figures
     }
 }
@@ -63,13 +62,6 @@ impl Latched<'_> {
     /// Lets somebody who waits for the latch have it for a while.
     pub(super) fn let_others(&mut self) {
         MutexGuard::bump(&mut self.guard);
-    }
-}
-
-impl Drop for Latched<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        self.figures.publish(&self.guard);
     }
 }
 
@@ -162,9 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_read_without_a_latch() {
+    fn figures_wait_for_no_latch() {
         let engine = Engine::in_memory(2).expect("a store in memory");
         engine.put(0, b"key", b"value").expect("written");
+        assert_eq!(engine.stats().dram_entries, 1);
         let mut buf = TxBuf::default();
         let tx = engine.begin(Latched::All, &mut buf);
         let stats = engine.stats();

@@ -34,8 +34,7 @@ pub(super) struct Shard {
 const WALKS_MAX: u32 = 3;
 
 impl Shard {
-    /// Figures of the shard, without its latch.
-    #[inline]
+    /// Figures of the shard. Waits for no latch.
     pub(super) fn figures(&self) -> &ShardFigures {
         self.latch.figures()
     }
@@ -64,7 +63,7 @@ impl Shard {
     }
 }
 
-/// What is to be known of a shard without its latch: its state as it was when the latch was last let go.
+/// What is to be known of a shard without its latch: its state as it was at the last look at which the latch was free.
 #[derive(Debug, Default)]
 pub(super) struct ShardFigures {
     /// Entries of the DRAM table.

@@ -148,7 +148,7 @@ impl Stats {
 }
 
 impl Engine {
-    /// Figures for INFO. Takes no latch.
+    /// Figures for INFO. Waits for no latch: of a shard that is held they are those of the last look.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let inner = self.inner();
