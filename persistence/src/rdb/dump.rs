@@ -49,12 +49,16 @@ pub fn check_payload(payload: &[u8]) -> Result<(&[u8], Dialect), RdbError> {
     Ok((&payload[..footer_at], dialect))
 }
 
-/// Decodes what [`check_payload`] gave.
+/// Decodes what [`check_payload`] gave, if its compressed strings announce at most `unpacked_max_bytes`.
 ///
 /// # Errors
-/// Damaged, of a type that cannot be read, or with bytes left over.
-pub fn read_payload(body: &[u8], dialect: Dialect) -> Result<Value, RdbError> {
-    let mut input = Input::new(body);
+/// [`RdbError::TooLarge`], before anything of that size is made; damaged, of a type that cannot be read, or with bytes left over.
+pub fn read_payload(
+    body: &[u8],
+    dialect: Dialect,
+    unpacked_max_bytes: u64,
+) -> Result<Value, RdbError> {
+    let mut input = Input::new(body).unpacking_at_most(unpacked_max_bytes);
     let [found] = input.take_array()?;
     let value = read_value(&mut input, found, dialect)?;
     if input.left() > 0 {
@@ -75,8 +79,31 @@ mod tests {
         let value = Value::String(b"0".to_vec());
         assert_eq!(dump(&value).unwrap(), ZERO);
         let (body, dialect) = check_payload(&ZERO).unwrap();
-        assert_eq!(read_payload(body, dialect), Ok(value));
+        assert_eq!(read_payload(body, dialect, 0), Ok(value));
         assert_eq!(dump(&Value::Module("ReJSON-RL".into())), None);
+    }
+
+    #[test]
+    fn what_unpacks_to_more_than_is_allowed_is_refused_before_it_is_unpacked() {
+        let value = Value::String(vec![b'x'; 100_000]);
+        let payload = dump(&value).unwrap();
+        assert!(payload.len() < 2000);
+        let (body, dialect) = check_payload(&payload).unwrap();
+        let refused = read_payload(body, dialect, 99_999);
+        assert!(matches!(refused, Err(RdbError::TooLarge { bytes: 100_000, .. })), "{refused:?}");
+        assert_eq!(read_payload(body, dialect, 100_000), Ok(value));
+        // A quicklist of two nodes that fit alone, and a length that lies: it is not asked for the bytes.
+        let mut two = vec![1, 2];
+        two.extend_from_slice(&body[1..]);
+        two.extend_from_slice(&body[1..]);
+        let refused = read_payload(&two, dialect, 150_000);
+        assert!(matches!(refused, Err(RdbError::TooLarge { .. })), "{refused:?}");
+        let lie = [0, 0xc3, 3, 0x80, 0x1f, 0xff, 0xff, 0xff, 1, b'x', 0];
+        let refused = read_payload(&lie, dialect, 1 << 20);
+        assert!(
+            matches!(refused, Err(RdbError::TooLarge { bytes: 0x1fff_ffff, .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
@@ -87,6 +114,6 @@ mod tests {
             assert!(check_payload(&damaged).is_err(), "byte {at}");
         }
         assert!(check_payload(&ZERO[..9]).is_err());
-        assert!(read_payload(&[0, 0xc0, 0, 0], Dialect::Redis).is_err(), "a byte too many");
+        assert!(read_payload(&[0, 0xc0, 0, 0], Dialect::Redis, 0).is_err(), "a byte too many");
     }
 }

@@ -34,6 +34,13 @@ pub enum RdbError {
         /// Where the compressed bytes start.
         at: u64,
     },
+    /// Compressed strings that unpack to more than the reader allows.
+    TooLarge {
+        /// Where the one that is too much stands.
+        at: u64,
+        /// What it announces.
+        bytes: u64,
+    },
     /// A ziplist, listpack, intset or zipmap that is damaged.
     BadPacked {
         /// Which of them.
@@ -92,6 +99,9 @@ impl fmt::Display for RdbError {
                 write!(f, "at offset {at}: {found:#04x} is no length that fits here")
             }
             Self::BadLzf { at } => write!(f, "at offset {at}: damaged LZF data"),
+            Self::TooLarge { at, bytes } => {
+                write!(f, "at offset {at}: {bytes} bytes once unpacked, more than is allowed")
+            }
             Self::BadPacked { format, at } => write!(f, "damaged {format} (its byte {at})"),
             Self::BadValue { reason } => f.write_str(reason),
             Self::NotRdb => f.write_str("Wrong signature trying to load DB from file"),

@@ -25,6 +25,8 @@ pub struct Input<'a> {
     base: u64,
     size: u64,
     crc: Crc64,
+    /// What compressed strings may still unpack to, in bytes.
+    unpacked_left: u64,
 }
 
 impl fmt::Debug for Input<'_> {
@@ -52,7 +54,21 @@ impl<'a> Input<'a> {
             base: 0,
             size,
             crc: Crc64::new(),
+            unpacked_left: u64::MAX,
         }
+    }
+
+    /// Refuses compressed strings that announce more than `bytes` together, before they are unpacked.
+    #[must_use]
+    pub fn unpacking_at_most(self, bytes: u64) -> Self {
+        Self { unpacked_left: bytes, ..self }
+    }
+
+    /// A compressed string is about to be unpacked to so many bytes.
+    pub(super) fn unpack(&mut self, bytes: u64) -> Result<(), RdbError> {
+        let too_large = RdbError::TooLarge { at: self.offset(), bytes };
+        self.unpacked_left = self.unpacked_left.checked_sub(bytes).ok_or(too_large)?;
+        Ok(())
     }
 
     /// Offset of the next byte.

@@ -96,6 +96,7 @@ fn read_compressed(input: &mut Input<'_>) -> Result<Vec<u8>, RdbError> {
     };
     let packed_len = plain_length(input)?;
     let len = plain_length(input)?;
+    input.unpack(len)?;
     let at = input.offset();
     let packed = input.take(packed_len)?;
     // At most 512 MiB, as checked above.

@@ -4,7 +4,7 @@ use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_ME
 use crate::events::Event;
 use crate::keyspace::{Strings, Written, expect};
 use crate::number::parse_i64;
-use sexton_persistence::rdb::{self, Value, check_payload, read_payload};
+use sexton_persistence::rdb::{self, RdbError, Value, check_payload, read_payload};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -69,16 +69,17 @@ impl Options {
     }
 }
 
-/// The string of a payload.
-fn read_string(payload: &[u8]) -> Result<Vec<u8>, CommandError> {
+/// The string of a payload. What it unpacks to is known before it is unpacked: a few bytes may announce half a gigabyte.
+fn read_string(payload: &[u8], max_bytes: u64) -> Result<Vec<u8>, CommandError> {
     let (body, dialect) = check_payload(payload)
         .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
-    match read_payload(body, dialect) {
+    match read_payload(body, dialect, max_bytes) {
         Ok(Value::String(string)) => Ok(string),
         Ok(other) => {
             let name = other.type_name();
             Err(format!("ERR RESTORE of type '{name}' is not supported yet").into())
         }
+        Err(RdbError::TooLarge { .. }) => Err(CommandError::text(OUT_OF_MEMORY)),
         Err(_) => Err(CommandError::text("ERR Bad data format")),
     }
 }
@@ -96,11 +97,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let ttl_ms = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
-    let value = read_string(payload)?;
-    // Packed it may have been short.
-    if value.len() as u64 > ctx.memory_max_bytes() {
-        return Err(CommandError::text(OUT_OF_MEMORY));
-    }
+    let value = read_string(payload, ctx.memory_max_bytes())?;
     let expire_at_ms = match ttl_ms {
         0 => 0,
         ms if options.absolute => ms,
