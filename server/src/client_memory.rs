@@ -23,6 +23,12 @@ const REQUEST_SHARE: u64 = 32;
 /// All connections together: one part of this many.
 const CLIENTS_SHARE: u64 = 8;
 
+/// The same while keys are evicted, which make room for connections as they do in Redis.
+const CLIENTS_SHARE_EVICTING: u64 = 4;
+
+/// And at least so much then: what a few dozen ordinary requests in flight take.
+const CLIENTS_MIN_EVICTING_BYTES: u64 = 16 << 20;
+
 /// One reply: one part of this many.
 const REPLY_SHARE: u64 = 8;
 
@@ -80,11 +86,20 @@ pub fn transient_max_bytes(server: &Server) -> u64 {
     share(server, TRANSIENT_SHARE)
 }
 
+/// Most bytes of all connections together, beside what they have when they are idle.
+fn clients_max_bytes(server: &Server) -> u64 {
+    if server.engine.evicts_keys() {
+        share(server, CLIENTS_SHARE_EVICTING).max(CLIENTS_MIN_EVICTING_BYTES)
+    } else {
+        share(server, CLIENTS_SHARE)
+    }
+}
+
 /// Closes the connections that hold most, as Redis' `maxmemory-clients` does, while all of them together hold more
 /// than their share, beside what each has when it is idle. True when `session` is one of them.
 #[must_use]
 pub fn evict_clients(server: &Server, session: &Session) -> bool {
-    let max = share(server, CLIENTS_SHARE);
+    let max = clients_max_bytes(server);
     let held = server.client_memory.bytes() as u64;
     if held <= max {
         return false;
@@ -105,6 +120,7 @@ pub fn evict_clients(server: &Server, session: &Session) -> bool {
         left = left.saturating_sub(other.noted_bytes.load(Ordering::Relaxed) as u64);
         if !other.is_killed() {
             log::notice(&format!("Evicting client: {}", other.line()));
+            server.stats.count_evicted_client();
             other.kill();
         }
     }

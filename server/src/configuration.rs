@@ -1,14 +1,16 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
 use crate::crash;
+use crate::devices::disk_of_level_0;
 use crate::jobs::eviction;
 use crate::log;
 use crate::number::parse_i64;
 use crate::server::Server;
 use parking_lot::{Mutex, ReentrantMutex, ReentrantMutexGuard};
 use sexton_config::choice::EvictionPolicy;
+use sexton_config::machine::MachineMemory;
 use sexton_config::{Config, Options, SetBy, SetError};
-use sexton_engine::{SyncPolicy, UndoFull, VALUE_MAX_BYTES};
+use sexton_engine::{MemoryBound, SyncPolicy, UndoFull, VALUE_MAX_BYTES};
 use sexton_persistence::aof::{LogClock, log_clock};
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -140,6 +142,19 @@ pub fn lower_clients_max(server: &Server, clients_max: u64) {
     let _ = server.config.set(&pairs, SetBy::default(), |_, _| Ok(()));
 }
 
+/// The bound of the process's memory, and the sizes that follow from it.
+#[must_use]
+pub fn memory_bound(options: &Options) -> MemoryBound {
+    let on_disk = disk_of_level_0(options).is_some();
+    let machine_bytes = MachineMemory::now().bytes;
+    MemoryBound {
+        bytes: options.maxmemory_bytes,
+        memtable_bytes: options.effective_memtable_bytes(),
+        memtable_max_bytes: options.memtable_bytes,
+        max_write_buffer_number: options.effective_write_buffers(on_disk, machine_bytes),
+    }
+}
+
 /// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts. It may run
 /// under latches, inside of a transaction, and takes none but for `appendonly` and `appendfsync`:
 /// [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must follow.
@@ -241,7 +256,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
-        "maxmemory" => server.engine.note_memory_bound(unsigned(0, i64::MAX)?),
+        "maxmemory" => server.engine.note_memory_bound(memory_bound(config.options())),
         "undo-max-bytes" | "undo-full" => {
             let max = config.text("undo-max-bytes").unwrap_or_default();
             let max = parse_i64(&max).ok_or("argument couldn't be parsed into an integer")?;

@@ -89,8 +89,15 @@ impl Server {
             store_id: OnceLock::new(),
         };
         let holders = Holders::now(&server);
-        server.observe.note_startup(holders.used.saturating_sub(holders.store.sum()));
+        let base = holders.held.saturating_sub(holders.store.sum());
+        server.observe.note_startup(base, holders.used);
         server
+    }
+
+    /// True while keys are evicted, and data in memory and clients take more than `maxmemory` leaves them.
+    #[must_use]
+    pub fn over_bound(&self) -> bool {
+        self.engine.over_bound(self.client_memory.bytes())
     }
 
     /// What files are written and read through.
@@ -184,6 +191,7 @@ pub struct Counters {
     misses: AtomicU64,
     expired_keys: AtomicU64,
     evicted_keys: AtomicU64,
+    evicted_clients: AtomicU64,
 }
 
 impl Counters {
@@ -207,6 +215,17 @@ impl Counters {
     /// Keys were deleted to make room.
     pub fn count_evicted(&self, keys: u64) {
         self.evicted_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// A client was closed to make room.
+    pub fn count_evicted_client(&self) {
+        self.evicted_clients.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Clients closed to make room.
+    #[must_use]
+    pub fn evicted_clients(&self) -> u64 {
+        self.evicted_clients.load(Ordering::Relaxed)
     }
 
     /// Look-ups that found a key.
@@ -235,7 +254,8 @@ impl Counters {
 
     /// CONFIG RESETSTAT.
     pub fn reset(&self) {
-        for counter in [&self.hits, &self.misses, &self.expired_keys, &self.evicted_keys] {
+        let evicted = [&self.evicted_keys, &self.evicted_clients];
+        for counter in [&self.hits, &self.misses, &self.expired_keys].into_iter().chain(evicted) {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -35,6 +35,11 @@ impl Dues {
         self.chunks.len().saturating_sub(1) * CHUNK_ITEMS + last
     }
 
+    /// Bytes of the items.
+    pub(super) fn item_bytes(&self) -> usize {
+        self.len() * size_of::<Item>()
+    }
+
     /// Memory held.
     pub(super) fn bytes(&self) -> usize {
         let last = self.chunks.last().map_or(0, Vec::capacity);

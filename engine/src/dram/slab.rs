@@ -192,6 +192,8 @@ pub(super) struct Slab {
     page_bytes: usize,
     /// Bytes of the free cells of all classes.
     free_bytes: usize,
+    /// Bytes of the cells that hold an entry.
+    cell_bytes: usize,
     large: Vec<Entry>,
     large_bytes: usize,
     /// Bytes of the values that entries share with memtables.
@@ -207,6 +209,7 @@ impl Slab {
             pages: Vec::new(),
             page_bytes: 0,
             free_bytes: 0,
+            cell_bytes: 0,
             large: Vec::new(),
             large_bytes: 0,
             shared_bytes: 0,
@@ -221,6 +224,11 @@ impl Slab {
     /// Bytes of `bytes()` that the global allocator gave: large entries and shared values.
     pub(super) fn allocated_bytes(&self) -> usize {
         self.large_bytes + self.shared_bytes
+    }
+
+    /// Bytes that entries fill: their cells, large ones, and shared values.
+    pub(super) fn entry_bytes(&self) -> usize {
+        self.cell_bytes + self.large_bytes + self.shared_bytes
     }
 
     /// Bytes of the shared values.
@@ -344,6 +352,7 @@ impl Slab {
             head.fresh += cell_units;
         }
         page.head_mut().used += 1;
+        self.cell_bytes += page.cell_bytes();
         self.change_free(class, -1);
         if page.free_cells() == 0 {
             self.unlink(page);
@@ -393,6 +402,7 @@ impl Slab {
         unsafe { entry::write_free(entry.block(), next) };
         page.head_mut().free = (offset / 8) as u16;
         page.head_mut().used -= 1;
+        self.cell_bytes -= page.cell_bytes();
         self.change_free(usize::from(page.head().class), 1);
         if was_full {
             self.link(page);
@@ -562,6 +572,8 @@ impl Slab {
     /// # Safety
     /// The page was given to `evacuate`, and no handle of its entries is used any more.
     pub(super) unsafe fn evacuated(&mut self, page: PageRef) {
+        // The copies count.
+        self.cell_bytes -= usize::from(page.head().used) * page.cell_bytes();
         // SAFETY: the caller's promise.
         unsafe { self.release(page) }
     }

@@ -127,6 +127,14 @@ impl Table {
         self.bytes() - self.slab.allocated_bytes()
     }
 
+    /// Bytes of the data: entries, their due times and the buckets that lead to them. Each change of an entry moves
+    /// it at once by what the entry takes or gives back.
+    #[must_use]
+    pub fn data_bytes(&self) -> usize {
+        let old = self.old.as_ref().map_or(0, |old| old.array.bytes());
+        self.slab.entry_bytes() + self.current.bytes() + old + self.dues.item_bytes()
+    }
+
     /// Bytes of `bytes()` that new entries can take without the table growing.
     #[must_use]
     pub fn free_bytes(&self) -> usize {

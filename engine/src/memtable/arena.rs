@@ -91,13 +91,34 @@ pub(super) const REST_LOOKS: u32 = 600;
 
 /// Chunks waiting to be used again, shared by the memtables of a store.
 pub(crate) struct ChunkPool {
-    free: Mutex<Vec<Chunk>>,
+    free: Mutex<FreeChunks>,
     held_bytes: AtomicU64,
     /// Looks of `trim` since a chunk was last taken.
     looks: AtomicU32,
+}
+
+/// Unused chunks, and how many of them are kept.
+struct FreeChunks {
+    /// All `chunk_bytes` long.
+    chunks: Vec<Chunk>,
+    chunk_bytes: usize,
     keep_at_rest: usize,
     keep_under_load: usize,
-    chunk_bytes: usize,
+}
+
+impl FreeChunks {
+    /// None, for memtables of `memtable_bytes`.
+    fn new(memtable_bytes: usize, bounded: bool) -> Self {
+        let large = memtable_bytes >= LARGE_MEMTABLE_BYTES;
+        let chunk_bytes = if large { CHUNK_BYTES } else { SMALL_CHUNK_BYTES };
+        let chunks = |memtables: usize| (memtables * memtable_bytes).div_ceil(chunk_bytes);
+        Self {
+            chunks: Vec::new(),
+            chunk_bytes,
+            keep_at_rest: chunks(KEPT_AT_REST),
+            keep_under_load: chunks(if bounded { KEPT_AT_REST } else { KEPT_UNDER_LOAD }),
+        }
+    }
 }
 
 impl ChunkPool {
@@ -105,17 +126,32 @@ impl ChunkPool {
     /// and five times under load where memory is not `bounded`.
     #[must_use]
     pub(crate) fn new(memtable_bytes: usize, bounded: bool) -> Arc<Self> {
-        let large = memtable_bytes >= LARGE_MEMTABLE_BYTES;
-        let chunk_bytes = if large { CHUNK_BYTES } else { SMALL_CHUNK_BYTES };
-        let chunks = |memtables: usize| (memtables * memtable_bytes).div_ceil(chunk_bytes);
         Arc::new(Self {
-            free: Mutex::default(),
+            free: Mutex::new(FreeChunks::new(memtable_bytes, bounded)),
             held_bytes: AtomicU64::new(0),
             looks: AtomicU32::new(0),
-            keep_at_rest: chunks(KEPT_AT_REST),
-            keep_under_load: chunks(if bounded { KEPT_AT_REST } else { KEPT_UNDER_LOAD }),
-            chunk_bytes,
         })
+    }
+
+    /// Memtables are of `memtable_bytes` from now on: unused chunks beyond what is kept for those are given back.
+    pub(crate) fn resize(&self, memtable_bytes: usize, bounded: bool) {
+        let mut next = FreeChunks::new(memtable_bytes, bounded);
+        let mut free = self.free.lock();
+        let mut chunks = std::mem::take(&mut free.chunks);
+        if next.chunk_bytes == free.chunk_bytes {
+            let at = next.keep_under_load.min(chunks.len());
+            next.chunks = chunks;
+            chunks = next.chunks.split_off(at);
+        }
+        *free = next;
+        drop(free);
+        self.give_all_back(chunks);
+    }
+
+    fn give_all_back(&self, chunks: Vec<Chunk>) {
+        let bytes: usize = chunks.iter().map(|chunk| chunk.len).sum();
+        chunks.into_iter().for_each(Chunk::give_back);
+        self.held_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
     }
 
     /// Gives back what only a load wants to have at hand, once nobody has taken a chunk for a while.
@@ -125,12 +161,10 @@ impl ChunkPool {
             return;
         }
         let mut free = self.free.lock();
-        let at = self.keep_at_rest.min(free.len());
-        let surplus = free.split_off(at);
+        let at = free.keep_at_rest.min(free.chunks.len());
+        let surplus = free.chunks.split_off(at);
         drop(free);
-        let bytes = surplus.len() * self.chunk_bytes;
-        surplus.into_iter().for_each(Chunk::give_back);
-        self.held_bytes.fetch_sub(bytes as u64, Ordering::Relaxed);
+        self.give_all_back(surplus);
     }
 
     /// Bytes of all chunks, in use or waiting.
@@ -141,25 +175,26 @@ impl ChunkPool {
 
     fn take(&self, len: usize) -> Chunk {
         self.looks.store(0, Ordering::Relaxed);
-        if len <= self.chunk_bytes
-            && let Some(chunk) = self.free.lock().pop()
+        let mut free = self.free.lock();
+        if len <= free.chunk_bytes
+            && let Some(chunk) = free.chunks.pop()
         {
             return chunk;
         }
-        let len = len.max(self.chunk_bytes);
+        let len = len.max(free.chunk_bytes);
+        drop(free);
         self.held_bytes.fetch_add(len as u64, Ordering::Relaxed);
         Chunk::new(len)
     }
 
     fn give(&self, chunk: Chunk) {
         let len = chunk.len;
-        if len == self.chunk_bytes {
-            let mut free = self.free.lock();
-            if free.len() < self.keep_under_load {
-                free.push(chunk);
-                return;
-            }
+        let mut free = self.free.lock();
+        if len == free.chunk_bytes && free.chunks.len() < free.keep_under_load {
+            free.chunks.push(chunk);
+            return;
         }
+        drop(free);
         self.held_bytes.fetch_sub(len as u64, Ordering::Relaxed);
     }
 }

@@ -260,7 +260,8 @@ impl Engine {
     fn wait_reason(&self) -> String {
         let inner = &self.0;
         if inner.memtable_is_overfull() {
-            let (waiting, bytes) = (inner.flusher.frozen.len(), inner.options.memtable_bytes);
+            let (waiting, bytes) =
+                (inner.flusher.frozen.len(), inner.memory.shares.memtable_bytes());
             format!("{waiting} memtables of {bytes} bytes are full and wait for their flush")
         } else if inner.graveyard.spill.is_overfull() {
             "graves of deleted keys wait to leave memory (cemetery-max-memory)".to_owned()
@@ -335,7 +336,7 @@ impl Engine {
         let inner = self.inner();
         if inner.options.background {
             let debt = self.compaction_debt_bytes();
-            inner.write.pace.set(debt, inner.options.memtable_bytes, Instant::now());
+            inner.write.pace.set(debt, inner.memory.shares.memtable_bytes(), Instant::now());
         }
     }
 }

@@ -44,6 +44,7 @@ pub use upkeep::due::DueKey;
 pub use upkeep::events::{Event, EventSink, Fault};
 pub use upkeep::evict::Candidate;
 pub use upkeep::memory::MemoryParts;
+pub use upkeep::shares::MemoryBound;
 pub use upkeep::stats::Stats;
 pub use wbl::{POOL_DIR, POOL_MARKER, WblStats, has_pool};
 

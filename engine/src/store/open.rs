@@ -14,6 +14,7 @@ use super::read::undo::UNDO_DIR;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
 use super::tombstones::Tombstones;
 use super::upkeep::events::Fault;
+use super::upkeep::shares::buffer_bytes;
 use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
@@ -195,7 +196,7 @@ impl Engine {
                     table,
                     noted_bytes: 0,
                     noted_mapped_bytes: 0,
-                    noted_live_bytes: 0,
+                    noted_data_bytes: 0,
                     graves,
                     tombstones: Tombstones::default(),
                     complete: false,
@@ -217,7 +218,7 @@ impl Engine {
         };
         let mut log = LogBuffer::new(mark);
         log.set_routes(options.log_routes.iter().map(|route| route.least_bytes).collect());
-        let commit = CommitState::new(mark + 1, log, active, options.memtable_bytes);
+        let commit = CommitState::new(mark + 1, log, active);
         let shards = shards.collect();
         let namespaces = Namespaces::new(options.databases);
         let parts =
@@ -328,7 +329,7 @@ impl Engine {
             }
             groups += 1;
             let used = inner.views.superversion.load().active.used_bytes();
-            if used >= inner.options.memtable_bytes || inner.graveyard.spill.is_overfull() {
+            if used >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull() {
                 self.flush_now()?;
             }
         }
@@ -360,7 +361,10 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let inner = self.inner();
         let mut options = LogOptions::new(self.log_location());
-        options.buffer_limit_bytes = inner.options.bounded(inner.options.log_buffer_bytes as u64);
+        // Not what the store was opened with: the log may begin later, under another bound.
+        let bound_bytes = inner.memory.shares.bound_bytes();
+        options.buffer_limit_bytes =
+            buffer_bytes(bound_bytes, inner.options.log_buffer_bytes as u64);
         options.segment_bytes = inner.options.log_segment_bytes;
         options.archive_dir.clone_from(&inner.options.log_archive_dir);
         options.routes.clone_from(&inner.options.log_routes);

@@ -2,6 +2,7 @@
 
 use super::read::undo::UndoFull;
 use super::upkeep::events::EventSink;
+use super::upkeep::shares::buffer_bytes;
 use crate::memtable::MemtableKind;
 use crate::table::{Compression, TableOptions};
 use crate::tree::{CompactionOptions, DeleteMode, LevelPlaces, TreeOptions};
@@ -190,16 +191,10 @@ impl EngineOptions {
 /// Most threads that a compaction has by default.
 const COMPACTION_THREADS_DEFAULT_MAX: usize = 4;
 
-/// Share of the memory bound that one buffer or cache may have: one of this many.
-const BUFFER_SHARE: u64 = 32;
-
 impl EngineOptions {
     /// A buffer's size, lowered to its share of the memory bound where there is one.
     pub(super) fn bounded(&self, bytes: u64) -> u64 {
-        match self.memory_bound_bytes {
-            0 => bytes,
-            bound => bytes.min(bound / BUFFER_SHARE),
-        }
+        buffer_bytes(self.memory_bound_bytes, bytes)
     }
 
     /// Threads of one large compaction.

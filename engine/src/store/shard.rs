@@ -70,6 +70,8 @@ pub(super) struct ShardFigures {
     pub(super) entries: AtomicUsize,
     /// Bytes of the DRAM table with its entries.
     pub(super) table_bytes: AtomicUsize,
+    /// Bytes of the data in it.
+    pub(super) data_bytes: AtomicUsize,
     /// Bytes of values that the DRAM table shares with memtables, or did.
     pub(super) shared_bytes: AtomicUsize,
     /// Memory of graves, tombstones and due times.
@@ -88,6 +90,7 @@ impl ShardFigures {
             state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes();
         self.entries.store(state.table.len(), Ordering::Relaxed);
         self.table_bytes.store(state.table.bytes(), Ordering::Relaxed);
+        self.data_bytes.store(state.table.data_bytes(), Ordering::Relaxed);
         self.shared_bytes.store(state.table.shared_bytes(), Ordering::Relaxed);
         self.graves_bytes.store(graves_bytes, Ordering::Relaxed);
         self.hits.store(state.reads.hits, Ordering::Relaxed);
@@ -120,8 +123,8 @@ pub(super) struct ShardState {
     pub(super) noted_bytes: usize,
     /// The same of those that come from the system itself.
     pub(super) noted_mapped_bytes: usize,
-    /// The same for what entries take of it.
-    pub(super) noted_live_bytes: usize,
+    /// The same of `table.data_bytes()`.
+    pub(super) noted_data_bytes: usize,
     pub(super) graves: Graves,
     /// Dead keys of the unsorted memtables; empty but with `deletes = tombstones`.
     pub(super) tombstones: Tombstones,

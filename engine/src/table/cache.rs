@@ -150,6 +150,12 @@ impl BlockCache {
         shard.evict_to(capacity);
     }
 
+    /// The bound.
+    #[must_use]
+    pub fn capacity_bytes(&self) -> u64 {
+        self.capacity_bytes.load(Ordering::Relaxed)
+    }
+
     /// Changes the bound; what is above it leaves at once.
     pub fn set_capacity(&self, capacity_bytes: u64) {
         let before = self.shards_in_use();

@@ -79,6 +79,8 @@ struct Shared {
     places: LevelPlaces,
     options: TreeOptions,
     cache: Arc<BlockCache>,
+    /// See [`TreeOptions::merge_read_bytes_max`]; it follows the memory bound.
+    merge_read_bytes_max: AtomicU64,
     next_file: AtomicU64,
     spare: Mutex<Vec<BuilderBuffers>>,
     /// Where undo runs are made; without, there are none.
@@ -187,6 +189,7 @@ impl VersionSet {
         let carried = carry_tables(&*storage, dir, &mut manifest, &mut recovered, &places)?;
         let shared = Arc::new(Shared {
             cache: Arc::new(BlockCache::new(options.cache_bytes)),
+            merge_read_bytes_max: AtomicU64::new(options.merge_read_bytes_max),
             next_file: AtomicU64::new(1),
             spare: Mutex::default(),
             undo: OnceLock::new(),
@@ -390,7 +393,8 @@ impl VersionSet {
         } else {
             storage.create(&path)?
         };
-        let chunk_max = usize::try_from(self.shared.options.merge_read_bytes_max / CHUNK_SHARE);
+        let read_max = self.shared.merge_read_bytes_max.load(Ordering::Relaxed);
+        let chunk_max = usize::try_from(read_max / CHUNK_SHARE);
         let chunk_max = chunk_max.unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN);
         options.chunk_bytes = options.chunk_bytes.max(file.style().transfer_bytes).min(chunk_max);
         let buffers = self.shared.spare.lock().pop().unwrap_or_default();
@@ -511,9 +515,20 @@ impl VersionSet {
         self.shared.cache.bytes()
     }
 
+    /// Changes the bound of the block cache; what is above it leaves at once.
+    pub fn set_cache_bytes(&self, bytes: u64) {
+        self.shared.cache.set_capacity(bytes);
+    }
+
+    /// Changes what merges that begin from now on read ahead of all their inputs together.
+    pub fn set_merge_read_bytes_max(&self, bytes: u64) {
+        self.shared.merge_read_bytes_max.store(bytes, Ordering::Relaxed);
+    }
+
     /// Bytes that each of so many inputs of a merge may read ahead.
-    pub(super) fn read_ahead_of(&self, inputs: usize) -> usize {
-        let share = self.shared.options.merge_read_bytes_max / inputs.max(1) as u64;
+    pub(crate) fn read_ahead_of(&self, inputs: usize) -> usize {
+        let read_max = self.shared.merge_read_bytes_max.load(Ordering::Relaxed);
+        let share = read_max / inputs.max(1) as u64;
         usize::try_from(share).unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN)
     }
 

@@ -220,6 +220,17 @@ impl Log {
         self.threads.iter().for_each(Worker::wake);
     }
 
+    /// Changes the number of unwritten bytes at which writers wait.
+    pub fn set_buffer_limit(&self, bytes: u64) {
+        self.core.set_buffer_limit(bytes);
+    }
+
+    /// Unwritten bytes at which writers wait.
+    #[must_use]
+    pub fn buffer_limit_bytes(&self) -> u64 {
+        self.core.buffer_limit_bytes()
+    }
+
     /// The policy in force.
     #[must_use]
     pub fn policy(&self) -> SyncPolicy {

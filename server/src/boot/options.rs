@@ -1,12 +1,12 @@
 //! Settings, as the engine and the listeners take them.
 
+use crate::configuration::memory_bound;
 use crate::net::Endpoints;
 use crate::{devices, log};
 use sexton_config::Options;
 use sexton_config::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, Memtable, PersistenceMode,
 };
-use sexton_config::machine::MachineMemory;
 use sexton_engine::{DeleteMode, EngineOptions, EventSink, MemtableKind, SyncPolicy};
 use sexton_persistence::device::PlacedStorage;
 use std::path::PathBuf;
@@ -43,12 +43,12 @@ pub(super) fn engine_options(
     engine_options.pool = devices::pool_options(options, devices)?;
     engine_options.log_dir_name = options.appenddirname.display().to_string();
     engine_options.log_file_name = options.appendfilename.display().to_string();
-    engine_options.memory_bound_bytes = options.maxmemory_bytes;
+    let bound = memory_bound(options);
+    engine_options.memory_bound_bytes = bound.bytes;
     engine_options.evicts_keys = options.maxmemory_policy != EvictionPolicy::NoEviction;
-    engine_options.memtable_bytes = options.effective_memtable_bytes();
+    engine_options.memtable_bytes = bound.memtable_bytes;
     let disk = devices::disk_of_level_0(options);
-    engine_options.max_write_buffer_number =
-        options.effective_write_buffers(disk.is_some(), MachineMemory::now().bytes);
+    engine_options.max_write_buffer_number = bound.max_write_buffer_number;
     engine_options.shares_values = options.share_values;
     engine_options.yields_to_log = disk.is_some() && disk == options.aof_device.as_deref();
     engine_options.block_cache_bytes = options.block_cache_bytes as usize;

@@ -89,8 +89,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (0..ctx.server.databases).map(|db| ctx.server.engine.count_provisional(db).0).sum();
     let allocated = holders.used;
     let used = allocated.saturating_sub(holders.startup);
-    let dataset = holders.dataset();
-    let overhead = allocated.saturating_sub(dataset);
+    let (dataset, overhead) = (holders.data, allocated - holders.data);
 
     let mut fields = Fields { out: Reply::new(), count: 0 };
     fields.out.set_resp3(ctx.out.is_resp3());
@@ -108,7 +107,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.int("keys.count", keys);
     fields.int("keys.bytes-per-key", used.checked_div(keys).unwrap_or(0));
     fields.int("dataset.bytes", dataset);
-    fields.double("dataset.percentage", 100.0 * ratio(dataset, used));
+    fields.double("dataset.percentage", holders.data_percentage());
     fields.double("peak.percentage", 100.0 * ratio(allocated, peak));
     fields.int("allocator.allocated", memory.allocated_bytes);
     fields.int("allocator.active", memory.active_bytes);
@@ -124,7 +123,11 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     fields.difference("rss-overhead.bytes", memory.rss_bytes, memory.resident_bytes);
     fields.double("fragmentation", ratio(memory.rss_bytes, allocated));
     fields.difference("fragmentation.bytes", memory.rss_bytes, allocated);
-    // Our own: with startup.allocated, clients.normal and aof.buffer they add up to total.allocated.
+    // Our own. The share of total.allocated that is neither data nor clients:
+    fields.int("sexton.machinery", holders.machinery());
+    // And what the process holds: with clients.normal and aof.buffer the parts add up to it.
+    fields.int("sexton.held", holders.held);
+    fields.int("sexton.base", holders.base);
     for (part, bytes) in holders.parts() {
         fields.int(&format!("sexton.{}", part.replace('_', "-")), bytes);
     }

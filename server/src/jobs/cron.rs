@@ -41,17 +41,18 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf, 1);
-        let more = !server.loading.is_active() && expire_slice(server, &mut buf)
-            || server.engine.over_bound();
+        let more =
+            !server.loading.is_active() && expire_slice(server, &mut buf) || server.over_bound();
         std::thread::sleep(if more { REST } else { TICK });
         if measured.elapsed() >= TICK {
             measured = Instant::now();
-            let used = crate::observe::used_bytes(server, &crate::observe::Memory::allocated());
+            let held = crate::observe::held_bytes(server, &crate::observe::Memory::allocated());
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
             let resident = crate::observe::rss_bytes().unwrap_or(0);
             arenas::give_back_large_stretches(server.engine.memory_bound() != 0);
-            server.engine.note_held(used + sockets, resident + sockets);
+            let clients = server.client_memory.bytes();
+            server.engine.note_held(held + sockets, resident + sockets, clients);
             // A second would be long: the base is given up at twice the growth.
             if !server.loading.is_active() {
                 look_at_growth(server);
@@ -71,8 +72,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             if !server.loading.is_active() {
                 look_at_save_points(server);
             }
-            let used = crate::observe::used_bytes(server, &crate::observe::Memory::now());
-            server.observe.note_peak(used);
+            server.observe.note_peak(crate::observe::used_bytes(server));
         }
     }
 }

@@ -170,6 +170,7 @@ impl Connection {
             self.session.wake_task();
         }
         self.note_buffers();
+        self.note_memory();
     }
 
     /// Lets go of what is durable by now; answers where in `output` that ends, which is as far as may be sent. In order:

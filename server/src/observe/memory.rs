@@ -17,13 +17,19 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
-/// Who holds what of [`used_bytes`], in bytes.
+/// Who holds what of [`held_bytes`], and what counts for `maxmemory`, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holders {
-    /// Everything: what the allocator gave out, and what the store has from the system beside it.
+    /// `used_memory`: see [`used_bytes`].
     pub used: u64,
-    /// What the process held before there were data and clients.
+    /// The same before there were data and clients.
     pub startup: u64,
+    /// The data in memory: entries, their due times and the buckets that lead to them.
+    pub data: u64,
+    /// Everything: what the allocator gave out, and what the store has from the system beside it.
+    pub held: u64,
+    /// What the process held before there were data and clients.
+    pub base: u64,
     /// The store's parts.
     pub store: MemoryParts,
     /// Buffers and state of connections.
@@ -34,11 +40,15 @@ impl Holders {
     /// Asks all of them.
     #[must_use]
     pub fn now(server: &Server) -> Self {
+        let (data, clients) = (server.engine.data_bytes(), server.client_memory.bytes() as u64);
         Self {
-            used: used_bytes(server, &Memory::now()),
+            used: server.engine.bound_for(data + clients),
             startup: server.observe.startup_bytes(),
+            data,
+            held: held_bytes(server, &Memory::now()),
+            base: server.observe.base_bytes(),
             store: server.engine.memory_parts(),
-            clients: server.client_memory.bytes() as u64,
+            clients,
         }
     }
 
@@ -56,24 +66,37 @@ impl Holders {
         ]
     }
 
-    /// Memory of the data itself: at most what has come since the start.
+    /// What of `used` is the share of the store's machinery: neither data nor clients.
     #[must_use]
-    pub fn dataset(&self) -> u64 {
+    pub fn machinery(&self) -> u64 {
+        self.used - self.data - self.clients
+    }
+
+    /// Share of the data in what `used` has grown by since the start, in percent.
+    #[must_use]
+    pub fn data_percentage(&self) -> f64 {
         let grown = self.used.saturating_sub(self.startup);
-        (self.store.table + self.store.memtables).min(grown)
+        if grown == 0 { 0.0 } else { 100.0 * self.data.min(grown) as f64 / grown as f64 }
     }
 
     /// What nobody accounts for; negative where estimates are too high.
     #[must_use]
     pub fn other(&self) -> i64 {
-        let known = self.startup + self.store.sum() + self.clients;
-        self.used as i64 - known as i64
+        let known = self.base + self.store.sum() + self.clients;
+        self.held as i64 - known as i64
     }
 }
 
-/// All memory that the process has asked for and not given back: `used_memory`.
+/// `used_memory`: the least `maxmemory` that data in memory and clients fit into, which are counted byte by byte, and
+/// of which the store's machinery has a share that depends on it alone. So it moves with data and clients only.
 #[must_use]
-pub fn used_bytes(server: &Server, memory: &Memory) -> u64 {
+pub fn used_bytes(server: &Server) -> u64 {
+    server.engine.bound_for(server.engine.data_bytes() + server.client_memory.bytes() as u64)
+}
+
+/// All memory that the process has asked for and not given back.
+#[must_use]
+pub fn held_bytes(server: &Server, memory: &Memory) -> u64 {
     memory.allocated_bytes + server.engine.beside_allocator_bytes()
 }
 

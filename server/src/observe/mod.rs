@@ -8,7 +8,7 @@ mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
 pub use latency::{LatencyMonitor, Sample, Series};
-pub use memory::{Holders, Memory, rss_bytes, used_bytes};
+pub use memory::{Holders, Memory, held_bytes, rss_bytes, used_bytes};
 pub use slowlog::{SlowEntry, SlowLog};
 pub use traffic::{Rate, Traffic};
 
@@ -35,6 +35,7 @@ pub struct Observe {
     pub run_id: String,
     /// The same for the replication history.
     pub replication_id: String,
+    base_bytes: AtomicU64,
     startup_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     peak_time_s: AtomicU64,
@@ -60,6 +61,7 @@ impl Observe {
             started_s: now_s(),
             run_id: random_id(),
             replication_id: random_id(),
+            base_bytes: AtomicU64::new(0),
             startup_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
             peak_time_s: AtomicU64::new(0),
@@ -67,12 +69,19 @@ impl Observe {
         }
     }
 
-    /// Notes what the process holds without data and clients.
-    pub fn note_startup(&self, bytes: u64) {
-        self.startup_bytes.store(bytes, Ordering::Relaxed);
+    /// Notes what the process holds without data and clients, and `used_memory` then.
+    pub fn note_startup(&self, base_bytes: u64, used_bytes: u64) {
+        self.base_bytes.store(base_bytes, Ordering::Relaxed);
+        self.startup_bytes.store(used_bytes, Ordering::Relaxed);
     }
 
     /// What the process held without data and clients, in bytes.
+    #[must_use]
+    pub fn base_bytes(&self) -> u64 {
+        self.base_bytes.load(Ordering::Relaxed)
+    }
+
+    /// `used_memory` without data and clients.
     #[must_use]
     pub fn startup_bytes(&self) -> u64 {
         self.startup_bytes.load(Ordering::Relaxed)

@@ -20,7 +20,7 @@ use crate::store::upkeep::background::Background;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A namespace that died and whose entries are still in memory.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,9 @@ pub(in crate::store) struct DeadSlot {
 pub(in crate::store) struct Graveyard {
     /// Namespaces whose entries are still in memory.
     pub(in crate::store) dead_slots: Mutex<Vec<DeadSlot>>,
+    /// Databases emptied so far, and of how many of them no entry is left in memory.
+    pub(in crate::store) emptied: AtomicU64,
+    pub(in crate::store) emptied_swept: AtomicU64,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
     pub(in crate::store) dead: Mutex<BTreeMap<u64, Seq>>,
     /// When deletes must be gone from every file (N17).
@@ -53,6 +56,8 @@ impl Graveyard {
     pub(in crate::store) fn new(options: &EngineOptions) -> Self {
         Self {
             dead_slots: Mutex::default(),
+            emptied: AtomicU64::new(0),
+            emptied_swept: AtomicU64::new(0),
             dead: Mutex::default(),
             deadline: Deadline::new(options.delete_persist_ms),
             spill: Spill::new(options.cemetery_max_bytes, options.memory_bound_bytes),
@@ -74,6 +79,7 @@ impl Graveyard {
     /// A namespace died at `d`.
     pub(in crate::store) fn note_dead(&self, slot: Slot, id: u64, d: Seq, background: &Background) {
         self.dead_slots.lock().push(DeadSlot { slot, id, d });
+        self.emptied.fetch_add(1, Ordering::AcqRel);
         self.dead.lock().insert(id, d);
         background.wake_flush();
     }

@@ -207,8 +207,10 @@ impl Engine {
     /// slots. Answers whether work is left.
     pub(in crate::store) fn sweep_dead_namespaces(&self) -> bool {
         let inner = self.inner();
+        let emptied = inner.graveyard.emptied.load(Ordering::Acquire);
         let dead: Vec<DeadSlot> = inner.graveyard.dead_slots.lock().clone();
         if dead.is_empty() {
+            inner.graveyard.emptied_swept.fetch_max(emptied, Ordering::AcqRel);
             return false;
         }
         // Asked again under every latch: a slot may have been swept and given out by a FLUSHDB.
@@ -236,6 +238,7 @@ impl Engine {
                 }
             }
         }
+        inner.graveyard.emptied_swept.fetch_max(emptied, Ordering::AcqRel);
         let forgettable: Vec<u64> =
             dead.iter().filter(|item| may_forget(item.d)).map(|item| item.id).collect();
         pending |= forgettable.len() < dead.len();

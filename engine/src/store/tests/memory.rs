@@ -2,6 +2,7 @@
 
 use super::harness::*;
 use crate::key::Meta;
+use crate::store::upkeep::shares::{MachineryMax, bound_for, machinery_bytes};
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
 use std::sync::Arc;
@@ -28,10 +29,10 @@ fn fill(engine: &Engine, keys: usize, value_bytes: usize) {
 fn an_emptied_database_makes_room_before_anybody_writes() {
     let (engine, _) = Engine::open(options(4 << 20), &mut |_, _| Ok(())).unwrap();
     fill(&engine, 2000, 8 << 10);
-    assert!(engine.over_bound());
+    assert!(engine.over_bound(0));
     run(&engine, &Op::Flush(0));
     engine.sweep_dead_namespaces();
-    assert!(!engine.over_bound(), "{:?}", engine.memory_parts());
+    assert!(!engine.over_bound(0), "{:?}", engine.memory_parts());
 }
 
 #[test]
@@ -50,4 +51,108 @@ fn the_parts_of_the_table_are_what_the_table_says() {
     assert!(large.sum() >= large.table + large.memtables);
     let stats = engine.stats();
     assert!(stats.dram_bytes <= large.table);
+}
+
+const MAX: MachineryMax = MachineryMax {
+    memtable_bytes: 64 << 20,
+    log_buffer_bytes: 64 << 20,
+    block_cache_bytes: 32 << 20,
+    graves_bytes: 64 << 20,
+};
+
+/// A byte more of the bound is never less room, and the least bound for some data is the one at which it just fits.
+#[test]
+fn the_bound_for_some_data_is_the_least_that_it_fits_into() {
+    let room = |bound: u64| bound - machinery_bytes(bound, &MAX);
+    for near in [0, 100 << 10, 11 << 20, 92 << 20, 100 << 20, 1 << 30, 2 << 30, 1 << 40] {
+        for bound in near..near + 200 {
+            assert!(room(bound) <= room(bound + 1) && room(bound + 1) <= room(bound) + 1);
+            let least = bound_for(room(bound), &MAX);
+            assert!(least <= bound && room(least) == room(bound), "{bound}");
+        }
+        assert!(room(near) * 2 >= near, "the machinery has less than half of {near}");
+    }
+    assert_eq!(bound_for(0, &MAX), 0);
+    assert!(machinery_bytes(1 << 40, &MAX) < 40 << 30, "most parts stop growing");
+}
+
+/// What an operator counts on who sets the bound by what is used, whatever it was before.
+#[test]
+fn what_is_used_moves_by_each_key_and_comes_back() {
+    let (engine, _) = Engine::open(options(0), &mut |_, _| Ok(())).unwrap();
+    let put = |key: &str, bytes: usize| {
+        run(&engine, &Op::Put(0, key.into(), Meta::default(), vec![b'v'; bytes]));
+    };
+    let used = || engine.bound_for(engine.data_bytes());
+    let at_first = used();
+    for (number, bytes) in [10, 100, 1000, 3000, 20_000, 100_000].into_iter().enumerate() {
+        let before = used();
+        put(&number.to_string(), bytes);
+        let grown = (used() - before) as usize;
+        assert!((bytes..2 * bytes + 100).contains(&grown), "{bytes} bytes: {grown}");
+        // The same bytes again, in the same place: the memtable grows, which is nobody's data.
+        put(&number.to_string(), bytes);
+        assert_eq!((used() - before) as usize, grown);
+        run(&engine, &Op::Delete(0, number.to_string().into()));
+        assert_eq!(used(), before);
+    }
+    // Through a bound and back.
+    put("kept", 5000);
+    let before = used();
+    engine.set_memory_bound(before + (100 << 10));
+    assert_eq!(used(), before);
+    assert!(!engine.over_bound(0));
+    put("more", 40_000);
+    assert!(!engine.over_bound(0) && engine.over_bound(30_000), "clients count as data does");
+    put("too much", 30_000);
+    assert!(engine.over_bound(0));
+    run(&engine, &Op::Delete(0, "more".into()));
+    assert!(!engine.over_bound(0));
+    run(&engine, &Op::Flush(0));
+    assert_eq!(used(), at_first, "a small database leaves at once");
+}
+
+/// CONFIG SET maxmemory: memtables, the log's buffer, the caches and merges follow it, down and up.
+#[test]
+fn memtables_log_and_caches_follow_the_bound() {
+    let storage = Arc::new(SimStorage::new());
+    let log = EngineOptions { sync_policy: SyncPolicy::EverySec, ..options(0) };
+    let options = EngineOptions {
+        storage,
+        block_cache_bytes: 8 << 20,
+        log_buffer_bytes: 8 << 20,
+        memtable_bytes: 32 << 20,
+        ..log
+    };
+    let (engine, _) = Engine::open(options, &mut |_, _| Ok(())).unwrap();
+    let inner = engine.inner();
+    let sizes = || {
+        let log = inner.write.log.load();
+        let log_bytes = log.as_ref().map_or(0, |log| log.buffer_limit_bytes());
+        let read_ahead = inner.versions.read_ahead_of(1) as u64;
+        (
+            inner.memory.shares.memtable_bytes(),
+            log_bytes,
+            inner.versions.cache().capacity_bytes(),
+            read_ahead,
+        )
+    };
+    let free = sizes();
+    assert_eq!((free.0, free.1, free.2), (32 << 20, 8 << 20, 8 << 20));
+    // Chunks of large memtables wait to be used again.
+    fill(&engine, 40, 100 << 10);
+    let held = engine.memory_parts().memtables;
+    assert!(held >= 4 << 20, "{held}");
+    let wide = inner.memory.shares.get();
+    let narrow = MemoryBound { bytes: 32 << 20, memtable_bytes: 1 << 20, ..wide };
+    engine.note_memory_bound(narrow);
+    engine.settle_memory();
+    assert_eq!(sizes(), (1 << 20, 1 << 20, 1 << 20, 1 << 20));
+    // The active one is beyond its size now, and the flush leaves no chunk of the large kind.
+    engine.flush_now().unwrap();
+    fill(&engine, 1, 100);
+    assert!(engine.memory_parts().memtables <= 1 << 20, "{:?}", engine.memory_parts());
+    engine.note_memory_bound(wide);
+    engine.settle_memory();
+    assert_eq!(sizes(), free);
 }

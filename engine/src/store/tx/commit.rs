@@ -82,7 +82,7 @@ impl Tx<'_> {
             }
         }
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
-        let full = commit.just_filled();
+        let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);
         inner.write.pace.note_written(record_bytes);
         if full {

@@ -10,6 +10,10 @@ use crate::store::wbl::{KIND_FLUSH_DATABASE, KIND_SWAP_DATABASES};
 use crate::tree::Graves;
 use std::sync::atomic::Ordering;
 
+/// With at most so many entries in memory those of an emptied database leave it under the latches that are held anyway: a
+/// millisecond.
+const SWEPT_AT_ONCE: usize = 16 << 10;
+
 impl Tx<'_> {
     /// Empties a database in O(1) (N7): one operation. Needs `Latched::All`. False, and nothing
     /// done, while too many emptied databases wait to be swept.
@@ -27,7 +31,29 @@ impl Tx<'_> {
         };
         self.operations += 1;
         self.forget_namespace(db, dead, seq);
+        self.sweep_if_small(dead.0);
         true
+    }
+
+    /// Takes the entries of an emptied database out of memory at once where that takes no time to speak of, so that
+    /// whoever asks next finds the memory free. Larger ones leave in the background.
+    fn sweep_if_small(&mut self, slot: Slot) {
+        let inner = self.engine.inner();
+        let Guards::Many(guards) = &mut self.guards else { return };
+        let entries: usize = guards.iter().map(|(_, shard)| shard.table.len()).sum();
+        let mut slots = [false; namespace::SLOTS];
+        slots[usize::from(slot)] = true;
+        if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads.holds_any(&slots))
+        {
+            return;
+        }
+        for (_, shard) in guards.iter_mut() {
+            while !shard.table.sweep_slots(&slots, usize::MAX) {}
+        }
+        let emptied = inner.graveyard.emptied.load(Ordering::Acquire);
+        if inner.graveyard.emptied_swept.load(Ordering::Acquire) + 1 >= emptied {
+            inner.graveyard.emptied_swept.fetch_max(emptied, Ordering::AcqRel);
+        }
     }
 
     /// True when no key of the database lives, those that have expired and were not removed included. Needs

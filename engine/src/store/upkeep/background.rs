@@ -153,7 +153,7 @@ impl Engine {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
                 let used = inner.views.superversion.load().active.used_bytes();
                 let some = used > 0 || inner.graveyard.spill.has_unmarked();
-                if used >= inner.options.memtable_bytes || (early && some) {
+                if used >= inner.memory.shares.memtable_bytes() || (early && some) {
                     self.freeze(&mut inner.flusher.freeze_right.lock());
                     background.wake_flush();
                 }

@@ -1,5 +1,6 @@
 //! The figures behind the bound of memory: what is allowed, what is held, and where pages come from.
 
+use super::shares::{MemoryBound, Shares};
 use crate::dram::PagePool;
 use crate::memtable::ChunkPool;
 use crate::store::options::EngineOptions;
@@ -12,16 +13,20 @@ const BASE_BYTES: u64 = 16 << 20;
 
 /// The memory of a store. `memory.rs` says how the bound is kept.
 pub(in crate::store) struct MemoryBudget {
-    /// Bound of the whole process; 0 for none.
-    pub(in crate::store) memory_bound_bytes: AtomicU64,
+    /// The bound of the whole process, and the sizes that follow from it.
+    pub(in crate::store) shares: Shares,
     /// Bytes one shard of the DRAM table may hold; `usize::MAX` without `maxmemory`.
     pub(in crate::store) shard_bound_bytes: AtomicUsize,
     /// Bytes of the DRAM tables of all shards, as of their last transactions.
     pub(in crate::store) table_bytes: AtomicUsize,
     /// What of it the system gave, and not the allocator.
     pub(in crate::store) table_mapped_bytes: AtomicUsize,
-    /// What entries take of it; up to date while keys are evicted.
-    pub(in crate::store) live_bytes: AtomicUsize,
+    /// Bytes of the data in them; up to date while memory is bounded.
+    pub(in crate::store) data_bytes: AtomicUsize,
+    /// Bytes that data in memory and clients may take together; `usize::MAX` without `maxmemory`.
+    pub(in crate::store) room_bytes: AtomicUsize,
+    /// What clients hold, as of the last measurement.
+    pub(in crate::store) client_bytes: AtomicUsize,
     /// Where the tables of all shards have their pages from.
     pub(in crate::store) pages: Arc<PagePool>,
     /// Where memtables have their chunks from.
@@ -45,11 +50,19 @@ impl MemoryBudget {
         options: &EngineOptions,
     ) -> Self {
         Self {
-            memory_bound_bytes: AtomicU64::new(options.memory_bound_bytes),
+            shares: Shares::new(MemoryBound {
+                bytes: options.memory_bound_bytes,
+                memtable_bytes: options.memtable_bytes,
+                // The configuration says so before the first client is heard.
+                memtable_max_bytes: options.memtable_bytes,
+                max_write_buffer_number: options.max_write_buffer_number,
+            }),
             shard_bound_bytes: AtomicUsize::new(usize::MAX),
             table_bytes: AtomicUsize::new(0),
             table_mapped_bytes: AtomicUsize::new(0),
-            live_bytes: AtomicUsize::new(0),
+            data_bytes: AtomicUsize::new(0),
+            room_bytes: AtomicUsize::new(usize::MAX),
+            client_bytes: AtomicUsize::new(0),
             pages,
             pool,
             evicts_keys: AtomicBool::new(options.evicts_keys),

@@ -26,6 +26,12 @@ pub struct Candidate {
     pub expire_at_ms: u64,
 }
 
+/// While an emptied database is swept, the room for data may be exceeded by one part of this many.
+const EXCESS_SHARE: usize = 16;
+
+/// And by so much where that is less.
+const EXCESS_BYTES_MIN: usize = 8 << 20;
+
 /// Of a shard's memory, one part of this many may be free before its pages are gathered.
 const FREE_SHARE: usize = 8;
 
@@ -38,14 +44,38 @@ impl Engine {
         inner.memory.memory_unsettled.store(true, Ordering::Release);
     }
 
-    /// True while keys are evicted and those in memory take more than the memory bound leaves them.
+    /// True when keys are evicted at the bound.
+    #[must_use]
+    pub fn evicts_keys(&self) -> bool {
+        self.inner().memory.evicts_keys.load(Ordering::Relaxed)
+    }
+
+    /// True while keys are evicted, and those in memory and clients, which hold `client_bytes`, take more together than
+    /// the memory bound leaves them.
     #[must_use]
     #[inline]
-    pub fn over_bound(&self) -> bool {
+    pub fn over_bound(&self, client_bytes: usize) -> bool {
+        let memory = &self.inner().memory;
+        memory.evicts_keys.load(Ordering::Relaxed)
+            && memory.data_bytes.load(Ordering::Relaxed).saturating_add(client_bytes)
+                > memory.room_bytes.load(Ordering::Relaxed)
+    }
+
+    /// True while entries of an emptied database still take so much that what is above the bound may well be they. They
+    /// go soon without anybody being evicted for them.
+    #[must_use]
+    pub fn waits_for_emptied(&self, client_bytes: usize) -> bool {
         let inner = self.inner();
-        inner.memory.evicts_keys.load(Ordering::Relaxed)
-            && inner.memory.live_bytes.load(Ordering::Relaxed)
-                > inner.memory.shard_bound_bytes.load(Ordering::Relaxed).saturating_mul(SHARDS)
+        let swept = inner.graveyard.emptied_swept.load(Ordering::Acquire);
+        if swept >= inner.graveyard.emptied.load(Ordering::Acquire) {
+            return false;
+        }
+        inner.upkeep.background.wake_flush();
+        let room = inner.memory.room_bytes.load(Ordering::Relaxed);
+        let data = inner.memory.data_bytes.load(Ordering::Relaxed);
+        // Of a large database it takes a while.
+        let excess = (room / EXCESS_SHARE).max(EXCESS_BYTES_MIN);
+        data.saturating_add(client_bytes) <= room.saturating_add(excess)
     }
 
     /// Some keys in memory, about `count` where there are as many, from a shard and a place that
@@ -92,7 +122,6 @@ impl Engine {
     pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) {
         let inner = self.inner();
         let bytes = shard.table.bytes();
-        let live = bytes.saturating_sub(shard.table.free_bytes());
         let note = |noted: &mut usize, now: usize, sum: &AtomicUsize| {
             if now != *noted {
                 // Two's complement: the sum is exact whatever the order.
@@ -103,8 +132,9 @@ impl Engine {
         note(&mut shard.noted_bytes, bytes, &inner.memory.table_bytes);
         let mapped = shard.table.mapped_bytes();
         note(&mut shard.noted_mapped_bytes, mapped, &inner.memory.table_mapped_bytes);
-        if inner.memory.evicts_keys.load(Ordering::Relaxed) {
-            note(&mut shard.noted_live_bytes, live, &inner.memory.live_bytes);
+        if inner.memory.shares.bound_bytes() != 0 {
+            let data = shard.table.data_bytes();
+            note(&mut shard.noted_data_bytes, data, &inner.memory.data_bytes);
         }
     }
 

@@ -1,5 +1,6 @@
 //! One bound for the whole process: what is left of it for the DRAM table, and what memtables may take.
 
+use super::shares::{MachineryMax, MemoryBound, bound_for, buffer_bytes, machinery_bytes};
 use crate::memtable::Pooled;
 use crate::shared_value::SHARED_MIN_BYTES;
 use crate::store::engine::{Engine, Inner};
@@ -9,6 +10,10 @@ use std::sync::atomic::Ordering;
 
 /// The DRAM table keeps at least this much, however small the bound: below it nothing works well.
 const TABLE_MIN_BYTES: u64 = 4 << 20;
+
+/// A bound below this is not one of the resident set, of which a process without data has most of it: data has its
+/// share, whatever the machinery takes.
+const SMALL_BOUND_BYTES: u64 = 16 << 20;
 
 /// What a store holds in memory, by part, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,42 +71,86 @@ fn other_after(other: u64, measured: u64, ahead: Option<u64>) -> u64 {
 }
 
 impl Engine {
-    /// Gives the DRAM table what `maxmemory` leaves beside memtables, filters, indexes, caches and
-    /// buffers. Runs now and then, because tables come and go.
+    /// What of the bound belongs to data in memory and clients.
+    fn room_of(&self, bound_bytes: u64) -> u64 {
+        bound_bytes - machinery_bytes(bound_bytes, &self.machinery_max())
+    }
+
+    fn machinery_max(&self) -> MachineryMax {
+        let inner = self.inner();
+        MachineryMax {
+            memtable_bytes: inner.memory.shares.get().memtable_max_bytes,
+            log_buffer_bytes: inner.options.log_buffer_bytes as u64,
+            block_cache_bytes: inner.options.block_cache_bytes as u64,
+            graves_bytes: inner.graveyard.spill.configured_max_bytes(),
+        }
+    }
+
+    /// Bytes of the data in memory: entries, their due times and the buckets that lead to them.
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        let shards = self.inner().shards.iter();
+        shards.map(|shard| shard.figures().data_bytes.load(Ordering::Relaxed) as u64).sum()
+    }
+
+    /// The least bound of the process that so many bytes of data in memory and of clients fit into: they, and the share
+    /// of such a bound that belongs to the machinery. Keys are evicted where this is above the bound.
+    #[must_use]
+    pub fn bound_for(&self, data_and_client_bytes: u64) -> u64 {
+        bound_for(data_and_client_bytes, &self.machinery_max())
+    }
+
+    /// Gives data, and with it the DRAM table, its share of `maxmemory`, and less where memtables, filters, indexes,
+    /// caches and buffers hold more than theirs. Runs now and then, because tables come and go.
     pub(in crate::store) fn adjust_memory_bound(&self) {
         let inner = self.inner();
         let table = inner.options.dram_table_bytes;
         if table != 0 {
+            inner.memory.room_bytes.store(table, Ordering::Relaxed);
             inner.memory.shard_bound_bytes.store(table.div_ceil(SHARDS), Ordering::Relaxed);
             return;
         }
-        let bound = inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.shares.bound_bytes();
         if bound == 0 {
+            inner.memory.room_bytes.store(usize::MAX, Ordering::Relaxed);
             inner.memory.shard_bound_bytes.store(usize::MAX, Ordering::Relaxed);
             return;
         }
         // With a log, what they have taken before: the arenas are kept for reuse.
         let expected = match inner.write.wbl.get() {
             Some(_) => 0,
-            None => inner.options.max_write_buffer_number as u64 * inner.options.memtable_bytes,
+            None => {
+                inner.memory.shares.write_buffers() as u64 * inner.memory.shares.memtable_bytes()
+            }
         };
         let memtables = self.memtables_held_bytes().max(expected);
         let other = inner.memory.other_bytes.load(Ordering::Relaxed);
         let beside = other + memtables + self.tree_memory_bytes() + self.graves_bytes();
-        let table = bound.saturating_sub(beside).max(TABLE_MIN_BYTES.min(bound));
+        let room = self.room_of(bound);
+        let least =
+            TABLE_MIN_BYTES.min(bound).max(if bound < SMALL_BOUND_BYTES { room } else { 0 });
+        // What the table holds beside the data: room in its pages, mostly.
+        let data = inner.memory.data_bytes.load(Ordering::Relaxed) as u64;
+        let slack = (inner.memory.table_bytes.load(Ordering::Relaxed) as u64).saturating_sub(data);
+        let clients = inner.memory.client_bytes.load(Ordering::Relaxed) as u64;
+        let left = bound.saturating_sub(beside);
+        let table = left.min(room.saturating_sub(clients) + slack).max(least);
+        let room = room.min(table.saturating_sub(slack).max(least) + clients);
+        inner.memory.room_bytes.store(room as usize, Ordering::Relaxed);
         inner.memory.shard_bound_bytes.store((table as usize).div_ceil(SHARDS), Ordering::Relaxed);
     }
 
     /// Tells how much memory the process has asked for (what the allocator gave out, and
-    /// [`Engine::beside_allocator_bytes`]), and how much of it is resident: the table makes room for what no part of the
+    /// [`Engine::beside_allocator_bytes`]), how much of it is resident, and what of it clients hold: the table makes room for what no part of the
     /// store accounts for. To be called a few times a second.
     ///
     /// The bound is one of the first figure, as `maxmemory` is in Redis. The second one, with the program itself and pages
     /// that the allocator has not yet given back, may be a tenth above it.
-    pub fn note_held(&self, used_bytes: u64, resident_bytes: u64) {
+    pub fn note_held(&self, used_bytes: u64, resident_bytes: u64, client_bytes: usize) {
         self.settle_memory();
         let inner = self.inner();
-        if inner.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0 {
+        inner.memory.client_bytes.store(client_bytes, Ordering::Relaxed);
+        if inner.memory.shares.bound_bytes() == 0 {
             inner.memory.above_bound.store(false, Ordering::Relaxed);
             return;
         }
@@ -117,7 +166,7 @@ impl Engine {
         let other = inner.memory.other_bytes.load(Ordering::Relaxed);
         // Shards that nobody writes to hear of a bound that has come down here.
         self.keep_shards_within_bound();
-        let bound = inner.memory.memory_bound_bytes.load(Ordering::Relaxed);
+        let bound = inner.memory.shares.bound_bytes();
         let ahead =
             inner.memory.holds_large.swap(false, Ordering::Relaxed).then_some(bound / AHEAD_SHARE);
         inner.memory.other_bytes.store(other_after(other, measured, ahead), Ordering::Relaxed);
@@ -164,18 +213,32 @@ impl Engine {
             as u64
     }
 
-    /// Changes the bound (`CONFIG SET maxmemory`); 0 for none. What that means for the table in memory is settled
+    /// Changes the bound (`CONFIG SET maxmemory`). What that means for memory that is held already is settled
     /// by [`Engine::settle_memory`], which must follow where no latch is held.
-    pub fn note_memory_bound(&self, bytes: u64) {
-        self.inner().memory.memory_bound_bytes.store(bytes, Ordering::Relaxed);
-        self.inner().graveyard.spill.set_memory_bound(bytes);
+    pub fn note_memory_bound(&self, bound: MemoryBound) {
+        self.inner().memory.shares.set(bound);
+        self.inner().graveyard.spill.set_memory_bound(bound.bytes);
         self.inner().memory.memory_unsettled.store(true, Ordering::Release);
     }
 
-    /// [`Engine::note_memory_bound`], settled. No latch may be held.
+    /// [`Engine::note_memory_bound`], settled, with memtables as they are. No latch may be held.
     pub fn set_memory_bound(&self, bytes: u64) {
-        self.note_memory_bound(bytes);
+        self.note_memory_bound(MemoryBound { bytes, ..self.inner().memory.shares.get() });
         self.settle_memory();
+    }
+
+    /// Memtables, the log's buffer, caches and merges get their shares of the bound, in either direction.
+    fn settle_shares(&self) {
+        let inner = self.inner();
+        let (bound, options) = (inner.memory.shares.get(), &inner.options);
+        inner.memory.pool.resize(bound.memtable_bytes as usize, bound.bytes != 0);
+        inner.versions.set_cache_bytes(buffer_bytes(bound.bytes, options.block_cache_bytes as u64));
+        inner.versions.set_merge_read_bytes_max(buffer_bytes(bound.bytes, u64::MAX));
+        if let Some(log) = &*inner.write.log.load() {
+            log.set_buffer_limit(buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
+        }
+        // The active memtable may be full by now, and nobody writes who would tell.
+        inner.upkeep.background.wake_freeze();
     }
 
     /// Does what a change of the memory bound or of the eviction of keys asks for, if there was one. Takes
@@ -185,6 +248,7 @@ impl Engine {
         if !inner.memory.memory_unsettled.swap(false, Ordering::AcqRel) {
             return;
         }
+        self.settle_shares();
         self.adjust_memory_bound();
         for shard in &inner.shards {
             self.keep_within_bound(&mut shard.latch());
@@ -194,7 +258,7 @@ impl Engine {
     /// The bound of the whole process in bytes; 0 for none.
     #[must_use]
     pub fn memory_bound(&self) -> u64 {
-        self.inner().memory.memory_bound_bytes.load(Ordering::Relaxed)
+        self.inner().memory.shares.bound_bytes()
     }
 
     /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
@@ -243,7 +307,7 @@ impl Engine {
 impl Inner {
     /// Bytes of the active memtable at which writers wait for the flush of one before.
     pub(in crate::store) fn active_memtable_max_bytes(&self) -> u64 {
-        let memtable = self.options.memtable_bytes;
+        let memtable = self.memory.shares.memtable_bytes();
         // Full ones are frozen, so this much room comes back whatever else takes memory.
         if self.memory.above_bound.load(Ordering::Relaxed) {
             memtable + memtable / 4
@@ -258,7 +322,7 @@ impl Inner {
         if superversion.active.used_bytes() >= self.active_memtable_max_bytes() {
             return true;
         }
-        let bytes = self.options.memtable_bytes;
+        let bytes = self.memory.shares.memtable_bytes();
         self.write
             .wbl
             .get()
@@ -275,7 +339,7 @@ impl Inner {
 
     /// Memtables that may wait for their flush, each full of its own bytes.
     pub(in crate::store) fn frozen_max(&self) -> usize {
-        self.options.max_write_buffer_number.saturating_sub(1).max(1)
+        self.memory.shares.write_buffers().saturating_sub(1).max(1)
     }
 
     /// Whether memtable and DRAM table share a value of so many bytes. Not where memory is bounded: eviction does not
@@ -285,7 +349,7 @@ impl Inner {
     pub(in crate::store) fn shares_value(&self, value_bytes: usize) -> bool {
         value_bytes >= SHARED_MIN_BYTES
             && self.options.shares_values
-            && self.memory.memory_bound_bytes.load(Ordering::Relaxed) == 0
+            && self.memory.shares.bound_bytes() == 0
             && self.options.dram_table_bytes == 0
             && self.write.wbl.get().is_none()
             && self.write.log.load().is_none()
@@ -322,11 +386,11 @@ mod tests {
         let other = || engine.inner().memory.other_bytes.load(Ordering::Relaxed);
         let before = other();
         put(b"small", 1000);
-        engine.note_held(40 << 20, 40 << 20);
+        engine.note_held(40 << 20, 40 << 20, 0);
         let rise = other() - before;
         assert!(rise < 6 << 20, "{rise}");
         put(b"large", 2 << 20);
-        engine.note_held(60 << 20, 60 << 20);
+        engine.note_held(60 << 20, 60 << 20, 0);
         assert!(other() > 44 << 20, "{}: what was measured beside the value, and more", other());
     }
 }

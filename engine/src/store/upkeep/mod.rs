@@ -10,6 +10,7 @@ pub(in crate::store) mod figures;
 pub(in crate::store) mod memory;
 pub(in crate::store) mod rest;
 pub(in crate::store) mod schedule;
+pub(in crate::store) mod shares;
 pub(in crate::store) mod stats;
 
 use crate::store::options::EngineOptions;

@@ -98,7 +98,7 @@ impl Engine {
             memtable_from: active.first_seq,
             memtable_bytes: active.used_bytes(),
         };
-        let is_over = inner.upkeep.rest.is_over(now, inner.options.memtable_bytes);
+        let is_over = inner.upkeep.rest.is_over(now, inner.memory.shares.memtable_bytes());
         is_over && inner.flusher.frozen.len() == 0
     }
 

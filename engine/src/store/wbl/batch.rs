@@ -147,7 +147,7 @@ impl PoolBatch {
             self.writer.fence(engine);
         }
         let inner = engine.inner();
-        let is_full = self.memtable.used_bytes() >= inner.options.memtable_bytes;
+        let is_full = self.memtable.used_bytes() >= inner.memory.shares.memtable_bytes();
         if is_full && self.writer.wbl.tell_full(self.memtable.generation) {
             inner.upkeep.background.wake_freeze();
         }

@@ -57,7 +57,7 @@ impl<'a> Indexer<'a> {
     ) -> Self {
         let parts = recovered.report.threads.max(1);
         let meeting = Barrier::new(parts);
-        let few_bytes = engine.inner().options.memtable_bytes / FILLED_SHARE;
+        let few_bytes = engine.inner().memory.shares.memtable_bytes() / FILLED_SHARE;
         let stays_active =
             recovered.arenas.last().is_some_and(|newest| newest.arena.used_bytes() < few_bytes);
         let frozen = recovered.arenas.len() - usize::from(stays_active);

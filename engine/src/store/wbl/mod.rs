@@ -144,7 +144,7 @@ impl Engine {
     /// Looks after the pool, if there is one.
     pub(super) fn tend_pool(&self) {
         let Some(wbl) = self.inner().write.wbl.get() else { return };
-        if let Err(error) = wbl.tend(self.inner().options.memtable_bytes) {
+        if let Err(error) = wbl.tend(self.inner().memory.shares.memtable_bytes()) {
             self.pool_failed(wbl, &error.to_string());
         }
     }

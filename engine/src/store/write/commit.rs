@@ -18,28 +18,13 @@ pub(in crate::store) struct CommitState {
     pub(in crate::store) log_begins: bool,
     memtable: Arc<Memtable>,
     cursor: Cursor,
-    full_at_bytes: u64,
     full_told: bool,
 }
 
 impl CommitState {
-    pub(in crate::store) fn new(
-        next_seq: Seq,
-        log: LogBuffer,
-        memtable: Arc<Memtable>,
-        full_at_bytes: u64,
-    ) -> Self {
+    pub(in crate::store) fn new(next_seq: Seq, log: LogBuffer, memtable: Arc<Memtable>) -> Self {
         let cursor = Cursor::default();
-        Self {
-            next_seq,
-            log,
-            log_on: false,
-            log_begins: false,
-            memtable,
-            cursor,
-            full_at_bytes,
-            full_told: false,
-        }
+        Self { next_seq, log, log_on: false, log_begins: false, memtable, cursor, full_told: false }
     }
 
     /// Room for records in the active arena.
@@ -52,9 +37,9 @@ impl CommitState {
         self.memtable.keep(value);
     }
 
-    /// True once a memtable, when it has reached the size at which it is frozen.
-    pub(in crate::store) fn just_filled(&mut self) -> bool {
-        let full = self.memtable.used_bytes() >= self.full_at_bytes;
+    /// True once a memtable, when it has reached `full_at_bytes`, the size at which it is frozen.
+    pub(in crate::store) fn just_filled(&mut self, full_at_bytes: u64) -> bool {
+        let full = self.memtable.used_bytes() >= full_at_bytes;
         full && !std::mem::replace(&mut self.full_told, full)
     }
 

@@ -52,7 +52,7 @@ impl Tx<'_> {
         if let Some(value) = &shared {
             commit.keep(value.clone());
         }
-        let full = commit.just_filled();
+        let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);
         inner.write.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
         self.committed = true;

@@ -65,6 +65,8 @@ pub(in crate::aof) struct Helpers {
 /// The log without its threads. Locks are taken in the order writer, sync turn, state.
 pub(in crate::aof) struct LogCore {
     options: LogOptions,
+    /// Unwritten bytes at which writers wait; it follows the memory bound.
+    buffer_limit_bytes: AtomicU64,
     policy: RwLock<SyncPolicy>,
     epoch: u32,
     source: Arc<dyn LogSource>,
@@ -118,6 +120,7 @@ impl LogCore {
         segments.started(&header);
         Ok(Self {
             policy: RwLock::new(options.policy),
+            buffer_limit_bytes: AtomicU64::new(options.buffer_limit_bytes),
             options,
             epoch,
             source,
@@ -238,7 +241,7 @@ impl LogCore {
 
     /// Chunks kept for reuse: as many as may wait, so a small buffer stays small.
     fn spare_chunks_max(&self) -> usize {
-        let waiting = self.options.buffer_limit_bytes / GROUP_TARGET_BYTES as u64;
+        let waiting = self.buffer_limit_bytes() / GROUP_TARGET_BYTES as u64;
         (waiting as usize).clamp(CHUNKS_AT_START, SPARE_CHUNKS_MAX)
     }
 

@@ -10,9 +10,19 @@ use std::time::{Duration, Instant};
 const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
 
 impl LogCore {
+    /// Unwritten bytes at which writers wait.
+    pub(in crate::aof) fn buffer_limit_bytes(&self) -> u64 {
+        self.buffer_limit_bytes.load(Ordering::Relaxed)
+    }
+
+    pub(in crate::aof) fn set_buffer_limit(&self, bytes: u64) {
+        self.buffer_limit_bytes.store(bytes, Ordering::Relaxed);
+        self.progress.notify_all();
+    }
+
     pub(in crate::aof) fn must_wait(&self) -> bool {
         let pending = self.gauge.pending_bytes();
-        let wait = (pending > self.options.buffer_limit_bytes || self.is_behind(pending))
+        let wait = (pending > self.buffer_limit_bytes() || self.is_behind(pending))
             && self.failure().is_none();
         if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
             self.counters.delayed.fetch_add(1, Ordering::Relaxed);

@@ -82,8 +82,6 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     let holders = Holders::now(ctx.server);
     let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
-    let grown = used.saturating_sub(startup);
-    let dataset = holders.dataset();
     let maxmemory = ctx.server.setting("maxmemory").parse().unwrap_or(0);
 
     text.title("Memory");
@@ -91,10 +89,10 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.bytes("used_memory_rss", memory.rss_bytes);
     text.bytes("used_memory_peak", peak);
     text.field("used_memory_peak_perc", format_args!("{:.2}%", percent(used, peak)));
-    text.field("used_memory_overhead", used - dataset);
+    text.field("used_memory_overhead", used - holders.data);
     text.field("used_memory_startup", startup);
-    text.field("used_memory_dataset", dataset);
-    text.field("used_memory_dataset_perc", format_args!("{:.2}%", percent(dataset, grown)));
+    text.field("used_memory_dataset", holders.data);
+    text.field("used_memory_dataset_perc", format_args!("{:.2}%", holders.data_percentage()));
     text.field("allocator_allocated", memory.allocated_bytes);
     text.field("allocator_active", memory.active_bytes);
     text.field("allocator_resident", memory.resident_bytes);
@@ -129,7 +127,11 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("mem_aof_buffer", holders.store.log_buffer);
     text.field("mem_allocator", "jemalloc");
     text.zeros(&["active_defrag_running", "lazyfree_pending_objects", "lazyfreed_objects"]);
-    // Our own: with used_memory_startup, mem_clients_normal and mem_aof_buffer they add up to used_memory.
+    // Our own. With used_memory_dataset and mem_clients_normal this is used_memory:
+    text.field("mem_machinery", holders.machinery());
+    // And what the process holds: with mem_clients_normal and mem_aof_buffer the parts add up to it.
+    text.bytes("mem_held", holders.held);
+    text.field("mem_base", holders.base);
     for (part, bytes) in holders.parts() {
         text.field(&format!("mem_{part}"), bytes);
     }
@@ -217,11 +219,8 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("expired_stale_perc", "0.00");
     text.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     text.field("evicted_keys", counters.evicted_keys());
-    text.zeros(&[
-        "evicted_clients",
-        "total_eviction_exceeded_time",
-        "current_eviction_exceeded_time",
-    ]);
+    text.field("evicted_clients", counters.evicted_clients());
+    text.zeros(&["total_eviction_exceeded_time", "current_eviction_exceeded_time"]);
     text.field("keyspace_hits", counters.hits());
     text.field("keyspace_misses", counters.misses());
     for (name, kind) in [

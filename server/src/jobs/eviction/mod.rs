@@ -66,7 +66,7 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
 /// commands that need memory are refused then.
 #[inline]
 pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
-    let is_over = server.engine.over_bound();
+    let is_over = server.over_bound();
     if is_over || server.settings.out_of_memory.load(Ordering::Relaxed) {
         let enough = !is_over || evict_some(server, buf, SLICE * requests.max(1) as u32);
         server.settings.out_of_memory.store(!enough, Ordering::Relaxed);
@@ -78,6 +78,9 @@ pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
 fn evict_some(server: &Server, buf: &mut TxBuf, slice: Duration) -> bool {
     let (engine, eviction) = (&server.engine, &server.eviction);
     if server.sessions.is_paused() || engine.write_refusal().is_some() {
+        return true;
+    }
+    if engine.waits_for_emptied(server.client_memory.bytes()) {
         return true;
     }
     let Some(mut pool) = eviction.pool.try_lock() else { return true };
@@ -92,7 +95,7 @@ fn evict_some(server: &Server, buf: &mut TxBuf, slice: Duration) -> bool {
             return false;
         };
         evict(server, buf, &key, volatile);
-        if !engine.over_bound() {
+        if !server.over_bound() {
             break;
         }
         if nth % CLOCK_EVERY == 0 && begun.elapsed() > slice {

@@ -3,7 +3,7 @@
 use super::saving::Start;
 use crate::devices;
 use crate::log;
-use crate::observe::{Memory, now_s, used_bytes};
+use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use crate::session::Pause;
 use crate::value::ValueType;
@@ -236,7 +236,7 @@ fn write_snapshot<W: Write>(
     note: impl Fn(u64) -> Result<(), SaveError>,
 ) -> Result<(), SaveError> {
     let failed = failed("write", path);
-    let used = used_bytes(server, &Memory::now()).to_string();
+    let used = used_bytes(server).to_string();
     for (name, text) in [
         ("redis-ver", crate::version::REDIS_VERSION),
         ("redis-bits", "64"),
