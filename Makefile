@@ -3,6 +3,7 @@ SHELL := /bin/bash
 PY := PYTHONPATH=tests/e2e .venv/bin/python
 SECONDS ?= 600
 ROUNDS ?= 100
+SCRIPTS ?= 20000
 CRASHES_A_CELL ?= 16
 KIND ?= thread
 COMMANDS ?= 100000
@@ -10,7 +11,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub scripts crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
@@ -55,6 +56,9 @@ differential-cold: setup build ## the same with a restart before each pipeline, 
 
 hangs: setup build ## what once waited for ever: pipelines of cold keys, MULTI beside INFO, slow helpers, clients that left
 	$(PY) -m nothing_hangs
+
+scripts: setup build ## generated scripts against redis-server, scripts without end, kill -9 among scripts (SCRIPTS=20000 ROUNDS=100)
+	$(PY) -m scripts --scripts $(SCRIPTS) --rounds $(ROUNDS)
 
 crash: setup build ## kill -9 under load, 100 rounds for each policy and with wbl, then the matrix (ROUNDS=100)
 	$(PY) -m crash_loop --policy always --rounds $(ROUNDS)

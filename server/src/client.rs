@@ -1,11 +1,12 @@
 //! The state of one connection that commands may see and change.
 
-use crate::dispatch::{Args, CommandSpec, LogWait, SnapshotSession};
-use crate::events::pubsub::Subscriptions;
+use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession};
+use crate::events::pubsub::{Kind, Subscriptions};
 use crate::resp::pack;
+use crate::scripting::Running;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session};
-use sexton_engine::Seq;
+use sexton_engine::{OwnedKey, Seq};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -38,10 +39,55 @@ pub struct Client {
     pub snapshot_session: Option<Box<SnapshotSession>>,
     /// Channels, patterns and shard channels it listens to.
     pub subscriptions: Subscriptions,
+    /// What a script that runs for the client needs, and asks for.
+    pub script: ScriptTurn,
     /// The reply to the request that runs now waits for this write of others as well (N13).
     pub hold: Seq,
     /// What other connections see of this one.
     pub session: Arc<Session>,
+}
+
+/// A request in one buffer, with the places of its arguments.
+pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
+
+/// One run of a script: what it needs of its surroundings, and what it leaves for when its writes have their place.
+#[derive(Debug, Default)]
+pub struct ScriptTurn {
+    /// Number of the thread, for striped statistics.
+    pub worker: usize,
+    /// It runs on a thread that serves nobody else.
+    pub is_alone: bool,
+    /// EXEC runs it.
+    pub in_transaction: bool,
+    /// Keys on a device are read where they are met.
+    pub reads_cold: bool,
+    /// So often in a row it was given up for such keys.
+    pub cold_rounds: u32,
+    /// How others see it, where it may take long.
+    pub running: Option<Arc<Running>>,
+    /// It cannot go on without this.
+    pub wants: Option<ScriptWants>,
+    /// It has written.
+    pub has_written: bool,
+    /// Messages that it has published.
+    pub messages: Vec<(Kind, Vec<u8>, Vec<u8>)>,
+    /// Its commands, for MONITOR: the database, and the arguments with their places.
+    pub shown: Vec<(usize, PackedRequest)>,
+}
+
+/// What a script cannot go on without: nothing of this run counts.
+#[derive(Debug)]
+pub enum ScriptWants {
+    /// The latches of these hashes.
+    Latches(Vec<u64>),
+    /// All latches, on a thread that may wait.
+    AllLatches,
+    /// These keys in memory.
+    Cold(Vec<OwnedKey>),
+    /// A thread that serves nobody else.
+    Alone,
+    /// It cannot be had: the client hears this.
+    End(CommandError),
 }
 
 /// A watched key.

@@ -25,6 +25,7 @@ pub mod observe;
 pub mod oom_score;
 pub mod process;
 pub mod resp;
+pub mod scripting;
 pub mod server;
 pub mod session;
 pub mod shutdown;

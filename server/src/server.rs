@@ -10,6 +10,7 @@ use crate::jobs::rewrite::Rewriting;
 use crate::net::ListenControl;
 use crate::observe::{Holders, Observe};
 use crate::oom_score::OomScore;
+use crate::scripting::{RunningScripts, ScriptCache};
 use crate::session::{CursorTable, OutputLimit, Session, Sessions};
 use crate::shutdown::Shutdown;
 use parking_lot::Mutex;
@@ -50,6 +51,10 @@ pub struct Server {
     pub shutdown: Shutdown,
     /// Open SCAN cursors.
     pub cursors: Mutex<CursorTable>,
+    /// The scripts that are known, and the memory of interpreters.
+    pub scripts: ScriptCache,
+    /// The scripts that take long.
+    pub running_scripts: RunningScripts,
     /// What others hear of changes and messages.
     pub events: Events,
     /// Settings that are looked at for every batch or connection.
@@ -82,6 +87,8 @@ impl Server {
             listening: OnceLock::new(),
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
+            scripts: ScriptCache::default(),
+            running_scripts: RunningScripts::default(),
             events: Events::default(),
             settings: Settings::default(),
             eviction: Eviction::default(),

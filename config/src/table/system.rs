@@ -60,7 +60,7 @@ pub(super) const TABLE: &[Directive] = &[
     int("hz", 0, INT_MAX, "10").no_effect(FIXED_HZ),
     yes_no("dynamic-hz", "yes").no_effect(FIXED_HZ),
     int("watchdog-period", 0, INT_MAX, "0").hidden().no_effect(NO_WATCHDOG),
-    int("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit").no_effect(NO_SCRIPTS),
+    int("busy-reply-threshold", 0, LONG_MAX, "5000").alias("lua-time-limit"),
     int("slowlog-log-slower-than", -1, LONG_MAX, "10000"),
     int("slowlog-max-len", 0, LONG_MAX, "128"),
     int("latency-monitor-threshold", 0, LONG_MAX, "0"),

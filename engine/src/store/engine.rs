@@ -21,8 +21,11 @@ use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
 use crate::tree::{DeleteMode, VersionSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+/// How long a barrier that holds other latches waits for one more.
+const BARRIER_WAIT: Duration = Duration::from_millis(2);
 
 /// How far ahead of a walk over keys their entries are asked for; their buckets twice as far.
 const AHEAD_KEYS: usize = 8;
@@ -88,7 +91,20 @@ impl Inner {
 
     /// All latches in ascending order: nothing is half applied while the answer lives.
     pub(super) fn barrier(&self) -> Vec<super::latch::Latched<'_>> {
-        self.shards.iter().map(|shard| shard.latch()).collect()
+        loop {
+            let mut held = Vec::with_capacity(self.shards.len());
+            let busy = self.shards.iter().find(|shard| match shard.latch_within(BARRIER_WAIT) {
+                Some(guard) => {
+                    held.push(guard);
+                    false
+                }
+                None => true,
+            });
+            let Some(busy) = busy else { return held };
+            // A script may hold it for long: nobody else is kept waiting for that.
+            drop(held);
+            drop(busy.latch());
+        }
     }
 
     pub(super) fn policy(&self) -> SyncPolicy {
@@ -160,6 +176,29 @@ impl Engine {
     /// Takes the latches and starts a transaction.
     pub fn begin<'e>(&'e self, latched: Latched<'_>, buf: &'e mut TxBuf) -> Tx<'e> {
         Tx::begin(self, latched, buf)
+    }
+
+    /// The same, but `None` where a latch is held and `occupied` says that it will be for long: a bit a shard, as
+    /// [`Engine::shard_bits`] has them.
+    #[inline]
+    pub fn begin_unless<'e>(
+        &'e self,
+        latched: Latched<'_>,
+        occupied: &AtomicU64,
+        buf: &'e mut TxBuf,
+    ) -> Option<Tx<'e>> {
+        Tx::begin_unless(self, latched, occupied, buf)
+    }
+
+    /// The shards whose latches these are, a bit each.
+    #[must_use]
+    pub fn shard_bits(latched: Latched<'_>) -> u64 {
+        match latched {
+            Latched::All => u64::MAX,
+            Latched::Hashes(hashes) => {
+                hashes.iter().fold(0, |bits, &hash| bits | 1 << super::shard::shard_of(hash))
+            }
+        }
     }
 
     /// The access field that entries get when they are written or loaded (24 bits).

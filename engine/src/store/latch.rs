@@ -6,6 +6,7 @@
 use super::shard::{ShardFigures, ShardState};
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
+use std::time::Duration;
 
 /// The latch of one shard, with what it guards, and the figures of that as they were at the last look.
 pub(super) struct Latch {
@@ -36,6 +37,18 @@ impl Latch {
             _held: order::Held::note(std::ptr::from_ref(&self.state).addr()),
             guard: self.state.lock(),
         }
+    }
+
+    /// Waits for the latch, but not longer than this.
+    pub(super) fn take_within(&self, wait: Duration) -> Option<Latched<'_>> {
+        #[cfg(debug_assertions)]
+        let held = order::Held::note(std::ptr::from_ref(&self.state).addr());
+        let guard = self.state.try_lock_for(wait)?;
+        Some(Latched {
+            #[cfg(debug_assertions)]
+            _held: held,
+            guard,
+        })
     }
 
     /// Takes the latch unless somebody has it, this thread included. It waits for nobody, so the order is free.

@@ -10,6 +10,7 @@ use crate::dram;
 use crate::key::{Seq, Slot};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// Number of shards; a power of two.
 pub(super) const SHARDS: usize = 64;
@@ -43,6 +44,12 @@ impl Shard {
     #[inline]
     pub(super) fn latch(&self) -> Latched<'_> {
         self.latch.take()
+    }
+
+    /// The latch, or nothing after this time.
+    #[inline]
+    pub(super) fn latch_within(&self, wait: Duration) -> Option<Latched<'_>> {
+        self.latch.try_take().or_else(|| self.latch.take_within(wait))
     }
 
     /// Walks all graves in slices, between which whoever waits for the latch gets it. `slice` gets the first bucket

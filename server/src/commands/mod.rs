@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod debug;
 mod dump;
+mod eval;
 mod expire;
 mod info;
 mod introspect;
@@ -44,6 +45,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     connection::COMMANDS,
     debug::COMMANDS,
     dump::COMMANDS,
+    eval::COMMANDS,
     expire::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,

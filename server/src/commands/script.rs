@@ -1,14 +1,10 @@
-//! SCRIPT, FUNCTION and MODULE, as a server without scripts, libraries and modules answers them.
+//! FUNCTION and MODULE, as a server without libraries and modules answers them.
 
 use super::introspect::help;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
 
 /// What clients call at start, and what empties caches that are empty.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::container("script"),
-    Binding::local("script|exists", script_exists),
-    Binding::local("script|flush", script_flush),
-    Binding::local("script|help", help),
     Binding::container("function"),
     Binding::local("function|flush", function_flush),
     Binding::local("function|help", help),
@@ -19,29 +15,13 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("module|list", module_list),
 ];
 
-fn script_exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.array(ctx.args.len() - 2);
-    for _ in ctx.args.from(2) {
-        ctx.out.int(0);
-    }
-    Ok(())
-}
-
 /// True for no argument, or one of SYNC and ASYNC.
-fn is_flush_mode(ctx: &Ctx<'_, '_>) -> bool {
+pub(super) fn is_flush_mode(ctx: &Ctx<'_, '_>) -> bool {
     match ctx.args.len() {
         2 => true,
         3 => [&b"sync"[..], b"async"].iter().any(|mode| mode.eq_ignore_ascii_case(ctx.args.get(2))),
         _ => false,
     }
-}
-
-fn script_flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    if !is_flush_mode(ctx) {
-        return Err(CommandError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
-    }
-    ctx.out.ok();
-    Ok(())
 }
 
 fn function_flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {

@@ -35,10 +35,15 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
+    if no_save {
+        // What they have written goes with them, as in Redis.
+        ctx.server.running_scripts.give_up();
+    }
     let wanted = (save || no_save).then_some(save);
     if rdb::save_before_exit(ctx.server, wanted).is_err() && !request.force {
         return Err(CommandError::text("ERR Errors trying to SHUTDOWN. Check logs."));
     }
+    ctx.server.running_scripts.give_up();
     ctx.server.shutdown.request(request);
     ctx.client.closing = true;
     Ok(())

@@ -1,8 +1,8 @@
 //! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
-use super::{Args, CommandError, CommandResult, CommandSpec, Flags, Traits};
-use crate::client::Client;
+use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, Traits};
+use crate::client::{Client, ScriptTurn};
 use crate::clock::now_ms;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -59,12 +59,32 @@ pub(crate) fn show_monitors(
     required: Seq,
 ) {
     let monitors = &server.observe.monitors;
-    if !monitors.is_active() || spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN)) {
+    // Scripts are shown here, so that they stand before their commands.
+    let is_hidden = spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN))
+        && spec.class != Class::Script;
+    if !monitors.is_active() || is_hidden {
         return;
     }
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
     monitors.feed(args, spec.secret_from, (db, &client.session.addr), now_us, required);
+}
+
+/// MONITOR sees a command of a script as one of the client `lua`.
+fn show_script(server: &Server, db: usize, args: Args<'_>, required: Seq) {
+    let now_us =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
+    server.observe.monitors.feed(args, None, (db, "lua"), now_us, required);
+}
+
+/// What a script has left to do when its writes have their place: messages, and lines for MONITOR.
+pub(super) fn finish(server: &Server, turn: ScriptTurn, required: Seq) {
+    for (kind, channel, message) in &turn.messages {
+        server.events.pubsub.publish(*kind, channel, message, required);
+    }
+    for (db, (bytes, ranges)) in &turn.shown {
+        show_script(server, *db, Args::new(bytes, ranges), required);
+    }
 }
 
 /// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY

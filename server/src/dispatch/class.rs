@@ -13,6 +13,9 @@ pub enum Class {
     /// Works on the keys that its key specification names: they are latched and, where
     /// `reads_values` says so, in memory. `Ctx::tx` is there.
     Keyed,
+    /// A script: latches and loads its declared keys as `Keyed` does, and runs again with what else it turns out to
+    /// need. `Ctx::tx` is there.
+    Script,
     /// Needs every latch (FLUSHALL, SWAPDB). `Ctx::tx` is there, under `Latched::All`.
     Exclusive,
     /// Walks the key space and may block on I/O (SCAN, KEYS, DBSIZE, RANDOMKEY): runs on a helper

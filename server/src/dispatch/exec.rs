@@ -1,6 +1,6 @@
 //! EXEC.
 
-use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
+use super::after::{account, drop_if_muted, finish, refuse, show_monitors, write_error};
 use super::call::{Called, call};
 use super::commit::{commit, take_back, untellable};
 use super::guard::run_guarded;
@@ -10,12 +10,14 @@ use super::{
     Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
     selected_db,
 };
-use crate::client::{Client, Queued};
+use crate::client::{Client, Queued, ScriptTurn, ScriptWants};
 use crate::events::Changes;
 use crate::resp::Reply;
+use crate::scripting::Running;
 use crate::server::Server;
-use sexton_engine::{Latched, OwnedKey, Seq, SyncPolicy, Tx};
-use std::sync::atomic::Ordering;
+use sexton_engine::{Engine, Latched, OwnedKey, Seq, SyncPolicy, Tx};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// The keys that the queued commands will meet and that are on a device: each looked up in the database that it will
@@ -48,7 +50,8 @@ fn latch_all<'h>(
     queued: &[Queued],
 ) -> Latched<'h> {
     hashes.clear();
-    let needs_all = |class| matches!(class, Class::Offload | Class::Exclusive);
+    // A script may need more than it names, and EXEC cannot begin again.
+    let needs_all = |class| matches!(class, Class::Offload | Class::Exclusive | Class::Script);
     if queued.iter().any(|queued| needs_all(queued.spec.class)) {
         return Latched::All;
     }
@@ -66,6 +69,17 @@ struct Calls<'a> {
     worker: usize,
     server: &'a Server,
     now_ms: u64,
+    /// How others see it, where there are scripts in it.
+    running: Option<&'a Arc<Running>>,
+}
+
+/// What ends a whole transaction when a script in it cannot go on.
+fn failed_in_transaction(wants: ScriptWants) -> CommandError {
+    match wants {
+        ScriptWants::End(error) => error,
+        // It has all latches, its own thread, and reads what is cold.
+        _ => CommandError::text("ERR internal error: a script in a transaction asks for more"),
+    }
 }
 
 /// What is left to do for queued commands that have been called.
@@ -76,6 +90,8 @@ struct Ran<'q> {
     dbs: Vec<usize>,
     /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
     surveys: Vec<(&'q Queued, usize, bool)>,
+    /// What scripts have left to do.
+    scripts: Vec<ScriptTurn>,
 }
 
 impl Calls<'_> {
@@ -90,8 +106,15 @@ impl Calls<'_> {
         (tx, changes): (&mut Tx<'_>, &mut Changes),
         out: &mut Reply,
     ) -> Result<Ran<'q>, (&'static str, CommandError)> {
-        let Self { table, worker, server, now_ms } = self;
-        let writes = all.iter().filter(|q| q.spec.flags.contains(Flags::WRITE)).count();
+        let Self { table, worker, server, now_ms, running } = self;
+        // A script counts as several: it says so only when it has run.
+        let writes: usize = all
+            .iter()
+            .map(|queued| match queued.spec.class {
+                Class::Script => 2,
+                _ => usize::from(queued.spec.flags.contains(Flags::WRITE)),
+            })
+            .sum();
         if writes > 1 {
             tx.log(client.db, b"*1\r\n$5\r\nMULTI\r\n");
         }
@@ -100,7 +123,7 @@ impl Calls<'_> {
             out.array(all.len());
         }
         let dbs = Vec::with_capacity(all.len());
-        let mut ran = Ran { writes: writes > 0, dbs, surveys: Vec::new() };
+        let mut ran = Ran { writes: writes > 0, dbs, surveys: Vec::new(), scripts: Vec::new() };
         for queued in all {
             let (spec, args) = (queued.spec, queued.args());
             ran.dbs.push(client.db);
@@ -110,8 +133,26 @@ impl Calls<'_> {
             }
             let (begun, mark) = (Instant::now(), out.len());
             let tx = (spec.class != Class::Local).then_some(&mut *tx);
+            if spec.class == Class::Script {
+                client.script = ScriptTurn {
+                    worker,
+                    is_alone: true,
+                    in_transaction: true,
+                    reads_cold: true,
+                    running: running.map(Arc::clone),
+                    ..ScriptTurn::default()
+                };
+            }
             let mut ctx = Ctx { server, client, table, args, spec, out, tx, changes, now_ms };
             let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
+            if spec.class == Class::Script {
+                let mut turn = std::mem::take(&mut client.script);
+                if let Some(wants) = turn.wants.take() {
+                    changes.forget();
+                    return Err((spec.name, failed_in_transaction(wants)));
+                }
+                ran.scripts.push(turn);
+            }
             if let Some(wait) = client.log_wait.take() {
                 // Nothing blocks in a transaction.
                 wait.answer(server, out);
@@ -134,7 +175,7 @@ impl Calls<'_> {
         changes: &mut Changes,
         (out, at, is_muted): (&mut Reply, usize, bool),
     ) {
-        let Self { table, worker, server, now_ms } = self;
+        let Self { table, worker, server, now_ms, .. } = self;
         let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
         let behind = out.buf_mut().split_off(at);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
@@ -175,7 +216,8 @@ impl Executor {
             return Outcome::Done(0);
         }
         let has = |class| transaction.queued.iter().any(|queued| queued.spec.class == class);
-        if has(Class::Offload) && !self.may_block {
+        let has_script = has(Class::Script);
+        if (has(Class::Offload) || has_script) && !self.may_block {
             client.transaction = Some(transaction);
             return Outcome::Offload;
         }
@@ -186,7 +228,15 @@ impl Executor {
             .any(|queued| queued.spec.traits.has(Traits::CHANGES_SETTINGS));
         let _hold = sets.then(|| server.config.hold());
         let latched = latch_all(&mut self.hashes, server, client, &transaction.queued);
-        let mut tx = engine.begin(latched, &mut self.tx_buf);
+        let occupied =
+            has_script.then(|| server.running_scripts.start(Engine::shard_bits(latched)));
+        // One with a script holds up others, and waits for its latches as long as it takes.
+        let nobody = AtomicU64::new(0);
+        let others = if has_script { &nobody } else { server.running_scripts.occupied() };
+        let Some(mut tx) = engine.begin_unless(latched, others, &mut self.tx_buf) else {
+            client.transaction = Some(transaction);
+            return Outcome::Paced;
+        };
         if client.watch_failed(now_ms) {
             drop(tx);
             client.discard_transaction();
@@ -211,7 +261,8 @@ impl Executor {
         client.session.queued_bytes.store(0, Ordering::Relaxed);
 
         let (mark, db_before) = (out.len(), client.db);
-        let calls = Calls { table: self.table, worker: self.worker, server, now_ms };
+        let running = occupied.as_ref().map(|occupied| &occupied.running);
+        let calls = Calls { table: self.table, worker: self.worker, server, now_ms, running };
         let ran = match calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out) {
             Ok(ran) => ran,
             Err((name, error)) => {
@@ -237,8 +288,15 @@ impl Executor {
             required = 0;
             refuse(server, client, out, &error, mark);
         }
+        drop(occupied);
+        let mut scripts = ran.scripts.into_iter();
         for (queued, db) in transaction.queued.iter().zip(ran.dbs) {
             show_monitors(server, db, client, queued.spec, queued.args(), required);
+            if queued.spec.class == Class::Script
+                && let Some(turn) = scripts.next()
+            {
+                finish(server, turn, required);
+            }
         }
         self.account_exec(server, client, args, started, (Called { failed: false }, required));
         Outcome::Done(required)

@@ -5,7 +5,7 @@ use super::call::{call, read_snapshot};
 use super::commit::{commit, take_back, untellable};
 use super::exec::abort;
 use super::fast::{FastCounts, PlainSpecs};
-use super::gate::{Refusal, Verdict};
+use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
@@ -111,6 +111,9 @@ impl Executor {
         }
         out.limit(reply_max_bytes(server));
         let outcome = match self.gate(server, client, args) {
+            Ok((spec, Verdict::Run)) if spec.class == Class::Script => {
+                self.run_script(server, client, spec, args, out, now_ms)
+            }
             Ok((spec, Verdict::Run)) => self.run(server, client, spec, args, out, now_ms),
             Ok((_, Verdict::Exec)) => self.exec(server, client, args, out, now_ms),
             Ok((spec, Verdict::Queue)) => {
@@ -166,7 +169,10 @@ impl Executor {
         let (mut called, mut required) = match Scope::of(spec, client) {
             scope @ (Scope::Keys | Scope::All) => {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
-                let mut tx = engine.begin(latched, &mut self.tx_buf);
+                let occupied = server.running_scripts.occupied();
+                let Some(mut tx) = engine.begin_unless(latched, occupied, &mut self.tx_buf) else {
+                    return wait_or_refuse(server, client, out, mark);
+                };
                 let cold =
                     cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
                 if !cold.is_empty() {

@@ -61,7 +61,9 @@ impl Executor {
         now_ms: u64,
     ) -> Option<Seq> {
         let engine = &server.engine;
-        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
+        let occupied = server.running_scripts.occupied();
+        let latched = Latched::Hashes(std::slice::from_ref(&hash));
+        let mut tx = engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let mut touched = None;
         match tx.find(key) {
@@ -88,7 +90,7 @@ impl Executor {
         Some(engine.last_write(hash))
     }
 
-    /// SET key value; `logged` is the request itself in RESP form.
+    /// SET key value; `None`: run it the long way. `logged` is the request itself in RESP form.
     #[inline]
     #[allow(clippy::too_many_arguments)]
     pub fn fast_set(
@@ -101,9 +103,11 @@ impl Executor {
         logged: &[u8],
         out: &mut Reply,
         now_ms: u64,
-    ) -> Seq {
+    ) -> Option<Seq> {
         let engine = &server.engine;
-        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.tx_buf);
+        let occupied = server.running_scripts.occupied();
+        let latched = Latched::Hashes(std::slice::from_ref(&hash));
+        let mut tx = engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
         self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
@@ -113,7 +117,7 @@ impl Executor {
         self.fast.sets += 1;
         self.changes.publish(&server.events, commit.last_seq);
         out.ok();
-        commit.last_seq
+        Some(commit.last_seq)
     }
 
     /// Brings plain GETs and SETs that took `time_us` together into the statistics, and those that were slow

@@ -1,5 +1,6 @@
 //! What can be said about a request without its keys.
 
+use super::after::refuse;
 use super::latch::each_key;
 use super::obstacles::Obstacles;
 use super::{
@@ -8,17 +9,45 @@ use super::{
 use super::{Executor, Outcome};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
+use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{KEY_MAX_BYTES, key_too_long};
+use std::time::Duration;
 
 /// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
-const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
+pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
 unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
 is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
 option). Please check the Redis logs for details about the RDB error.";
 
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const LOADING: CommandError = CommandError::text("LOADING Redis is loading the dataset in memory");
+
+/// What those hear who wait for a script's keys for too long.
+const BUSY: CommandError = CommandError::text(
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+);
+
+/// True when a script has been running for longer than `busy-reply-threshold`.
+fn is_busy(server: &Server) -> bool {
+    let threshold_ms = server.setting("busy-reply-threshold").parse().unwrap_or(5000);
+    let longest = server.running_scripts.longest();
+    longest.is_some_and(|longest| longest > Duration::from_millis(threshold_ms))
+}
+
+/// What becomes of a request whose keys a script holds: it is run again soon, or hears BUSY.
+pub(super) fn wait_or_refuse(
+    server: &Server,
+    client: &Client,
+    out: &mut Reply,
+    mark: usize,
+) -> Outcome {
+    if !is_busy(server) {
+        return Outcome::Paced;
+    }
+    refuse(server, client, out, &BUSY, mark);
+    Outcome::Done(0)
+}
 
 /// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
 /// longer than what was asked for.
@@ -137,11 +166,21 @@ impl Executor {
         {
             return Err(Refusal::Later(Outcome::Paused(until)));
         }
-        if writes && word.has(Obstacles::PACED) {
+        let may_write = spec.class == Class::Script && !spec.flags.contains(Flags::READONLY);
+        let is_paced =
+            (writes && word.has(Obstacles::PACED)) || (may_write && server.engine.must_wait());
+        if is_paced {
             return Err(Refusal::Later(Outcome::Paced));
         }
         if exec {
             return Ok((spec, Verdict::Exec));
+        }
+        // Its figures come from all shards.
+        if spec.class == Class::Survey && server.running_scripts.is_any() {
+            if is_busy(server) {
+                return refuse(BUSY);
+            }
+            return Err(Refusal::Later(Outcome::Paced));
         }
         let blocks = spec.class == Class::Offload
             || (spec.class == Class::Keyed && client.snapshot_session.is_some());

@@ -26,7 +26,7 @@ impl Scope {
             Class::Local | Class::Survey => Self::Free,
             Class::Keyed | Class::Offload if in_snapshot => Self::Snapshot,
             Class::Offload => Self::Free,
-            Class::Keyed => Self::Keys,
+            Class::Keyed | Class::Script => Self::Keys,
             Class::Exclusive => Self::All,
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn latch<'h>(
 }
 
 /// Calls `found` with every key of a request.
-pub(super) fn each_key<'a>(
+pub(crate) fn each_key<'a>(
     spec: &'static CommandSpec,
     args: Args<'a>,
     mut found: impl FnMut(&'a [u8]),

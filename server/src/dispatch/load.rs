@@ -60,6 +60,17 @@ impl Slots {
     }
 }
 
+/// The cold ones among the keys of a request that a script makes now in this database.
+pub(crate) fn cold_keys_now(
+    server: &Server,
+    db: usize,
+    spec: &'static CommandSpec,
+    args: Args<'_>,
+    tx: &mut Tx<'_>,
+) -> Vec<OwnedKey> {
+    cold_keys(server, (db, &Slots::NOW), spec, args, &[], tx)
+}
+
 /// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of
 /// [`each_key`], or none when they are not known.
 pub(super) fn cold_keys(

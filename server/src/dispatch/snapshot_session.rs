@@ -54,6 +54,8 @@ impl SnapshotSession {
         let supported = match spec.class {
             Class::Keyed => spec.flags.contains(Flags::READONLY),
             Class::Offload => spec.traits.has(Traits::READS_SNAPSHOTS),
+            // It may write, and touch what it does not name.
+            Class::Script => false,
             // All reads see one instant anyhow.
             _ => !spec.traits.has(Traits::NOT_IN_SNAPSHOT),
         };

@@ -320,7 +320,9 @@ fn the_short_ways_do_what_the_long_ones_do() {
     let mut watcher = bench.client();
     bench.run_all(&mut watcher, &["WATCH k", "MULTI"]);
     let (server, executor) = (&bench.server, &mut bench.executor);
-    let seq = executor.fast_set(server, &mut client, b"k", hash, b"v", &request, &mut out, NOW_MS);
+    let seq = executor
+        .fast_set(server, &mut client, b"k", hash, b"v", &request, &mut out, NOW_MS)
+        .expect("nobody holds it");
     assert!(seq > 0);
     let got = executor.fast_get(server, &client, b"k", hash, &mut out, NOW_MS);
     assert!(got.is_some());

@@ -193,7 +193,7 @@ impl BatchRun<'_> {
                 let now_ms = self.now_ms;
                 let client = &mut *self.client;
                 let executor = &mut worker.executor;
-                Some(executor.fast_set(server, client, key, hash, value, logged, out, now_ms))
+                executor.fast_set(server, client, key, hash, value, logged, out, now_ms)
             }
             _ => None,
         };

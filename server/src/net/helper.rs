@@ -2,6 +2,7 @@
 
 use crate::commands::table;
 use crate::dispatch::Executor;
+use crate::scripting::STACK_BYTES;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
@@ -68,7 +69,10 @@ impl HelperPool {
     /// The thread is counted by the caller.
     fn add_thread(&self) -> io::Result<()> {
         let pool = self.clone();
-        std::thread::Builder::new().name("helper".to_owned()).spawn(move || pool.serve())?;
+        std::thread::Builder::new()
+            .name("helper".to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || pool.serve())?;
         Ok(())
     }
 

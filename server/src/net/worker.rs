@@ -6,6 +6,7 @@ use super::stream::Stream;
 use crate::commands::table;
 use crate::dispatch::Executor;
 use crate::resp::{Batch, Reply};
+use crate::scripting::STACK_BYTES;
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
@@ -119,7 +120,10 @@ impl Workers {
             let (server, helpers) = (Arc::clone(server), Arc::clone(&helpers));
             signals.push(Arc::clone(&signal));
             senders.push(sender);
-            std::thread::Builder::new().name(format!("worker-{number}")).spawn(move || {
+            let thread = std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .stack_size(STACK_BYTES);
+            thread.spawn(move || {
                 WORKER.set(Some(Box::new(WorkerState::new(number, Arc::clone(&signal)))));
                 runtime.block_on(async move {
                     tokio::spawn(wake_holding(signal));

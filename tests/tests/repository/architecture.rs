@@ -36,7 +36,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         &[
             &["allocator", "arenas", "clock", "digest", "interop", "log", "number", "version"],
             &["crash", "descriptors", "oom_score", "process", "resp", "value"],
-            &["auth", "session", "shutdown"],
+            &["auth", "scripting", "session", "shutdown"],
             &["events"],
             &["observe"],
             &["server"],

@@ -27,6 +27,11 @@ use crate::dram::Upsert;
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::Value;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a latch is waited for between two looks at whether it is held for long.
+const OCCUPIED_LOOK: Duration = Duration::from_millis(1);
 
 /// Which latches a transaction holds.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +107,62 @@ impl<'e> Tx<'e> {
             }
         };
         Self::with_guards(engine, guards, all, buf)
+    }
+
+    /// As [`Tx::begin`], but `None` where a latch is held and `occupied` says that it will be for long: a bit a shard.
+    pub(super) fn begin_unless(
+        engine: &'e Engine,
+        latched: Latched<'_>,
+        occupied: &AtomicU64,
+        buf: &'e mut TxBuf,
+    ) -> Option<Self> {
+        let shards = &engine.inner().shards;
+        // In slices, between which the bits are looked at again: whoever holds the latch may have become slow.
+        let lock = |shard: usize| loop {
+            if let Some(guard) = shards[shard].latch_within(OCCUPIED_LOOK) {
+                break Some(guard);
+            }
+            if occupied.load(Ordering::Relaxed) >> shard & 1 == 1 {
+                break None;
+            }
+        };
+        let (guards, all) = match latched {
+            Latched::Hashes([]) => (Guards::None, false),
+            Latched::Hashes(&[hash]) => {
+                let shard = shard_of(hash);
+                (Guards::One(shard, lock(shard)?), false)
+            }
+            Latched::Hashes(hashes) => {
+                buf.shards.clear();
+                buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
+                buf.shards.sort_unstable();
+                buf.shards.dedup();
+                let lock = |&shard: &usize| Some((shard, lock(shard)?));
+                (Guards::Many(buf.shards.iter().map(lock).collect::<Option<_>>()?), false)
+            }
+            Latched::All => {
+                let lock = |shard: usize| Some((shard, lock(shard)?));
+                (Guards::Many((0..SHARDS).map(lock).collect::<Option<_>>()?), true)
+            }
+        };
+        Some(Self::with_guards(engine, guards, all, buf))
+    }
+
+    /// True when the transaction has the latch of keys with this hash.
+    #[must_use]
+    pub fn holds(&self, hash: u64) -> bool {
+        let shard = shard_of(hash);
+        match &self.guards {
+            Guards::None => false,
+            Guards::One(held, _) => *held == shard,
+            Guards::Many(guards) => guards.binary_search_by_key(&shard, |guard| guard.0).is_ok(),
+        }
+    }
+
+    /// True when it has all latches.
+    #[must_use]
+    pub fn holds_all(&self) -> bool {
+        self.all
     }
 
     /// With the latches of every `parts`th shard from number `part` on: the work of recovery, shared out.
@@ -358,6 +419,18 @@ impl<'e> Tx<'e> {
             }
         }
         self.buf.log.extend_from_slice(resp);
+    }
+
+    /// What was logged so far, in bytes.
+    #[must_use]
+    pub fn log_bytes(&self) -> usize {
+        self.buf.log.len()
+    }
+
+    /// Puts all that was logged between these two commands.
+    pub fn enclose_log(&mut self, before: &[u8], behind: &[u8]) {
+        self.buf.log.splice(0..0, before.iter().copied());
+        self.buf.log.extend_from_slice(behind);
     }
 
     fn log_select(&mut self, db: u32) {

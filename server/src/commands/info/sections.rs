@@ -97,19 +97,18 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("allocator_active", memory.active_bytes);
     text.field("allocator_resident", memory.resident_bytes);
     text.bytes("total_system_memory", MachineMemory::now().bytes);
-    // No scripts and no functions yet.
-    text.zeros(&["used_memory_lua", "used_memory_vm_eval"]);
-    text.field("used_memory_lua_human", human(0));
-    text.zeros(&[
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-    ]);
-    text.bytes("used_memory_vm_total", 0);
+    let interpreters = ctx.server.scripts.interpreter_bytes();
+    let (scripts, script_bytes) = ctx.server.scripts.size();
+    text.field("used_memory_lua", interpreters);
+    text.field("used_memory_vm_eval", interpreters);
+    text.field("used_memory_lua_human", human(interpreters));
+    text.field("used_memory_scripts_eval", script_bytes);
+    text.field("number_of_cached_scripts", scripts);
+    // No functions yet.
+    text.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
+    text.bytes("used_memory_vm_total", interpreters);
     text.field("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", 0);
+    text.bytes("used_memory_scripts", script_bytes as u64);
     text.bytes("maxmemory", maxmemory);
     text.field("maxmemory_policy", ctx.server.setting("maxmemory-policy"));
     text.overhead("allocator_frag", memory.active_bytes, memory.allocated_bytes);

@@ -61,6 +61,12 @@ impl Binding {
         Self::new(name, Class::Keyed, run).blind_when(|_| true)
     }
 
+    /// A command of [`Class::Script`].
+    #[must_use]
+    pub const fn script(name: &'static str, run: Handler) -> Self {
+        Self::new(name, Class::Script, run)
+    }
+
     /// A command of [`Class::Exclusive`].
     #[must_use]
     pub const fn exclusive(name: &'static str, run: Handler) -> Self {

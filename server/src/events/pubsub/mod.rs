@@ -122,6 +122,20 @@ impl PubSub {
         receivers
     }
 
+    /// How many listeners a message on this channel has now.
+    pub fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
+        if !self.is_used() {
+            return 0;
+        }
+        let listeners = self.listeners.lock();
+        let direct = listeners[kind as usize].get(channel).map_or(0, |sessions| sessions.len());
+        let patterns = &listeners[Kind::Pattern as usize];
+        let matching = patterns
+            .iter()
+            .filter(|(pattern, _)| kind == Kind::Channel && glob::matches(pattern, channel));
+        direct + matching.map(|(_, sessions)| sessions.len()).sum::<usize>()
+    }
+
     /// Puts one message into the outbox of each session, encoded once a protocol.
     fn send(&self, sessions: &[Arc<Session>], parts: &[&[u8]], required: Seq) -> usize {
         let mut encoded: [Option<Reply>; 2] = [None, None];

@@ -1,0 +1,121 @@
+//! Scripts: their latches, running them again with more of what they need, and what comes out when they have run.
+//!
+//! A script runs under the latches of the keys that it declares. Where it touches another key, meets one that is on a
+//! device, or takes longer than a thread may that serves others, it is stopped, all that it has written is taken back,
+//! and it runs again from its start: with the latch, with the key in memory, on a thread of its own.
+
+use super::after::{account, finish, refuse, show_monitors};
+use super::call::call;
+use super::commit::{commit, take_back, untellable};
+use super::gate::wait_or_refuse;
+use super::latch::{Scope, each_key};
+use super::load::{Slots, cold_keys};
+use super::{Args, CommandSpec, Ctx, Executor, Outcome};
+use crate::client::{Client, ScriptTurn, ScriptWants};
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{Engine, Latched};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// After so many runs with a few latches more each time, a script gets them all.
+const RUNS_WITH_SOME_LATCHES: usize = 8;
+
+/// After so many loads, further keys are read where they are met.
+const COLD_ROUNDS_MAX: u32 = 64;
+
+impl Executor {
+    /// EVAL and its like, outside of MULTI.
+    pub(super) fn run_script(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        spec: &'static CommandSpec,
+        args: Args<'_>,
+        out: &mut Reply,
+        now_ms: u64,
+    ) -> Outcome {
+        let engine = &server.engine;
+        let (table, started, mark) = (self.table, Instant::now(), out.len());
+        let mut more: Vec<u64> = Vec::new();
+        let mut all = false;
+        for run in 1.. {
+            self.hashes.clear();
+            each_key(spec, args, |key| self.hashes.push(engine.hash(key)));
+            self.hashes.extend_from_slice(&more);
+            let latched = if all { Latched::All } else { Latched::Hashes(&self.hashes) };
+            let occupied =
+                self.may_block.then(|| server.running_scripts.start(Engine::shard_bits(latched)));
+            let begun = if occupied.is_some() {
+                Some(engine.begin(latched, &mut self.tx_buf))
+            } else {
+                engine.begin_unless(latched, server.running_scripts.occupied(), &mut self.tx_buf)
+            };
+            let Some(mut tx) = begun else { return wait_or_refuse(server, client, out, mark) };
+            let cold = cold_keys(server, (client.db, &Slots::NOW), spec, args, &[], &mut tx);
+            if !cold.is_empty() {
+                return Outcome::Cold(cold);
+            }
+            client.script = ScriptTurn {
+                worker: self.worker,
+                is_alone: self.may_block,
+                reads_cold: client.script.cold_rounds >= COLD_ROUNDS_MAX,
+                cold_rounds: client.script.cold_rounds,
+                running: occupied.as_ref().map(|occupied| Arc::clone(&occupied.running)),
+                ..ScriptTurn::default()
+            };
+            let tx_ref = Some(&mut tx);
+            let changes = &mut self.changes;
+            let mut ctx =
+                Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
+            let called = call(&mut ctx, mark);
+            let mut turn = std::mem::take(&mut client.script);
+            let called = match turn.wants.take() {
+                None => called,
+                Some(ScriptWants::End(error)) => Err(error),
+                Some(wants) => {
+                    take_back(tx, spec.name);
+                    self.changes.forget();
+                    out.truncate(mark);
+                    match wants {
+                        ScriptWants::Latches(hashes) => {
+                            more.extend(hashes);
+                            all |= run >= RUNS_WITH_SOME_LATCHES;
+                        }
+                        ScriptWants::AllLatches if self.may_block => all = true,
+                        ScriptWants::Cold(keys) => {
+                            client.script.cold_rounds = turn.cold_rounds + 1;
+                            return Outcome::Cold(keys);
+                        }
+                        _ => return Outcome::Offload,
+                    }
+                    continue;
+                }
+            };
+            let scope = if all { Scope::All } else { Scope::Keys };
+            let (mut called, mut required) = match called {
+                Ok(called) => (called, commit(server, tx, &self.changes, scope, &self.hashes)),
+                Err(error) => {
+                    take_back(tx, spec.name);
+                    self.changes.forget();
+                    turn = ScriptTurn::default();
+                    (refuse(server, client, out, &error, mark), 0)
+                }
+            };
+            drop(occupied);
+            required = required.max(client.take_hold());
+            self.changes.publish(&server.events, required);
+            if !turn.has_written
+                && let Some(error) = untellable(server, required)
+            {
+                called = refuse(server, client, out, &error, mark);
+                required = 0;
+            }
+            account(self.worker, server, client, spec, args, started, called);
+            show_monitors(server, client.db, client, spec, args, required);
+            finish(server, turn, required);
+            return Outcome::Done(required);
+        }
+        unreachable!("the loop has no end of its own")
+    }
+}

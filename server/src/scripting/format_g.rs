@@ -1,0 +1,156 @@
+//! Numbers as C writes and reads them: printf's `%.Ng`, and strtod.
+
+/// `number` as `%.{digits}g`.
+pub(super) fn general(number: f64, digits: usize) -> String {
+    if number.is_nan() {
+        return if number.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
+    }
+    if number.is_infinite() {
+        return if number < 0.0 { "-inf" } else { "inf" }.to_owned();
+    }
+    let digits = digits.max(1);
+    let scientific = format!("{number:.*e}", digits - 1);
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trim = |text: &str| {
+        let text = if text.contains('.') { text.trim_end_matches('0') } else { text };
+        text.trim_end_matches('.').to_owned()
+    };
+    if exponent < -4 || exponent >= digits as i32 {
+        let sign = if exponent < 0 { '-' } else { '+' };
+        return format!("{}e{sign}{:02}", trim(mantissa), exponent.abs());
+    }
+    let decimals = (digits as i32 - 1 - exponent).max(0) as usize;
+    trim(&format!("{number:.decimals$}"))
+}
+
+/// The number at the start of the text as strtod reads it, and how many bytes it takes.
+pub(super) fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
+    let blanks = text.iter().take_while(|b| matches!(b, b' ' | 9..=13)).count();
+    let signed = &text[blanks..];
+    let sign = usize::from(matches!(signed.first(), Some(b'+' | b'-')));
+    let negative = signed.first() == Some(&b'-');
+    let body = &signed[sign..];
+    let (number, used) = parse_body(body)?;
+    Some((if negative { -number } else { number }, blanks + sign + used))
+}
+
+fn parse_body(body: &[u8]) -> Option<(f64, usize)> {
+    let starts =
+        |word: &[u8]| body.len() >= word.len() && body[..word.len()].eq_ignore_ascii_case(word);
+    if starts(b"infinity") {
+        return Some((f64::INFINITY, 8));
+    }
+    if starts(b"inf") {
+        return Some((f64::INFINITY, 3));
+    }
+    if starts(b"nan") {
+        return Some((f64::NAN, 3));
+    }
+    if starts(b"0x")
+        && let Some(found) = parse_hex(&body[2..])
+    {
+        return Some((found.0, found.1 + 2));
+    }
+    let digits = |from: usize| body[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+    let whole = digits(0);
+    let mut end = whole;
+    let mut any = whole > 0;
+    if body.get(end) == Some(&b'.') {
+        let fraction = digits(end + 1);
+        if any || fraction > 0 {
+            any = true;
+            end += 1 + fraction;
+        }
+    }
+    if !any {
+        return None;
+    }
+    if matches!(body.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(body.get(end + 1), Some(b'+' | b'-')));
+        let from = (end + 1 + sign).min(body.len());
+        let exponent = digits(from);
+        if exponent > 0 {
+            end = from + exponent;
+        }
+    }
+    let text = std::str::from_utf8(&body[..end]).ok()?;
+    Some((text.parse().ok()?, end))
+}
+
+/// Hexadecimal digits with a fraction and a binary exponent. Exact up to 53 bits; longer ones are rounded digit by digit.
+fn parse_hex(body: &[u8]) -> Option<(f64, usize)> {
+    let (mut number, mut at, mut any, mut scale) = (0.0_f64, 0, false, 0_i32);
+    let mut in_fraction = false;
+    while let Some(&byte) = body.get(at) {
+        if let Some(digit) = (byte as char).to_digit(16) {
+            number = number * 16.0 + f64::from(digit);
+            any = true;
+            scale -= if in_fraction { 4 } else { 0 };
+        } else if byte == b'.' && !in_fraction {
+            in_fraction = true;
+        } else {
+            break;
+        }
+        at += 1;
+    }
+    if !any {
+        return None;
+    }
+    if matches!(body.get(at), Some(b'p' | b'P')) {
+        let sign = usize::from(matches!(body.get(at + 1), Some(b'+' | b'-')));
+        let from = (at + 1 + sign).min(body.len());
+        let len = body[from..].iter().take_while(|b| b.is_ascii_digit()).count();
+        if len > 0 {
+            let text = std::str::from_utf8(&body[at + 1..from + len]).ok()?;
+            scale = scale.saturating_add(text.parse().unwrap_or(0));
+            at = from + len;
+        }
+    }
+    Some((number * 2.0_f64.powi(scale), at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_as_printf_does() {
+        for (number, digits, text) in [
+            (0.1, 14, "0.1"),
+            (1e15, 14, "1e+15"),
+            (1e20, 17, "1e+20"),
+            (1.0 / 3.0, 14, "0.33333333333333"),
+            (123_456.0, 14, "123456"),
+            (99_999_999_999_999.9, 14, "1e+14"),
+            (0.0001, 14, "0.0001"),
+            (0.00001, 14, "1e-05"),
+            (-0.0, 14, "-0"),
+            (0.1, 17, "0.10000000000000001"),
+            (5e-324, 17, "4.9406564584124654e-324"),
+            (100.0, 1, "1e+02"),
+        ] {
+            assert_eq!(general(number, digits), text);
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_strtod_does() {
+        for (text, number, used) in [
+            ("1.5x", 1.5, 3),
+            ("  -2e3,", -2000.0, 6),
+            ("1e", 1.0, 1),
+            ("1.", 1.0, 2),
+            (".5", 0.5, 2),
+            ("0x10", 16.0, 4),
+            ("0x1.8p1", 3.0, 7),
+            ("0xg", 0.0, 1),
+            ("-inf", f64::NEG_INFINITY, 4),
+        ] {
+            assert_eq!(parse_prefix(text.as_bytes()), Some((number, used)), "{text}");
+        }
+        assert_eq!(parse_prefix(b"x"), None);
+        assert_eq!(parse_prefix(b"."), None);
+        assert_eq!(parse_prefix(b"-"), None);
+    }
+}

@@ -1,0 +1,360 @@
+//! What scripts answer, and what they cannot do. The expected replies are those of redis-server 7.0.15.
+
+use super::*;
+use crate::resp::{Args, Reply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// Answers commands by name.
+struct Commands;
+
+impl Host for Commands {
+    fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer {
+        match args.get(0) {
+            b"ping" => reply.simple("PONG"),
+            b"echo" => reply.bulk(args.get(1)),
+            b"int" => reply.int(7),
+            b"none" => reply.null(),
+            b"fail" => reply.error(b"WRONGTYPE no"),
+            b"map" => {
+                reply.map(1);
+                reply.bulk(b"k");
+                reply.double("1.5");
+            }
+            b"stop" => return Answer::Stopped,
+            _ => return Answer::Refused(b"ERR Unknown Redis command called from script".to_vec()),
+        }
+        Answer::Replied
+    }
+}
+
+fn interpreter() -> Interpreter {
+    Interpreter::new(|args| args.get(0) == b"set").expect("the sandbox loads")
+}
+
+fn run_in(interpreter: &Interpreter, body: &str, limits: Limits) -> (Ended, String) {
+    let script = Script::new(body.as_bytes()).expect("no bad first line");
+    let mut out = Reply::new();
+    let none = || std::iter::empty::<&[u8]>();
+    let ended = interpreter.run(&script, none(), none(), &mut Commands, limits, &mut out);
+    (ended, String::from_utf8_lossy(out.bytes()).into_owned())
+}
+
+/// The reply, or the error with the script's name left out.
+fn run(body: &str) -> String {
+    let (ended, reply) = run_in(&interpreter(), body, Limits::default());
+    match ended {
+        Ended::Failed(text, _) if reply.is_empty() => {
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let name = Script::new(body.as_bytes()).expect("read before").sha;
+            text.replace(&format!(" script: {name}, on "), " @ ")
+        }
+        Ended::Stopped => "stopped".to_owned(),
+        _ => reply,
+    }
+}
+
+#[track_caller]
+fn check(cases: &[(&str, &str)]) {
+    for (body, reply) in cases {
+        assert_eq!(run(body), *reply, "{body}");
+    }
+}
+
+#[test]
+fn values_become_replies() {
+    check(&[
+        ("return 1", ":1\r\n"),
+        ("return 3.99", ":3\r\n"),
+        ("return -3.99", ":-3\r\n"),
+        ("return 1e300", ":-9223372036854775808\r\n"),
+        ("return 'a'", "$1\r\na\r\n"),
+        ("return true", ":1\r\n"),
+        ("return false", "$-1\r\n"),
+        ("return nil", "$-1\r\n"),
+        ("return", "$-1\r\n"),
+        ("return function() end", "$-1\r\n"),
+        ("return {1,2,nil,4}", "*2\r\n:1\r\n:2\r\n"),
+        ("return {ok='a\\r\\nb'}", "+a  b\r\n"),
+        ("return {err='My Err'}", "-My Err\r\n"),
+        ("return {double=3.5}", "$3\r\n3.5\r\n"),
+        ("return {map={a=1}}", "*2\r\n$1\r\na\r\n:1\r\n"),
+        ("return {set={a=true}}", "*1\r\n$1\r\na\r\n"),
+        ("return {big_number='12'}", "$2\r\n12\r\n"),
+        ("return {verbatim_string={format='txt',string='hi'}}", "$2\r\nhi\r\n"),
+        ("return {ok=1}", "*0\r\n"),
+        ("redis.setresp(3) return true", ":1\r\n"),
+        ("redis.setresp(3) return false", ":0\r\n"),
+    ]);
+}
+
+#[test]
+fn replies_become_values() {
+    check(&[
+        ("return redis.call('ping').ok", "$4\r\nPONG\r\n"),
+        ("return redis.call('echo', 1.5)", "$3\r\n1.5\r\n"),
+        ("return redis.call('echo', 1e20)", "$5\r\n1e+20\r\n"),
+        ("return redis.call('int') + 1", ":8\r\n"),
+        ("return tostring(redis.call('none'))", "$5\r\nfalse\r\n"),
+        ("redis.setresp(3) return tostring(redis.call('none'))", "$3\r\nnil\r\n"),
+        ("return redis.call('map')", "*2\r\n$1\r\nk\r\n$3\r\n1.5\r\n"),
+        ("redis.setresp(3) return tostring(redis.call('map').map.k.double)", "$3\r\n1.5\r\n"),
+        ("return redis.pcall('fail').err", "$12\r\nWRONGTYPE no\r\n"),
+        (
+            "return redis.pcall('nope').err",
+            "$44\r\nERR Unknown Redis command called from script\r\n",
+        ),
+    ]);
+}
+
+#[test]
+fn errors_are_worded_and_placed_as_redis_does() {
+    check(&[
+        ("error('a')", "ERR user_script:1: a @ @user_script:1."),
+        (
+            "\n\nreturn redis.call('nope')",
+            "ERR Unknown Redis command called from script @ @user_script:3.",
+        ),
+        ("redis.call('fail')", "WRONGTYPE no @ @user_script:1."),
+        ("return redis.call('fail')", "WRONGTYPE no @ @user_script:1."),
+        ("error({err='My Err'})", "My Err @ @user_script:1."),
+        ("error()", "ERR nil @ @user_script:1."),
+        (
+            "redis.call()",
+            "ERR Please specify at least one argument for this redis lib call @ @user_script:1.",
+        ),
+        (
+            "redis.call({})",
+            "ERR Lua redis lib command arguments must be strings or integers @ @user_script:1.",
+        ),
+        (
+            "return redis.foo()",
+            "ERR user_script:1: attempt to call field 'foo' (a nil value) @ @user_script:1.",
+        ),
+        (
+            "x = = 1",
+            "ERR Error compiling script (new function): user_script:1: unexpected symbol near '='",
+        ),
+        ("return {pcall(error, {err='E x'})}", "*2\r\n$-1\r\n$3\r\nE x\r\n"),
+        ("return select(2, pcall(error, {err='E x'}))", "$3\r\nE x\r\n"),
+        ("return select(2, pcall(redis.call, 'fail'))", "$12\r\nWRONGTYPE no\r\n"),
+        (
+            "return select(2, xpcall(function() redis.call('fail') end, function(e) return e.err end))",
+            "$12\r\nWRONGTYPE no\r\n",
+        ),
+        (
+            "local function f() return 1+f() end return f()",
+            "ERR user_script:1: stack overflow @ @user_script:1.",
+        ),
+        (
+            "return coroutine.yield(1)",
+            "ERR attempt to yield across metamethod/C-call boundary @ @user_script:1.",
+        ),
+        (
+            "pairs('x')",
+            "ERR user_script:1: bad argument #1 to 'pairs' (table expected, got string) @ @user_script:1.",
+        ),
+        (
+            "cjson.encode()",
+            "ERR user_script:1: bad argument #1 to 'encode' (expected 1 argument) @ @user_script:1.",
+        ),
+        ("redis.log()", "ERR redis.log() requires two arguments or more. @ @user_script:1."),
+        ("redis.sha1hex()", "ERR wrong number of arguments @ @user_script:1."),
+        ("redis.setresp(4)", "ERR RESP version must be 2 or 3. @ @user_script:1."),
+        (
+            "return redis.acl_check_cmd('nope')",
+            "ERR Invalid command passed to redis.acl_check_cmd() @ @user_script:1.",
+        ),
+        ("redis.pcall('stop') return 1", "stopped"),
+        ("pcall(redis.call, 'stop') return 1", "stopped"),
+    ]);
+}
+
+#[test]
+fn replies_are_made_as_redis_makes_them() {
+    check(&[
+        ("return redis.error_reply('foo')", "-ERR foo\r\n"),
+        ("return redis.error_reply('-FOO bar')", "-FOO bar\r\n"),
+        ("return redis.error_reply('')", "-ERR \r\n"),
+        ("return redis.error_reply(1)", "-ERR wrong number or type of arguments\r\n"),
+        ("return redis.status_reply('fine')", "+fine\r\n"),
+        ("return redis.sha1hex('')", "$40\r\nda39a3ee5e6b4b0d3255bfef95601890afd80709\r\n"),
+    ]);
+}
+
+#[test]
+fn libraries_pack_and_unpack() {
+    check(&[
+        (
+            "return cjson.encode({1,2.5,'a\\n/',true,cjson.null})",
+            "$25\r\n[1,2.5,\"a\\n\\/\",true,null]\r\n",
+        ),
+        ("return cjson.encode({a={}})", "$8\r\n{\"a\":{}}\r\n"),
+        (
+            "return cjson.encode({[1]=1,[2000]=1})",
+            "ERR user_script:1: Cannot serialise table: excessively sparse array @ @user_script:1.",
+        ),
+        ("return cjson.decode('[1, {\"a\": \"\\\\u00e9\"}]')[2].a", "$2\r\né\r\n"),
+        (
+            "return cjson.decode('[1,')",
+            "ERR user_script:1: Expected value but found T_END at character 4 @ @user_script:1.",
+        ),
+        (
+            "return cjson.decode('{\"a\":tru}')",
+            "ERR user_script:1: Expected value but found invalid token at character 6 @ @user_script:1.",
+        ),
+        (
+            "return cmsgpack.unpack(cmsgpack.pack({1,-5,300,'x',1.5,true}))",
+            "*6\r\n:1\r\n:-5\r\n:300\r\n$1\r\nx\r\n:1\r\n:1\r\n",
+        ),
+        (
+            "return cmsgpack.unpack('\\219\\255')",
+            "ERR user_script:1: Missing bytes in input. @ @user_script:1.",
+        ),
+        (
+            "return {struct.unpack('>I2bs', struct.pack('>I2bs', 258, -3, 'hi'))}",
+            "*4\r\n:258\r\n:-3\r\n$2\r\nhi\r\n:7\r\n",
+        ),
+        ("return struct.size('!8ibd')", ":16\r\n"),
+        (
+            "return {bit.band(255, 15), bit.bnot(0), bit.lshift(1, 31), bit.tohex(255, -4)}",
+            "*4\r\n:15\r\n:-1\r\n:-2147483648\r\n$4\r\n00FF\r\n",
+        ),
+    ]);
+}
+
+/// Ways out of the sandbox, and into what other scripts see: each is refused, or does nothing.
+const ATTACKS: &[&str] = &[
+    // Code that was compiled elsewhere.
+    "return string.dump(function() end)",
+    "return loadstring('\\27Lua')()",
+    "return load(function() return '\\27Lua' end)()",
+    "return ('').dump(function() end)",
+    // What the sandbox leaves out.
+    "return os.execute('true')",
+    "return os.exit()",
+    "return io.open('/etc/passwd')",
+    "return require('os')",
+    "return dofile('/etc/passwd')",
+    "return loadfile('/etc/passwd')",
+    "return package.loadlib('x', 'y')",
+    "return debug.getinfo(1)",
+    "return debug.sethook()",
+    "return getfenv(0)",
+    "return setfenv(1, {})",
+    "return newproxy(true)",
+    "return module('x')",
+    "print('x')",
+    // Globals, directly and around metatables (CVE-2022-24735, CVE-2025-46818).
+    "x = 1",
+    "function f() end",
+    "_G.x = 1",
+    "_G._G = nil",
+    "KEYS = nil",
+    "tostring = nil",
+    "rawset(_G, 'x', 1)",
+    "setmetatable(_G, {})",
+    "setmetatable(_G, nil)",
+    "getmetatable(_G).__index = nil",
+    "getmetatable(_G).__newindex = nil",
+    "rawset(getmetatable(_G), '__index', nil)",
+    "loadstring('x = 1')()",
+    "coroutine.wrap(function() x = 1 end)()",
+    // Libraries.
+    "redis.call = nil",
+    "string.rep = nil",
+    "table.insert(string, 1)",
+    "table.remove(redis)  redis[1] = 1",
+    "table.sort(math) math.x = 1",
+    "rawset(redis, 'call', nil)",
+    "setmetatable(redis, {})",
+    "for name, f in pairs(redis) do redis[name] = nil end",
+    "next(redis) rawset(string, 'rep', nil)",
+    "getmetatable('').__index = nil",
+    "getmetatable('').__index.rep = nil",
+    "rawset(getmetatable('').__index, 'rep', nil)",
+    "getmetatable('').__add = function() end",
+    "setmetatable('', {})",
+    // Deep nesting (CVE-2018-11218) and numbers beyond their range (CVE-2018-11219, CVE-2024-31449).
+    "return cmsgpack.unpack(string.rep('\\145', 100000))",
+    "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
+    "return cjson.decode(string.rep('[', 100000))",
+    "local t = {} t[1] = t return cjson.encode(t)",
+    "return struct.pack('>I2147483648', 10)",
+    "return struct.unpack('c2147483647', 'x')",
+    "return struct.unpack('>c0', 'x')",
+    "return struct.size('!7i')",
+    // The memory of the parser and of the stack (CVE-2020-14147, CVE-2021-32626, CVE-2025-49844).
+    "local function f() return 1 + f() end return f()",
+    "return loadstring(string.rep('(', 100000))()",
+    "return unpack({}, 1, 1e8)",
+    "return string.gsub(string.rep('a', 300000), string.rep('.-', 100000), 'x')",
+    "return ('a'):match(string.rep('a?', 100000))",
+];
+
+#[test]
+fn attacks_on_the_sandbox_are_refused_and_leave_nothing_behind() {
+    // With the stack that the server's threads have.
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run_attacks);
+    thread.expect("a thread").join().expect("every attack is refused");
+}
+
+fn run_attacks() {
+    assert!(ATTACKS.len() >= 40);
+    let interpreter = interpreter();
+    let whole = "return {type(redis.call), type(string.rep), type(tostring), type(KEYS), ('x'):rep(2), \
+                 tostring(rawget(_G, 'x')), type(math.floor), tostring(rawget(string, 'dump'))}";
+    let (_, before) = run_in(&interpreter, whole, Limits::default());
+    assert!(before.contains("function") && before.contains("xx"), "{before}");
+    for attack in ATTACKS {
+        let limits = Limits { memory_max_bytes: 64 << 20, ..Limits::default() };
+        let (ended, reply) = run_in(&interpreter, attack, limits);
+        assert!(matches!(ended, Ended::Failed(..)), "{attack} answers {reply}");
+        assert!(interpreter.is_sound(), "{attack}");
+        let (_, after) = run_in(&interpreter, whole, Limits::default());
+        assert_eq!(after, before, "{attack}");
+    }
+}
+
+#[test]
+fn a_script_ends_when_its_time_is_over_whatever_it_catches() {
+    for body in [
+        "while true do end",
+        "while true do pcall(function() while true do end end) end",
+        "local function f() return f() end return f()",
+        "while true do pcall(redis.call, 'nope') end",
+        "local c = coroutine.wrap(function() while true do end end) while true do pcall(c) end",
+        "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    ] {
+        let interpreter = interpreter();
+        let limits = Limits { slice: Some(Duration::from_millis(20)), ..Limits::default() };
+        assert_eq!(run_in(&interpreter, body, limits).0, Ended::OutOfTime, "{body}");
+        let killed = Limits { kill: Some(Arc::new(AtomicBool::new(true))), ..Limits::default() };
+        let Ended::Failed(text, _) = run_in(&super::tests::interpreter(), body, killed).0 else {
+            panic!("{body} is not killed")
+        };
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(text.starts_with("ERR Script killed by user with SCRIPT KILL."), "{text}");
+    }
+}
+
+#[test]
+fn memory_is_bounded() {
+    let interpreter = interpreter();
+    let limits = Limits { memory_max_bytes: 32 << 20, ..Limits::default() };
+    let body = "local s = 'x' while true do s = s .. s end";
+    let (ended, _) = run_in(&interpreter, body, limits.clone());
+    assert_eq!(ended, Ended::Failed(b"ERR not enough memory".to_vec(), false));
+    assert_eq!(run_in(&interpreter, "return 1", limits).1, ":1\r\n");
+    assert!(interpreter.memory_bytes() < 32 << 20);
+}
+
+#[test]
+fn a_flag_that_is_never_set_does_not_kill() {
+    let kill = Arc::new(AtomicBool::new(false));
+    let limits = Limits { kill: Some(Arc::clone(&kill)), ..Limits::default() };
+    let body = "local n = 0 for i = 1, 100000 do n = n + 1 end return n";
+    assert_eq!(run_in(&interpreter(), body, limits).1, ":100000\r\n");
+    assert!(!kill.load(Ordering::Relaxed));
+}
