@@ -270,7 +270,10 @@ impl ScriptHost<'_, '_, '_> {
         if flags.contains(Flags::NOSCRIPT) || is_apart {
             return Some(b"ERR This Redis command is not allowed from script".to_vec());
         }
-        if self.read_only && flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE)) {
+        // COMMAND does not tell that these may replicate.
+        let publishes = matches!(name, "publish" | "spublish");
+        let writes = publishes || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE));
+        if self.read_only && writes {
             return Some(b"ERR Write commands are not allowed from read-only scripts.".to_vec());
         }
         if flags.contains(Flags::WRITE) {
