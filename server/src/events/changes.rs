@@ -106,6 +106,13 @@ impl Changes {
         }
     }
 
+    /// Watchers hear of the changes so far, and not once more at the end: who begins to watch now hears of none of them.
+    /// To be called under the latches of their keys.
+    pub fn signal_so_far(&mut self, events: &Events) {
+        self.signal(events);
+        self.list.iter_mut().for_each(|change| change.modifies = false);
+    }
+
     /// Listeners hear of the changes, which tell of writes up to `required`.
     #[inline]
     pub fn publish(&mut self, events: &Events, required: Seq) {
@@ -173,6 +180,18 @@ mod tests {
         changes.write(&events, 0, b"k", Some(Event::string("set")));
         changes.signal(&events);
         assert!(dirty.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn who_begins_to_watch_hears_of_no_change_before() {
+        let (events, mut changes) = (Events::default(), Changes::default());
+        let [before, since] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        assert!(events.watches.watch(0, b"k", &before));
+        changes.modify(&events, 0, b"k", Some(Event::EXPIRED));
+        changes.signal_so_far(&events);
+        assert!(events.watches.watch(0, b"k", &since));
+        changes.signal(&events);
+        assert!(before.load(Ordering::Relaxed) && !since.load(Ordering::Relaxed));
     }
 
     #[test]
