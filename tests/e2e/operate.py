@@ -358,6 +358,32 @@ def loading(steps):
         server.close()
 
 
+def ends_while_it_imports(steps):
+    """SIGTERM at any moment of a start with a dump to import ends the server: none is forgotten when the import ends."""
+    with tempfile.TemporaryDirectory(prefix="sexton-test-operate-") as folder:
+        with Server("sexton", {"appendonly": "no"}, directory=Path(folder) / "first") as server:
+            server.connect().cmd("SET", "k", "v")
+            server.connect().cmd("SAVE")
+            dump = (server.directory / "dump.rdb").read_bytes()
+        stayed = 0
+        for number in range(80):
+            home = Path(folder) / str(number)
+            home.mkdir()
+            (home / "dump.rdb").write_bytes(dump)
+            process = subprocess.Popen([sexton_binary(), "--port", str(free_port()), "--dir", home, "--appendonly", "yes"],
+                                       stdout=subprocess.DEVNULL)
+            # From before its first line to behind its last one: half a millisecond later each time.
+            time.sleep(0.005 + 0.0005 * number)
+            process.terminate()
+            try:
+                process.wait(15)
+            except subprocess.TimeoutExpired:
+                stayed += 1
+                process.kill()
+                process.wait()
+        steps.equal("SIGTERM while a dump is imported: all servers end", stayed, 0)
+
+
 def start_quietly(server):
     try:
         server.start()
@@ -472,8 +498,8 @@ def main():
     parser.add_argument("--only", help="the part of this name")
     args = parser.parse_args()
     steps = Steps("what an operator sees")
-    for part in (suite_configuration, debian_configuration, sockets, unread_output, unix_sockets, log_settings, loading, crashes,
-                 panics_behind_whole_databases, health_check):
+    for part in (suite_configuration, debian_configuration, sockets, unread_output, unix_sockets, log_settings, loading,
+                 ends_while_it_imports, crashes, panics_behind_whole_databases, health_check):
         if args.only in (None, part.__name__):
             part(steps)
     steps.finish()

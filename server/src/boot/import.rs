@@ -31,10 +31,11 @@ pub(super) async fn load(
         let (server, takeover) = (Arc::clone(server), Arc::clone(&takeover));
         tokio::task::spawn_blocking(move || takeover.load(&server))
     };
+    let mut heard = None;
     let abort = async {
         tokio::select! {
             _ = server.shutdown.wait() => {}
-            _ = signals.next() => {}
+            directive = signals.next() => heard = Some(directive),
         }
         server.loading.abort();
         std::future::pending::<()>().await;
@@ -50,6 +51,8 @@ pub(super) async fn load(
         (Ok(()), Some(takeover)) => match takeover.finish(&options) {
             Ok(()) => {
                 server.loading.end();
+                // The load was over before it could be given up: the server stops as one that has begun to serve.
+                heard.into_iter().for_each(|directive| signals.put_back(directive));
                 Loaded::Ready
             }
             Err(error) => Loaded::Failed(None, error),

@@ -38,6 +38,8 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
+    /// One that was heard and not acted on.
+    left: Option<&'static str>,
 }
 
 impl Signals {
@@ -49,11 +51,20 @@ impl Signals {
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
             hangup: listen(SignalKind::hangup())?,
+            left: None,
         })
+    }
+
+    /// The next who waits hears of this directive again.
+    pub(super) fn put_back(&mut self, directive: &'static str) {
+        self.left = Some(directive);
     }
 
     /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew.
     pub(super) async fn next(&mut self) -> &'static str {
+        if let Some(directive) = self.left.take() {
+            return directive;
+        }
         loop {
             tokio::select! {
                 _ = self.terminate.recv() => {
