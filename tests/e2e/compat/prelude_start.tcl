@@ -6,7 +6,19 @@ rename start_server suite_start_server
 proc start_server {options {code undefined}} {
     set tags $::tags
     set ::starting ""
+    # A test that fails inside a server of its own: the suite takes two servers from its stack then, that one and the one
+    # that all other tests of the file need. So the failure waits until the test's server has ended as after a success.
+    set inside [expr {$::cur_test ne "" && $code ne "undefined"}]
+    if {$inside} {
+        set block ::block_[incr ::blocks]
+        set code "set $block \[list \[catch [list $code] ${block}_result ${block}_options\] \$${block}_result \$${block}_options\]"
+        set $block {0 {} {}}
+    }
     set failed [catch {uplevel 1 [list suite_start_server $options $code]} result outcome]
+    if {!$failed && $inside} {
+        lassign [set $block] status text details
+        if {$status == 1} { return -options $details $text }
+    }
     if {!$failed} { return $result }
     if {![string match "the server has ended*" $result] || $::cur_test ne ""} {
         return -options $outcome $result
