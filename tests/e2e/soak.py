@@ -8,6 +8,7 @@ compared, by a tolerance for each figure.
 """
 
 import argparse
+import hashlib
 import random
 import socket
 import statistics
@@ -38,6 +39,10 @@ ELSEWHERE = {
     "select", "reset", "hello", "sexton.snapshot|open", "sexton.snapshot|close",
 }  # fmt: skip
 
+#: A script and its name; SCRIPT FLUSH runs beside it.
+SCRIPT = "return(redis.call('strlen',KEYS[1]))"
+SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
+
 #: Arguments that bring an answer. {k}: a key, {k2}: another one, {n}: a small number, {s}: a string,
 #: {t}: seconds far ahead, {T}: milliseconds, {at}, {AT}: the same as moments, {d}: a DUMP.
 ARGUMENTS = {
@@ -61,12 +66,14 @@ ARGUMENTS = {
     "pubsub|shardchannels": "", "pubsub|shardnumsub": "channel:1", "slowlog|get": "{n}", "acl|cat": "string",
     "acl|getuser": "default", "sexton.snapshot|info": "", "unsubscribe": "channel:{n}", "punsubscribe": "c*:{n}",
     "sunsubscribe": "channel:{n}", "latency|histogram": "get",
+    "eval": "return(redis.call('append',KEYS[1],'{n}')) 1 {k}", "eval_ro": "return(redis.call('get',KEYS[1])) 1 {k}",
+    "evalsha": f"{SCRIPT_SHA} 1 {{k}}", "evalsha_ro": f"{SCRIPT_SHA} 1 {{k}}", "script|load": SCRIPT,
 }  # fmt: skip
 
 #: Commands whose every answer may be an error: they want a subcommand, cluster mode is off, the policy is not an LFU one,
 #: there is no sample or no snapshot.
 ERRORS_ONLY = {
-    "acl", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script",
+    "acl", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
     "slowlog", "sexton.snapshot", "object|freq", "client|caching", "readonly", "readwrite", "asking",
     "cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|info", "cluster|keyslot", "cluster|links", "cluster|myid",
     "cluster|myshardid", "cluster|nodes", "cluster|shards", "cluster|slots", "latency|graph", "sexton.snapshot|info",

@@ -6,7 +6,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
-use crate::store::namespace::{self, KIND_ROOT};
+use crate::store::namespace::{self, FIRST_SEQ, KIND_ROOT};
 use crate::store::shard::Count;
 use crate::table::Table;
 use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
@@ -74,17 +74,16 @@ impl Engine {
         }
     }
 
-    /// Tables that lie in dead runs with all their keys and sequences, and those that belong to one dead
-    /// namespace (N7, with a deadline): they go without being read. Only by runs and deaths that the mark
+    /// Tables that lie in dead runs with all their keys and sequences, and those all of whose namespaces are dead
+    /// (N7): they go without being read. Only by runs and deaths that the mark
     /// has passed (D1, N1), and that no reader is below (C2).
     pub(in crate::store) fn pick_dead_tables(&self, version: &Version, now: Seq) -> Option<Job> {
         let inner = self.inner();
-        // Unread only when a deadline asks for it: else they go as merges pass.
-        let dead_ids =
-            if inner.graveyard.deadline.is_set() { self.droppable_ids(now) } else { Vec::new() };
+        let dead_ids = self.droppable_ids(now);
         if inner.graveyard.dead_runs.is_empty() && dead_ids.is_empty() {
             return None;
         }
+        let staying = self.staying_ids(&dead_ids);
         let min_reader = self.snapshots_through(now)[0];
         let mut inputs: Vec<(usize, Vec<Arc<Table>>)> = Vec::new();
         let mut dead_through = 0;
@@ -92,7 +91,9 @@ impl Engine {
             let p = table.properties();
             let dead =
                 inner.graveyard.dead_runs.holds(&p.min_key, &p.max_key, p.max_seq, min_reader);
-            let Some(d) = dead.or_else(|| death_of_all(table, &dead_ids)) else { continue };
+            let Some(d) = dead.or_else(|| death_of_all(table, &dead_ids, &staying)) else {
+                continue;
+            };
             dead_through = dead_through.max(d);
             match inputs.last_mut().filter(|(last, _)| *last == level) {
                 Some((_, tables)) => tables.push(Arc::clone(table)),
@@ -192,13 +193,11 @@ impl Engine {
                 }
             }
         }
-        if has_deadline {
-            if oldest < Seq::MAX {
-                tally.note_expiry_index(oldest);
-            }
-            for (id, d) in self.droppable_ids(mark) {
-                tally.note_namespace(id, d);
-            }
+        if has_deadline && oldest < Seq::MAX {
+            tally.note_expiry_index(oldest);
+        }
+        for (id, d) in self.droppable_ids(mark) {
+            tally.note_namespace(id, d);
         }
         Ok(tally)
     }
@@ -282,6 +281,19 @@ impl Engine {
         deaths.filter(|(_, d)| *d <= now && first_reader >= *d).collect()
     }
 
+    /// Ids of which records must stay, by rising id: of databases, and dead ones that are not in `droppable`.
+    fn staying_ids(&self, droppable: &[(u64, Seq)]) -> Vec<u64> {
+        let inner = self.inner();
+        // Under a latch no id goes from one list to the other.
+        let _latched = inner.shards[0].latch();
+        let mut ids = inner.namespaces.ids();
+        let is_droppable = |id: u64| droppable.binary_search_by_key(&id, |&(id, _)| id).is_ok();
+        let dead = inner.graveyard.dead.lock();
+        ids.extend(dead.keys().copied().filter(|&id| !is_droppable(id)));
+        ids.sort_unstable();
+        ids
+    }
+
     /// Forgets dead ids that no file can hold any more.
     pub(in crate::store) fn forget_dead_ids(&self) {
         let inner = self.inner();
@@ -309,15 +321,25 @@ impl Engine {
     }
 }
 
-/// The death of the namespace that every key of the table belongs to, if there is one.
-fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)]) -> Option<Seq> {
+/// The last death of the namespaces that the table's keys belong to, if they are all in `dead_ids`. Both lists rise by id;
+/// records of `staying` ids stay. An id in neither list has no records: no id is used again (N7).
+fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)], staying: &[u64]) -> Option<Seq> {
     let p = table.properties();
+    let (from, to) = (p.min_namespace, p.max_namespace);
     let has_namespace = |key: &[u8]| EngineKey::namespace_of(key).is_some() && key[0] >= KIND_ROOT;
-    if p.min_namespace != p.max_namespace
-        || !has_namespace(&p.min_key)
-        || !has_namespace(&p.max_key)
-    {
+    if !has_namespace(&p.min_key) || !has_namespace(&p.max_key) {
         return None;
     }
-    death_in(dead_ids, p.min_namespace).filter(|&d| p.max_seq <= d)
+    if from == to {
+        return death_in(dead_ids, from).filter(|&d| p.max_seq <= d);
+    }
+    // Ids below belong to databases of whom nobody may have heard at this start.
+    let stays =
+        staying[staying.partition_point(|&id| id < from)..].first().is_some_and(|&id| id <= to);
+    if from < FIRST_SEQ || stays {
+        return None;
+    }
+    let first = dead_ids.partition_point(|&(id, _)| id < from);
+    let deaths = dead_ids[first..].iter().take_while(|&&(id, _)| id <= to).map(|&(_, d)| d);
+    deaths.max().filter(|&d| p.max_seq <= d)
 }

@@ -58,6 +58,57 @@ fn an_emptied_database_leaves_the_tree_although_a_snapshot_sees_it() {
     emptied_under_a_snapshot(true);
 }
 
+/// A store with one table: one key of each of three databases, whose ids are not the first ones, which databases that
+/// come back with another configuration have.
+fn three_databases_in_a_table() -> Engine {
+    let engine = stepwise(&SimStorage::new());
+    let fill = || (0..3).for_each(|db| put_in(&engine, db, 1, 1));
+    fill();
+    (0..3).for_each(|db| assert!(run(&engine, &Op::Flush(db))));
+    fill();
+    engine.flush_now().expect("flush");
+    assert_eq!(tree_entries(&engine), 3);
+    engine
+}
+
+/// One key more, in a table of its own, which is too few tables for a merge.
+fn one_table_more(engine: &Engine) {
+    put_in(engine, 1, 2, 2);
+    engine.flush_now().expect("flush");
+    while engine.compact_once().expect("no faults") {}
+}
+
+/// Nothing merges what lies apart from all newer keys, as the ids of emptied databases do: their tables go as wholes.
+#[test]
+fn a_table_of_emptied_databases_leaves_the_tree_unread() {
+    let engine = three_databases_in_a_table();
+    (0..3).for_each(|db| assert!(run(&engine, &Op::Flush(db))));
+    one_table_more(&engine);
+    assert_eq!(tree_entries(&engine), 1);
+    engine.abandon();
+}
+
+#[test]
+fn it_stays_while_a_database_between_them_lives() {
+    let engine = three_databases_in_a_table();
+    [0, 2].into_iter().for_each(|db| assert!(run(&engine, &Op::Flush(db))));
+    one_table_more(&engine);
+    assert_eq!(get(&engine, 1, &name(1)).map(|(_, value)| value), Some(vec![1; 40]));
+    assert_eq!(tree_entries(&engine), 4);
+    engine.abandon();
+}
+
+#[test]
+fn it_stays_while_a_snapshot_sees_them() {
+    let engine = three_databases_in_a_table();
+    let before = engine.snapshot(SnapshotOptions::default()).expect("opened");
+    (0..3).for_each(|db| assert!(run(&engine, &Op::Flush(db))));
+    one_table_more(&engine);
+    assert_eq!(before.get(2, &name(1)).expect("read").map(|found| found.value), Some(vec![1; 40]));
+    drop(before);
+    engine.abandon();
+}
+
 #[test]
 fn what_died_in_one_memtable_is_not_flushed() {
     let storage = SimStorage::new();
