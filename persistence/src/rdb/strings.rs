@@ -42,7 +42,7 @@ impl Strings {
     }
 
     /// All of them in order.
-    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let mut start = 0;
         self.ends.iter().map(move |&end| &self.bytes[std::mem::replace(&mut start, end)..end])
     }

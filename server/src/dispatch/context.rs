@@ -2,10 +2,11 @@
 
 use super::access::bring_in;
 use super::fast::kept_access;
-use super::{Args, CommandError, CommandSpec, Table};
+use super::{Args, CommandError, CommandResult, CommandSpec, OUT_OF_MEMORY, Table};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
+use crate::keyspace::collection::{Edit, Thresholds};
 use crate::keyspace::{Reason, remove};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -143,6 +144,48 @@ impl<'e> Ctx<'_, 'e> {
     fn find(&mut self, db: usize, key: &[u8]) -> Found<'_> {
         let key = self.key_in(db, key);
         self.tx.as_deref_mut().expect("command class has a transaction").find(key)
+    }
+
+    /// Refuses a collection that is larger than memory allows (N18), or than a value may be. A command that changes several
+    /// keys asks for each before it changes the first.
+    ///
+    /// # Errors
+    /// `OOM`.
+    pub fn check_size<E: Edit>(&self, edit: &E) -> CommandResult {
+        let max_bytes = self.memory_max_bytes().min(sexton_engine::VALUE_MAX_BYTES);
+        if edit.bytes().len() as u64 > max_bytes {
+            return Err(CommandError::text(OUT_OF_MEMORY));
+        }
+        Ok(())
+    }
+
+    /// Writes a collection of the client's database that was changed, with its expiry (0: none): one operation, told as
+    /// `event`. One that has become empty is deleted, told as `del` too. Log it with [`Ctx::log_request`] or [`Ctx::log`].
+    ///
+    /// # Errors
+    /// That of [`check_size`](Self::check_size); nothing is changed then.
+    pub fn write_back<E: Edit>(
+        &mut self,
+        key: &[u8],
+        edit: &E,
+        expire_at_ms: u64,
+        event: Event,
+    ) -> CommandResult {
+        let db = self.client.db;
+        if edit.is_empty() {
+            self.tell(key, event);
+            self.delete(db, key, Event::generic("del"));
+        } else {
+            self.check_size(edit)?;
+            self.put(db, key, E::expiring_at(expire_at_ms), edit.bytes(), event);
+        }
+        Ok(())
+    }
+
+    /// The sizes up to which a collection has its compact encoding.
+    #[must_use]
+    pub fn thresholds(&self) -> Thresholds {
+        Thresholds::of(&self.server.config.options())
     }
 
     /// Changes flags or expiry of `key`, which must have a value: one operation.

@@ -11,6 +11,14 @@ pub enum NotifyClass {
     Generic = b'g',
     /// String commands.
     String = b'$',
+    /// List commands.
+    List = b'l',
+    /// Set commands.
+    Set = b's',
+    /// Sorted set commands.
+    SortedSet = b'z',
+    /// Hash commands.
+    Hash = b'h',
     /// A key was deleted because its time had come.
     Expired = b'x',
     /// A key was deleted to make room.
@@ -22,13 +30,17 @@ pub enum NotifyClass {
 }
 
 /// All classes; the position is the bit in [`EventSwitch`].
-const CLASSES: [NotifyClass; 6] = [
+const CLASSES: [NotifyClass; 10] = [
     NotifyClass::Generic,
     NotifyClass::String,
     NotifyClass::Expired,
     NotifyClass::Evicted,
     NotifyClass::New,
     NotifyClass::Miss,
+    NotifyClass::List,
+    NotifyClass::Set,
+    NotifyClass::SortedSet,
+    NotifyClass::Hash,
 ];
 pub(super) const KEYSPACE_BIT: u32 = 1 << 30;
 pub(super) const KEYEVENT_BIT: u32 = 1 << 31;
@@ -99,6 +111,30 @@ impl Event {
     #[must_use]
     pub const fn string(name: &'static str) -> Self {
         Self { class: NotifyClass::String, name }
+    }
+
+    /// One of a list command.
+    #[must_use]
+    pub const fn list(name: &'static str) -> Self {
+        Self { class: NotifyClass::List, name }
+    }
+
+    /// One of a set command.
+    #[must_use]
+    pub const fn set(name: &'static str) -> Self {
+        Self { class: NotifyClass::Set, name }
+    }
+
+    /// One of a sorted set command.
+    #[must_use]
+    pub const fn sorted_set(name: &'static str) -> Self {
+        Self { class: NotifyClass::SortedSet, name }
+    }
+
+    /// One of a hash command.
+    #[must_use]
+    pub const fn hash(name: &'static str) -> Self {
+        Self { class: NotifyClass::Hash, name }
     }
 }
 

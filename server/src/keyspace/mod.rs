@@ -1,10 +1,13 @@
 //! The keys and their values, between the commands and the engine.
 
+mod any;
+pub mod collection;
 mod load;
 mod lookup;
 mod remove;
 mod string;
 
+pub use any::{AnyView, NotStored, from_dumped};
 pub use load::load_blocking;
 pub use lookup::{Kind, WrongType, expect};
 pub use remove::{Reason, remove};
