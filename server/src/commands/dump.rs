@@ -2,9 +2,10 @@
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
-use crate::keyspace::{Strings, Written, expect};
+use crate::keyspace::{AnyView, NotStored, from_dumped};
 use crate::number::parse_i64;
-use sexton_persistence::rdb::{self, RdbError, Value, check_payload, read_payload};
+use sexton_engine::Meta;
+use sexton_persistence::rdb::{self, RdbError, check_payload, read_payload};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -17,14 +18,13 @@ pub(super) const COMMANDS: &[Binding] = &[
 fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     ctx.inspect(Purpose::Read, db, key, |entry, out| {
-        match expect::<Strings>(entry) {
-            Ok(Some(string)) => {
-                let payload = rdb::dump(&Value::String(string.bytes().to_vec()));
-                out.bulk(&payload.unwrap_or_default());
-            }
-            Ok(None) => out.null(),
-            Err(_) => return Err(CommandError::text("ERR DUMP of this type is not supported yet")),
-        }
+        let Some(entry) = entry else {
+            out.null();
+            return Ok(());
+        };
+        let view = AnyView::of(entry.meta(), entry.value());
+        let payload = view.and_then(|view| rdb::dump(&view.to_dumped()));
+        out.bulk(&payload.ok_or(CommandError::text("ERR the value is of an unknown type"))?);
         Ok(())
     })
 }
@@ -69,19 +69,29 @@ impl Options {
     }
 }
 
-/// The string of a payload. What it unpacks to is known before it is unpacked: a few bytes may announce half a gigabyte.
-fn read_string(payload: &[u8], max_bytes: u64) -> Result<Vec<u8>, CommandError> {
+/// Flags and value of a payload. What it unpacks to is known before it is unpacked: a few bytes may announce half a
+/// gigabyte.
+fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), CommandError> {
+    const DAMAGED: CommandError = CommandError::text("ERR Bad data format");
+    let max_bytes = ctx.memory_max_bytes();
     let (body, dialect) = check_payload(payload)
         .map_err(|_| CommandError::text("ERR DUMP payload version or checksum are wrong"))?;
-    match read_payload(body, dialect, max_bytes) {
-        Ok(Value::String(string)) => Ok(string),
-        Ok(other) => {
-            let name = other.type_name();
-            Err(format!("ERR RESTORE of type '{name}' is not supported yet").into())
-        }
-        Err(RdbError::TooLarge { .. }) => Err(CommandError::text(OUT_OF_MEMORY)),
-        Err(_) => Err(CommandError::text("ERR Bad data format")),
+    let dumped = match read_payload(body, dialect, max_bytes) {
+        Ok(dumped) => dumped,
+        Err(RdbError::TooLarge { .. }) => return Err(CommandError::text(OUT_OF_MEMORY)),
+        Err(_) => return Err(DAMAGED),
+    };
+    let (flags, value) =
+        from_dumped(dumped, &ctx.thresholds()).map_err(|not_stored| match not_stored {
+            NotStored::Type(name) => {
+                format!("ERR RESTORE of type '{name}' is not supported yet").into()
+            }
+            NotStored::Damaged => DAMAGED,
+        })?;
+    if value.len() as u64 > max_bytes.min(sexton_engine::VALUE_MAX_BYTES) {
+        return Err(CommandError::text(OUT_OF_MEMORY));
     }
+    Ok((flags, value))
 }
 
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency].
@@ -97,7 +107,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let ttl_ms = u64::try_from(ctx.int_arg(2)?)
         .map_err(|_| CommandError::text("ERR Invalid TTL value, must be >= 0"))?;
-    let value = read_string(payload, ctx.memory_max_bytes())?;
+    let (flags, value) = read_value(ctx, payload)?;
     let expire_at_ms = match ttl_ms {
         0 => 0,
         ms if options.absolute => ms,
@@ -112,7 +122,7 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.ok();
         return Ok(());
     }
-    let meta = Written::Whole.expiring_at(expire_at_ms);
+    let meta = Meta { flags, expire_at_ms };
     ctx.put_anew(db, key, meta, &value, Event::generic("restore"));
     let mut digits = itoa::Buffer::new();
     let ttl = digits.format(expire_at_ms).as_bytes();

@@ -1,7 +1,7 @@
 //! Replies of commands as Lua values, and Lua values as replies, as Redis 7.0 converts them.
 
-use super::format_g::general;
 use super::raise::{c_cast, error_table, to_f64};
+use crate::interop::c_numbers::general;
 use crate::resp::Reply;
 use mlua::{Lua, Result, Table, Value};
 
@@ -121,8 +121,8 @@ impl<'a> Reader<'a> {
             }
             b'#' => Ok(Value::Boolean(self.line() == b"t")),
             b',' => {
-                let number =
-                    super::format_g::parse_prefix(self.line()).map_or(0.0, |found| found.0);
+                let number = crate::interop::c_numbers::parse_prefix(self.line())
+                    .map_or(0.0, |found| found.0);
                 self.field("double", number)
             }
             b'(' => {

@@ -7,7 +7,6 @@ mod cache;
 mod cjson;
 mod cmsgpack;
 mod convert;
-mod format_g;
 mod interpreter;
 mod raise;
 mod random;

@@ -3,7 +3,7 @@
 //! What Rust raises travels through Lua as a userdata. `pcall`, `xpcall`, `coroutine.resume` and the handler of the
 //! script's own errors turn it into what Redis' functions would have raised: a text, or a table with a field `err`.
 
-use super::format_g::general;
+use crate::interop::c_numbers::general;
 use mlua::{Error, Lua, MultiValue, Result, Table, Value};
 use std::fmt;
 
@@ -180,7 +180,7 @@ pub(super) fn to_number(value: &Value) -> Option<f64> {
         Value::Number(number) => Some(*number),
         Value::String(text) => {
             let text = text.as_bytes();
-            let (number, used) = super::format_g::parse_prefix(&text)?;
+            let (number, used) = crate::interop::c_numbers::parse_prefix(&text)?;
             text[used..].iter().all(u8::is_ascii_whitespace).then_some(number)
         }
         _ => None,

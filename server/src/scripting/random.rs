@@ -38,7 +38,7 @@ mod tests {
     fn numbers_are_those_of_redis() {
         let random = Random::new();
         // What redis-server 7.0 answers right after its start.
-        assert_eq!(super::super::format_g::general(random.fraction(), 14), "0.39646477363839");
+        assert_eq!(crate::interop::c_numbers::general(random.fraction(), 14), "0.39646477363839");
         let upto = |max: f64| (random.fraction() * max).floor() + 1.0;
         assert_eq!((upto(100.0), upto(100.0)), (85.0, 36.0));
     }

@@ -1,10 +1,10 @@
 //! The table `redis` but for `call` and `pcall`, which belong to the script that runs.
 
 use super::convert::error_text;
-use super::format_g::general;
 use super::raise::{Arguments, Raised, c_cast, error_table, failure, to_bytes, to_f64, to_number};
 use super::random::Random;
 use crate::digest;
+use crate::interop::c_numbers::general;
 use crate::log;
 use crate::resp::{Args, pack};
 use crate::version::{REDIS_VERSION, REDIS_VERSION_NUMBER};

@@ -4,8 +4,13 @@
 use super::find_value;
 use crate::digest::{hex, sha1};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::interop::c_numbers::general;
+use crate::keyspace::AnyView;
 use crate::value::ValueType;
 use sexton_engine::{Meta, ScanItem, ScanRange};
+
+/// Digits of a score, as `%.17g`.
+const SCORE_DIGITS: usize = 17;
 
 /// A digest that values are mixed into: Redis' `xorDigest` and `mixDigest`.
 #[derive(Clone, Copy, Default)]
@@ -25,12 +30,31 @@ impl Digest {
         self.0 = sha1(&self.0);
     }
 
+    /// Order within the pair matters, and that of calls does not.
+    fn xor_pair(&mut self, first: &[u8], second: &[u8]) {
+        let mut pair = Self::default();
+        pair.mix(first);
+        pair.mix(second);
+        self.xor(&pair.0);
+    }
+
     fn mix_value(&mut self, meta: Meta, value: &[u8]) -> CommandResult {
-        let kind = ValueType::of(meta.flags)
-            .filter(|kind| *kind == ValueType::String)
-            .ok_or(CommandError::text("ERR DEBUG DIGEST knows strings only so far"))?;
+        let unknown = CommandError::text("ERR a value is of an unknown type");
+        let kind = ValueType::of(meta.flags).ok_or(unknown.clone())?;
         self.mix(&(kind as u32).to_be_bytes());
-        self.mix(value);
+        match AnyView::of(meta, value).ok_or(unknown)? {
+            AnyView::String(string) => self.mix(string),
+            AnyView::List(list) => list.iter().for_each(|element| self.mix(element)),
+            AnyView::Set(set) => set.iter().for_each(|member| self.xor(&member)),
+            AnyView::SortedSet(set) => {
+                for (score, member) in set.iter() {
+                    self.xor_pair(member, general(score, SCORE_DIGITS).as_bytes());
+                }
+            }
+            AnyView::Hash(hash) => {
+                hash.iter().for_each(|(field, value)| self.xor_pair(field, value));
+            }
+        }
         if meta.expire_at_ms != 0 {
             self.xor(b"!!expire!!");
         }

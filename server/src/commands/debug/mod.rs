@@ -10,8 +10,9 @@ mod reload;
 
 use super::introspect::write_help;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
+use crate::keyspace::AnyView;
 use crate::log;
-use crate::value;
+use crate::value::ValueType;
 use sexton_engine::{Found, Latched, Meta, OwnedKey, TxBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -169,7 +170,8 @@ fn find_value(
 fn object(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let args = ctx.args;
     let (meta, value) = find_value(ctx, args.get(2))?.ok_or(CommandError::NoSuchKey)?;
-    let encoding = value::string_encoding(meta.flags, &value);
+    let view = AnyView::of(meta, &value);
+    let encoding = view.map_or("unknown", |view| view.encoding(meta.flags));
     // There is no object with an address here; tools read the fields behind it.
     ctx.out.simple(&format!(
         "Value at:0x0 refcount:1 encoding:{encoding} serializedlength:{} lru:0 lru_seconds_idle:0",
@@ -181,7 +183,10 @@ fn object(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn sds_len(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let args = ctx.args;
     let key = args.get(2);
-    let (_, value) = find_value(ctx, key)?.ok_or(CommandError::NoSuchKey)?;
+    let (meta, value) = find_value(ctx, key)?.ok_or(CommandError::NoSuchKey)?;
+    if ValueType::of(meta.flags) != Some(ValueType::String) {
+        return Err(CommandError::text("ERR Not an sds encoded string."));
+    }
     ctx.out.simple(&format!(
         "key_sds_len:{}, key_sds_avail:0, key_zmalloc: {}, \
          val_sds_len:{}, val_sds_avail:0, val_zmalloc: {}",

@@ -2,7 +2,7 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::jobs::eviction::idle_seconds;
-use crate::keyspace::{StringView, Strings, expect};
+use crate::keyspace::{AnyView, StringView};
 use crate::number::parse_i64;
 use sexton_config::choice::EvictionPolicy;
 
@@ -40,14 +40,15 @@ pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// OBJECT ENCODING key.
 pub(super) fn encoding(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(2));
-    ctx.inspect(Purpose::Glance, db, key, |entry, out| {
-        match expect::<Strings>(entry) {
-            Ok(Some(string)) => out.bulk(string.encoding().as_bytes()),
-            Ok(None) => out.null(),
-            Err(_) => return Err(CommandError::text("ERR no encoding is known for this type")),
+    ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
+        Some(entry) => {
+            let meta = entry.meta();
+            let view = AnyView::of(meta, entry.value());
+            out.bulk(view.map_or("unknown", |view| view.encoding(meta.flags)).as_bytes());
         }
-        Ok(())
-    })
+        None => out.null(),
+    });
+    Ok(())
 }
 
 /// OBJECT REFCOUNT key: values are never shared here; small integers answer as Redis does, which shares them

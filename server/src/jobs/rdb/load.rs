@@ -4,13 +4,14 @@ use super::Loading;
 use crate::clock::now_ms;
 use crate::devices;
 use crate::jobs::eviction;
-use crate::keyspace::Written;
+use crate::keyspace::collection::Thresholds;
+use crate::keyspace::{NotStored, from_dumped};
 use crate::log;
 use crate::observe::now_s;
 use crate::resp::command_bytes;
 use crate::server::Server;
-use sexton_engine::{KEY_MAX_BYTES, Key, Latched, TxBuf, key_too_long};
-use sexton_persistence::rdb::{Input, KeyRecord, Reader, Record, Value};
+use sexton_engine::{KEY_MAX_BYTES, Key, Latched, Meta, TxBuf, VALUE_MAX_BYTES, key_too_long};
+use sexton_persistence::rdb::{self, Input, KeyRecord, Reader, Record, Value};
 use std::path::Path;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ impl<'s> Loader<'s> {
                         ));
                     }
                 }
-                Record::Key(entry) => self.put(db, &entry)?,
+                Record::Key(entry) => self.put(db, *entry)?,
                 Record::Function(_) => {
                     return Err("a function library, which this version cannot store".into());
                 }
@@ -127,13 +128,7 @@ impl<'s> Loader<'s> {
         self.loading().note_keys(self.counts.loaded, self.counts.expired);
     }
 
-    fn put(&mut self, db: usize, entry: &KeyRecord) -> Result<(), String> {
-        let Value::String(value) = &entry.value else {
-            let (key, name) = (entry.key.escape_ascii(), entry.value.type_name());
-            return Err(format!(
-                "key '{key}' of database {db} is of type {name}, which this version cannot store"
-            ));
-        };
+    fn put(&mut self, db: usize, entry: KeyRecord) -> Result<(), String> {
         let now_ms = now_ms();
         let expire_at_ms = entry.expire_at_ms.unwrap_or(0);
         if entry.expire_at_ms.is_some_and(|time| time <= now_ms) {
@@ -143,21 +138,43 @@ impl<'s> Loader<'s> {
         if entry.key.len() > KEY_MAX_BYTES {
             return Err(format!("database {db}: {}", key_too_long(&entry.key)));
         }
+        let thresholds = Thresholds::of(&self.server.config.options());
+        let payload = match &entry.value {
+            Value::String(_) => None,
+            collection => rdb::dump(collection),
+        };
+        let (flags, value) = from_dumped(entry.value, &thresholds).map_err(|not_stored| {
+            let key = entry.key.escape_ascii();
+            match not_stored {
+                NotStored::Type(name) => format!(
+                    "key '{key}' of database {db} is of type {name}, which this version cannot store"
+                ),
+                NotStored::Damaged => format!("key '{key}' of database {db} has a damaged value"),
+            }
+        })?;
+        if value.len() as u64 > VALUE_MAX_BYTES {
+            let (key, bytes) = (entry.key.escape_ascii(), value.len());
+            return Err(format!(
+                "key '{key}' of database {db} has a value of {bytes} bytes, at most {VALUE_MAX_BYTES} can be stored"
+            ));
+        }
         self.wait_for_room()?;
         let engine = &self.server.engine;
         let hash = engine.hash(&entry.key);
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.buf);
         let key = Key { slot: engine.slot_of(db), bytes: &entry.key, hash };
-        tx.put(key, Written::Whole.expiring_at(expire_at_ms), value);
+        tx.put(key, Meta { flags, expire_at_ms }, &value);
         let access = &self.server.eviction.access;
         if let Some(field) = access.restored(entry.idle_s, entry.frequency, now_ms) {
             tx.set_access(key, field);
         }
         let mut digits = itoa::Buffer::new();
         let time = digits.format(expire_at_ms).as_bytes();
-        let command: &[&[u8]] = match expire_at_ms {
-            0 => &[b"SET", &entry.key, value],
-            _ => &[b"SET", &entry.key, value, b"PXAT", time],
+        // One command a key, as it is one operation: a collection comes back from the log as a whole, too.
+        let command: &[&[u8]] = match (&payload, expire_at_ms) {
+            (Some(payload), _) => &[b"RESTORE", &entry.key, time, payload, b"REPLACE", b"ABSTTL"],
+            (None, 0) => &[b"SET", &entry.key, &value],
+            (None, _) => &[b"SET", &entry.key, &value, b"PXAT", time],
         };
         tx.log(db, &command_bytes(command));
         tx.commit();

@@ -2,11 +2,11 @@
 
 use super::saving::Start;
 use crate::devices;
+use crate::keyspace::AnyView;
 use crate::log;
 use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use crate::session::Pause;
-use crate::value::ValueType;
 use sexton_config::Options;
 use sexton_engine::{EngineError, IterOptions, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
@@ -261,11 +261,19 @@ fn write_snapshot<W: Write>(
         let mut in_iter: u64 = 0;
         while iter.valid() {
             let meta = iter.meta();
-            if ValueType::of(meta.flags) != Some(ValueType::String) {
-                let key = iter.key().escape_ascii();
-                return Err(SaveError::Type(format!("key '{key}' is of a type that is unknown")));
+            match AnyView::of(meta, iter.value()) {
+                Some(AnyView::String(string)) => {
+                    writer.string(iter.key(), meta.expire_at_ms, string).map_err(failed)?;
+                }
+                Some(view) => {
+                    let dumped = view.to_dumped();
+                    writer.value(iter.key(), meta.expire_at_ms, &dumped).map_err(failed)?;
+                }
+                None => {
+                    let key = iter.key().escape_ascii();
+                    return Err(SaveError::Type(format!("key '{key}' is of an unknown type")));
+                }
             }
-            writer.string(iter.key(), meta.expire_at_ms, iter.value()).map_err(failed)?;
             done += 1;
             in_iter += 1;
             if in_iter == KEYS_AN_ITERATOR {

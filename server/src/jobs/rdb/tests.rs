@@ -80,16 +80,16 @@ fn a_save_that_is_called_off_ends() {
 
 #[test]
 fn what_cannot_be_stored_is_named() {
-    let list = Value::List([&b"x"[..]].into_iter().collect());
+    let stream = Value::Stream(Box::default());
     let mut file = writer(9);
     file.select_db(3, 1, 0).unwrap();
-    file.value(b"some\nkey", 0, &list).unwrap();
+    file.value(b"some\nkey", 0, &stream).unwrap();
     let file = file.finish().unwrap();
     let server = server();
     let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
     assert_eq!(
         error,
-        "key 'some\\nkey' of database 3 is of type list, which this version cannot store"
+        "key 'some\\nkey' of database 3 is of type stream, which this version cannot store"
     );
 
     let mut file = writer(9);
@@ -98,8 +98,8 @@ fn what_cannot_be_stored_is_named() {
     let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
     assert_eq!(error, "database 4: this server is configured to handle 4");
 
-    let list = Meta { flags: ValueType::List as u8, expire_at_ms: 0 };
-    put(&server, 0, "list", list, b"");
+    let stream = Meta { flags: ValueType::Stream as u8, expire_at_ms: 0 };
+    put(&server, 0, "stream", stream, b"");
     let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
-    assert_eq!(error.to_string(), "key 'list' is of a type that is unknown");
+    assert_eq!(error.to_string(), "key 'stream' is of an unknown type");
 }

@@ -1,7 +1,7 @@
 //! JSON as Lua values.
 
 use super::Settings;
-use crate::scripting::format_g::parse_prefix;
+use crate::interop::c_numbers::parse_prefix;
 use crate::scripting::raise::failure;
 use mlua::{Error, Lua, Result, Value};
 

@@ -1,8 +1,8 @@
 //! Lua values as JSON.
 
 use super::{Invalid, Settings};
+use crate::interop::c_numbers::general;
 use crate::scripting::OUTPUT_MAX_BYTES;
-use crate::scripting::format_g::general;
 use crate::scripting::raise::{failure, to_f64, type_name};
 use mlua::{Error, Lua, Result, Table, Value};
 

@@ -1,7 +1,8 @@
 //! Numbers as C writes and reads them: printf's `%.Ng`, and strtod.
 
 /// `number` as `%.{digits}g`.
-pub(super) fn general(number: f64, digits: usize) -> String {
+#[must_use]
+pub fn general(number: f64, digits: usize) -> String {
     if number.is_nan() {
         return if number.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
     }
@@ -25,7 +26,8 @@ pub(super) fn general(number: f64, digits: usize) -> String {
 }
 
 /// The number at the start of the text as strtod reads it, and how many bytes it takes.
-pub(super) fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
+#[must_use]
+pub fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
     let blanks = text.iter().take_while(|b| matches!(b, b' ' | 9..=13)).count();
     let signed = &text[blanks..];
     let sign = usize::from(matches!(signed.first(), Some(b'+' | b'-')));
