@@ -1,9 +1,13 @@
 //! The end of a transaction: its place in the order of writes, or nothing of it.
 
 use super::CommandError;
+use super::after::refuse;
+use super::call::Called;
 use super::latch::Scope;
+use crate::client::Client;
 use crate::events::Changes;
 use crate::log;
+use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Seq, SyncPolicy, Tx};
 
@@ -30,7 +34,7 @@ pub(super) fn commit(
 
 /// Why a request that writes nothing cannot be told of writes up to `required`: they are not durable, and nobody knows
 /// whether they will be (N2). An error, where the reply would be held for ever and its connection closed.
-pub(super) fn untellable(server: &Server, required: Seq) -> Option<CommandError> {
+fn untellable(server: &Server, required: Seq) -> Option<CommandError> {
     let engine = &server.engine;
     if required == 0 || engine.given_up_through() < required || engine.durable() >= required {
         return None;
@@ -44,9 +48,28 @@ pub(super) fn untellable(server: &Server, required: Seq) -> Option<CommandError>
     )
 }
 
+/// What follows a commit: listeners hear of the changes, and a reply (from `mark` on) that wrote nothing and would tell of
+/// writes that may be lost becomes an error. `required`: the sequence that the reply waits for by its own account. Answers
+/// what the call is now, and the sequence that the reply waits for with what [`Client::hold_reply`] was told.
+pub(super) fn publish(
+    server: &Server,
+    client: &mut Client,
+    changes: &mut Changes,
+    (out, mark): (&mut Reply, usize),
+    has_written: bool,
+    (called, required): (Called, Seq),
+) -> (Called, Seq) {
+    let required = required.max(client.take_hold());
+    changes.publish(&server.events, required);
+    match untellable(server, required) {
+        Some(error) if !has_written => (refuse(server, client, out, &error, mark), 0),
+        _ => (called, required),
+    }
+}
+
 /// Takes back what a transaction has written. Where a part of it has its place in the order of writes already, that
 /// cannot be done: the process ends, and the next start finds the state without any of it.
-pub(super) fn take_back(tx: Tx<'_>, name: &str) {
+pub(super) fn take_back(tx: Tx<'_>, changes: &mut Changes, name: &str) {
     if tx.is_part_committed() {
         log::warning(&format!(
             "A transaction failed in '{name}' behind an operation on a whole database and cannot be taken back: the \
@@ -55,4 +78,5 @@ pub(super) fn take_back(tx: Tx<'_>, name: &str) {
         std::process::abort();
     }
     drop(tx);
+    changes.forget();
 }

@@ -2,7 +2,7 @@
 
 use super::after::{account, drop_if_muted, finish, refuse, show_monitors, write_error};
 use super::call::{Called, call};
-use super::commit::{commit, take_back, untellable};
+use super::commit::{commit, publish, take_back};
 use super::guard::run_guarded;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys};
@@ -148,7 +148,6 @@ impl Calls<'_> {
             if spec.class == Class::Script {
                 let mut turn = std::mem::take(&mut client.script);
                 if let Some(wants) = turn.wants.take() {
-                    changes.forget();
                     return Err((spec.name, failed_in_transaction(wants)));
                 }
                 ran.scripts.push(turn);
@@ -266,13 +265,13 @@ impl Executor {
         let ran = match calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out) {
             Ok(ran) => ran,
             Err((name, error)) => {
-                take_back(tx, name);
+                take_back(tx, &mut self.changes, name);
                 client.select(db_before);
                 refuse(server, client, out, &error, mark);
                 return Outcome::Done(0);
             }
         };
-        let mut required = commit(server, tx, &self.changes, Scope::All, &[]);
+        let required = commit(server, tx, &self.changes, Scope::All, &[]);
         if sets {
             engine.settle_memory();
         }
@@ -280,14 +279,9 @@ impl Executor {
         for (queued, at, is_muted) in ran.surveys.into_iter().rev() {
             calls.survey(client, queued, &mut self.changes, (out, at, is_muted));
         }
-        required = required.max(client.take_hold());
-        self.changes.publish(&server.events, required);
-        if !ran.writes
-            && let Some(error) = untellable(server, required)
-        {
-            required = 0;
-            refuse(server, client, out, &error, mark);
-        }
+        let ended = (Called { failed: false }, required);
+        let (called, required) =
+            publish(server, client, &mut self.changes, (&mut *out, mark), ran.writes, ended);
         drop(occupied);
         let mut scripts = ran.scripts.into_iter();
         for (queued, db) in transaction.queued.iter().zip(ran.dbs) {
@@ -298,7 +292,7 @@ impl Executor {
                 finish(server, turn, required);
             }
         }
-        self.account_exec(server, client, args, started, (Called { failed: false }, required));
+        self.account_exec(server, client, args, started, (called, required));
         Outcome::Done(required)
     }
 

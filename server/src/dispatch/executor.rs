@@ -2,7 +2,7 @@
 
 use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
 use super::call::{call, read_snapshot};
-use super::commit::{commit, take_back, untellable};
+use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
@@ -166,7 +166,7 @@ impl Executor {
         let engine = &server.engine;
         let (table, started, mark) = (self.table, Instant::now(), out.len());
         let changes = &mut self.changes;
-        let (mut called, mut required) = match Scope::of(spec, client) {
+        let ended = match Scope::of(spec, client) {
             scope @ (Scope::Keys | Scope::All) => {
                 let latched = latch(&mut self.hashes, server, scope, spec, args);
                 let occupied = server.running_scripts.occupied();
@@ -184,7 +184,7 @@ impl Executor {
                 match call(&mut ctx, mark) {
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
-                        take_back(tx, spec.name);
+                        take_back(tx, changes, spec.name);
                         (refuse(server, client, out, &error, mark), 0)
                     }
                 }
@@ -207,14 +207,8 @@ impl Executor {
                 (called, if waits { engine.last_seq() } else { 0 })
             }
         };
-        required = required.max(client.take_hold());
-        self.changes.publish(&server.events, required);
-        if !spec.flags.contains(Flags::WRITE)
-            && let Some(error) = untellable(server, required)
-        {
-            called = refuse(server, client, out, &error, mark);
-            required = 0;
-        }
+        let has_written = spec.flags.contains(Flags::WRITE);
+        let (called, required) = publish(server, client, changes, (out, mark), has_written, ended);
         if !self.replaying {
             account(self.worker, server, client, spec, args, started, called);
             show_monitors(server, client.db, client, spec, args, required);

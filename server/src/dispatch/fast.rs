@@ -9,7 +9,7 @@ use crate::events::Event;
 use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{Found, Key, Latched, Seq, Tx};
+use sexton_engine::{Found, Key, Latched, Seq, Tx, TxBuf};
 use std::sync::atomic::Ordering;
 
 /// Plain GETs and SETs since the last [`Executor::settle`].
@@ -61,9 +61,7 @@ impl Executor {
         now_ms: u64,
     ) -> Option<Seq> {
         let engine = &server.engine;
-        let occupied = server.running_scripts.occupied();
-        let latched = Latched::Hashes(std::slice::from_ref(&hash));
-        let mut tx = engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
+        let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let mut touched = None;
         match tx.find(key) {
@@ -105,9 +103,7 @@ impl Executor {
         now_ms: u64,
     ) -> Option<Seq> {
         let engine = &server.engine;
-        let occupied = server.running_scripts.occupied();
-        let latched = Latched::Hashes(std::slice::from_ref(&hash));
-        let mut tx = engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
+        let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
         self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
@@ -137,6 +133,13 @@ impl Executor {
             set.stats.record_many(self.worker, sets, time_us * sets / calls, histogram);
         }
     }
+}
+
+/// A transaction of the key with this hash. `None` while a script holds its latch.
+#[inline]
+fn begin_of_key<'e>(server: &'e Server, hash: &'e u64, tx_buf: &'e mut TxBuf) -> Option<Tx<'e>> {
+    let latched = Latched::Hashes(std::slice::from_ref(hash));
+    server.engine.begin_unless(latched, server.running_scripts.occupied(), tx_buf)
 }
 
 /// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to

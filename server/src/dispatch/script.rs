@@ -6,7 +6,7 @@
 
 use super::after::{account, finish, refuse, show_monitors};
 use super::call::call;
-use super::commit::{commit, take_back, untellable};
+use super::commit::{commit, publish, take_back};
 use super::gate::wait_or_refuse;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys};
@@ -74,8 +74,7 @@ impl Executor {
                 None => called,
                 Some(ScriptWants::End(error)) => Err(error),
                 Some(wants) => {
-                    take_back(tx, spec.name);
-                    self.changes.forget();
+                    take_back(tx, &mut self.changes, spec.name);
                     out.truncate(mark);
                     match wants {
                         ScriptWants::Latches(hashes) => {
@@ -93,24 +92,18 @@ impl Executor {
                 }
             };
             let scope = if all { Scope::All } else { Scope::Keys };
-            let (mut called, mut required) = match called {
+            let ended = match called {
                 Ok(called) => (called, commit(server, tx, &self.changes, scope, &self.hashes)),
                 Err(error) => {
-                    take_back(tx, spec.name);
-                    self.changes.forget();
+                    take_back(tx, &mut self.changes, spec.name);
                     turn = ScriptTurn::default();
                     (refuse(server, client, out, &error, mark), 0)
                 }
             };
             drop(occupied);
-            required = required.max(client.take_hold());
-            self.changes.publish(&server.events, required);
-            if !turn.has_written
-                && let Some(error) = untellable(server, required)
-            {
-                called = refuse(server, client, out, &error, mark);
-                required = 0;
-            }
+            let (reply, changes) = ((&mut *out, mark), &mut self.changes);
+            let (called, required) =
+                publish(server, client, changes, reply, turn.has_written, ended);
             account(self.worker, server, client, spec, args, started, called);
             show_monitors(server, client.db, client, spec, args, required);
             finish(server, turn, required);

@@ -83,7 +83,7 @@ impl Engine {
         if inner.graveyard.dead_runs.is_empty() && dead_ids.is_empty() {
             return None;
         }
-        let staying = self.staying_ids(&dead_ids);
+        let staying = if dead_ids.is_empty() { Vec::new() } else { self.staying_ids(&dead_ids) };
         let min_reader = self.snapshots_through(now)[0];
         let mut inputs: Vec<(usize, Vec<Arc<Table>>)> = Vec::new();
         let mut dead_through = 0;
@@ -193,11 +193,13 @@ impl Engine {
                 }
             }
         }
-        if has_deadline && oldest < Seq::MAX {
-            tally.note_expiry_index(oldest);
-        }
-        for (id, d) in self.droppable_ids(mark) {
-            tally.note_namespace(id, d);
+        if has_deadline {
+            if oldest < Seq::MAX {
+                tally.note_expiry_index(oldest);
+            }
+            for (id, d) in self.droppable_ids(mark) {
+                tally.note_namespace(id, d);
+            }
         }
         Ok(tally)
     }
