@@ -1,6 +1,6 @@
 //! The state of one connection that commands may see and change.
 
-use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession};
+use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::resp::pack;
 use crate::scripting::Running;
@@ -71,8 +71,22 @@ pub struct ScriptTurn {
     pub has_written: bool,
     /// Messages that it has published.
     pub messages: Vec<(Kind, Vec<u8>, Vec<u8>)>,
+    /// Its calls, which count when it has run to its end.
+    pub tallies: Vec<(&'static CommandSpec, Tally)>,
     /// Its commands, for MONITOR: the database, and the arguments with their places.
     pub shown: Vec<(usize, PackedRequest)>,
+}
+
+impl ScriptTurn {
+    /// What it has called of this command.
+    pub fn tally(&mut self, spec: &'static CommandSpec) -> &mut Tally {
+        let known = self.tallies.iter().position(|(known, _)| std::ptr::eq(*known, spec));
+        let index = known.unwrap_or_else(|| {
+            self.tallies.push((spec, Tally::default()));
+            self.tallies.len() - 1
+        });
+        &mut self.tallies[index].1
+    }
 }
 
 /// What a script cannot go on without: nothing of this run counts.

@@ -3,7 +3,7 @@
 use super::introspect::help;
 use crate::client::ScriptWants;
 use crate::client_memory::request_max_bytes;
-use crate::dispatch::after::account;
+use crate::dispatch::after::note_slow;
 use crate::dispatch::call::call;
 use crate::dispatch::load::cold_keys_now;
 use crate::dispatch::{
@@ -306,17 +306,16 @@ impl Host for ScriptHost<'_, '_, '_> {
         let Ok(spec) = table.lookup(args) else {
             return refuse(b"ERR Unknown Redis command called from script");
         };
-        let worker = self.ctx.client.script.worker;
         if !spec.accepts(args.len()) {
-            spec.stats.reject(worker);
+            self.ctx.client.script.tally(spec).reject();
             return refuse(b"ERR Wrong number of args calling Redis command from script");
         }
         if let Some(text) = self.refusal(spec.flags, spec.class, spec.name) {
-            spec.stats.reject(worker);
+            self.ctx.client.script.tally(spec).reject();
             return Answer::Refused(text);
         }
         if let Some(error) = crate::dispatch::too_long_key(spec, args) {
-            spec.stats.reject(worker);
+            self.ctx.client.script.tally(spec).reject();
             return Answer::Refused(error.bytes());
         }
         let Some(tx) = self.ctx.tx.as_deref_mut() else {
@@ -372,7 +371,9 @@ impl Host for ScriptHost<'_, '_, '_> {
             Ok(called) => called,
             Err(error) => return self.stop(ScriptWants::End(error)),
         };
-        account(worker, server, self.ctx.client, spec, args, begun, called);
+        let time_us = begun.elapsed().as_micros() as u64;
+        self.ctx.client.script.tally(spec).record(time_us, called.failed);
+        note_slow(server, self.ctx.client, spec, args, 0, time_us);
         let tx = self.ctx.tx();
         let (wrote, operations) = (tx.log_bytes() > logged, tx.operations());
         self.writes_logged += u32::from(wrote);

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Statistics, slow log and latency monitor of one execution.
-pub(crate) fn account(
+pub(super) fn account(
     worker: usize,
     server: &Server,
     client: &Client,
@@ -28,7 +28,7 @@ pub(crate) fn account(
 
 /// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
 /// requests behind it took that time together with it.
-pub(super) fn note_slow(
+pub(crate) fn note_slow(
     server: &Server,
     client: &Client,
     spec: &CommandSpec,
@@ -75,6 +75,14 @@ fn show_script(server: &Server, db: usize, args: Args<'_>, required: Seq) {
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
     server.observe.monitors.feed(args, None, (db, "lua"), now_us, required);
+}
+
+/// The calls of a script that does not run again come into the statistics.
+pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
+    let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
+    for (spec, tally) in turn.tallies.drain(..) {
+        spec.stats.record_tally(turn.worker, &tally, histogram);
+    }
 }
 
 /// What a script has left to do when its writes have their place: messages, and lines for MONITOR.

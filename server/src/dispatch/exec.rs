@@ -1,6 +1,8 @@
 //! EXEC.
 
-use super::after::{account, drop_if_muted, finish, refuse, show_monitors, write_error};
+use super::after::{
+    account, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
+};
 use super::call::{Called, call};
 use super::commit::{commit, publish, take_back};
 use super::guard::run_guarded;
@@ -147,6 +149,7 @@ impl Calls<'_> {
             let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
             if spec.class == Class::Script {
                 let mut turn = std::mem::take(&mut client.script);
+                count_calls(server, &mut turn);
                 if let Some(wants) = turn.wants.take() {
                     return Err((spec.name, failed_in_transaction(wants)));
                 }

@@ -55,7 +55,7 @@ pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
-pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Traits};
+pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Tally, Traits};
 
 use crate::resp::write_command;
 

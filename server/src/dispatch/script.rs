@@ -4,7 +4,7 @@
 //! device, or takes longer than a thread may that serves others, it is stopped, all that it has written is taken back,
 //! and it runs again from its start: with the latch, with the key in memory, on a thread of its own.
 
-use super::after::{account, finish, refuse, show_monitors};
+use super::after::{account, count_calls, finish, refuse, show_monitors};
 use super::call::call;
 use super::commit::{commit, publish, take_back};
 use super::gate::wait_or_refuse;
@@ -91,6 +91,7 @@ impl Executor {
                     continue;
                 }
             };
+            count_calls(server, &mut turn);
             let scope = if all { Scope::All } else { Scope::Keys };
             let ended = match called {
                 Ok(called) => (called, commit(server, tx, &self.changes, scope, &self.hashes)),

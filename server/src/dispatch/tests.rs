@@ -1,7 +1,6 @@
 //! The dispatcher's corner cases: transactions, refusals, replay.
 
-use super::Args;
-use super::{Executor, Outcome};
+use super::{Args, Executor, Outcome, Table};
 use crate::client::Client;
 use crate::jobs::eviction;
 use crate::jobs::rdb::Start;
@@ -719,4 +718,25 @@ fn a_checkpoint_needs_the_permission_to_set_protected_directives() {
     let mut client = bench.client();
     let reply = bench.run(&mut client, "SEXTON.CHECKPOINT /nowhere/at-all");
     assert!(reply.contains("enable-protected-configs"), "{reply}");
+}
+
+/// Regression: a script that began again for a latch or a cold key counted its calls each time.
+#[test]
+fn calls_of_a_script_that_begins_again_count_once() {
+    let mut bench = Bench::new();
+    // Counted for this test alone.
+    let table = Box::leak(Box::new(Table::build(crate::commands::GROUPS)));
+    bench.executor = Executor::new(table, 0, true);
+    let mut client = bench.client();
+    // The latches of keys that were not declared are missed one after the other.
+    let script = "redis.call('incr',KEYS[1])redis.pcall('incr',KEYS[1],1)redis.pcall('setrange',KEYS[1],-1,1)\
+                  for\ti\tin\tstring.gmatch('abcdefgh','.')do\tredis.call('incr',i)end\t\
+                  return\tredis.call('get',KEYS[1])";
+    assert_eq!(bench.run(&mut client, &format!("EVAL {script} 1 k")), "$1\r\n1\r\n");
+    let totals = |name: &[u8]| bench.executor.table().find(name).expect("a command").stats.totals();
+    let counts = |name| (totals(name).calls, totals(name).rejected, totals(name).failed);
+    assert_eq!(counts(b"incr"), (9, 1, 0));
+    assert_eq!(counts(b"setrange"), (1, 0, 1));
+    assert_eq!(counts(b"get"), (1, 0, 0));
+    assert_eq!(counts(b"eval"), (1, 0, 0));
 }

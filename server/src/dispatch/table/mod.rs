@@ -13,7 +13,7 @@ mod traits;
 pub use flags::Flags;
 pub use keys::{KeyError, KeyUse, key_positions};
 pub use metadata::Metadata;
-pub use stats::{CommandStats, Totals};
+pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, OnDatabases, Traits};
 
 use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};

@@ -1,5 +1,6 @@
 //! Calls and times of one command, written by all workers.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,10 +21,39 @@ struct Stripe {
     histogram: OnceLock<Box<[AtomicU64; BUCKETS]>>,
 }
 
+impl Stripe {
+    fn buckets(&self) -> &[AtomicU64; BUCKETS] {
+        self.histogram.get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))))
+    }
+}
+
 /// What INFO commandstats, INFO latencystats and LATENCY HISTOGRAM tell about one command.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     stripes: [Stripe; STRIPES],
+}
+
+/// Executions that do not count yet: those of a script, which may run again from its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    totals: Totals,
+    /// Executions by bucket of the histogram.
+    times: BTreeMap<usize, u64>,
+}
+
+impl Tally {
+    /// One execution took `time_us` microseconds.
+    pub fn record(&mut self, time_us: u64, failed: bool) {
+        self.totals.calls += 1;
+        self.totals.time_us += time_us;
+        self.totals.failed += u64::from(failed);
+        *self.times.entry(bucket(time_us)).or_default() += 1;
+    }
+
+    /// One request was refused before execution.
+    pub fn reject(&mut self) {
+        self.totals.rejected += 1;
+    }
 }
 
 /// Sums over all stripes at one moment.
@@ -49,10 +79,7 @@ impl CommandStats {
             stripe.failed.fetch_add(1, Ordering::Relaxed);
         }
         if with_histogram {
-            let buckets = stripe
-                .histogram
-                .get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
-            buckets[bucket(time_us)].fetch_add(1, Ordering::Relaxed);
+            stripe.buckets()[bucket(time_us)].fetch_add(1, Ordering::Relaxed);
         }
     }
 
@@ -62,10 +89,27 @@ impl CommandStats {
         stripe.calls.fetch_add(calls, Ordering::Relaxed);
         stripe.time_us.fetch_add(time_us, Ordering::Relaxed);
         if with_histogram {
-            let buckets = stripe
-                .histogram
-                .get_or_init(|| Box::new(std::array::from_fn(|_| AtomicU64::new(0))));
-            buckets[bucket(time_us / calls.max(1))].fetch_add(calls, Ordering::Relaxed);
+            stripe.buckets()[bucket(time_us / calls.max(1))].fetch_add(calls, Ordering::Relaxed);
+        }
+    }
+
+    /// What a script has done on `worker` counts.
+    pub fn record_tally(&self, worker: usize, tally: &Tally, with_histogram: bool) {
+        let stripe = &self.stripes[worker % STRIPES];
+        let Totals { calls, time_us, rejected, failed } = tally.totals;
+        for (counter, more) in [
+            (&stripe.calls, calls),
+            (&stripe.time_us, time_us),
+            (&stripe.rejected, rejected),
+            (&stripe.failed, failed),
+        ] {
+            counter.fetch_add(more, Ordering::Relaxed);
+        }
+        if with_histogram {
+            let buckets = stripe.buckets();
+            for (&bucket, &count) in &tally.times {
+                buckets[bucket].fetch_add(count, Ordering::Relaxed);
+            }
         }
     }
 
@@ -171,6 +215,14 @@ mod tests {
         let totals = stats.totals();
         assert_eq!(totals, Totals { calls: 3, time_us: 50, rejected: 1, failed: 1 });
         assert_eq!(stats.histogram(), [(10, 1), (upper_bound(bucket(20)), 1)]);
+        let mut tally = Tally::default();
+        tally.record(10, false);
+        tally.record(10, true);
+        tally.reject();
+        stats.record_tally(1, &tally, true);
+        let totals = stats.totals();
+        assert_eq!(totals, Totals { calls: 5, time_us: 70, rejected: 2, failed: 2 });
+        assert_eq!(stats.histogram(), [(10, 3), (upper_bound(bucket(20)), 1)]);
         stats.reset();
         assert_eq!(stats.totals(), Totals::default());
         assert!(stats.histogram().is_empty());
