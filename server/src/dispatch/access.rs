@@ -56,8 +56,7 @@ impl<'e> Ctx<'_, 'e> {
             self.server.stats.count_lookup(entry.is_some());
             return look(entry, self.out);
         }
-        let engine = &self.server.engine;
-        let key = Key { slot: engine.slot_of(db), bytes: key, hash: engine.hash(key) };
+        let key = self.key_in(db, key);
         let mut brought_in = false;
         loop {
             let tx = self.tx.as_deref_mut().expect("command class has a transaction");

@@ -27,6 +27,10 @@ pub struct Ctx<'a, 'e> {
     pub table: &'static Table,
     /// The request.
     pub args: Args<'a>,
+    /// The request's bytes as they came, where they are the form that the log wants; else it is made from `args`.
+    pub raw: Option<&'a [u8]>,
+    /// The hash of one of the arguments, where it is known.
+    pub hashed: Option<(&'a [u8], u64)>,
     /// The command's row.
     pub spec: &'static CommandSpec,
     /// Where the reply goes.
@@ -56,7 +60,11 @@ impl<'e> Ctx<'_, 'e> {
     /// `bytes` as a key of database `db`.
     pub fn key_in<'k>(&self, db: usize, bytes: &'k [u8]) -> Key<'k> {
         let engine = &self.server.engine;
-        Key { slot: engine.slot_of(db), bytes, hash: engine.hash(bytes) }
+        let hash = match self.hashed {
+            Some((known, hash)) if std::ptr::eq(known, bytes) => hash,
+            _ => engine.hash(bytes),
+        };
+        Key { slot: engine.slot_of(db), bytes, hash }
     }
 
     /// Longest value that memory allows (N18), in bytes. Replay knows no such bound: what was logged was allowed when it
@@ -217,10 +225,14 @@ impl<'e> Ctx<'_, 'e> {
     /// Logs the request as it came. Right only for commands whose replay on the same state gives the
     /// same operations: no relative time, no randomness.
     pub fn log_request(&mut self) {
-        let mut bytes = Vec::new();
-        crate::resp::write_command(&mut bytes, self.args.from(0));
         let db = self.client.db;
         self.changes.note_logged();
+        if let Some(raw) = self.raw {
+            self.tx().log(db, raw);
+            return;
+        }
+        let mut bytes = Vec::new();
+        crate::resp::write_command(&mut bytes, self.args.from(0));
         self.tx().log(db, &bytes);
     }
 

@@ -1,4 +1,4 @@
-//! Plain GETs and SETs, without what their conditions make unnecessary.
+//! Plain GETs and SETs, without what their conditions make unnecessary, and what is counted of the short way.
 
 use super::Executor;
 use super::after::note_slow;
@@ -12,12 +12,27 @@ use crate::server::Server;
 use sexton_engine::{Found, Key, Latched, Seq, Tx, TxBuf};
 use std::sync::atomic::Ordering;
 
-/// Plain GETs and SETs since the last [`Executor::settle`].
+/// Requests of the short way since the last [`Executor::settle`].
 #[derive(Default)]
 pub(super) struct FastCounts {
     gets: u64,
     sets: u64,
     hits: u64,
+    /// Others, by command: calls, and how many of them failed.
+    others: Vec<(&'static CommandSpec, u64, u64)>,
+}
+
+impl FastCounts {
+    pub(super) fn count(&mut self, spec: &'static CommandSpec, failed: bool) {
+        let failed = u64::from(failed);
+        match self.others.iter_mut().rev().find(|(known, ..)| std::ptr::eq(*known, spec)) {
+            Some((_, calls, failures)) => {
+                *calls += 1;
+                *failures += failed;
+            }
+            None => self.others.push((spec, 1, failed)),
+        }
+    }
 }
 
 /// The rows of the commands that have the short way.
@@ -116,21 +131,34 @@ impl Executor {
         Some(commit.last_seq)
     }
 
-    /// Brings plain GETs and SETs that took `time_us` together into the statistics, and those that were slow
+    /// Brings requests of the short way that took `time_us` together into the statistics, and those that were slow
     /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
     pub fn settle(&mut self, server: &Server, client: &Client, first: Args<'_>, time_us: u64) {
-        let FastCounts { gets, sets, hits } = std::mem::take(&mut self.fast);
-        let calls = gets + sets;
-        let Some(PlainSpecs { get, set }) = self.plain.filter(|_| calls != 0) else { return };
-        let spec = if sets == 0 { get } else { set };
-        note_slow(server, client, spec, first, calls - 1, time_us);
+        let (gets, sets, hits) = (self.fast.gets, self.fast.sets, self.fast.hits);
+        (self.fast.gets, self.fast.sets, self.fast.hits) = (0, 0, 0);
+        let others: u64 = self.fast.others.iter().map(|(_, calls, _)| calls).sum();
+        let calls = gets + sets + others;
+        if calls == 0 {
+            return;
+        }
+        if let Some(spec) = self.table.find(first.get(0)) {
+            note_slow(server, client, spec, first, calls - 1, time_us);
+        }
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
+        let record = |spec: &CommandSpec, count: u64, failed: u64| {
+            if count != 0 {
+                let time_us = time_us * count / calls;
+                spec.stats.record_many(self.worker, (count, failed), time_us, histogram);
+            }
+        };
+        if let Some(PlainSpecs { get, set }) = self.plain {
+            record(get, gets, 0);
+            record(set, sets, 0);
+        }
+        self.fast.others.iter().for_each(|&(spec, count, failed)| record(spec, count, failed));
+        self.fast.others.clear();
         if gets != 0 {
             server.stats.count_lookups(hits, gets - hits);
-            get.stats.record_many(self.worker, gets, time_us * gets / calls, histogram);
-        }
-        if sets != 0 {
-            set.stats.record_many(self.worker, sets, time_us * sets / calls, histogram);
         }
     }
 }

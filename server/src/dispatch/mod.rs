@@ -7,8 +7,8 @@
 //! 5. [`commit`]: the transaction gets its place in the order of writes;
 //! 6. [`after`]: statistics, slow log, monitors.
 //!
-//! [`exec`] takes a whole MULTI through them, and [`fast`] a plain GET or SET by a way on which the conditions make most
-//! of them unnecessary.
+//! [`exec`] takes a whole MULTI through them. While nothing stands in the way of a client, [`short`] asks what step 1
+//! and 6 ask once a batch, and [`fast`] leaves out more of a plain GET or SET.
 //!
 //! Nothing here waits. What cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command
 //! that walks the key space) is handed back untouched, and the caller runs the same request again
@@ -33,6 +33,7 @@ mod log_wait;
 mod obstacles;
 mod replay;
 mod script;
+mod short;
 mod snapshot_session;
 pub mod table;
 #[cfg(test)]
@@ -53,6 +54,7 @@ pub(crate) use gate::{Early, check_early};
 pub(crate) use guard::{error_of, give_up};
 pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
+pub use short::{Planned, Terms};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Tally, Traits};

@@ -1,8 +1,8 @@
-//! Running the requests of one read in order, plain GETs and SETs by the short way.
+//! Running the requests of one read in order, by the short way where nothing stands in theirs.
 
 use super::worker::WorkerState;
 use crate::client::Client;
-use crate::dispatch::{Args, Outcome, logged_form};
+use crate::dispatch::{Args, CommandSpec, Flags, Outcome, Planned, Terms, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -26,11 +26,24 @@ pub(super) struct Plan {
     pub(super) content_bytes: usize,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(super) enum Kind {
     Get,
     Set,
+    /// Another command of the short way.
+    Short(&'static CommandSpec),
     Other,
+}
+
+impl Kind {
+    /// True for requests that are timed together with others.
+    fn is_timed_together(self) -> bool {
+        match self {
+            Self::Get | Self::Set => true,
+            Self::Short(spec) => spec.is_timed_together(),
+            Self::Other => false,
+        }
+    }
 }
 
 /// One pass over the requests of a batch.
@@ -55,6 +68,7 @@ impl BatchRun<'_> {
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();
+        let mut terms = Terms::of(self.server);
         let mut begun = Instant::now();
         // The plain requests since then.
         let mut plain = 0..0;
@@ -66,16 +80,27 @@ impl BatchRun<'_> {
             }
             let request = self.worker.batch.requests[index];
             let kind = self.worker.plan[index].kind;
-            if fast && self.run_plain(kind, fast_write, index, &request) {
+            if !kind.is_timed_together() {
+                begun = self.settle(plain, begun);
+                plain = 0..0;
+            }
+            if fast && self.run_plain(kind, fast_write, &terms, index, &request) {
                 *self.commands += 1;
-                *self.last = if kind == Kind::Get { "get" } else { "set" };
+                *self.last = match kind {
+                    Kind::Get => "get",
+                    Kind::Short(spec) => spec.name,
+                    _ => "set",
+                };
                 if plain.is_empty() {
                     plain.start = index;
                 }
                 plain.end = index + 1;
-                if plain.len() >= together {
+                if plain.len() >= together || !kind.is_timed_together() {
                     begun = self.settle(plain, begun);
                     plain = 0..0;
+                }
+                if self.client.closing {
+                    break;
                 }
                 continue;
             }
@@ -103,6 +128,7 @@ impl BatchRun<'_> {
             fast = self.worker.executor.is_fast(self.server, self.client);
             fast_write = fast && self.worker.executor.is_fast_write(self.server);
             together = self.times_together();
+            terms = Terms::of(self.server);
             begun = Instant::now();
         }
         self.settle(plain, begun);
@@ -142,10 +168,13 @@ impl BatchRun<'_> {
             let kind = match (name, args.len()) {
                 ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
                 ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
-                _ => Kind::Other,
+                (name, len) => match worker.executor.table().find(name) {
+                    Some(spec) if spec.is_short() && spec.accepts(len) => Kind::Short(spec),
+                    _ => Kind::Other,
+                },
             };
             let mut hash = 0;
-            if kind != Kind::Other || (several && args.len() > 1) {
+            if !matches!(kind, Kind::Other) || (several && args.len() > 1) {
                 hash = engine.hash(args.get(1));
                 if several {
                     engine.prefetch_bucket(hash);
@@ -164,8 +193,15 @@ impl BatchRun<'_> {
         }
     }
 
-    /// Runs a plain GET or SET; false when it must go the long way.
-    fn run_plain(&mut self, kind: Kind, write: bool, index: usize, request: &Request) -> bool {
+    /// Runs a request the short way; false when it must go the long way.
+    fn run_plain(
+        &mut self,
+        kind: Kind,
+        write: bool,
+        terms: &Terms,
+        index: usize,
+        request: &Request,
+    ) -> bool {
         let worker = &mut *self.worker;
         let args = Args::new(self.buf, worker.batch.args(request));
         let hash = worker.plan[index].hash;
@@ -175,16 +211,12 @@ impl BatchRun<'_> {
                 worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
             }
             Kind::Set if write => {
-                let raw = &self.buf[request.start as usize..request.end as usize];
-                let canonical = request.array
-                    && worker.batch.args(request).iter().all(|&(_, end)| {
-                        self.buf.get(end as usize..end as usize + 2) == Some(b"\r\n")
-                    });
-                let logged = if canonical {
-                    raw
-                } else {
-                    logged_form(&mut worker.log_form, args);
-                    &worker.log_form
+                let logged = match as_logged(self.buf, request, worker.batch.args(request)) {
+                    Some(raw) => raw,
+                    None => {
+                        logged_form(&mut worker.log_form, args);
+                        &worker.log_form
+                    }
                 };
                 let (key, value) = (args.get(1), args.get(2));
                 if value.len() > LONG_WAY_BYTES || key.len() > LONG_WAY_BYTES.min(KEY_MAX_BYTES) {
@@ -194,6 +226,14 @@ impl BatchRun<'_> {
                 let client = &mut *self.client;
                 let executor = &mut worker.executor;
                 executor.fast_set(server, client, key, hash, value, logged, out, now_ms)
+            }
+            Kind::Short(spec) if write || !spec.flags.contains(Flags::WRITE) => {
+                if u64::from(request.end - request.start) > terms.request_max_bytes {
+                    return false;
+                }
+                let raw = as_logged(self.buf, request, worker.batch.args(request));
+                let planned = Planned { spec, args, raw, hash, now_ms: self.now_ms };
+                worker.executor.run_short(server, self.client, terms, planned, out)
             }
             _ => None,
         };
@@ -205,4 +245,11 @@ impl BatchRun<'_> {
             None => false,
         }
     }
+}
+
+/// The bytes of a request, where they are what the log has of it.
+fn as_logged<'b>(buf: &'b [u8], request: &Request, args: &[(u32, u32)]) -> Option<&'b [u8]> {
+    let is_canonical = request.array
+        && args.iter().all(|&(_, end)| buf.get(end as usize..end as usize + 2) == Some(b"\r\n"));
+    is_canonical.then(|| &buf[request.start as usize..request.end as usize])
 }

@@ -132,6 +132,51 @@ fn history() -> Vec<Vec<Vec<u8>>> {
     requests
 }
 
+/// One of each shape of command that takes the short way, several times over, with what makes them fail.
+fn mixed_history() -> Vec<Vec<Vec<u8>>> {
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let lines = [
+        "INCR number",
+        "incr plain",
+        "APPEND text more",
+        "STRLEN text",
+        "DEL k1 none k2",
+        "EXISTS k1 k3 k3",
+        "MSET k1 a k2 b",
+        "MGET k1 none number",
+        "EXPIRE k1 100",
+        "TTL k1",
+        "SETEX k4 10 v",
+        "PERSIST k4",
+        "GETSET k5 v",
+        "GETDEL k5",
+        "SETRANGE text 1 x",
+        "INCRBYFLOAT float 1.5",
+        "SETNX k6 v",
+        "RENAME k6 k7",
+        "RENAME none k7",
+        "TYPE text",
+        "OBJECT ENCODING text",
+        "SET number 5 GET",
+        "INCR",
+        "DECR number x",
+        "EXPIRE k3 -1",
+        "UNLINK k2",
+        "TOUCH k1 text",
+        "COPY text copied REPLACE",
+        "PING",
+        "GET text",
+    ];
+    let mut requests = vec![words("SET plain v")];
+    for nth in 0..300 {
+        requests.push(match nth % 4 {
+            0 => words(&format!("SET k{} v{nth}", nth % 7)),
+            _ => words(lines[nth * 7 % lines.len()]),
+        });
+    }
+    requests
+}
+
 /// What comes when the time of a key has come, in a second read.
 fn late_history() -> Vec<Vec<Vec<u8>>> {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
@@ -204,6 +249,19 @@ fn plain_requests_leave_the_traces_of_any_other() {
         assert_eq!(short.dirty, [true, false, true, true, false]);
         assert!(short.log.contains("SET\n$2\nk0\n") && short.log.contains("DEL"), "{}", short.log);
         assert!(!short.events.bytes.is_empty() && short.expired == 1);
+    }
+}
+
+#[test]
+fn every_command_leaves_the_traces_of_the_long_way() {
+    let reads = [mixed_history(), mixed_history()];
+    for slower_than_us in [0, -1] {
+        let (short, long) = (short_way(slower_than_us, &reads), long_way(slower_than_us, &reads));
+        assert_eq!(short.log, long.log);
+        assert_eq!(short, long);
+        let failed: u64 = short.calls.iter().map(|(.., failed)| failed).sum();
+        assert!(failed > 5, "some of them fail: {:?}", short.calls);
+        assert!(short.log.contains("APPEND") && short.log.contains("INCR\n"), "{}", short.log);
     }
 }
 

@@ -444,7 +444,7 @@ impl Connection {
         let slot = engine.slot_of(client.db);
         let behind = worker.batch.requests.iter().zip(&worker.plan).skip(at + 1);
         for (request, plan) in behind.take(LOAD_AHEAD_REQUESTS) {
-            if plan.kind == Kind::Get {
+            if matches!(plan.kind, Kind::Get | Kind::Short(_)) {
                 let bytes = Args::new(buf, worker.batch.args(request)).get(1).to_vec();
                 keys.push(OwnedKey { slot, bytes, hash: plan.hash });
             }

@@ -83,11 +83,20 @@ impl CommandStats {
         }
     }
 
-    /// `calls` executions on `worker` took `time_us` microseconds together.
-    pub fn record_many(&self, worker: usize, calls: u64, time_us: u64, with_histogram: bool) {
+    /// `calls` executions on `worker`, so many of which `failed`, took `time_us` microseconds together.
+    pub fn record_many(
+        &self,
+        worker: usize,
+        (calls, failed): (u64, u64),
+        time_us: u64,
+        with_histogram: bool,
+    ) {
         let stripe = &self.stripes[worker % STRIPES];
         stripe.calls.fetch_add(calls, Ordering::Relaxed);
         stripe.time_us.fetch_add(time_us, Ordering::Relaxed);
+        if failed != 0 {
+            stripe.failed.fetch_add(failed, Ordering::Relaxed);
+        }
         if with_histogram {
             stripe.buckets()[bucket(time_us / calls.max(1))].fetch_add(calls, Ordering::Relaxed);
         }

@@ -1,0 +1,142 @@
+//! The short way of requests on their keys, while nothing stands in their way: what the gate asks once a request is
+//! asked once a batch, and the clock is read once for many requests.
+
+use super::after::{refuse, write_error};
+use super::call::call;
+use super::commit::{commit, take_back};
+use super::latch::{Scope, latch};
+use super::load::{Slots, cold_keys};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OUT_OF_MEMORY, Traits};
+use crate::client::Client;
+use crate::client_memory::{reply_max_bytes, request_max_bytes};
+use crate::resp::Reply;
+use crate::server::Server;
+use sexton_engine::{KEY_MAX_BYTES, Seq};
+
+/// Larger requests take the long way, where sizes are checked.
+const REQUEST_MAX_BYTES: u64 =
+    if KEY_MAX_BYTES < 64 << 10 { KEY_MAX_BYTES as u64 } else { 64 << 10 };
+
+/// What holds for all short requests of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Larger requests take the long way.
+    pub request_max_bytes: u64,
+    reply_max_bytes: u64,
+}
+
+impl Terms {
+    /// As the memory bound has them now.
+    #[must_use]
+    pub fn of(server: &Server) -> Self {
+        Self {
+            request_max_bytes: request_max_bytes(server).min(REQUEST_MAX_BYTES),
+            reply_max_bytes: reply_max_bytes(server),
+        }
+    }
+}
+
+/// A request as the batch knows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned<'a> {
+    /// Its command's row.
+    pub spec: &'static CommandSpec,
+    /// Its arguments.
+    pub args: Args<'a>,
+    /// Its bytes, where they are the form that the log wants.
+    pub raw: Option<&'a [u8]>,
+    /// The hash of its first argument.
+    pub hash: u64,
+    /// The time of the batch, in ms since the epoch.
+    pub now_ms: u64,
+}
+
+impl CommandSpec {
+    /// True for commands that need nothing but the latches and the values of the keys that they name at fixed places:
+    /// they take the short way.
+    #[must_use]
+    pub fn is_short(&self) -> bool {
+        let moves = Flags::MOVABLEKEYS.union(Flags::BLOCKING).union(Flags::MAY_REPLICATE);
+        let traits = Traits::GATHERS_NAMES
+            .and(Traits::CONTROLS_TRANSACTION)
+            .and(Traits::ANSWERS_PUSHES)
+            .and(Traits::TELLS_OF_FAILED_SAVES);
+        self.class == Class::Keyed
+            && self.keys.first == 1
+            && !self.flags.intersects(moves)
+            && !self.traits.has(traits)
+    }
+
+    /// True for short commands that take a time which depends on the request alone: several are timed together.
+    #[must_use]
+    pub fn is_timed_together(&self) -> bool {
+        self.flags.contains(Flags::FAST)
+    }
+}
+
+impl Executor {
+    /// Runs a request of a [short](CommandSpec::is_short) command whose number of arguments is right, while
+    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: run it the long way;
+    /// nothing has happened.
+    #[inline]
+    pub fn run_short(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        terms: &Terms,
+        planned: Planned<'_>,
+        out: &mut Reply,
+    ) -> Option<Seq> {
+        let Planned { spec, args, raw, hash, now_ms } = planned;
+        let (table, mark) = (self.table, out.len());
+        self.hashes.clear();
+        let is_single = spec.keys.last == 1;
+        if is_single {
+            self.hashes.push(hash);
+        } else {
+            latch(&mut self.hashes, server, Scope::Keys, spec, args);
+        }
+        let occupied = server.running_scripts.occupied();
+        let latched = sexton_engine::Latched::Hashes(&self.hashes);
+        let mut tx = server.engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
+        let cold = cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
+        if !cold.is_empty() {
+            return None;
+        }
+        out.limit(terms.reply_max_bytes);
+        let changes = &mut self.changes;
+        let tx_ref = Some(&mut tx);
+        let hashed = Some((args.get(1), hash));
+        let mut ctx = Ctx {
+            server,
+            client,
+            table,
+            args,
+            raw,
+            hashed,
+            spec,
+            out,
+            tx: tx_ref,
+            changes,
+            now_ms,
+        };
+        let (called, required) = match call(&mut ctx, mark) {
+            Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
+            Err(error) => {
+                take_back(tx, spec.name);
+                (refuse(server, client, out, &error, mark), 0)
+            }
+        };
+        let required = required.max(client.take_hold());
+        self.changes.publish(&server.events, required);
+        if out.is_cut() {
+            out.truncate(mark);
+            // Where something was written an error would not be true: no answer at all.
+            client.closing |= required != 0;
+            write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+        }
+        out.limit(u64::MAX);
+        self.fast.count(spec, called.failed);
+        Some(required)
+    }
+}
