@@ -362,19 +362,8 @@ impl Host for ScriptHost<'_, '_, '_> {
                 let tx = (spec.class != Class::Local).then_some(tx);
                 let client = &mut *self.ctx.client;
                 let changes = &mut *self.ctx.changes;
-                let mut ctx = Ctx {
-                    server,
-                    client,
-                    table,
-                    args,
-                    raw: None,
-                    hashed: None,
-                    spec,
-                    out: reply,
-                    tx,
-                    changes,
-                    now_ms,
-                };
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out: reply, tx, changes, now_ms };
                 call(&mut ctx, 0)
             }
         };

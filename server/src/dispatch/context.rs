@@ -27,10 +27,6 @@ pub struct Ctx<'a, 'e> {
     pub table: &'static Table,
     /// The request.
     pub args: Args<'a>,
-    /// The request's bytes as they came, where they are the form that the log wants; else it is made from `args`.
-    pub raw: Option<&'a [u8]>,
-    /// The hash of one of the arguments, where it is known.
-    pub hashed: Option<(&'a [u8], u64)>,
     /// The command's row.
     pub spec: &'static CommandSpec,
     /// Where the reply goes.
@@ -60,10 +56,7 @@ impl<'e> Ctx<'_, 'e> {
     /// `bytes` as a key of database `db`.
     pub fn key_in<'k>(&self, db: usize, bytes: &'k [u8]) -> Key<'k> {
         let engine = &self.server.engine;
-        let hash = match self.hashed {
-            Some((known, hash)) if std::ptr::eq(known, bytes) => hash,
-            _ => engine.hash(bytes),
-        };
+        let hash = self.args.hash_of(bytes).unwrap_or_else(|| engine.hash(bytes));
         Key { slot: engine.slot_of(db), bytes, hash }
     }
 
@@ -227,8 +220,8 @@ impl<'e> Ctx<'_, 'e> {
     pub fn log_request(&mut self) {
         let db = self.client.db;
         self.changes.note_logged();
-        if let Some(raw) = self.raw {
-            self.tx().log(db, raw);
+        if let Some(request) = self.args.as_logged() {
+            self.tx().log(db, request);
             return;
         }
         let mut bytes = Vec::new();

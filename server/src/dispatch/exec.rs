@@ -145,19 +145,7 @@ impl Calls<'_> {
                     ..ScriptTurn::default()
                 };
             }
-            let mut ctx = Ctx {
-                server,
-                client,
-                table,
-                args,
-                raw: None,
-                hashed: None,
-                spec,
-                out,
-                tx,
-                changes,
-                now_ms,
-            };
+            let mut ctx = Ctx { server, client, table, args, spec, out, tx, changes, now_ms };
             let called = call(&mut ctx, mark).map_err(|error| (spec.name, error))?;
             if spec.class == Class::Script {
                 let mut turn = std::mem::take(&mut client.script);
@@ -192,19 +180,7 @@ impl Calls<'_> {
         let Self { table, worker, server, now_ms, .. } = self;
         let (spec, args, begun) = (queued.spec, queued.args(), Instant::now());
         let behind = out.buf_mut().split_off(at);
-        let mut ctx = Ctx {
-            server,
-            client,
-            table,
-            args,
-            raw: None,
-            hashed: None,
-            spec,
-            out,
-            tx: None,
-            changes,
-            now_ms,
-        };
+        let mut ctx = Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
         let result = run_guarded(&mut ctx).unwrap_or_else(Err);
         let called = Called { failed: result.is_err() };
         if let Err(error) = result {

@@ -179,19 +179,8 @@ impl Executor {
                     return Outcome::Cold(cold);
                 }
                 let tx_ref = Some(&mut tx);
-                let mut ctx = Ctx {
-                    server,
-                    client,
-                    table,
-                    args,
-                    raw: None,
-                    hashed: None,
-                    spec,
-                    out,
-                    tx: tx_ref,
-                    changes,
-                    now_ms,
-                };
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
                 match call(&mut ctx, mark) {
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
@@ -201,35 +190,12 @@ impl Executor {
                 }
             }
             Scope::Snapshot => read_snapshot(
-                &mut Ctx {
-                    server,
-                    client,
-                    table,
-                    args,
-                    raw: None,
-                    hashed: None,
-                    spec,
-                    out,
-                    tx: None,
-                    changes,
-                    now_ms,
-                },
+                &mut Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms },
                 mark,
             ),
             Scope::Free => {
-                let mut ctx = Ctx {
-                    server,
-                    client,
-                    table,
-                    args,
-                    raw: None,
-                    hashed: None,
-                    spec,
-                    out,
-                    tx: None,
-                    changes,
-                    now_ms,
-                };
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out, tx: None, changes, now_ms };
                 let called = call(&mut ctx, mark);
                 if let Some(wait) = client.log_wait {
                     return Outcome::Waits(wait);

@@ -66,19 +66,8 @@ impl Executor {
             };
             let tx_ref = Some(&mut tx);
             let changes = &mut self.changes;
-            let mut ctx = Ctx {
-                server,
-                client,
-                table,
-                args,
-                raw: None,
-                hashed: None,
-                spec,
-                out,
-                tx: tx_ref,
-                changes,
-                now_ms,
-            };
+            let mut ctx =
+                Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
             let called = call(&mut ctx, mark);
             let mut turn = std::mem::take(&mut client.script);
             let called = match turn.wants.take() {

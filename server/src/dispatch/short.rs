@@ -3,7 +3,7 @@
 
 use super::after::{refuse, write_error};
 use super::call::call;
-use super::commit::{commit, take_back};
+use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OUT_OF_MEMORY, Traits};
@@ -41,10 +41,8 @@ impl Terms {
 pub struct Planned<'a> {
     /// Its command's row.
     pub spec: &'static CommandSpec,
-    /// Its arguments.
+    /// Its arguments, with the hash of the first key.
     pub args: Args<'a>,
-    /// Its bytes, where they are the form that the log wants.
-    pub raw: Option<&'a [u8]>,
     /// The hash of its first argument.
     pub hash: u64,
     /// The time of the batch, in ms since the epoch.
@@ -87,7 +85,7 @@ impl Executor {
         planned: Planned<'_>,
         out: &mut Reply,
     ) -> Option<Seq> {
-        let Planned { spec, args, raw, hash, now_ms } = planned;
+        let Planned { spec, args, hash, now_ms } = planned;
         let (table, mark) = (self.table, out.len());
         self.hashes.clear();
         let is_single = spec.keys.last == 1;
@@ -106,29 +104,16 @@ impl Executor {
         out.limit(terms.reply_max_bytes);
         let changes = &mut self.changes;
         let tx_ref = Some(&mut tx);
-        let hashed = Some((args.get(1), hash));
-        let mut ctx = Ctx {
-            server,
-            client,
-            table,
-            args,
-            raw,
-            hashed,
-            spec,
-            out,
-            tx: tx_ref,
-            changes,
-            now_ms,
-        };
-        let (called, required) = match call(&mut ctx, mark) {
+        let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
+        let ended = match call(&mut ctx, mark) {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
-                take_back(tx, spec.name);
+                take_back(tx, changes, spec.name);
                 (refuse(server, client, out, &error, mark), 0)
             }
         };
-        let required = required.max(client.take_hold());
-        self.changes.publish(&server.events, required);
+        let writes = spec.flags.contains(Flags::WRITE);
+        let (called, required) = publish(server, client, changes, (out, mark), writes, ended);
         if out.is_cut() {
             out.truncate(mark);
             // Where something was written an error would not be true: no answer at all.

@@ -212,7 +212,7 @@ impl BatchRun<'_> {
             }
             Kind::Set if write => {
                 let logged = match as_logged(self.buf, request, worker.batch.args(request)) {
-                    Some(raw) => raw,
+                    Some((start, end)) => &self.buf[start as usize..end as usize],
                     None => {
                         logged_form(&mut worker.log_form, args);
                         &worker.log_form
@@ -231,8 +231,9 @@ impl BatchRun<'_> {
                 if u64::from(request.end - request.start) > terms.request_max_bytes {
                     return false;
                 }
-                let raw = as_logged(self.buf, request, worker.batch.args(request));
-                let planned = Planned { spec, args, raw, hash, now_ms: self.now_ms };
+                let range = as_logged(self.buf, request, worker.batch.args(request));
+                let args = args.logged_as(range).hashed(hash);
+                let planned = Planned { spec, args, hash, now_ms: self.now_ms };
                 worker.executor.run_short(server, self.client, terms, planned, out)
             }
             _ => None,
@@ -247,9 +248,9 @@ impl BatchRun<'_> {
     }
 }
 
-/// The bytes of a request, where they are what the log has of it.
-fn as_logged<'b>(buf: &'b [u8], request: &Request, args: &[(u32, u32)]) -> Option<&'b [u8]> {
+/// Where a request lies, if its bytes are what the log has of it.
+fn as_logged(buf: &[u8], request: &Request, args: &[(u32, u32)]) -> Option<(u32, u32)> {
     let is_canonical = request.array
         && args.iter().all(|&(_, end)| buf.get(end as usize..end as usize + 2) == Some(b"\r\n"));
-    is_canonical.then(|| &buf[request.start as usize..request.end as usize])
+    is_canonical.then_some((request.start, request.end))
 }

@@ -5,13 +5,42 @@
 pub struct Args<'a> {
     pub(crate) buf: &'a [u8],
     pub(crate) ranges: &'a [(u32, u32)],
+    as_logged: Option<(u32, u32)>,
+    hash: Option<u64>,
 }
 
 impl<'a> Args<'a> {
     /// Arguments given as (start, end) positions in `buf`.
     #[must_use]
     pub fn new(buf: &'a [u8], ranges: &'a [(u32, u32)]) -> Self {
-        Self { buf, ranges }
+        Self { buf, ranges, as_logged: None, hash: None }
+    }
+
+    /// The same, where `range` of the buffer is the whole request in the one form that the log has.
+    #[must_use]
+    pub fn logged_as(mut self, range: Option<(u32, u32)>) -> Self {
+        self.as_logged = range;
+        self
+    }
+
+    /// The same, with the engine's hash of argument 1.
+    #[must_use]
+    pub fn hashed(mut self, hash: u64) -> Self {
+        self.hash = Some(hash);
+        self
+    }
+
+    /// The whole request, where it came in the form that the log has.
+    #[must_use]
+    pub fn as_logged(&self) -> Option<&'a [u8]> {
+        self.as_logged.map(|(start, end)| &self.buf[start as usize..end as usize])
+    }
+
+    /// The engine's hash of `bytes`, where that is argument 1 and its hash is known.
+    #[inline]
+    #[must_use]
+    pub fn hash_of(&self, bytes: &[u8]) -> Option<u64> {
+        self.hash.filter(|_| std::ptr::eq(self.get(1), bytes))
     }
 
     /// Number of arguments, the command's name included.
