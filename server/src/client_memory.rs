@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::log;
 use crate::server::Server;
 use crate::session::Session;
+use sexton_engine::KEY_MAX_BYTES;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The task of a connection and its socket, in bytes.
@@ -72,6 +73,26 @@ fn share(server: &Server, parts: u64) -> u64 {
 #[must_use]
 pub fn request_max_bytes(server: &Server) -> u64 {
     share(server, REQUEST_SHARE)
+}
+
+/// What a request of a batch may take, as the memory bound has it when the batch begins.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestBounds {
+    /// Most bytes of a request whose size nobody has to ask about: no key and no value of it is too long.
+    pub unasked_max_bytes: u64,
+    /// Most bytes of its reply.
+    pub reply_max_bytes: u64,
+}
+
+impl RequestBounds {
+    /// Those of now.
+    #[must_use]
+    pub fn of(server: &Server) -> Self {
+        Self {
+            unasked_max_bytes: request_max_bytes(server).min(KEY_MAX_BYTES as u64),
+            reply_max_bytes: reply_max_bytes(server),
+        }
+    }
 }
 
 /// Most bytes of one reply.

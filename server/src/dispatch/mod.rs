@@ -54,7 +54,6 @@ pub(crate) use gate::{Early, check_early};
 pub(crate) use guard::{error_of, give_up};
 pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
-pub use short::{Planned, Terms};
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Tally, Traits};

@@ -8,46 +8,9 @@ use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OUT_OF_MEMORY, Traits};
 use crate::client::Client;
-use crate::client_memory::{reply_max_bytes, request_max_bytes};
 use crate::resp::Reply;
 use crate::server::Server;
-use sexton_engine::{KEY_MAX_BYTES, Seq};
-
-/// Larger requests take the long way, where sizes are checked.
-const REQUEST_MAX_BYTES: u64 =
-    if KEY_MAX_BYTES < 64 << 10 { KEY_MAX_BYTES as u64 } else { 64 << 10 };
-
-/// What holds for all short requests of a batch.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Larger requests take the long way.
-    pub request_max_bytes: u64,
-    reply_max_bytes: u64,
-}
-
-impl Terms {
-    /// As the memory bound has them now.
-    #[must_use]
-    pub fn of(server: &Server) -> Self {
-        Self {
-            request_max_bytes: request_max_bytes(server).min(REQUEST_MAX_BYTES),
-            reply_max_bytes: reply_max_bytes(server),
-        }
-    }
-}
-
-/// A request as the batch knows it.
-#[derive(Clone, Copy, Debug)]
-pub struct Planned<'a> {
-    /// Its command's row.
-    pub spec: &'static CommandSpec,
-    /// Its arguments, with the hash of the first key.
-    pub args: Args<'a>,
-    /// The hash of its first argument.
-    pub hash: u64,
-    /// The time of the batch, in ms since the epoch.
-    pub now_ms: u64,
-}
+use sexton_engine::{Latched, Seq};
 
 impl CommandSpec {
     /// True for commands that need nothing but the latches and the values of the keys that they name at fixed places:
@@ -75,33 +38,34 @@ impl CommandSpec {
 impl Executor {
     /// Runs a request of a [short](CommandSpec::is_short) command whose number of arguments is right, while
     /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: run it the long way;
-    /// nothing has happened.
+    /// nothing has happened. `now_ms`: the time of the batch; `reply_max_bytes`: that of
+    /// [`RequestBounds`](crate::client_memory::RequestBounds).
     #[inline]
     pub fn run_short(
         &mut self,
         server: &Server,
         client: &mut Client,
-        terms: &Terms,
-        planned: Planned<'_>,
+        (spec, args): (&'static CommandSpec, Args<'_>),
         out: &mut Reply,
+        (now_ms, reply_max_bytes): (u64, u64),
     ) -> Option<Seq> {
-        let Planned { spec, args, hash, now_ms } = planned;
         let (table, mark) = (self.table, out.len());
         self.hashes.clear();
         let is_single = spec.keys.last == 1;
         if is_single {
-            self.hashes.push(hash);
+            let key = args.get(1);
+            self.hashes.push(args.hash_of(key).unwrap_or_else(|| server.engine.hash(key)));
         } else {
             latch(&mut self.hashes, server, Scope::Keys, spec, args);
         }
         let occupied = server.running_scripts.occupied();
-        let latched = sexton_engine::Latched::Hashes(&self.hashes);
+        let latched = Latched::Hashes(&self.hashes);
         let mut tx = server.engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
         let cold = cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
         if !cold.is_empty() {
             return None;
         }
-        out.limit(terms.reply_max_bytes);
+        out.limit(reply_max_bytes);
         let changes = &mut self.changes;
         let tx_ref = Some(&mut tx);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };

@@ -2,7 +2,8 @@
 
 use super::worker::WorkerState;
 use crate::client::Client;
-use crate::dispatch::{Args, CommandSpec, Flags, Outcome, Planned, Terms, logged_form};
+use crate::client_memory::RequestBounds;
+use crate::dispatch::{Args, CommandSpec, Flags, Outcome, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -68,7 +69,7 @@ impl BatchRun<'_> {
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();
-        let mut terms = Terms::of(self.server);
+        let mut bounds = RequestBounds::of(self.server);
         let mut begun = Instant::now();
         // The plain requests since then.
         let mut plain = 0..0;
@@ -84,7 +85,7 @@ impl BatchRun<'_> {
                 begun = self.settle(plain, begun);
                 plain = 0..0;
             }
-            if fast && self.run_plain(kind, fast_write, &terms, index, &request) {
+            if fast && self.run_plain(kind, fast_write, &bounds, index, &request) {
                 *self.commands += 1;
                 *self.last = match kind {
                     Kind::Get => "get",
@@ -128,7 +129,7 @@ impl BatchRun<'_> {
             fast = self.worker.executor.is_fast(self.server, self.client);
             fast_write = fast && self.worker.executor.is_fast_write(self.server);
             together = self.times_together();
-            terms = Terms::of(self.server);
+            bounds = RequestBounds::of(self.server);
             begun = Instant::now();
         }
         self.settle(plain, begun);
@@ -198,7 +199,7 @@ impl BatchRun<'_> {
         &mut self,
         kind: Kind,
         write: bool,
-        terms: &Terms,
+        bounds: &RequestBounds,
         index: usize,
         request: &Request,
     ) -> bool {
@@ -228,13 +229,13 @@ impl BatchRun<'_> {
                 executor.fast_set(server, client, key, hash, value, logged, out, now_ms)
             }
             Kind::Short(spec) if write || !spec.flags.contains(Flags::WRITE) => {
-                if u64::from(request.end - request.start) > terms.request_max_bytes {
+                if u64::from(request.end - request.start) > bounds.unasked_max_bytes {
                     return false;
                 }
                 let range = as_logged(self.buf, request, worker.batch.args(request));
                 let args = args.logged_as(range).hashed(hash);
-                let planned = Planned { spec, args, hash, now_ms: self.now_ms };
-                worker.executor.run_short(server, self.client, terms, planned, out)
+                let times = (self.now_ms, bounds.reply_max_bytes);
+                worker.executor.run_short(server, self.client, (spec, args), out, times)
             }
             _ => None,
         };
