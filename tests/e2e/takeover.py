@@ -162,16 +162,16 @@ def tree(home):
 
 
 def refusals(steps, folder):
-    home = foreign(folder, "list", ("SET", "a", 1), ("RPUSH", "numbers", 1))
+    home = foreign(folder, "stream", ("SET", "a", 1), ("XADD", "numbers", "1-1", "a", 1))
     before = tree(home)
     code, line = refused(home)
-    steps.check("a list is refused by key and type", code == 1 and "key 'numbers' of database 0 is of type list" in line, line)
+    steps.check("a stream is refused by key and type", code == 1 and "key 'numbers' of database 0 is of type stream" in line, line)
     steps.equal("nothing is left of it", tree(home), before)
 
-    home = foreign(folder, "aof-list", ("SET", "a", 1), ("RPUSH", "numbers", 1), appendonly="yes")
+    home = foreign(folder, "aof-stream", ("SET", "a", 1), ("XADD", "numbers", "1-1", "a", 1), appendonly="yes")
     before = tree(home)
     code, line = refused(home)
-    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: Unknown command 'RPUSH'" in line, line)
+    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: Unknown command 'XADD'" in line, line)
     steps.equal("the log is where it was", tree(home), before)
 
     home = foreign(folder, "damaged", ("DEBUG", "POPULATE", 1000))
@@ -215,7 +215,9 @@ def log_of_one_file(steps, folder):
                 connection = server.connect()
                 found[kind] = {key: connection.cmd("GET", key) for key in sorted(connection.cmd("KEYS", "*"))}
                 server.terminate()
+                said = server.log_path.read_text()
         steps.check(f"{name}: the keys that redis-server finds", found["sexton"] == found["redis"] != {}, str(found))
+        steps.check(f"{name}: the log says how many", f"keys loaded: {len(found['sexton'])}, keys expired: 0." in said, said[-300:])
         with start_on(home) as server:
             steps.equal(f"{name}: once", server.connect().cmd("DBSIZE"), len(found["redis"]))
             server.terminate()

@@ -78,6 +78,12 @@ pub struct Takeover {
     cuts_torn: bool,
 }
 
+/// Keys of all databases: what a log has left in the end, only the store knows.
+fn keys_in(server: &Server) -> Result<u64, String> {
+    let counts = (0..server.databases).map(|db| server.engine.count(db));
+    counts.sum::<Result<u64, _>>().map_err(|error| error.to_string())
+}
+
 impl Takeover {
     /// Looks at the data directory, and puts aside what is in the way of an import. To be called
     /// before the store is opened.
@@ -209,7 +215,8 @@ impl Takeover {
         server.saving.note_loaded(server.engine.last_seq());
         log::notice(&format!(
             "Done loading {source}, keys loaded: {}, keys expired: {}.",
-            counts.loaded, counts.expired
+            keys_in(server)?,
+            counts.expired
         ));
         log::notice(&format!(
             "DB loaded from disk: {:.3} seconds",
