@@ -5,7 +5,8 @@ import unittest
 from crash_loop import Model, Writer, matching_prefixes
 from differential import episode
 from differential.compare import TransactionTags, same
-from differential.grammar import EXACT, FAR_MS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Grammar, Step
+from differential.grammar import FAR_MS, Grammar
+from differential.step import EXACT, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 from harness.resp import Incomplete, ProtocolError, encode, parse
 
 

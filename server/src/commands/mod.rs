@@ -13,10 +13,12 @@ mod debug;
 mod dump;
 mod eval;
 mod expire;
+mod hash;
 mod info;
 mod introspect;
 mod keys;
 mod latency;
+mod list;
 mod memory;
 mod monitor;
 mod pubsub;
@@ -25,10 +27,12 @@ mod rewrite;
 mod save;
 mod scan;
 mod script;
+mod set;
 mod shutdown;
 mod slowlog;
 mod snapshot;
 mod sort;
+mod sorted_set;
 mod string;
 pub mod table;
 mod transaction;
@@ -47,10 +51,12 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     dump::COMMANDS,
     eval::COMMANDS,
     expire::COMMANDS,
+    hash::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,
     keys::COMMANDS,
     latency::COMMANDS,
+    list::COMMANDS,
     memory::COMMANDS,
     monitor::COMMANDS,
     pubsub::COMMANDS,
@@ -59,10 +65,12 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     save::COMMANDS,
     scan::COMMANDS,
     script::COMMANDS,
+    set::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,
     snapshot::COMMANDS,
     sort::COMMANDS,
+    sorted_set::COMMANDS,
     string::COMMANDS,
     wait::COMMANDS,
     transaction::COMMANDS,

@@ -44,8 +44,8 @@ def main():
         raise SystemExit(f"differences without an entry in docs/differences.md: {', '.join(missing)}")
     print(f"differential: {args.server} against {args.against}, seed {args.seed}", flush=True)
     # The reference keeps everything in memory; its persistence has no say in replies.
-    reference = Server("redis" if args.against == "redis" else args.against, {"appendonly": "no"})
-    with Server(args.server) as subject, reference as reference:
+    reference = Server("redis" if args.against == "redis" else args.against, {"appendonly": "no", "enable-debug-command": "yes"})
+    with Server(args.server, {"enable-debug-command": "yes"}) as subject, reference as reference:
         failures = run(args, subject, reference)
     sys.exit(1 if failures else 0)
 

@@ -22,7 +22,8 @@ from harness.server import Server  # noqa: E402
 from . import allowed  # noqa: E402
 from .compare import TransactionTags  # noqa: E402
 from .episode import Side, raw  # noqa: E402
-from .grammar import KEYS, SHAPE, Grammar, Step  # noqa: E402
+from .grammar import KEYS, Grammar  # noqa: E402
+from .step import SHAPE, Step  # noqa: E402
 
 PIPELINE = 50
 LONG_PIPELINE = 1500

@@ -1,6 +1,7 @@
 """When are two replies equal? Byte for byte, unless the command's nature forbids it."""
 
-from .grammar import EXACT, FAR_MS, FAR_SECONDS, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED
+from .grammar import FAR_MS, FAR_SECONDS
+from .step import EXACT, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED
 
 #: The servers handle a request a moment apart; this much may show in a remaining life.
 TOLERANCE_MS = 500

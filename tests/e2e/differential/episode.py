@@ -6,7 +6,8 @@ from harness.resp import ProtocolError, encode
 
 from . import allowed
 from .compare import TransactionTags
-from .grammar import KEYS, Step
+from .grammar import KEYS
+from .step import Step
 
 
 class Mismatch:
@@ -127,7 +128,7 @@ def final_state(steps, ours, theirs):
     for database in (0, 1, 2, 15):
         requests = [[b"SELECT", b"%d" % database]]
         for key in KEYS:
-            requests += [[b"GET", key], [b"EXISTS", key]]
+            requests += [[b"GET", key], [b"EXISTS", key], [b"DEBUG", b"DIGEST-VALUE", key]]
         requests += [[b"DBSIZE"]]
         a, b = ours.run(0, requests), theirs.run(0, requests)
         for request, x, y in zip(requests, a, b):

@@ -7,7 +7,18 @@ few ms and followed by a `wait` step before anything can look at it.
 
 import random
 
-KEYS = [b"k0", b"k1", b"k2", b"k3", b"k4", b"{t}a", b"{t}b", b"", b"a key", b"\x00\xff\r\n$3", b"k*?[x]\\"]
+from . import hashes, lists, sets, sorted_sets
+from .step import EXACT, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
+
+#: Keys that commands of one family mostly use, by family; strings may lie under them, too.
+FAMILY_KEYS = {
+    "hash": [b"h0", b"h1", b"{t}h"],
+    "list": [b"l0", b"l1", b"{t}l"],
+    "set": [b"s0", b"s1", b"{t}s"],
+    "sorted set": [b"z0", b"z1", b"{t}z"],
+}
+STRING_KEYS = [b"k0", b"k1", b"k2", b"k3", b"k4", b"{t}a", b"{t}b", b"", b"a key", b"\x00\xff\r\n$3", b"k*?[x]\\"]
+KEYS = STRING_KEYS + [key for keys in FAMILY_KEYS.values() for key in keys]
 
 INTEGERS = [b"0", b"1", b"-1", b"7", b"10", b"255", b"9999", b"10000", b"-9223372036854775808",
             b"9223372036854775807", b"9223372036854775806", b"4294967296"]
@@ -23,31 +34,6 @@ FAR_MS = [s * 1000 + 123 for s in FAR_SECONDS]
 PAST_SECONDS = [1, 1000000000]
 BAD_TIMES = [b"0", b"-1", b"abc", b"", b"1.5", b"9223372036854775807", b"-9223372036854775808",
              b"9223372036854775", b"9223372036854776", b"99999999999999999999", b"-5000000000000"]
-
-EXACT, UNORDERED, SECONDS, MILLIS, SHAPE, MAP_KEYS = "exact", "unordered", "seconds", "ms", "shape", "map-keys"
-SUPERSET = "superset"
-
-
-class Step:
-    """One thing to do: `kind` is `cmd`, `wait` (ms in args) or `scan` (a full iteration)."""
-
-    __slots__ = ("kind", "conn", "args", "tag", "batch")
-
-    def __init__(self, args, tag=EXACT, kind="cmd"):
-        self.kind = kind
-        self.args = args
-        self.tag = tag
-        self.conn = 0
-        self.batch = 0
-
-    def name(self):
-        return self.args[0].decode("latin-1").upper() if self.kind == "cmd" else self.kind.upper()
-
-    def __repr__(self):
-        if self.kind == "wait":
-            return f"     (wait {self.args[0]} ms)"
-        words = " ".join(repr(a)[1:] if a == b"" or not a.isalnum() else a.decode() for a in self.args)
-        return f"  c{self.conn} {'SCAN-ALL ' if self.kind == 'scan' else ''}{words}"
 
 
 class Grammar:
@@ -74,7 +60,11 @@ class Grammar:
         return self.rng.random() * 100 < percent
 
     def key(self):
-        return self.rng.choice(KEYS) if self.chance(30) else self.rng.choice(KEYS[:5])
+        return self.rng.choice(KEYS) if self.chance(30) else self.rng.choice(STRING_KEYS[:5])
+
+    def key_of(self, family):
+        """A key of the family, or seldom any other."""
+        return self.key() if self.chance(6) else self.rng.choice(FAMILY_KEYS[family])
 
     def keys(self, low=1, high=4):
         return [self.key() for _ in range(self.rng.randint(low, high))]
@@ -206,7 +196,7 @@ class Grammar:
             ("DUMP", 1, lambda: [Step([b"DUMP", self.key()], SHAPE)]),
             ("RESTORE", 1, self.restore),
             ("OBJECT", 2, self.object),
-            ("MEMORY", 0.5, lambda: [Step([b"MEMORY", b"USAGE", self.key()], SHAPE)]),
+            ("MEMORY", 0.5, self.memory_usage),
             ("MULTI", 3, self.multi),
             ("EXEC", 2, lambda: self.end(b"EXEC")),
             ("DISCARD", 0.7, lambda: self.end(b"DISCARD")),
@@ -226,6 +216,7 @@ class Grammar:
             ("COMMAND", 1, self.command),
             ("CONFIG", 0.6, self.config),
             ("?unknown", 0.6, self.unknown),
+            *hashes.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self),
         ]
 
     def pairs(self):
@@ -343,6 +334,11 @@ class Grammar:
         if sub == b"HELP":
             return [Step([b"OBJECT", b"HELP"])]
         return [Step([b"OBJECT", sub, self.key()], SHAPE if sub in (b"IDLETIME", b"REFCOUNT") else EXACT)]
+
+    def memory_usage(self):
+        """Redis measures a key whose time has passed as long as nothing has met it: EXISTS makes it go."""
+        key = self.key()
+        return [Step([b"EXISTS", key]), Step([b"MEMORY", b"USAGE", key], SHAPE)]
 
     def multi(self):
         if not self.in_multi[self.conn]:

@@ -1,0 +1,6 @@
+//! List commands.
+
+use crate::dispatch::table::Binding;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[];

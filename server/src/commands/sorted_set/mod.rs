@@ -1,0 +1,6 @@
+//! Sorted set commands.
+
+use crate::dispatch::table::Binding;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[];
