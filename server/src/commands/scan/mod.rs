@@ -4,6 +4,8 @@
 //! latches, otherwise on a helper thread without any. They change nothing: a key whose time has
 //! come is left out and deleted by the expiry cycle.
 
+pub(super) mod elements;
+
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
 use crate::interop::glob;
 use crate::jobs::eviction::random;
@@ -59,9 +61,19 @@ struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+    /// Those of SCAN.
+    fn of_keys(args: Args<'a>) -> Result<Self, CommandError> {
+        Self::parse(args, 2, true)
+    }
+
+    /// Those of HSCAN, SSCAN and ZSCAN, which have no TYPE.
+    fn of_elements(args: Args<'a>) -> Result<Self, CommandError> {
+        Self::parse(args, 3, false)
+    }
+
+    fn parse(args: Args<'a>, first: usize, has_type: bool) -> Result<Self, CommandError> {
         let mut options = Self { count: DEFAULT_COUNT, pattern: None, type_name: None };
-        let mut at = 2;
+        let mut at = first;
         while at < args.len() {
             if at + 1 == args.len() {
                 return Err(CommandError::Syntax);
@@ -76,7 +88,7 @@ impl<'a> Options<'a> {
                     options.count = count as usize;
                 }
                 b"MATCH" => options.pattern = Some(value),
-                b"TYPE" => options.type_name = Some(value),
+                b"TYPE" if has_type => options.type_name = Some(value),
                 _ => return Err(CommandError::Syntax),
             }
             at += 2;
@@ -115,7 +127,7 @@ fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
 /// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: looks at `count` keys.
 fn scan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let cursor = parse_cursor(ctx.args.get(1))?;
-    let options = Options::parse(ctx.args)?;
+    let options = Options::of_keys(ctx.args)?;
     let server = ctx.server;
     let mut range = ScanRange { db: ctx.client.db, ..ScanRange::default() };
     range.prefix = options.pattern.map(glob::literal_prefix).unwrap_or_default();

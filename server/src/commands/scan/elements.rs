@@ -1,0 +1,156 @@
+//! HSCAN, SSCAN and ZSCAN: pages of the elements of one collection.
+//!
+//! A compact collection is one page, as in Redis. Of another, a page has the elements whose hash lies between the cursor
+//! and the next one. The hash of an element depends on its name alone, and stays the same over a restart. So an element
+//! that is there all the time is in exactly one page of a full walk, whatever is added or removed meanwhile.
+
+use super::{Options, parse_cursor};
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::interop::glob;
+use crate::keyspace::Kind;
+use crate::keyspace::collection::Encoding;
+use crate::resp::Reply;
+use std::hash::{DefaultHasher, Hasher};
+
+/// Hashes are below it: every client's number type holds a cursor of 52 bits.
+const HASHES: u64 = 1 << 52;
+
+fn hash(name: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(name);
+    hasher.finish() % HASHES
+}
+
+/// What one request asks for.
+pub(in crate::commands) struct Page<'a> {
+    cursor: u64,
+    options: Options<'a>,
+}
+
+/// Answers `COMMAND key cursor [MATCH pattern] [COUNT count]`. A key that holds nothing has no elements; for another,
+/// `answer` must call [`Page::answer`].
+pub(in crate::commands) fn scan<K: Kind>(
+    ctx: &mut Ctx<'_, '_>,
+    answer: impl FnOnce(K::View<'_>, &Page<'_>, &mut Reply),
+) -> CommandResult {
+    let args = ctx.args;
+    let cursor = parse_cursor(args.get(2))?;
+    ctx.lookup::<K, _>(Purpose::Read, args.get(1), |view, out| {
+        match view {
+            Some(view) => {
+                let options = Options::of_elements(args)?;
+                answer(view, &Page { cursor, options }, out);
+            }
+            None => head(out, 0, 0),
+        }
+        Ok(())
+    })?
+}
+
+fn head(out: &mut Reply, next: u64, parts: usize) {
+    out.array(2);
+    out.bulk(itoa::Buffer::new().format(next).as_bytes());
+    out.array(parts);
+}
+
+impl Page<'_> {
+    /// Writes the page of a collection with `count` elements. `name` gives an element's name, `write` its `PARTS` parts of
+    /// the reply.
+    pub(in crate::commands) fn answer<const PARTS: usize, T>(
+        &self,
+        (count, encoding): (usize, Encoding),
+        elements: impl Iterator<Item = T>,
+        name: impl Fn(&T) -> &[u8],
+        write: impl Fn(T, &mut Reply),
+        out: &mut Reply,
+    ) {
+        let (until, next) = self.end(count, encoding);
+        let is_whole = next == 0 && self.is_first(encoding);
+        let found: Vec<T> = elements
+            .filter(|element| {
+                let name = name(element);
+                (is_whole || (self.cursor..until).contains(&hash(name)))
+                    && self.options.pattern.is_none_or(|pattern| glob::matches(pattern, name))
+            })
+            .collect();
+        head(out, next, PARTS * found.len());
+        found.into_iter().for_each(|element| write(element, out));
+    }
+
+    fn is_first(&self, encoding: Encoding) -> bool {
+        self.cursor == 0 || is_compact(encoding)
+    }
+
+    /// The hash at which the page ends, and the next cursor.
+    fn end(&self, count: usize, encoding: Encoding) -> (u64, u64) {
+        if is_compact(encoding) {
+            return (HASHES, 0);
+        }
+        let width = (HASHES / (count as u64).max(1)).max(1);
+        let until = width
+            .checked_mul(self.options.count as u64)
+            .and_then(|width| width.checked_add(self.cursor))
+            .filter(|until| *until < HASHES);
+        until.map_or((HASHES, 0), |until| (until, until))
+    }
+}
+
+/// True for what Redis walks in one page.
+fn is_compact(encoding: Encoding) -> bool {
+    matches!(encoding, Encoding::Listpack | Encoding::Intset)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(cursor: u64, count: usize) -> Page<'static> {
+        Page { cursor, options: Options { count, pattern: None, type_name: None } }
+    }
+
+    fn walk(mut names: Vec<String>, change: impl Fn(&mut Vec<String>)) -> Vec<(u64, Vec<u8>)> {
+        let (mut cursor, mut pages) = (0, Vec::new());
+        loop {
+            let page = page(cursor, 10);
+            let mut out = Reply::new();
+            let size = (names.len(), Encoding::Hashtable);
+            let write = |name: &String, out: &mut Reply| out.bulk(name.as_bytes());
+            page.answer::<1, _>(size, names.iter(), |name| name.as_bytes(), write, &mut out);
+            cursor = page.end(names.len(), Encoding::Hashtable).1;
+            pages.push((cursor, out.bytes().to_vec()));
+            if cursor == 0 {
+                return pages;
+            }
+            change(&mut names);
+        }
+    }
+
+    #[test]
+    fn an_element_that_stays_is_in_exactly_one_page_whatever_comes_and_goes() {
+        let names: Vec<String> = (0..1000).map(|number| format!("name {number}")).collect();
+        let grow = |names: &mut Vec<String>| names.push(format!("more {}", names.len()));
+        let shrink = |names: &mut Vec<String>| names.truncate((names.len() - 9).max(300));
+        for (change, stay) in [
+            (&grow as &dyn Fn(&mut Vec<String>), 1000),
+            (&shrink as &dyn Fn(&mut Vec<String>), 300),
+        ] {
+            let pages = walk(names.clone(), change);
+            assert!(pages.len() > 30, "pages have about ten elements");
+            let replies: Vec<String> = pages
+                .iter()
+                .map(|(_, reply)| String::from_utf8_lossy(reply).into_owned())
+                .collect();
+            for name in &names[..stay] {
+                let line = format!("\r\n{name}\r\n");
+                assert_eq!(replies.iter().filter(|reply| reply.contains(&line)).count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn a_compact_collection_is_one_page_and_no_cursor_or_count_overflows() {
+        assert_eq!(page(7, 1).end(100, Encoding::Listpack), (HASHES, 0));
+        assert_eq!(page(u64::MAX, usize::MAX).end(1000, Encoding::Hashtable), (HASHES, 0));
+        assert_eq!(page(5, 1).end(usize::MAX, Encoding::Skiplist), (6, 6));
+    }
+}
