@@ -1,7 +1,7 @@
 """When are two replies equal? Byte for byte, unless the command's nature forbids it."""
 
 from .grammar import FAR_MS, FAR_SECONDS
-from .step import EXACT, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED
+from .step import EXACT, LENGTH, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED
 
 #: The servers handle a request a moment apart; this much may show in a remaining life.
 TOLERANCE_MS = 500
@@ -28,6 +28,9 @@ def same(tag, ours, theirs):
         return [n.raw for n in mine[::2]] == [n.raw for n in others[::2]]
     if tag == SUPERSET:
         return {n.raw for n in theirs.items or []} <= {n.raw for n in ours.items or []}
+    if tag == LENGTH:
+        # What is drawn at random: as many elements, each of the same kind.
+        return [n.kind for n in ours.items or []] == [n.kind for n in theirs.items or []]
     if tag == SHAPE:
         if (ours.items is None) != (theirs.items is None):
             return False

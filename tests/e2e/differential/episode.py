@@ -58,10 +58,11 @@ class Side:
         return replies
 
     def scan_all(self, conn, args):
-        """The set of keys a full iteration returns, or the first reply that is no page."""
+        """The set of keys or elements a full iteration returns, or the first reply that is no page."""
         seen, cursor = set(), b"0"
+        at = 1 if args[0].upper() == b"SCAN" else 2
         for _ in range(10_000):
-            reply = self.run(conn, [[args[0], cursor, *args[2:]]])[0]
+            reply = self.run(conn, [[*args[:at], cursor, *args[at + 1 :]]])[0]
             if isinstance(reply, Exception) or reply.items is None:
                 return reply
             cursor = reply.items[0].value

@@ -1,7 +1,7 @@
 """One thing to do, and how its replies are compared."""
 
 EXACT, UNORDERED, SECONDS, MILLIS, SHAPE, MAP_KEYS = "exact", "unordered", "seconds", "ms", "shape", "map-keys"
-SUPERSET = "superset"
+SUPERSET, LENGTH = "superset", "length"
 
 
 class Step:

@@ -119,6 +119,16 @@ NAMES = {
     "COMMAND|GETKEYS command": [b"GET"],
     "COMMAND|GETKEYSANDFLAGS command": [b"GET"],
     "parameter": [b"maxmemory*"],
+    "field": [b"field", b"17"],
+    "HINCRBY increment": [b"5", b"9223372036854775807"],
+    "HINCRBYFLOAT increment": [b"0.5", b"inf"],
+    "HRANDFIELD count": [b"2", b"-2"],
+    "SORT by-pattern": [b"*", b"nosort"],
+    "SORT get-pattern": [b"#", b"*"],
+    "SORT_RO by-pattern": [b"*", b"nosort"],
+    "SORT_RO get-pattern": [b"#", b"*"],
+    "SORT offset": [b"0"],
+    "SORT_RO offset": [b"0"],
 }
 
 #: Requests of commands whose specification says too little: lists of what follows the name.
@@ -140,11 +150,11 @@ REQUESTS = {
 #: How replies are compared: exactly, unless it stands here.
 EXACT, UNORDERED, TIME, LOOSE, STREAM, IGNORED = "exact", "unordered", "time", "loose", "stream", "ignored"
 TAGS = {
-    UNORDERED: {"KEYS", "PUBSUB|CHANNELS", "COMMAND|GETKEYSANDFLAGS", "SUBSCRIBE", "PSUBSCRIBE"},
+    UNORDERED: {"KEYS", "PUBSUB|CHANNELS", "COMMAND|GETKEYSANDFLAGS", "SUBSCRIBE", "PSUBSCRIBE", "HGETALL", "HKEYS", "HVALS"},
     TIME: {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"},
     # An error must be the same error, an answer one of the same kind: what it says is each server's own.
     LOOSE: {
-        "INFO", "LOLWUT", "TIME", "LASTSAVE", "ROLE", "RANDOMKEY", "SCAN", "HELLO", "COMMAND",
+        "INFO", "LOLWUT", "TIME", "LASTSAVE", "ROLE", "RANDOMKEY", "SCAN", "HSCAN", "HRANDFIELD", "HELLO", "COMMAND",
         "DUMP", "WAIT", "DBSIZE",
     },
     STREAM: {"MONITOR"},

@@ -4,7 +4,14 @@ use super::{Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_en
 use crate::keyspace::Kind;
 use crate::value::ValueType;
 use sexton_engine::{Entry, Meta};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+
+/// Most bytes of the length before a packed byte string.
+const LENGTH_BYTES: usize = 5;
+
+/// Up to so many fields are set or removed one after the other. For more, the hash is written anew in one walk.
+const FEW_FIELDS: usize = 8;
 
 /// The type of hashes, for a look-up.
 #[derive(Clone, Copy, Debug)]
@@ -59,10 +66,12 @@ impl<'v> HashView<'v> {
         self.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
-    /// A copy to change.
+    /// A copy to change, with room for one pair more of so many bytes.
     #[must_use]
-    pub fn edit(&self) -> HashEdit {
-        HashEdit { bytes: self.0.value.to_vec(), len: self.0.len, encoding: self.0.encoding }
+    pub fn edit(&self, more_bytes: usize) -> HashEdit {
+        let mut bytes = Vec::with_capacity(self.0.value.len() + more_bytes + 2 * LENGTH_BYTES);
+        bytes.extend_from_slice(self.0.value);
+        HashEdit { bytes, len: self.0.len, encoding: self.0.encoding }
     }
 }
 
@@ -72,6 +81,12 @@ pub struct HashEdit {
     bytes: Vec<u8>,
     len: usize,
     encoding: Encoding,
+}
+
+/// Where a field begins in the root record's value, and where its value lies, both as they are packed.
+struct Place {
+    start: usize,
+    value: Range<usize>,
 }
 
 impl Default for HashEdit {
@@ -99,7 +114,7 @@ impl HashEdit {
         thresholds: &Thresholds,
     ) -> Option<Self> {
         let mut hash = Self::default();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for (field, value) in pairs {
             if !seen.insert(field) {
                 return None;
@@ -126,16 +141,45 @@ impl HashEdit {
         let place = self.place_of(field);
         let is_new = place.is_none();
         match place {
-            Some(place) => {
-                let mut pair = Vec::with_capacity(field.len() + value.len() + 10);
-                packed::push(&mut pair, field);
-                packed::push(&mut pair, value);
-                super::splice(&mut self.bytes, place, &pair);
+            Some(Place { value: old, .. }) => {
+                let mut packed = Vec::with_capacity(value.len() + LENGTH_BYTES);
+                packed::push(&mut packed, value);
+                super::splice(&mut self.bytes, old, &packed);
             }
             None => self.append(field, value),
         }
         self.note_size(field, value, thresholds);
         is_new
+    }
+
+    /// Sets several fields, one after the other; how many are new.
+    pub fn set_all<'p>(
+        &mut self,
+        pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])> + Clone,
+        thresholds: &Thresholds,
+    ) -> usize {
+        if pairs.len() <= FEW_FIELDS {
+            return pairs.filter(|(field, value)| self.set(field, value, thresholds)).count();
+        }
+        let mut last: HashMap<&[u8], &[u8]> = pairs.clone().collect();
+        let old = std::mem::take(self);
+        // What is longer than a threshold counts even if a later value of the same field is not.
+        self.bytes.reserve(
+            old.bytes.len() + pairs.clone().map(|(f, v)| f.len() + v.len() + 2).sum::<usize>(),
+        );
+        self.encoding = old.encoding;
+        set_encoding(&mut self.bytes, old.encoding);
+        for (field, value) in old.view().iter() {
+            self.append(field, last.remove(field).unwrap_or(value));
+        }
+        let before = self.len;
+        for (field, value) in pairs {
+            if let Some(value) = last.remove(field) {
+                self.append(field, value);
+            }
+            self.note_size(field, value, thresholds);
+        }
+        self.len - before
     }
 
     fn append(&mut self, field: &[u8], value: &[u8]) {
@@ -154,10 +198,25 @@ impl HashEdit {
 
     /// Removes `field`; false when it is not there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
-        let Some(place) = self.place_of(field) else { return false };
-        super::splice(&mut self.bytes, place, b"");
+        let Some(Place { start, value }) = self.place_of(field) else { return false };
+        super::splice(&mut self.bytes, start..value.end, b"");
         self.set_len(self.len - 1);
         true
+    }
+
+    /// Removes several fields.
+    pub fn remove_all<'f>(&mut self, fields: impl ExactSizeIterator<Item = &'f [u8]>) {
+        if fields.len() <= FEW_FIELDS {
+            return fields.for_each(|field| _ = self.remove(field));
+        }
+        let gone: HashSet<&[u8]> = fields.collect();
+        let old = std::mem::take(self);
+        self.bytes.reserve(old.bytes.len());
+        self.encoding = old.encoding;
+        set_encoding(&mut self.bytes, old.encoding);
+        for (field, value) in old.view().iter().filter(|(field, _)| !gone.contains(field)) {
+            self.append(field, value);
+        }
     }
 
     fn set_len(&mut self, len: usize) {
@@ -165,16 +224,16 @@ impl HashEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// Where field and value lie in the value.
-    fn place_of(&self, field: &[u8]) -> Option<Range<usize>> {
+    fn place_of(&self, field: &[u8]) -> Option<Place> {
         let end = self.bytes.len();
         let mut items = packed::Items::new(&self.bytes[HEAD_BYTES..]);
         loop {
             let start = end - items.bytes_left();
             let name = items.next()?;
+            let value = end - items.bytes_left();
             items.next()?;
             if name == field {
-                return Some(start..end - items.bytes_left());
+                return Some(Place { start, value: value..end - items.bytes_left() });
             }
         }
     }
@@ -216,5 +275,32 @@ mod tests {
             many.set(number.to_string().as_bytes(), b"", &thresholds);
         }
         assert_eq!(many.view().encoding(), Encoding::Hashtable);
+    }
+
+    #[test]
+    fn many_fields_at_once_are_what_one_after_the_other_is() {
+        let thresholds = tests_thresholds();
+        let long = "x".repeat(65);
+        for (fields, value) in [(3, "v"), (40, "v"), (40, long.as_str())] {
+            let words: Vec<(String, String)> = (0..fields)
+                .map(|number| (format!("{}", number * 7 % 30), format!("{value}{number}")))
+                .chain([("7".to_owned(), String::new())])
+                .collect();
+            let pairs = words.iter().map(|(field, value)| (field.as_bytes(), value.as_bytes()));
+            let (mut one_by_one, mut at_once) = (HashEdit::default(), HashEdit::default());
+            for hash in [&mut one_by_one, &mut at_once] {
+                hash.set(b"14", b"old", &thresholds);
+                hash.set(b"other", b"old", &thresholds);
+            }
+            let added = pairs.clone().filter(|(f, v)| one_by_one.set(f, v, &thresholds)).count();
+            assert_eq!(at_once.set_all(pairs.clone(), &thresholds), added);
+            assert_eq!(at_once, one_by_one);
+            let gone: Vec<&[u8]> =
+                pairs.map(|(field, _)| field).chain([b"no".as_slice()]).collect();
+            gone.iter().for_each(|field| _ = one_by_one.remove(field));
+            at_once.remove_all(gone.into_iter());
+            assert_eq!(at_once, one_by_one);
+            assert_eq!(at_once.len(), 1);
+        }
     }
 }

@@ -1,0 +1,100 @@
+//! Commands that read fields: HGET, HMGET, HGETALL, HKEYS, HVALS, HLEN, HEXISTS, HSTRLEN.
+
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::{HashView, Hashes};
+use crate::resp::Reply;
+use std::collections::HashMap;
+
+/// Up to so many fields are each looked for from the start.
+const FEW_FIELDS: usize = 8;
+
+/// HGET key field.
+pub(super) fn hget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let field = ctx.args.get(2);
+    look(ctx, |hash, out| match hash.and_then(|hash| hash.get(field)) {
+        Some(value) => out.bulk(value),
+        None => out.null(),
+    })
+}
+
+/// HMGET key field [field ...].
+pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let fields = ctx.args.from(2);
+    look(ctx, |hash, out| {
+        out.array(fields.len());
+        let mut reply = |value: Option<&[u8]>| match value {
+            Some(value) => out.bulk(value),
+            None => out.null(),
+        };
+        match hash {
+            Some(hash) if fields.len() > FEW_FIELDS => {
+                let mut asked: HashMap<&[u8], Option<&[u8]>> =
+                    fields.clone().map(|field| (field, None)).collect();
+                for (field, value) in hash.iter() {
+                    if let Some(answer) = asked.get_mut(field) {
+                        *answer = Some(value);
+                    }
+                }
+                fields.for_each(|field| reply(asked.get(field).copied().flatten()));
+            }
+            hash => fields.for_each(|field| reply(hash.and_then(|hash| hash.get(field)))),
+        }
+    })
+}
+
+/// HGETALL key.
+pub(super) fn hgetall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    look(ctx, |hash, out| {
+        out.map(hash.map_or(0, |hash| hash.count()));
+        for (field, value) in hash.iter().flat_map(HashView::iter) {
+            out.bulk(field);
+            out.bulk(value);
+        }
+    })
+}
+
+/// HKEYS key.
+pub(super) fn hkeys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    look(ctx, |hash, out| {
+        out.array(hash.map_or(0, |hash| hash.count()));
+        hash.iter().flat_map(HashView::iter).for_each(|(field, _)| out.bulk(field));
+    })
+}
+
+/// HVALS key.
+pub(super) fn hvals(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    look(ctx, |hash, out| {
+        out.array(hash.map_or(0, |hash| hash.count()));
+        hash.iter().flat_map(HashView::iter).for_each(|(_, value)| out.bulk(value));
+    })
+}
+
+/// HLEN key.
+pub(super) fn hlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    look(ctx, |hash, out| out.int(hash.map_or(0, |hash| hash.count()) as i64))
+}
+
+/// HEXISTS key field.
+pub(super) fn hexists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let field = ctx.args.get(2);
+    look(ctx, |hash, out| {
+        out.int(i64::from(hash.is_some_and(|hash| hash.get(field).is_some())));
+    })
+}
+
+/// HSTRLEN key field.
+pub(super) fn hstrlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let field = ctx.args.get(2);
+    look(ctx, |hash, out| {
+        let value = hash.and_then(|hash| hash.get(field));
+        out.int(value.map_or(0, <[u8]>::len) as i64);
+    })
+}
+
+/// Replies from the hash under argument 1.
+fn look(
+    ctx: &mut Ctx<'_, '_>,
+    reply: impl FnOnce(Option<HashView<'_>>, &mut Reply),
+) -> CommandResult {
+    ctx.lookup::<Hashes, _>(Purpose::Read, ctx.args.get(1), reply)
+}
