@@ -7,7 +7,7 @@ few ms and followed by a `wait` step before anything can look at it.
 
 import random
 
-from . import hashes, lists, sets, sorted_sets
+from . import hashes, lists, sets, sorted_sets, sorting
 from .step import EXACT, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 
 #: Keys that commands of one family mostly use, by family; strings may lie under them, too.
@@ -216,7 +216,7 @@ class Grammar:
             ("COMMAND", 1, self.command),
             ("CONFIG", 0.6, self.config),
             ("?unknown", 0.6, self.unknown),
-            *hashes.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self),
+            *hashes.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self), *sorting.rows(self),
         ]
 
     def pairs(self):

@@ -1,0 +1,101 @@
+//! BY and GET: what stands under a key, or in a field of it, whose name depends on the element.
+
+use crate::dispatch::{Ctx, Purpose};
+use crate::keyspace::collection::Hashes;
+use crate::keyspace::{Kind, StringView};
+use crate::resp::Reply;
+
+/// What a pattern names for an element. Redis reads patterns as C strings: what they are is decided before a NUL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pattern<'p> {
+    /// `#`: the element itself.
+    Element,
+    /// There is no star: nothing.
+    Nothing,
+    /// The star stands for the element.
+    Key {
+        before: &'p [u8],
+        behind: &'p [u8],
+        /// What follows `->`: the key holds a hash.
+        field: Option<&'p [u8]>,
+    },
+}
+
+/// The text as C sees it.
+pub(super) fn before_nul(text: &[u8]) -> &[u8] {
+    text.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+impl<'p> Pattern<'p> {
+    pub(super) fn parse(text: &'p [u8]) -> Self {
+        let seen = before_nul(text);
+        if seen == b"#" {
+            return Self::Element;
+        }
+        let Some(star) = seen.iter().position(|&byte| byte == b'*') else { return Self::Nothing };
+        let (before, behind) = (&text[..star], &text[star + 1..]);
+        let arrow = seen[star + 1..].windows(2).position(|two| two == b"->");
+        match arrow.filter(|arrow| star + 1 + arrow + 2 < seen.len()) {
+            Some(arrow) => {
+                Self::Key { before, behind: &behind[..arrow], field: Some(&behind[arrow + 2..]) }
+            }
+            None => Self::Key { before, behind, field: None },
+        }
+    }
+
+    /// Shows `look` what the pattern names for `element`: a string, a hash's value, or nothing.
+    pub(super) fn look_up<R>(
+        &self,
+        ctx: &mut Ctx<'_, '_>,
+        element: &[u8],
+        look: impl FnOnce(Option<&[u8]>, &mut Reply) -> R,
+    ) -> R {
+        match *self {
+            Self::Element => look(Some(element), ctx.out),
+            Self::Nothing => look(None, ctx.out),
+            Self::Key { before, behind, field } => {
+                let key = [before, element, behind].concat();
+                ctx.inspect(Purpose::Read, ctx.client.db, &key, |entry, out| match (entry, field) {
+                    (None, _) => look(None, out),
+                    (Some(entry), Some(field)) => {
+                        look(Hashes::view(entry).and_then(|hash| hash.get(field)), out)
+                    }
+                    (Some(entry), None) => {
+                        let string = StringView::of(entry);
+                        look(string.as_ref().map(|string| string.bytes()), out)
+                    }
+                })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key<'p>(before: &'p [u8], behind: &'p [u8], field: Option<&'p [u8]>) -> Pattern<'p> {
+        Pattern::Key { before, behind, field }
+    }
+
+    #[test]
+    fn patterns_are_read_as_redis_reads_them() {
+        for (text, pattern) in [
+            (b"#".as_slice(), Pattern::Element),
+            (b"#\0*", Pattern::Element),
+            (b"constant", Pattern::Nothing),
+            (b"a\0*", Pattern::Nothing),
+            (b"w_*", key(b"w_", b"", None)),
+            (b"*_*", key(b"", b"_*", None)),
+            (b"h*->f", key(b"h", b"", Some(b"f"))),
+            (b"h*x->f->g", key(b"h", b"x", Some(b"f->g"))),
+            (b"h->x*->f", key(b"h->x", b"", Some(b"f"))),
+            (b"h*->", key(b"h", b"->", None)),
+            (b"h*->f\0g", key(b"h", b"", Some(b"f\0g"))),
+            (b"h*->\0g", key(b"h", b"->\0g", None)),
+            (b"h*\0->g", key(b"h", b"\0->g", None)),
+        ] {
+            assert_eq!(Pattern::parse(text), pattern, "{}", String::from_utf8_lossy(text));
+        }
+    }
+}
