@@ -50,7 +50,7 @@ fn options(ctx: &Ctx<'_, '_>) -> Result<(i64, bool), CommandError> {
 
 /// A random number below `bound`, which is not 0.
 fn below(bound: usize) -> usize {
-    (u128::from(random()) * bound as u128 >> 64) as usize
+    ((u128::from(random()) * bound as u128) >> 64) as usize
 }
 
 fn head(count: usize, with_values: bool, out: &mut Reply) {
