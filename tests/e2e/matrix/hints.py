@@ -147,6 +147,23 @@ REQUESTS = {
     "SLAVEOF": [[b"NO", b"ONE"]],
 }
 
+#: By group of commands: how a key gets a value of their type.
+COLLECTIONS = {
+    "hash": lambda key, value: [b"HSET", key, b"field", value, b"17", b"5", b"long", b"x" * 70],
+    "list": lambda key, value: [b"RPUSH", key, value, b"5", b"word", b"-3"],
+    "set": lambda key, value: [b"SADD", key, value, b"5", b"word"],
+    "sorted-set": lambda key, value: [b"ZADD", key, b"1", value, b"5", b"word", b"-inf", b"first"],
+}
+#: Commands that draw what they change: the data behind them is each server's own.
+DRAWS = {"SPOP"}
+
+
+def first_value(case, number, key, value):
+    """The request that gives a key of a cell its value: the last key is a string in every cell."""
+    make = COLLECTIONS.get(case.group)
+    return make(key, value) if make and number + 1 < KEYS else [b"SET", key, value]
+
+
 #: How replies are compared: exactly, unless it stands here.
 EXACT, UNORDERED, TIME, LOOSE, STREAM, IGNORED = "exact", "unordered", "time", "loose", "stream", "ignored"
 TAGS = {

@@ -109,12 +109,10 @@ class Life:
                     requests.append([b"SELECT", b"%d" % db])
                     database = db
                 for n in range(hints.KEYS):
-                    request = [b"SET", cell.key(n), cell.value(n, db)]
-                    if state.due:
-                        request += [b"PXAT", b"%d" % due_ms]
-                    elif cell.has_due_time(n):
-                        request += [b"PXAT", b"%d" % hints.FAR_MS]
-                    requests.append(request)
+                    key = cell.key(n)
+                    requests.append(hints.first_value(cell.case, n, key, cell.value(n, db)))
+                    if state.due or cell.has_due_time(n):
+                        requests.append([b"PEXPIREAT", key, b"%d" % (due_ms if state.due else hints.FAR_MS)])
         return requests
 
     def delete_requests(self):
@@ -321,17 +319,17 @@ class Life:
     # ---- the data --------------------------------------------------------------------------
 
     def data(self, server, cells):
-        """What a server holds of the cells: replies of MGET and PEXPIRETIME, by cell."""
+        """What a server holds of the cells: replies of MGET, DEBUG DIGEST-VALUE and PEXPIRETIME, by cell."""
         requests = []
         for cell in cells:
             keys = cell.keys()
             for db in cell.databases:
-                requests += [[b"SELECT", b"%d" % db], [b"MGET", *keys]]
+                requests += [[b"SELECT", b"%d" % db], [b"MGET", *keys], [b"DEBUG", b"DIGEST-VALUE", *keys]]
                 requests += [[b"PEXPIRETIME", key] for key in keys[: hints.KEYS + 1]]
         connection = server.connect(timeout_s=60)
         nodes = pipelined(connection, requests)
         connection.close()
-        each = 2 * (2 + hints.KEYS + 1)
+        each = 2 * (3 + hints.KEYS + 1)
         return [nodes[at : at + each] for at in range(0, len(nodes), each)]
 
     def differs(self, ours, theirs, tolerance_ms):
@@ -390,6 +388,7 @@ class Life:
 
     def is_comparable(self, cell):
         known = cell.case.command.lower() in self.pair.reference_commands
+        known = known and cell.case.command not in hints.DRAWS
         return known and cell.context not in DATA_NOT_COMPARED and self.surroundings.compared
 
     # ---- the script ------------------------------------------------------------------------
