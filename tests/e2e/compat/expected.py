@@ -18,6 +18,7 @@ UNITS = [
     ("external", "unit/info-command", True),
     ("external", "unit/type/string", True),
     ("external", "unit/type/incr", True),
+    ("external", "unit/type/hash", True),
     ("external", "unit/expire", True),
     ("external", "unit/other", True),
     ("external", "unit/multi", True),
