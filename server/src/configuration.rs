@@ -3,6 +3,7 @@
 use crate::crash;
 use crate::devices::disk_of_level_0;
 use crate::jobs::eviction;
+use crate::keyspace::collection::Thresholds;
 use crate::log;
 use crate::number::parse_i64;
 use crate::server::Server;
@@ -312,6 +313,12 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "lfu-decay-time" => {
             let minutes = unsigned(0, INT_MAX)? as u32;
             server.eviction.access.decay_min.store(minutes, Ordering::Relaxed);
+        }
+        _ if name.starts_with("hash-max-")
+            || name.starts_with("zset-max-")
+            || name == "set-max-intset-entries" =>
+        {
+            settings.thresholds.set(Thresholds::of(config.options()));
         }
         // The others are read where they are used, or have no effect here.
         _ => {}

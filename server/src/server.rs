@@ -13,6 +13,7 @@ use crate::oom_score::OomScore;
 use crate::scripting::{RunningScripts, ScriptCache};
 use crate::session::{CursorTable, OutputLimit, Session, Sessions};
 use crate::shutdown::Shutdown;
+use crate::value::thresholds::SharedThresholds;
 use parking_lot::Mutex;
 use sexton_engine::Engine;
 use sexton_persistence::device::{DiskStorage, PlacedStorage, Storage};
@@ -122,6 +123,8 @@ impl Server {
 pub struct Settings {
     /// `proto-max-bulk-len`, in bytes.
     pub bulk_max_bytes: AtomicU64,
+    /// Sizes up to which collections have their compact encodings.
+    pub thresholds: SharedThresholds,
     /// `client-query-buffer-limit`, in bytes.
     pub query_buffer_max_bytes: AtomicU64,
     /// `client-output-buffer-limit normal`.
@@ -148,6 +151,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             bulk_max_bytes: AtomicU64::new(512 << 20),
+            thresholds: SharedThresholds::default(),
             query_buffer_max_bytes: AtomicU64::new(1 << 30),
             output_limit: OutputLimit::default(),
             clients_max: AtomicU64::new(10_000),

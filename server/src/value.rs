@@ -3,6 +3,8 @@
 //! Bits 0 to 3 hold the type (strings have two numbers), bit 4 says that a string was edited in place. This is the only place
 //! that knows these bits.
 
+pub mod thresholds;
+
 /// Longest string that Redis keeps in one allocation with its object (`embstr`), in bytes.
 const EMBSTR_MAX_BYTES: usize = 44;
 

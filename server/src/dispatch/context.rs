@@ -186,7 +186,7 @@ impl<'e> Ctx<'_, 'e> {
     /// The sizes up to which a collection has its compact encoding.
     #[must_use]
     pub fn thresholds(&self) -> Thresholds {
-        Thresholds::of(&self.server.config.options())
+        self.server.settings.thresholds.now()
     }
 
     /// Changes flags or expiry of `key`, which must have a value: one operation.

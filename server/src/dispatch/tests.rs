@@ -740,3 +740,38 @@ fn calls_of_a_script_that_begins_again_count_once() {
     assert_eq!(counts(b"get"), (1, 0, 0));
     assert_eq!(counts(b"eval"), (1, 0, 0));
 }
+
+#[test]
+fn what_hash_commands_and_sort_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("HSET h f 1 g 2 f 3", "HSET h f 1 g 2 f 3"),
+        ("PEXPIRE h 5000", "PEXPIREAT h 1005000"),
+        ("HSETNX h n 0.1", "HSETNX h n 0.1"),
+        ("HSETNX h n 7", ""),
+        ("HINCRBYFLOAT h n 0.2", "HSET h n 0.3"),
+        ("HINCRBY h f -9", "HINCRBY h f -9"),
+        ("HMSET gone a b", "HMSET gone a b"),
+        ("HDEL gone x y", ""),
+        ("HDEL gone x a a", "HDEL gone x a a"),
+        ("SET w_1 2", "SET w_1 2"),
+        ("HSET w_2 f 1", "HSET w_2 f 1"),
+        ("SORT nothing STORE gone", ""),
+        ("SORT nothing STORE w_1", "DEL w_1"),
+    ];
+    let (mut bench, mut again) = (Bench::new(), Bench::new());
+    let (mut client, mut replayer) =
+        (bench.client(), Executor::new(crate::commands::table::table(), 0, false));
+    let mut log_client = again.client();
+    for (request, log) in requests_and_logs {
+        let reply = bench.run(&mut client, request);
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+        if !log.is_empty() {
+            let words: Vec<&[u8]> = log.split(' ').map(str::as_bytes).collect();
+            replayer.replay(&again.server, &mut log_client, &command_bytes(&words)).expect(log);
+        }
+        assert_eq!(bench.server.engine.last_seq(), again.server.engine.last_seq(), "{request}");
+    }
+    for look in ["HGETALL h", "PEXPIRETIME h", "DUMP h", "EXISTS gone w_1 w_2"] {
+        assert_eq!(bench.run(&mut client, look), again.run(&mut log_client, look));
+    }
+}

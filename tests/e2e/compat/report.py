@@ -31,7 +31,7 @@ yet; *inside* look into redis-server's inside; *differs* ask for what we do othe
 """
 
 OTHERS = """
-Not run, as the whole unit waits: `unit/type/list*`, `set`, `zset`, `hash`, `stream*`, `unit/bitops`, `bitfield`, `geo`, `hyperloglog`
+Not run, as the whole unit waits: `unit/type/list*`, `set`, `zset`, `stream*`, `unit/bitops`, `bitfield`, `geo`, `hyperloglog`
 and `sort` (the types), `unit/scripting` and `functions` (scripts), `unit/tracking` (client tracking), `unit/acl*` (users with rights),
 `unit/pubsubshard`, `unit/wait` and `integration/replication*`, `psync*`, `failover`, `block-repl` (replication),
 `unit/client-eviction` (eviction of clients), `integration/convert-*`, `corrupt-dump*` (dumps of the other types).

@@ -27,7 +27,7 @@ pub use set::{SetEdit, SetView, Sets};
 pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order};
 
 use crate::value::ValueType;
-use sexton_config::Options;
+pub use crate::value::thresholds::Thresholds;
 use sexton_engine::{Entry, Meta};
 
 /// The form of a collection that lies whole in its root record.
@@ -71,35 +71,6 @@ impl Encoding {
             Self::Hashtable => "hashtable",
             Self::Skiplist => "skiplist",
             Self::Quicklist => "quicklist",
-        }
-    }
-}
-
-/// Sizes up to which a collection has its compact encoding.
-#[derive(Clone, Copy, Debug)]
-pub struct Thresholds {
-    /// `hash-max-listpack-entries`.
-    pub hash_entries: u64,
-    /// `hash-max-listpack-value`, in bytes.
-    pub hash_value_bytes: u64,
-    /// `set-max-intset-entries`.
-    pub intset_entries: u64,
-    /// `zset-max-listpack-entries`.
-    pub sorted_set_entries: u64,
-    /// `zset-max-listpack-value`, in bytes.
-    pub sorted_set_value_bytes: u64,
-}
-
-impl Thresholds {
-    /// Those of the configuration.
-    #[must_use]
-    pub fn of(options: &Options) -> Self {
-        Self {
-            hash_entries: options.hash_max_listpack_entries,
-            hash_value_bytes: options.hash_max_listpack_value_bytes,
-            intset_entries: options.set_max_intset_entries,
-            sorted_set_entries: options.zset_max_listpack_entries,
-            sorted_set_value_bytes: options.zset_max_listpack_value_bytes,
         }
     }
 }
@@ -185,13 +156,7 @@ fn splice(value: &mut Vec<u8>, range: std::ops::Range<usize>, new: &[u8]) {
 /// The thresholds of a server with defaults.
 #[cfg(test)]
 pub(crate) fn tests_thresholds() -> Thresholds {
-    Thresholds {
-        hash_entries: 512,
-        hash_value_bytes: 64,
-        intset_entries: 512,
-        sorted_set_entries: 128,
-        sorted_set_value_bytes: 64,
-    }
+    crate::value::thresholds::SharedThresholds::default().now()
 }
 
 #[cfg(test)]

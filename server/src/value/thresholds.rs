@@ -1,0 +1,80 @@
+//! Where collections change their encoding.
+
+use sexton_config::Options;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Sizes up to which a collection has its compact encoding.
+#[derive(Clone, Copy, Debug)]
+pub struct Thresholds {
+    /// `hash-max-listpack-entries`.
+    pub hash_entries: u64,
+    /// `hash-max-listpack-value`, in bytes.
+    pub hash_value_bytes: u64,
+    /// `set-max-intset-entries`.
+    pub intset_entries: u64,
+    /// `zset-max-listpack-entries`.
+    pub sorted_set_entries: u64,
+    /// `zset-max-listpack-value`, in bytes.
+    pub sorted_set_value_bytes: u64,
+}
+
+impl Thresholds {
+    /// Those of the configuration.
+    #[must_use]
+    pub fn of(options: &Options) -> Self {
+        Self {
+            hash_entries: options.hash_max_listpack_entries,
+            hash_value_bytes: options.hash_max_listpack_value_bytes,
+            intset_entries: options.set_max_intset_entries,
+            sorted_set_entries: options.zset_max_listpack_entries,
+            sorted_set_value_bytes: options.zset_max_listpack_value_bytes,
+        }
+    }
+}
+
+/// Thresholds that every write reads and CONFIG SET changes. Those of one write may be old and new ones.
+#[derive(Debug)]
+pub struct SharedThresholds {
+    hash_entries: AtomicU64,
+    hash_value_bytes: AtomicU64,
+    intset_entries: AtomicU64,
+    sorted_set_entries: AtomicU64,
+    sorted_set_value_bytes: AtomicU64,
+}
+
+impl SharedThresholds {
+    /// Those that hold now.
+    #[must_use]
+    pub fn now(&self) -> Thresholds {
+        Thresholds {
+            hash_entries: self.hash_entries.load(Relaxed),
+            hash_value_bytes: self.hash_value_bytes.load(Relaxed),
+            intset_entries: self.intset_entries.load(Relaxed),
+            sorted_set_entries: self.sorted_set_entries.load(Relaxed),
+            sorted_set_value_bytes: self.sorted_set_value_bytes.load(Relaxed),
+        }
+    }
+
+    /// From now on these hold.
+    pub fn set(&self, thresholds: Thresholds) {
+        self.hash_entries.store(thresholds.hash_entries, Relaxed);
+        self.hash_value_bytes.store(thresholds.hash_value_bytes, Relaxed);
+        self.intset_entries.store(thresholds.intset_entries, Relaxed);
+        self.sorted_set_entries.store(thresholds.sorted_set_entries, Relaxed);
+        self.sorted_set_value_bytes.store(thresholds.sorted_set_value_bytes, Relaxed);
+    }
+}
+
+impl Default for SharedThresholds {
+    /// The defaults of the configuration.
+    fn default() -> Self {
+        Self {
+            hash_entries: AtomicU64::new(512),
+            hash_value_bytes: AtomicU64::new(64),
+            intset_entries: AtomicU64::new(512),
+            sorted_set_entries: AtomicU64::new(128),
+            sorted_set_value_bytes: AtomicU64::new(64),
+        }
+    }
+}
