@@ -19,6 +19,7 @@ UNITS = [
     ("external", "unit/type/string", True),
     ("external", "unit/type/incr", True),
     ("external", "unit/type/hash", True),
+    ("external", "unit/sort", True),
     ("external", "unit/expire", True),
     ("external", "unit/other", True),
     ("external", "unit/multi", True),
