@@ -87,10 +87,10 @@ pub struct RequestBounds {
 impl RequestBounds {
     /// Those of now.
     #[must_use]
-    pub fn of(server: &Server) -> Self {
+    pub fn of(server: &Server, session: &Session) -> Self {
         Self {
             unasked_max_bytes: request_max_bytes(server).min(KEY_MAX_BYTES as u64),
-            reply_max_bytes: reply_max_bytes(server),
+            reply_max_bytes: written_max_bytes(server, session),
         }
     }
 }
@@ -99,6 +99,12 @@ impl RequestBounds {
 #[must_use]
 pub fn reply_max_bytes(server: &Server) -> u64 {
     share(server, REPLY_SHARE)
+}
+
+/// Bytes behind which nothing more is written of one reply: memory does not allow it, or the connection is closed for it.
+#[must_use]
+pub fn written_max_bytes(server: &Server, session: &Session) -> u64 {
+    reply_max_bytes(server).min(server.output_limit_of(session).closing_bytes())
 }
 
 /// Most bytes that one command may take for a moment.

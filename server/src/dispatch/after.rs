@@ -1,8 +1,9 @@
 //! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
-use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, Traits};
+use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
 use crate::client::{Client, ScriptTurn};
+use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -122,6 +123,30 @@ pub(super) fn drop_if_muted(client: &Client, out: &mut Reply, mark: usize) {
     if client.reply_mode.is_muted() {
         out.truncate(mark);
     }
+}
+
+/// Answers a request whose reply from `mark` on could not be written whole.
+pub(super) fn refuse_cut(
+    server: &Server,
+    client: &mut Client,
+    (out, mark): (&mut Reply, usize),
+    required: Seq,
+) {
+    out.truncate(mark);
+    let limit = server.output_limit_of(&client.session);
+    let closing_bytes = limit.closing_bytes();
+    if closing_bytes <= reply_max_bytes(server) {
+        // As in Redis, a connection hears nothing of a reply that it is closed for.
+        if !client.reply_mode.is_muted() {
+            limit.enforce(&client.session, closing_bytes);
+            client.closing = true;
+        }
+        return;
+    }
+    // Where something was written an error would not be true: no answer at all.
+    client.closing |= required != 0;
+    write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+    drop_if_muted(client, out, mark);
 }
 
 pub(super) fn write_error(server: &Server, out: &mut Reply, error: &CommandError) {

@@ -1,6 +1,6 @@
 //! What a thread runs requests with, and the steps of a single one.
 
-use super::after::{account, drop_if_muted, refuse, show_monitors, write_error};
+use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{call, read_snapshot};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
@@ -8,9 +8,9 @@ use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
+use super::{Args, Class, CommandSpec, Ctx, Flags, LogWait, Table};
 use crate::client::{Client, Queued};
-use crate::client_memory::reply_max_bytes;
+use crate::client_memory::written_max_bytes;
 use crate::events::Changes;
 use crate::jobs::eviction;
 use crate::resp::Reply;
@@ -109,7 +109,7 @@ impl Executor {
         if !self.replaying {
             self.make_room(server, 1);
         }
-        out.limit(reply_max_bytes(server));
+        out.limit(written_max_bytes(server, &client.session));
         let outcome = match self.gate(server, client, args) {
             Ok((spec, Verdict::Run)) if spec.class == Class::Script => {
                 self.run_script(server, client, spec, args, out, now_ms)
@@ -140,11 +140,7 @@ impl Executor {
         if out.is_cut()
             && let Outcome::Done(required) = outcome
         {
-            out.truncate(mark);
-            // Where something was written an error would not be true: no answer at all.
-            client.closing |= required != 0;
-            write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
-            drop_if_muted(client, out, mark);
+            refuse_cut(server, client, (out, mark), required);
         }
         out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {

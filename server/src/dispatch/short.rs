@@ -1,12 +1,12 @@
 //! The short way of requests on their keys, while nothing stands in their way: what the gate asks once a request is
 //! asked once a batch, and the clock is read once for many requests.
 
-use super::after::{refuse, write_error};
+use super::after::{refuse, refuse_cut};
 use super::call::call;
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Executor, Flags, OUT_OF_MEMORY, Traits};
+use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Traits};
 use crate::client::Client;
 use crate::resp::Reply;
 use crate::server::Server;
@@ -79,10 +79,7 @@ impl Executor {
         let writes = spec.flags.contains(Flags::WRITE);
         let (called, required) = publish(server, client, changes, (out, mark), writes, ended);
         if out.is_cut() {
-            out.truncate(mark);
-            // Where something was written an error would not be true: no answer at all.
-            client.closing |= required != 0;
-            write_error(server, out, &CommandError::text(OUT_OF_MEMORY));
+            refuse_cut(server, client, (out, mark), required);
         }
         out.limit(u64::MAX);
         self.fast.count(spec, called.failed);

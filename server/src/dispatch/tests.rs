@@ -775,3 +775,18 @@ fn what_hash_commands_and_sort_log_makes_the_same_data_with_as_many_operations()
         assert_eq!(bench.run(&mut client, look), again.run(&mut log_client, look));
     }
 }
+
+#[test]
+fn a_reply_that_its_connection_is_closed_for_is_not_written_whole() {
+    let mut bench = Bench::new();
+    let (mut client, mut muted) = (bench.client(), bench.client());
+    bench.run(&mut client, "HSET h field value");
+    bench.server.settings.output_limit.set_from("normal", b"normal 10000 0 0").expect("limits");
+    assert!(bench.run(&mut client, "HRANDFIELD h -500").starts_with("*500\r\n"));
+    assert!(!client.closing);
+    bench.run(&mut muted, "CLIENT REPLY OFF");
+    assert_eq!(bench.run(&mut muted, "HRANDFIELD h -9223372036854775807"), "");
+    assert!(!muted.closing);
+    assert_eq!(bench.run(&mut client, "HRANDFIELD h -9223372036854775807"), "");
+    assert!(client.closing);
+}

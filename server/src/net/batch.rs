@@ -69,7 +69,7 @@ impl BatchRun<'_> {
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();
-        let mut bounds = RequestBounds::of(self.server);
+        let mut bounds = RequestBounds::of(self.server, &self.client.session);
         let mut begun = Instant::now();
         // The plain requests since then.
         let mut plain = 0..0;
@@ -129,7 +129,7 @@ impl BatchRun<'_> {
             fast = self.worker.executor.is_fast(self.server, self.client);
             fast_write = fast && self.worker.executor.is_fast_write(self.server);
             together = self.times_together();
-            bounds = RequestBounds::of(self.server);
+            bounds = RequestBounds::of(self.server, &self.client.session);
             begun = Instant::now();
         }
         self.settle(plain, begun);

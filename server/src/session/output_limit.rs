@@ -43,6 +43,14 @@ impl OutputLimit {
         }
     }
 
+    /// Unsent bytes at which the connection is closed at once; `u64::MAX` for none.
+    pub(crate) fn closing_bytes(&self) -> u64 {
+        match self.hard_bytes.load(Ordering::Relaxed) {
+            0 => u64::MAX,
+            hard => hard,
+        }
+    }
+
     /// Unsent bytes at which a listener is closed when another message comes.
     pub(crate) fn listener_max_bytes(&self) -> usize {
         match self.hard_bytes.load(Ordering::Relaxed) {
