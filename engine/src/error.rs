@@ -30,6 +30,11 @@ pub enum EngineError {
         /// Bytes of the value.
         bytes: u64,
     },
+    /// The values of the keys to be loaded are too large together.
+    LoadTooLarge {
+        /// Most bytes that they may have.
+        max_bytes: u64,
+    },
     /// As many snapshots are open as may be.
     SnapshotRefused {
         /// Open ones.
@@ -69,6 +74,9 @@ impl fmt::Display for EngineError {
             Self::KeyTooLong { bytes } => f.write_str(&key_bytes_refused(*bytes)),
             Self::ValueTooLong { bytes } => {
                 write!(f, "value of {bytes} bytes, at most {VALUE_MAX_BYTES} allowed")
+            }
+            Self::LoadTooLarge { max_bytes } => {
+                write!(f, "values of more than {max_bytes} bytes had to be loaded together")
             }
             Self::SnapshotRefused { open, max } => {
                 write!(f, "{open} snapshots are open, at most {max} may be")

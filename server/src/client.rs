@@ -33,6 +33,9 @@ pub struct Client {
     pub watched_bytes: usize,
     /// Set by whoever changes a watched key.
     pub watch_dirty: Arc<AtomicBool>,
+    /// The values of the keys of its request were too large to be loaded together: it is refused unless they are in
+    /// memory by now.
+    pub load_refused: bool,
     /// What WAITAOF waits for, while it waits.
     pub log_wait: Option<LogWait>,
     /// The snapshot that the connection reads, between SEXTON.SNAPSHOT OPEN and CLOSE.

@@ -107,6 +107,12 @@ pub fn written_max_bytes(server: &Server, session: &Session) -> u64 {
     reply_max_bytes(server).min(server.output_limit_of(session).closing_bytes())
 }
 
+/// Most bytes of the values that one request may bring into memory from a device, unless it is a single value.
+#[must_use]
+pub fn load_max_bytes(server: &Server) -> u64 {
+    share(server, REPLY_SHARE)
+}
+
 /// Most bytes that one command may take for a moment.
 #[must_use]
 pub fn transient_max_bytes(server: &Server) -> u64 {

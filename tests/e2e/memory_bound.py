@@ -272,6 +272,22 @@ def large_replies(server, scale):
     return right and client.ask("GET", "k") in (b"$%d\r\n" % (15 * MIB // 8), b"")
 
 
+def cold_keys(server, scale):
+    """Requests that name 100 keys whose values of 1.9 MB lie on the device: alone, pipelined, and in a transaction."""
+    client, rng = Client(server), random.Random(5)
+    names = [b"cold:%d" % number for number in range(100)]
+    right = all(client.ask("SET", name, rng.randbytes(15 * MIB // 8)) == b"+OK\r\n" for name in names)
+    for command in ("EXISTS", "TOUCH", "MGET"):
+        right &= client.ask(command, *names) == OOM
+    client.ask("MULTI")
+    for name in names:
+        client.ask("STRLEN", name)
+    right &= client.ask("EXEC").startswith(b"-EXECABORT")
+    for name in names:
+        right &= client.ask("STRLEN", name) == b":%d\r\n" % (15 * MIB // 8)
+    return right
+
+
 def long_names(server, scale):
     """WATCH and SUBSCRIBE of long names."""
     clients = [Client(server) for _ in range(20)]
@@ -341,6 +357,7 @@ LOADS = {
     "unfinished": (unfinished_requests, 64),
     "scan-cursors": (scan_cursors, 64),
     "mget": (large_replies, 64),
+    "cold-keys": (cold_keys, 64),
     "names": (long_names, 64),
     "lcs": (longest_common, 64),
     "parts": (parts, 256),

@@ -4,6 +4,7 @@ use super::after::{refuse, write_outcome};
 use super::guard::run_guarded;
 use super::latch::each_key;
 use super::{Class, CommandError, Ctx};
+use crate::client_memory::load_max_bytes;
 use sexton_engine::{Seq, SyncPolicy};
 
 /// What became of a call.
@@ -39,7 +40,8 @@ pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq)
     }
     let waits = ctx.server.engine.sync_policy() == SyncPolicy::Always;
     let required = if waits { snapshot.snapshot().seq() } else { 0 };
-    let fetched = snapshot.fetch(ctx.client.db, keys.into_iter());
+    let max_bytes = load_max_bytes(ctx.server);
+    let fetched = snapshot.fetch(ctx.client.db, keys.into_iter(), max_bytes);
     let called = fetched.and_then(|()| call(ctx, mark));
     if let Some(snapshot) = ctx.client.snapshot_session.as_deref_mut() {
         snapshot.release();

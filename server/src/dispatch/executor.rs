@@ -8,7 +8,7 @@ use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
-use super::{Args, Class, CommandSpec, Ctx, Flags, LogWait, Table};
+use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
 use crate::client::{Client, Queued};
 use crate::client_memory::written_max_bytes;
 use crate::events::Changes;
@@ -110,6 +110,7 @@ impl Executor {
             self.make_room(server, 1);
         }
         out.limit(written_max_bytes(server, &client.session));
+        let load_refused = std::mem::take(&mut client.load_refused);
         let outcome = match self.gate(server, client, args) {
             Ok((spec, Verdict::Run)) if spec.class == Class::Script => {
                 self.run_script(server, client, spec, args, out, now_ms)
@@ -136,6 +137,16 @@ impl Executor {
                 Outcome::Done(0)
             }
             Err(Refusal::Later(outcome)) => outcome,
+        };
+        let outcome = match outcome {
+            Outcome::Cold(_) if load_refused => {
+                let error = CommandError::text(OUT_OF_MEMORY);
+                let aborts = args.get(0).eq_ignore_ascii_case(b"exec");
+                let error = if aborts { abort(server, client, &error) } else { error };
+                refuse(server, client, out, &error, mark);
+                Outcome::Done(0)
+            }
+            outcome => outcome,
         };
         if out.is_cut()
             && let Outcome::Done(required) = outcome

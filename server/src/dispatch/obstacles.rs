@@ -40,6 +40,9 @@ impl Obstacles {
     /// Writers must wait for the log or for flushes (N14).
     pub(super) const PACED: Self = Self(1 << 13);
 
+    /// The keys of the next request could not be loaded: the gate's caller refuses it.
+    const LOAD_REFUSED: Self = Self(1 << 14);
+
     /// Those that concern every request of the client, as far as the gate explains them.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
@@ -58,6 +61,7 @@ impl Obstacles {
         let engine = &server.engine;
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
+            .when(client.load_refused, Self::LOAD_REFUSED)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)
             .when(engine.given_up_through() > engine.durable(), Self::UNTELLABLE)

@@ -4,11 +4,14 @@
 //! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
 //! [`Ctx::inspect`] as at the newest ones.
 
-use super::{Class, CommandError, CommandSpec, Flags, Traits};
+use super::{Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
 use sexton_engine::{
     EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
 };
 use std::collections::HashMap;
+
+/// Keys that are fetched before their size is looked at.
+const FETCHED_TOGETHER: usize = 16;
 
 const WRITE: CommandError = CommandError::text(
     "SNAPSHOT this connection reads the past and cannot write; SEXTON.SNAPSHOT CLOSE ends that",
@@ -62,16 +65,25 @@ impl SnapshotSession {
         (!supported).then_some(UNSUPPORTED)
     }
 
-    /// Fetches the keys of a command; may block.
+    /// Fetches the keys of a command, as long as their values have not `max_bytes` together; may block.
     pub(crate) fn fetch<'k>(
         &mut self,
         db: usize,
         keys: impl Iterator<Item = &'k [u8]>,
+        max_bytes: u64,
     ) -> Result<(), CommandError> {
         let keys: Vec<&[u8]> = keys.collect();
-        let values = self.snapshot.get_many(db, &keys).map_err(snapshot_error)?;
         self.values.clear();
-        self.values.extend(keys.iter().map(|key| key.to_vec()).zip(values));
+        let mut left_bytes = max_bytes;
+        for keys in keys.chunks(FETCHED_TOGETHER) {
+            if left_bytes == 0 {
+                return Err(CommandError::text(OUT_OF_MEMORY));
+            }
+            let values = self.snapshot.get_many(db, keys).map_err(snapshot_error)?;
+            let bytes: usize = values.iter().flatten().map(|value| value.value.len()).sum();
+            left_bytes = left_bytes.saturating_sub(bytes as u64);
+            self.values.extend(keys.iter().map(|key| key.to_vec()).zip(values));
+        }
         Ok(())
     }
 

@@ -48,7 +48,10 @@ impl Bench {
             match self.try_at(client, line, NOW_MS) {
                 (Outcome::Done(_), reply) => return reply,
                 (Outcome::Cold(keys), _) => {
-                    pins.push(load_blocking(&self.server, keys).expect("simulated storage works"));
+                    pins.push(
+                        load_blocking(&self.server, keys, u64::MAX)
+                            .expect("simulated storage works"),
+                    );
                 }
                 (outcome, _) => panic!("{line}: {outcome:?}"),
             }

@@ -95,7 +95,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
         let _pin = match cold.is_empty() {
             true => None,
             // Keys that cannot be read stay; the next reader hears of it.
-            false => load_blocking(server, cold).ok(),
+            false => load_blocking(server, cold, u64::MAX).ok(),
         };
         expire(server, buf, now_ms, &mut due);
         if !full || started.elapsed() > SLICE {

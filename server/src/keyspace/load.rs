@@ -1,21 +1,21 @@
 //! Loading of cold keys by threads that may block.
 
 use crate::server::Server;
-use sexton_engine::{LoadPin, OwnedKey};
+use sexton_engine::{EngineError, LoadPin, OwnedKey};
 
 /// Loads keys and waits for them; they stay in memory while the pin lives. For threads that may block.
 ///
 /// # Errors
-/// The engine's text when a key could not be read.
-pub fn load_blocking(server: &Server, keys: Vec<OwnedKey>) -> Result<LoadPin, String> {
+/// Those of [`Engine::load`](sexton_engine::Engine::load).
+pub fn load_blocking(
+    server: &Server,
+    keys: Vec<OwnedKey>,
+    max_bytes: u64,
+) -> Result<LoadPin, EngineError> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    server.engine.load(keys, move |result| {
+    server.engine.load(keys, max_bytes, move |result| {
         // The receiver waits below; it can only be gone when its thread is.
         let _ = sender.send(result);
     });
-    match receiver.recv() {
-        Ok(Ok(pin)) => Ok(pin),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err("the load was dropped".to_owned()),
-    }
+    receiver.recv().unwrap_or_else(|_| Err(EngineError::Storage("the load was dropped".to_owned())))
 }

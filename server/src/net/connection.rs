@@ -9,7 +9,9 @@ use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::client::Client;
-use crate::client_memory::{TASK_BYTES, evict_clients, reply_max_bytes, request_max_bytes};
+use crate::client_memory::{
+    TASK_BYTES, evict_clients, load_max_bytes, reply_max_bytes, request_max_bytes,
+};
 use crate::clock::now_ms;
 use crate::dispatch::{Args, LogWait, OUT_OF_MEMORY, Outcome, error_of};
 use crate::keyspace::load_blocking;
@@ -89,6 +91,8 @@ pub(super) struct Connection {
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
     pins: Vec<LoadPin>,
+    /// Keys of the requests behind the first one are loaded along with its own: not when they were too large together.
+    loads_ahead: bool,
     pub(super) closing: bool,
     started: bool,
     /// What is in `output` is sent when the worker's turn ends.
@@ -133,6 +137,7 @@ impl Connection {
             holding_round: 0,
             parked: None,
             pins: Vec::new(),
+            loads_ahead: true,
             closing: false,
             started: false,
             deferred: false,
@@ -379,7 +384,9 @@ impl Connection {
                     break;
                 }
                 if let Some(mut outcome) = outcome {
-                    if let Outcome::Cold(keys) = &mut outcome {
+                    if let Outcome::Cold(keys) = &mut outcome
+                        && self.loads_ahead
+                    {
                         self.load_ahead(
                             worker,
                             &client,
@@ -480,7 +487,8 @@ impl Connection {
             Outcome::Cold(keys) => {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
-                self.server.engine.load(keys, move |result| {
+                let max_bytes = load_max_bytes(&self.server);
+                self.server.engine.load(keys, max_bytes, move |result| {
                     *to.lock() = Some(result);
                     session.wake_task();
                 });
@@ -519,13 +527,16 @@ impl Connection {
                 loop {
                     match executor.execute(&server, &mut client, args, &mut out, now_ms) {
                         Outcome::Done(required) => break required,
-                        Outcome::Cold(keys) => match load_blocking(&server, keys) {
-                            Ok(pin) => pins.push(pin),
-                            Err(text) => {
-                                out.error(format!("ERR storage: {text}").as_bytes());
-                                break 0;
+                        Outcome::Cold(keys) => {
+                            match load_blocking(&server, keys, load_max_bytes(&server)) {
+                                Ok(pin) => pins.push(pin),
+                                Err(EngineError::LoadTooLarge { .. }) => client.load_refused = true,
+                                Err(error) => {
+                                    out.error(format!("ERR storage: {error}").as_bytes());
+                                    break 0;
+                                }
                             }
-                        },
+                        }
                         _ => std::thread::sleep(Duration::from_millis(1)),
                     }
                 }
@@ -575,7 +586,20 @@ impl Connection {
             Some(Parked::Load(slot)) => {
                 let Some(result) = slot.lock().take() else { return Poll::Pending };
                 match result {
-                    Ok(pin) => self.pins.push(pin),
+                    Ok(pin) => {
+                        self.loads_ahead = true;
+                        self.pins.push(pin);
+                    }
+                    // The keys of the request alone may be few enough.
+                    Err(EngineError::LoadTooLarge { .. }) if self.loads_ahead => {
+                        self.loads_ahead = false;
+                    }
+                    Err(EngineError::LoadTooLarge { .. }) => {
+                        self.loads_ahead = true;
+                        if let Some(client) = &mut self.client {
+                            client.load_refused = true;
+                        }
+                    }
                     Err(error) => {
                         // The request that needed the key cannot be answered: nothing was changed.
                         worker.reply.truncate(0);

@@ -45,6 +45,10 @@ pub(in crate::store) struct Waiting {
     engine: Engine,
     keys: Vec<OwnedKey>,
     missing: AtomicUsize,
+    /// Most bytes of values that may be read for it, beside the first one.
+    max_bytes: u64,
+    /// Bytes of the values that were read for it.
+    read_bytes: AtomicU64,
     failed: Mutex<Option<EngineError>>,
     done: Mutex<Option<Done>>,
 }
@@ -59,6 +63,17 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Waiting {
+    /// A value of so many bytes was read for it. False when it has enough: the value is not to be kept for its sake.
+    fn takes(&self, bytes: usize) -> bool {
+        let before = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        before == 0 || before + bytes as u64 <= self.max_bytes
+    }
+
+    /// True when what was read for it is more than it may have.
+    fn has_enough(&self) -> bool {
+        self.read_bytes.load(Ordering::Relaxed) > self.max_bytes
+    }
+
     fn one_done(&self, error: Option<EngineError>) {
         if let Some(error) = error {
             self.failed.lock().get_or_insert(error);
@@ -96,6 +111,8 @@ impl Drop for LoadPin {
                 load.pins -= 1;
                 if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
                     shard.loads.remove(key.slot, &key.bytes);
+                    // It could not be evicted while it was pinned, whatever the bound.
+                    self.engine.keep_within_bound(&mut shard);
                 }
             }
         }
@@ -190,6 +207,13 @@ impl BelowTable {
     /// Whether tables may have it, by range and filter.
     fn may_be_in_tables(&self) -> bool {
         tree::may_exist_since(&self.superversion.version, &self.engine_key, self.namespace)
+    }
+}
+
+/// These cannot have all that they wait for. No latch may be held.
+fn tell_too_large(waiters: Vec<Waiter>) {
+    for waiter in waiters {
+        waiter.one_done(Some(EngineError::LoadTooLarge { max_bytes: waiter.max_bytes }));
     }
 }
 
@@ -295,14 +319,16 @@ impl Engine {
 
     /// Starts loading cold keys on the cold-read threads; one load a key, however many wait.
     /// `done` runs once, on another thread or at once on this one, when every key is in memory (or
-    /// known absent) or a read failed. Loaded entries stay pinned until the [`LoadPin`] is dropped.
+    /// known absent) or a read failed, with [`EngineError::LoadTooLarge`] when the values have more than `max_bytes`
+    /// together; a single value may be of any size. Loaded entries stay pinned until the [`LoadPin`] is dropped.
     /// No latch may be held.
     pub fn load(
         &self,
         keys: Vec<OwnedKey>,
+        max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
-        let jobs = self.register_load(keys, done);
+        let jobs = self.register_load(keys, max_bytes, done);
         let inner = self.inner();
         inner.cold.push(jobs.into_iter());
         if inner.cold.stop.load(Ordering::Acquire) {
@@ -315,7 +341,7 @@ impl Engine {
     /// The same for one key and on this thread, which waits. No latch may be held.
     pub(in crate::store) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
         let (tell, told) = mpsc::channel();
-        let jobs = self.register_load(vec![key], move |result| {
+        let jobs = self.register_load(vec![key], u64::MAX, move |result| {
             // The receiver waits below.
             let _ = tell.send(result);
         });
@@ -330,6 +356,7 @@ impl Engine {
     fn register_load(
         &self,
         mut keys: Vec<OwnedKey>,
+        max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) -> Vec<Job> {
         keys.sort_unstable_by(|a, b| (a.slot, &a.bytes).cmp(&(b.slot, &b.bytes)));
@@ -337,6 +364,8 @@ impl Engine {
         let waiting = Arc::new(Waiting {
             engine: self.clone(),
             missing: AtomicUsize::new(keys.len() + 1),
+            max_bytes,
+            read_bytes: AtomicU64::new(0),
             failed: Mutex::new(None),
             done: Mutex::new(Some(Box::new(done))),
             keys,
@@ -443,6 +472,9 @@ impl Engine {
 
     fn read_cold(&self, job: &Job) -> Result<(), EngineError> {
         let inner = self.inner();
+        if !self.is_awaited(job) {
+            return Ok(());
+        }
         inner.cold.reads.fetch_add(1, Ordering::Relaxed);
         let head = namespace::head(inner.namespaces.id_of(job.key.slot));
         let engine_key = [&head, job.key.bytes.as_slice()].concat();
@@ -454,17 +486,40 @@ impl Engine {
         if load.state != (LoadState::Reading { ticket: job.ticket }) {
             return Ok(());
         }
-        match found {
-            Some(Newest { meta, value, .. }) => {
-                load.state = LoadState::Filled;
-                inner.cold.found.fetch_add(1, Ordering::Relaxed);
-                // Room is made first: the entry itself is clean and would be a candidate.
-                self.keep_within_bound(shard);
-                self.fill(shard, job.key.as_key(), meta, &value);
-            }
-            None => load.state = LoadState::Absent,
+        let Some(Newest { meta, value, .. }) = found else {
+            load.state = LoadState::Absent;
+            return Ok(());
+        };
+        let sated = load.dismiss(|waiter| !waiter.takes(value.len()));
+        if load.waiters.is_empty() {
+            load.state = LoadState::Overtaken;
+        } else {
+            load.state = LoadState::Filled;
+            inner.cold.found.fetch_add(1, Ordering::Relaxed);
+            // Room is made first: the entry itself is clean and would be a candidate.
+            self.keep_within_bound(shard);
+            self.fill(shard, job.key.as_key(), meta, &value);
         }
+        drop(guard);
+        tell_too_large(sated);
         Ok(())
+    }
+
+    /// False when all who waited for this read have as much as they may have: they are told.
+    fn is_awaited(&self, job: &Job) -> bool {
+        let mut shard = self.inner().shards[shard_of(job.key.hash)].latch();
+        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return true };
+        if load.state != (LoadState::Reading { ticket: job.ticket }) {
+            return true;
+        }
+        let sated = load.dismiss(|waiter| waiter.has_enough());
+        let awaited = !load.waiters.is_empty();
+        if !awaited {
+            load.state = LoadState::Overtaken;
+        }
+        drop(shard);
+        tell_too_large(sated);
+        awaited
     }
 
     /// Newest version with a sequence of at most `bound` in sorted memtables and tables, unless a

@@ -6,6 +6,7 @@
 
 use crate::key::{Key, Slot};
 use crate::store::OwnedKey;
+use crate::store::read::cold::Waiter;
 use std::collections::HashMap;
 
 /// How far a load is.
@@ -31,7 +32,17 @@ pub(in crate::store) struct Load {
     /// Waiters that have not dropped their pin.
     pub(in crate::store) pins: usize,
     /// Waiters to be told when the read ends.
-    pub(in crate::store) waiters: Vec<crate::store::read::cold::Waiter>,
+    pub(in crate::store) waiters: Vec<Waiter>,
+}
+
+impl Load {
+    /// Takes out the waiters who are not to wait any longer.
+    pub(in crate::store) fn dismiss(
+        &mut self,
+        mut is_over: impl FnMut(&Waiter) -> bool,
+    ) -> Vec<Waiter> {
+        self.waiters.extract_if(.., |waiter| is_over(waiter)).collect()
+    }
 }
 
 /// The loads of one shard; almost always empty.

@@ -267,7 +267,8 @@ fn loads_are_answered_after_close() {
     let owned = OwnedKey { slot: key.slot, bytes: b"cold".to_vec(), hash: key.hash };
     engine.close().expect("close");
     let (tell, told) = mpsc::channel();
-    engine.load(vec![owned], move |result| tell.send(result.is_err()).expect("a listener"));
+    engine
+        .load(vec![owned], u64::MAX, move |result| tell.send(result.is_err()).expect("a listener"));
     assert!(told.try_recv().expect("an answer at once"), "an error, not a value");
     assert_eq!(engine.write_refusal().as_deref(), Some("the store is closed"));
 }
@@ -281,7 +282,7 @@ fn a_load_for_an_emptied_database_brings_nothing_into_memory() {
     let owned = OwnedKey { slot: stale.slot, bytes: b"cold".to_vec(), hash: stale.hash };
     run_group(&engine, &[Op::Flush(0)]).expect("memory");
     let (tell, told) = mpsc::channel();
-    engine.load(vec![owned], move |result| tell.send(result).expect("a listener"));
+    engine.load(vec![owned], u64::MAX, move |result| tell.send(result).expect("a listener"));
     let pin = told.try_recv().expect("an answer").expect("no I/O was needed");
     assert_eq!(engine.stats().dram_entries, 0);
     drop(pin);

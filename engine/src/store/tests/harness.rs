@@ -151,7 +151,7 @@ fn try_load(engine: &Engine, db: usize, bytes: &[u8]) -> Result<LoadPin, EngineE
     let key = key(engine, db, bytes);
     let owned = OwnedKey { slot: key.slot, bytes: bytes.to_vec(), hash: key.hash };
     let (tell, told) = mpsc::channel();
-    engine.load(vec![owned], move |result| {
+    engine.load(vec![owned], u64::MAX, move |result| {
         let _ = tell.send(result);
     });
     told.recv().expect("an answer")

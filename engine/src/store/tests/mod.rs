@@ -15,6 +15,7 @@ mod emptied;
 mod faults;
 mod harness;
 mod histories;
+mod loads;
 mod memory;
 mod pacing;
 mod paper;

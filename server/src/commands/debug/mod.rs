@@ -147,7 +147,7 @@ fn find_value(
     let engine = &ctx.server.engine;
     let owned = OwnedKey { slot: key.slot, bytes: key.bytes.to_vec(), hash: key.hash };
     let (sender, receiver) = mpsc::channel();
-    engine.load(vec![owned], move |result| {
+    engine.load(vec![owned], u64::MAX, move |result| {
         // A receiver that is gone has given up waiting.
         let _ = sender.send(result);
     });
