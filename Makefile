@@ -11,7 +11,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold hangs parity operate pubsub scripts crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate pubsub scripts crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
@@ -53,6 +53,9 @@ differential: setup build ## random commands against redis-server 7.0, replies b
 
 differential-cold: setup build ## the same with a restart before each pipeline, so that every key comes from a device (BATCHES=200)
 	$(PY) -m differential.cold --batches $(BATCHES)
+
+blocking: setup build ## clients that wait for lists and sorted sets: order, transactions, timeouts, many at once, kill -9
+	$(PY) -m blocking
 
 hangs: setup build ## what once waited for ever: pipelines of cold keys, MULTI beside INFO, slow helpers, clients that left
 	$(PY) -m nothing_hangs

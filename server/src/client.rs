@@ -1,5 +1,6 @@
 //! The state of one connection that commands may see and change.
 
+use crate::blocking::Waiter;
 use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::resp::pack;
@@ -36,6 +37,10 @@ pub struct Client {
     /// The values of the keys of its request were too large to be loaded together: it is refused unless they are in
     /// memory by now.
     pub load_refused: bool,
+    /// What the command that runs would wait for: set by its handler, which has found nothing.
+    pub would_wait: Option<Box<Waiter>>,
+    /// What the connection waits for.
+    pub waiter: Option<Arc<Waiter>>,
     /// What WAITAOF waits for, while it waits.
     pub log_wait: Option<LogWait>,
     /// The snapshot that the connection reads, between SEXTON.SNAPSHOT OPEN and CLOSE.

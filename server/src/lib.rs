@@ -3,6 +3,7 @@
 
 pub mod arenas;
 pub mod auth;
+pub mod blocking;
 pub mod boot;
 pub mod client;
 pub mod client_memory;

@@ -1,6 +1,7 @@
 //! State shared by all workers.
 
 use crate::auth::Auth;
+use crate::blocking::Waiters;
 use crate::client_memory::ClientMemory;
 use crate::configuration::Configuration;
 use crate::events::Events;
@@ -58,6 +59,8 @@ pub struct Server {
     pub running_scripts: RunningScripts,
     /// What others hear of changes and messages.
     pub events: Events,
+    /// Clients that wait for keys to have something.
+    pub blocking: Waiters,
     /// Settings that are looked at for every batch or connection.
     pub settings: Settings,
     /// `maxmemory-policy`.
@@ -72,6 +75,7 @@ impl Server {
     /// A server over an open store, with Redis' default settings.
     #[must_use]
     pub fn new(engine: Engine, databases: usize) -> Self {
+        let events = Events::default();
         let server = Self {
             engine,
             databases,
@@ -90,7 +94,8 @@ impl Server {
             cursors: Mutex::default(),
             scripts: ScriptCache::default(),
             running_scripts: RunningScripts::default(),
-            events: Events::default(),
+            blocking: Waiters::new(Arc::clone(&events.waiting)),
+            events,
             settings: Settings::default(),
             eviction: Eviction::default(),
             config: Configuration::default(),

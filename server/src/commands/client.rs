@@ -370,7 +370,16 @@ fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         _ => return Err(ctx.spec.subcommand_error(ctx.args.get(1))),
     }
-    ctx.int_arg(2)?;
-    ctx.out.int(0);
+    let fails = ctx.args.len() == 4 && ctx.args.get(3).eq_ignore_ascii_case(b"error");
+    let id = u64::try_from(ctx.int_arg(2)?).unwrap_or(0);
+    let waiter = ctx.server.blocking.of_client(id);
+    let unblocked = waiter.is_some_and(|waiter| {
+        waiter.unblock(if fails {
+            b"-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n".to_vec()
+        } else {
+            waiter.nothing.clone()
+        })
+    });
+    ctx.out.int(i64::from(unblocked));
     Ok(())
 }

@@ -21,6 +21,7 @@ mod latency;
 mod list;
 mod memory;
 mod monitor;
+mod pop;
 mod pubsub;
 mod replication;
 mod rewrite;
@@ -59,6 +60,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     list::COMMANDS,
     memory::COMMANDS,
     monitor::COMMANDS,
+    pop::COMMANDS,
     pubsub::COMMANDS,
     replication::COMMANDS,
     rewrite::COMMANDS,

@@ -22,6 +22,7 @@ pub(crate) struct Called {
 /// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
 pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.changes.begin_command();
+    ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;
     let called = Called { failed: result.is_err() };
     write_outcome(ctx.server, ctx.client, ctx.spec, result, ctx.out, mark);

@@ -4,25 +4,37 @@ use super::CommandError;
 use super::after::refuse;
 use super::call::Called;
 use super::latch::Scope;
+use crate::blocking::{Waiter, Wants};
 use crate::client::Client;
-use crate::events::Changes;
+use crate::clock::now_ms;
+use crate::events::{Changes, Event};
+use crate::keyspace::pop::take;
 use crate::log;
-use crate::resp::Reply;
+use crate::resp::{Reply, command_bytes};
 use crate::server::Server;
-use sexton_engine::{Seq, SyncPolicy, Tx};
+use crate::value::ValueType;
+use sexton_engine::{Found, Key, Seq, SyncPolicy, Tx};
+use std::sync::Arc;
 
 /// Tells watchers and commits; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
 /// is not durable yet: with `appendfsync always` its reply waits for the last write of its keys.
 pub(super) fn commit(
     server: &Server,
-    tx: Tx<'_>,
-    changes: &Changes,
+    mut tx: Tx<'_>,
+    changes: &mut Changes,
     scope: Scope,
     hashes: &[u64],
 ) -> Seq {
     let engine = &server.engine;
+    let served = match changes.take_ready() {
+        ready if ready.is_empty() => Vec::new(),
+        ready => serve(server, &mut tx, changes, ready),
+    };
     changes.signal(&server.events);
     let required = tx.commit().last_seq;
+    for (waiter, reply) in served {
+        waiter.answer(reply, required);
+    }
     if required != 0 || engine.sync_policy() != SyncPolicy::Always {
         return required;
     }
@@ -30,6 +42,61 @@ pub(super) fn commit(
         Scope::Keys => hashes.iter().map(|&hash| engine.last_write(hash)).max().unwrap_or(0),
         _ => engine.last_seq(),
     }
+}
+
+/// Takes out what others wait for of the keys that the transaction has written, the oldest first. Answers who has got what.
+#[cold]
+fn serve(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    changes: &mut Changes,
+    ready: Vec<(usize, Vec<u8>)>,
+) -> Vec<(Arc<Waiter>, Vec<u8>)> {
+    let (engine, events) = (&server.engine, &server.events);
+    let mut served = Vec::new();
+    for (db, bytes) in ready {
+        let key = Key { slot: engine.slot_of(db), bytes: &bytes, hash: engine.hash(&bytes) };
+        loop {
+            let (kind, popped_by) = match tx.find(key) {
+                Found::Absent => break,
+                // Its database is another one now. Who waits for it looks by itself.
+                Found::Cold => (None, None),
+                Found::Live(entry) if entry.meta().is_expired(now_ms()) => break,
+                Found::Live(entry) => (ValueType::of(entry.meta().flags), Some(entry)),
+            };
+            let Some(waiter) = server.blocking.of(db, &bytes, |waiter| waiter.fits(kind)) else {
+                break;
+            };
+            let (Wants::Pop(pop), Some(entry)) = (&waiter.wants, popped_by) else {
+                waiter.wake();
+                break;
+            };
+            let Some(popped) = take(entry, *pop) else { break };
+            if !waiter.claim() {
+                continue;
+            }
+            changes.write(events, db, &bytes, Some(popped.event()));
+            match popped.rest() {
+                Some((meta, value)) => {
+                    tx.put(key, meta, value);
+                }
+                None => {
+                    tx.delete(key);
+                    changes.write(events, db, &bytes, Some(Event::generic("del")));
+                }
+            }
+            let logged = popped.logged(&bytes);
+            tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+            server.blocking.remove(&waiter);
+            let mut reply = Reply::new();
+            reply.set_resp3(waiter.resp3);
+            popped.answer(&bytes, &mut reply);
+            served.push((waiter, reply.bytes().to_vec()));
+        }
+    }
+    // These changes are nothing that anybody else could have.
+    let _ = changes.take_ready();
+    served
 }
 
 /// Why a request that writes nothing cannot be told of writes up to `required`: they are not durable, and nobody knows

@@ -7,6 +7,7 @@ use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
+use crate::keyspace::pop::Popped;
 use crate::keyspace::{Reason, remove};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -181,6 +182,18 @@ impl<'e> Ctx<'_, 'e> {
             self.put(db, key, E::expiring_at(expire_at_ms), edit.bytes(), event);
         }
         Ok(())
+    }
+
+    /// Writes what a pop has left under a key of the client's database: one operation. Log it.
+    pub fn write_rest(&mut self, key: &[u8], popped: &Popped) {
+        let db = self.client.db;
+        match popped.rest() {
+            Some((meta, value)) => self.put(db, key, meta, value, popped.event()),
+            None => {
+                self.tell(key, popped.event());
+                self.delete(db, key, Event::generic("del"));
+            }
+        }
     }
 
     /// The sizes up to which a collection has its compact encoding.

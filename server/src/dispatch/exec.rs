@@ -274,7 +274,7 @@ impl Executor {
                 return Outcome::Done(0);
             }
         };
-        let required = commit(server, tx, &self.changes, Scope::All, &[]);
+        let required = commit(server, tx, &mut self.changes, Scope::All, &[]);
         if sets {
             engine.settle_memory();
         }

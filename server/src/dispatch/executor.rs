@@ -1,7 +1,7 @@
 //! What a thread runs requests with, and the steps of a single one.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
-use super::call::{call, read_snapshot};
+use super::call::{Called, call, read_snapshot};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast::{FastCounts, PlainSpecs};
@@ -9,6 +9,7 @@ use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
+use crate::blocking::{State, Waiter};
 use crate::client::{Client, Queued};
 use crate::client_memory::written_max_bytes;
 use crate::events::Changes;
@@ -16,6 +17,7 @@ use crate::jobs::eviction;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{OwnedKey, Seq, SyncPolicy, TxBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// What a thread needs to run requests; reused from request to request.
@@ -51,6 +53,8 @@ pub enum Outcome {
     Paused(Instant),
     /// WAITAOF: to be run again when the log or the clock has moved.
     Waits(LogWait),
+    /// A key must have something first: to be run again when the waiter is called, or its time has come.
+    Blocks(Arc<Waiter>),
     /// It belongs on a helper thread.
     Offload,
 }
@@ -106,6 +110,11 @@ impl Executor {
         now_ms: u64,
     ) -> Outcome {
         let mark = out.len();
+        if let Some(waiter) = client.waiter.take()
+            && let Some(outcome) = self.resume(server, client, (waiter, args), out)
+        {
+            return outcome;
+        }
         if !self.replaying {
             self.make_room(server, 1);
         }
@@ -148,6 +157,12 @@ impl Executor {
             }
             outcome => outcome,
         };
+        if matches!(outcome, Outcome::Done(_))
+            && let Some(waiter) = client.waiter.take()
+        {
+            waiter.give_up();
+            server.blocking.remove(&waiter);
+        }
         if out.is_cut()
             && let Outcome::Done(required) = outcome
         {
@@ -158,6 +173,44 @@ impl Executor {
             client.reply_mode.end_request();
         }
         outcome
+    }
+
+    /// A request that has waited goes on: with its answer, without one, or by looking again (`None`).
+    fn resume(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        (waiter, args): (Arc<Waiter>, Args<'_>),
+        out: &mut Reply,
+    ) -> Option<Outcome> {
+        let mark = out.len();
+        let required = match waiter.take_answer() {
+            Some((reply, required)) => {
+                out.raw(&reply);
+                required
+            }
+            None if waiter.deadline.is_some_and(|at| at <= Instant::now()) && waiter.give_up() => {
+                out.raw(&waiter.nothing);
+                0
+            }
+            None if waiter.state() == State::Waiting => {
+                waiter.begin_again();
+                client.waiter = Some(waiter);
+                return None;
+            }
+            None => {
+                client.waiter = Some(Arc::clone(&waiter));
+                return Some(Outcome::Blocks(waiter));
+            }
+        };
+        server.blocking.remove(&waiter);
+        if let Some(spec) = self.table.find(args.get(0)) {
+            let called = Called { failed: out.bytes().get(mark) == Some(&b'-') };
+            account(self.worker, server, client, spec, args, Instant::now(), called);
+        }
+        drop_if_muted(client, out, mark);
+        client.reply_mode.end_request();
+        Some(Outcome::Done(required))
     }
 
     /// One request by itself: outside of MULTI.
@@ -185,10 +238,28 @@ impl Executor {
                 if !cold.is_empty() {
                     return Outcome::Cold(cold);
                 }
+                if let Some(waiter) = &client.waiter
+                    && waiter.state() != State::Waiting
+                {
+                    return Outcome::Blocks(Arc::clone(waiter));
+                }
                 let tx_ref = Some(&mut tx);
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
                 match call(&mut ctx, mark) {
+                    Ok(_) if let Some(would_wait) = client.would_wait.take() => {
+                        out.truncate(mark);
+                        // Under the latches of its keys: whoever writes one from now on sees it.
+                        let waiter = client.waiter.take().unwrap_or_else(|| {
+                            let waiter = Arc::new(*would_wait);
+                            server.blocking.add(&waiter);
+                            waiter
+                        });
+                        let required = commit(server, tx, changes, scope, &self.hashes);
+                        changes.publish(&server.events, required);
+                        client.waiter = Some(Arc::clone(&waiter));
+                        return Outcome::Blocks(waiter);
+                    }
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
                         take_back(tx, changes, spec.name);

@@ -94,7 +94,7 @@ impl Executor {
             count_calls(server, &mut turn);
             let scope = if all { Scope::All } else { Scope::Keys };
             let ended = match called {
-                Ok(called) => (called, commit(server, tx, &self.changes, scope, &self.hashes)),
+                Ok(called) => (called, commit(server, tx, &mut self.changes, scope, &self.hashes)),
                 Err(error) => {
                     take_back(tx, &mut self.changes, spec.name);
                     turn = ScriptTurn::default();

@@ -761,6 +761,35 @@ fn what_hash_commands_and_sort_log_makes_the_same_data_with_as_many_operations()
         ("SORT nothing STORE gone", ""),
         ("SORT nothing STORE w_1", "DEL w_1"),
     ];
+    replays(&requests_and_logs, &["HGETALL h", "PEXPIRETIME h", "DUMP h", "EXISTS gone w_1 w_2"]);
+}
+
+#[test]
+fn what_list_commands_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("RPUSH l a b c a", "RPUSH l a b c a"),
+        ("LPUSH l z y", "LPUSH l z y"),
+        ("LPUSHX none x", ""),
+        ("LPOP l 2", "LPOP l 2"),
+        ("LPOP l 0", ""),
+        ("LREM l -1 a", "LREM l -1 a"),
+        ("LREM l 0 none", ""),
+        ("LINSERT l AFTER b x", "LINSERT l AFTER b x"),
+        ("LMOVE l m LEFT RIGHT", "LMOVE l m LEFT RIGHT"),
+        ("RPOPLPUSH l l", "LMOVE l l RIGHT LEFT"),
+        ("BRPOPLPUSH m l 0", "LMOVE m l RIGHT LEFT"),
+        ("BLPOP none l 0", "LPOP l"),
+        ("LMPOP 2 none l RIGHT COUNT 9", "RPOP l 3"),
+        ("LTRIM none 5 1", ""),
+        ("RPUSH l 1 2 3", "RPUSH l 1 2 3"),
+        ("LTRIM l 1 1", "LTRIM l 1 1"),
+    ];
+    replays(&requests_and_logs, &["LRANGE l 0 -1", "EXISTS l m none"]);
+}
+
+/// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
+/// answer `looks` alike.
+fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {
     let (mut bench, mut again) = (Bench::new(), Bench::new());
     let (mut client, mut replayer) =
         (bench.client(), Executor::new(crate::commands::table::table(), 0, false));
@@ -774,7 +803,7 @@ fn what_hash_commands_and_sort_log_makes_the_same_data_with_as_many_operations()
         }
         assert_eq!(bench.server.engine.last_seq(), again.server.engine.last_seq(), "{request}");
     }
-    for look in ["HGETALL h", "PEXPIRETIME h", "DUMP h", "EXISTS gone w_1 w_2"] {
+    for look in looks {
         assert_eq!(bench.run(&mut client, look), again.run(&mut log_client, look));
     }
 }

@@ -23,6 +23,8 @@ struct Change {
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
+    /// Keys that were written while somebody waited for one, with their databases.
+    ready: Vec<(usize, Vec<u8>)>,
     /// Changes and log forms of the command that runs.
     written: u32,
     logged: u32,
@@ -80,6 +82,9 @@ impl Changes {
         modifies: bool,
         event: Option<Event>,
     ) {
+        if modifies && events.are_waiting() {
+            self.ready.push((db, key.to_vec()));
+        }
         let is_heard = event.is_some_and(|event| events.is_heard(event));
         if is_heard || (modifies && events.watches.is_used()) {
             self.list.push(Change { db, key: key.to_vec(), modifies, event });
@@ -89,6 +94,19 @@ impl Changes {
     /// The transaction is taken back.
     pub fn forget(&mut self) {
         self.list = Vec::new();
+        self.ready = Vec::new();
+    }
+
+    /// Keys that may have what somebody waits for, in the order in which they were written.
+    #[inline]
+    #[must_use]
+    pub fn take_ready(&mut self) -> Vec<(usize, Vec<u8>)> {
+        std::mem::take(&mut self.ready)
+    }
+
+    /// A key that nobody has written has something else now: its database is another one.
+    pub fn note_ready(&mut self, db: usize, key: Vec<u8>) {
+        self.ready.push((db, key));
     }
 
     /// Watchers hear of the changes. To be called before the transaction ends, under its latches.

@@ -12,6 +12,8 @@ pub use notify::Event;
 
 use notify::EventSwitch;
 use pubsub::PubSub;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use watch::WatchRegistry;
 
 /// Who hears of changes and messages.
@@ -23,13 +25,21 @@ pub struct Events {
     pub watches: WatchRegistry,
     /// Who listens to which channels.
     pub pubsub: PubSub,
+    /// Clients that wait for keys to have something.
+    pub waiting: Arc<AtomicUsize>,
 }
 
 impl Events {
     /// True while somebody watches or listens to anything.
     #[inline]
     fn are_used(&self) -> bool {
-        self.watches.is_used() || self.pubsub.is_used()
+        self.watches.is_used() || self.pubsub.is_used() || self.are_waiting()
+    }
+
+    /// True while somebody waits for a key to have something.
+    #[inline]
+    fn are_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
     }
 
     /// True while somebody may listen to such events.

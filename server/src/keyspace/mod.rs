@@ -4,6 +4,7 @@ mod any;
 pub mod collection;
 mod load;
 mod lookup;
+pub mod pop;
 mod remove;
 mod string;
 

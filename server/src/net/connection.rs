@@ -8,6 +8,7 @@ use super::helper::HelperPool;
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
+use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::client_memory::{
     TASK_BYTES, evict_clients, load_max_bytes, reply_max_bytes, request_max_bytes,
@@ -59,6 +60,8 @@ pub(super) struct Blocked {
     timer: Option<Pin<Box<Sleep>>>,
     /// It is run again when this is over; `None`: when CLIENT PAUSE is.
     wait: Option<LogWait>,
+    /// It waits for a key to have something.
+    waiter: Option<Arc<Waiter>>,
 }
 
 /// What a helper thread gives back.
@@ -103,6 +106,10 @@ impl Drop for Connection {
     fn drop(&mut self) {
         if let Some(client) = &mut self.client {
             client.unwatch(&self.server);
+            if let Some(waiter) = client.waiter.take() {
+                waiter.give_up();
+                self.server.blocking.remove(&waiter);
+            }
             client.subscriptions.clear(&self.server.events.pubsub, &self.session);
         }
         if self.session.monitor.load(Ordering::Relaxed) {
@@ -482,8 +489,9 @@ impl Connection {
         self.parked = match outcome {
             Outcome::Done(_) | Outcome::Offload => None,
             Outcome::Paced => Some(moment(Duration::from_millis(1))),
-            Outcome::Paused(until) => Some(self.block(Some(until), None)),
-            Outcome::Waits(wait) => Some(self.block(wait.deadline(), Some(wait))),
+            Outcome::Paused(until) => Some(self.block(Some(until), None, None)),
+            Outcome::Waits(wait) => Some(self.block(wait.deadline(), Some(wait), None)),
+            Outcome::Blocks(waiter) => Some(self.block(waiter.deadline, None, Some(waiter))),
             Outcome::Cold(keys) => {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
@@ -497,10 +505,15 @@ impl Connection {
         };
     }
 
-    fn block(&self, until: Option<Instant>, wait: Option<LogWait>) -> Parked {
+    fn block(
+        &self,
+        until: Option<Instant>,
+        wait: Option<LogWait>,
+        waiter: Option<Arc<Waiter>>,
+    ) -> Parked {
         self.session.blocked.store(true, Ordering::Relaxed);
         let timer = until.map(|until| Box::pin(tokio::time::sleep_until(until.into())));
-        Parked::Blocked(Blocked { timer, wait })
+        Parked::Blocked(Blocked { timer, wait, waiter })
     }
 
     /// True when the client has left although a request of it waits. One that has only said that it will send nothing
@@ -560,7 +573,7 @@ impl Connection {
     fn poll_parked(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.parked {
             None => return Poll::Ready(()),
-            Some(Parked::Blocked(Blocked { timer, wait })) => {
+            Some(Parked::Blocked(Blocked { timer, wait, waiter })) => {
                 let server = &self.server;
                 let for_log = wait.filter(|wait| wait.is_for_log(server));
                 if for_log.is_some() {
@@ -568,9 +581,10 @@ impl Connection {
                     worker.durable.wanted.store(true, Ordering::SeqCst);
                     worker.wake_when_durable(&mut self.holding_round, cx);
                 }
-                let is_over = match wait {
-                    Some(wait) => wait.is_over(server, Instant::now()),
-                    None => !server.sessions.is_paused(),
+                let is_over = match (wait, waiter) {
+                    (Some(wait), _) => wait.is_over(server, Instant::now()),
+                    (None, Some(waiter)) => waiter.is_called(),
+                    (None, None) => !server.sessions.is_paused(),
                 };
                 let is_due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
                 if !is_over && !is_due {

@@ -71,7 +71,8 @@ class Sorting:
             store = None
         # An option that is misspelt makes another command of it.
         name = rng.choice([b"SORT", b"SORT", b"SORT_RO"]) if not store else b"SORT"
-        asked = [Step([name, source, *words], UNORDERED if is_loose else "exact")]
+        # Redis holds a number out of range that anybody has named before against SORT; a cursor in range makes up for it.
+        asked = [Step([b"HSCAN", b"no such key", b"0"]), Step([name, source, *words], UNORDERED if is_loose else "exact")]
         if store and g.known("LRANGE"):
             asked.append(Step([b"LRANGE", store, b"0", b"-1"]))
         keys = [SOURCE, RESULT, *(prefix + number for prefix in (b"weight_", b"hash_") for number in NUMBERS)]

@@ -37,7 +37,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["allocator", "arenas", "clock", "digest", "interop", "log", "number", "version"],
             &["crash", "descriptors", "oom_score", "process", "resp", "value"],
             &["auth", "scripting", "session", "shutdown"],
-            &["events"],
+            &["blocking", "events"],
             &["observe"],
             &["server"],
             &["keyspace"],

@@ -100,6 +100,11 @@ pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         touch_watched(ctx, b, Some(a));
         ctx.tx().swap_databases(a, b);
         ctx.log_request();
+        for db in [a, b] {
+            for key in ctx.server.blocking.keys_of(db) {
+                ctx.changes.note_ready(db, key);
+            }
+        }
     }
     ctx.out.ok();
     Ok(())

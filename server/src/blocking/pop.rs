@@ -1,0 +1,21 @@
+//! What somebody wants to have out of a collection.
+
+/// An end of a list, or of a sorted set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The left end; the lowest score.
+    First,
+    /// The right end; the highest score.
+    Last,
+}
+
+/// What is to be taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pop {
+    /// From a sorted set, not from a list.
+    pub scored: bool,
+    /// From which end.
+    pub side: Side,
+    /// At most so many, answered with their key as BLMPOP does; `None`: one, as BLPOP does.
+    pub count: Option<u64>,
+}

@@ -1,0 +1,85 @@
+//! All clients that wait, by key.
+
+use super::waiter::{State, Waiter};
+use parking_lot::Mutex;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Those who wait for each key of each database.
+type Queues = HashMap<(usize, Vec<u8>), VecDeque<Arc<Waiter>>>;
+
+/// Clients that wait, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Waiters {
+    /// Those that wait: while there is none, writers look at nothing else.
+    count: Arc<AtomicUsize>,
+    queues: Mutex<Queues>,
+    by_client: Mutex<HashMap<u64, Arc<Waiter>>>,
+}
+
+impl Waiters {
+    /// Nobody waits. `count` is where writers look.
+    #[must_use]
+    pub fn new(count: Arc<AtomicUsize>) -> Self {
+        Self { count, ..Self::default() }
+    }
+
+    /// True while somebody waits.
+    #[inline]
+    pub fn are_there(&self) -> bool {
+        self.count.load(Ordering::Relaxed) != 0
+    }
+
+    /// `waiter` begins to wait. To be called under the latches of its keys, in the transaction that found nothing there.
+    pub fn add(&self, waiter: &Arc<Waiter>) {
+        self.count.fetch_add(1, Ordering::SeqCst);
+        self.by_client.lock().insert(waiter.session.id, Arc::clone(waiter));
+        let mut queues = self.queues.lock();
+        for (index, key) in waiter.keys.iter().enumerate() {
+            if !waiter.keys[..index].contains(key) {
+                let queue = queues.entry((waiter.db, key.clone())).or_default();
+                queue.push_back(Arc::clone(waiter));
+            }
+        }
+    }
+
+    /// `waiter` has its answer or has given up.
+    pub fn remove(&self, waiter: &Waiter) {
+        let mut queues = self.queues.lock();
+        for key in &waiter.keys {
+            let place = (waiter.db, key.clone());
+            if let Some(queue) = queues.get_mut(&place) {
+                queue.retain(|other| !std::ptr::eq(Arc::as_ptr(other), waiter));
+                if queue.is_empty() {
+                    queues.remove(&place);
+                }
+            }
+        }
+        drop(queues);
+        if self.by_client.lock().remove(&waiter.session.id).is_some() {
+            self.count.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Who waits for the key and fits, the oldest first.
+    #[must_use]
+    pub fn of(&self, db: usize, key: &[u8], fits: impl Fn(&Waiter) -> bool) -> Option<Arc<Waiter>> {
+        let queues = self.queues.lock();
+        let queue = queues.get(&(db, key.to_vec()))?;
+        queue.iter().find(|waiter| waiter.state() == State::Waiting && fits(waiter)).cloned()
+    }
+
+    /// The keys of a database that somebody waits for.
+    #[must_use]
+    pub fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {
+        let queues = self.queues.lock();
+        queues.keys().filter(|(other, _)| *other == db).map(|(_, key)| key.clone()).collect()
+    }
+
+    /// What the client waits for.
+    #[must_use]
+    pub fn of_client(&self, id: u64) -> Option<Arc<Waiter>> {
+        self.by_client.lock().get(&id).cloned()
+    }
+}

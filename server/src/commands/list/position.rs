@@ -1,0 +1,91 @@
+//! LPOS.
+
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::Lists;
+use crate::number::parse_i64;
+
+struct Options {
+    /// Which match is the first that counts; negative ones count from the end.
+    rank: i64,
+    /// How many are answered, 0 for all; `None`: one, by itself.
+    count: Option<u64>,
+    /// How many elements are compared, 0 for all.
+    compared_max: u64,
+}
+
+impl Options {
+    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+        let mut options = Self { rank: 1, count: None, compared_max: 0 };
+        let natural = |word, text| {
+            let number = parse_i64(word).and_then(|number| u64::try_from(number).ok());
+            number.ok_or(CommandError::text(text))
+        };
+        let mut at = 3;
+        while at < args.len() {
+            let word = args.get(at).to_ascii_uppercase();
+            if at + 1 == args.len() {
+                return Err(CommandError::Syntax);
+            }
+            let value = args.get(at + 1);
+            match word.as_slice() {
+                b"RANK" => {
+                    options.rank = parse_i64(value).ok_or(CommandError::NotInteger)?;
+                    if options.rank == 0 {
+                        return Err(CommandError::text(
+                            "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to start from the end of the list",
+                        ));
+                    }
+                }
+                b"COUNT" => options.count = Some(natural(value, "ERR COUNT can't be negative")?),
+                b"MAXLEN" => options.compared_max = natural(value, "ERR MAXLEN can't be negative")?,
+                _ => return Err(CommandError::Syntax),
+            }
+            at += 2;
+        }
+        Ok(options)
+    }
+
+    /// The indexes that count among those of all matches, which are `matches` from the left.
+    fn choose(&self, mut matches: Vec<usize>, len: usize) -> Vec<usize> {
+        let compared = match self.compared_max {
+            0 => len,
+            max => usize::try_from(max).unwrap_or(len).min(len),
+        };
+        if self.rank < 0 {
+            matches.retain(|&index| index >= len - compared);
+            matches.reverse();
+        } else {
+            matches.retain(|&index| index < compared);
+        }
+        let skipped = match self.rank {
+            // Redis negates it, which gives itself.
+            i64::MIN => 0,
+            rank => usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX),
+        };
+        let wanted = match self.count {
+            Some(0) => usize::MAX,
+            count => usize::try_from(count.unwrap_or(1)).unwrap_or(usize::MAX),
+        };
+        matches.into_iter().skip(skipped).take(wanted).collect()
+    }
+}
+
+/// LPOS key element [RANK rank] [COUNT num-matches] [MAXLEN len].
+pub(super) fn lpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let options = Options::parse(ctx.args)?;
+    let (key, element) = (ctx.args.get(1), ctx.args.get(2));
+    let found = ctx.lookup::<Lists, _>(Purpose::Read, key, |list, _| {
+        let Some(list) = list else { return Vec::new() };
+        let all = list.iter().enumerate().filter(|(_, other)| *other == element);
+        options.choose(all.map(|(index, _)| index).collect(), list.count())
+    })?;
+    match (options.count, found.first()) {
+        (None, Some(&index)) => ctx.out.int(index as i64),
+        (None, None) => ctx.out.null(),
+        (Some(_), _) => {
+            ctx.out.array(found.len());
+            found.iter().for_each(|&index| ctx.out.int(index as i64));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! Commands that read: LLEN, LINDEX, LRANGE.
+
+use super::{index_within, range};
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::Lists;
+
+/// LLEN key.
+pub(super) fn llen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
+        out.int(list.map_or(0, |list| list.count()) as i64);
+    })?;
+    Ok(())
+}
+
+/// LINDEX key index.
+pub(super) fn lindex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (key, args) = (ctx.args.get(1), ctx.args);
+    ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
+        let Some(list) = list else {
+            out.null();
+            return Ok(());
+        };
+        let index = crate::number::parse_i64(args.get(2))
+            .ok_or(crate::dispatch::CommandError::NotInteger)?;
+        let index = index_within(index, list.count());
+        match index.and_then(|index| list.iter().nth(index)) {
+            Some(element) => out.bulk(element),
+            None => out.null(),
+        }
+        Ok(())
+    })?
+}
+
+/// LRANGE key start stop.
+pub(super) fn lrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
+    let key = ctx.args.get(1);
+    ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
+        let range = range(first, last, list.map_or(0, |list| list.count()));
+        out.array(range.len());
+        if let Some(list) = list {
+            list.iter().skip(range.start).take(range.len()).for_each(|element| out.bulk(element));
+        }
+    })?;
+    Ok(())
+}

@@ -1,0 +1,139 @@
+//! What is taken out of a collection for somebody who waits for it, or who finds it at once.
+
+use super::collection::{Edit, ListEdit, Lists, SortedSetEdit, SortedSets};
+use super::lookup::Kind;
+use crate::blocking::{Pop, Side};
+use crate::events::notify::Event;
+use crate::interop::c_numbers;
+use crate::resp::Reply;
+use sexton_engine::{Entry, Meta};
+
+/// What a collection has become.
+#[derive(Debug)]
+enum Rest {
+    List(ListEdit),
+    SortedSet(SortedSetEdit),
+}
+
+/// What was taken out, and what is left.
+#[derive(Debug)]
+pub struct Popped {
+    elements: Vec<(Vec<u8>, Option<f64>)>,
+    rest: Rest,
+    expire_at_ms: u64,
+    pop: Pop,
+}
+
+/// Takes elements out of what a key holds; `None` when it holds nothing of the kind.
+#[must_use]
+pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
+    let wanted = |len: usize| pop.count.map_or(1, |count| count.min(len as u64) as usize);
+    if pop.scored {
+        let view = SortedSets::view(entry)?;
+        let count = wanted(view.count());
+        let skipped = if pop.side == Side::First { 0 } else { view.count() - count };
+        let taken = view.iter().skip(skipped).take(count);
+        let mut elements: Vec<_> =
+            taken.map(|(score, member)| (member.to_vec(), Some(score))).collect();
+        let mut edit = view.edit();
+        for (member, _) in &elements {
+            edit.remove(member);
+        }
+        if pop.side == Side::Last {
+            elements.reverse();
+        }
+        let (rest, expire_at_ms) = (Rest::SortedSet(edit), view.expire_at_ms());
+        return Some(Popped { elements, rest, expire_at_ms, pop });
+    }
+    let view = Lists::view(entry)?;
+    let (len, count) = (view.count(), wanted(view.count()));
+    let range = if pop.side == Side::First { 0..count } else { len - count..len };
+    let taken = view.iter().skip(range.start).take(count);
+    let mut elements: Vec<_> = taken.map(|element| (element.to_vec(), None)).collect();
+    let mut edit = view.edit();
+    edit.remove(range);
+    if pop.side == Side::Last {
+        elements.reverse();
+    }
+    Some(Popped { elements, rest: Rest::List(edit), expire_at_ms: view.expire_at_ms(), pop })
+}
+
+impl Popped {
+    /// What the key holds from now on; `None`: it goes.
+    #[must_use]
+    pub fn rest(&self) -> Option<(Meta, &[u8])> {
+        fn of<E: Edit>(edit: &E, expire_at_ms: u64) -> Option<(Meta, &[u8])> {
+            (!edit.is_empty()).then(|| (E::expiring_at(expire_at_ms), edit.bytes()))
+        }
+        match &self.rest {
+            Rest::List(edit) => of(edit, self.expire_at_ms),
+            Rest::SortedSet(edit) => of(edit, self.expire_at_ms),
+        }
+    }
+
+    /// The event that Redis announces.
+    #[must_use]
+    pub fn event(&self) -> Event {
+        match (self.pop.scored, self.pop.side) {
+            (false, Side::First) => Event::list("lpop"),
+            (false, Side::Last) => Event::list("rpop"),
+            (true, Side::First) => Event::sorted_set("zpopmin"),
+            (true, Side::Last) => Event::sorted_set("zpopmax"),
+        }
+    }
+
+    /// The command of the log that does the same.
+    #[must_use]
+    pub fn logged(&self, key: &[u8]) -> Vec<Vec<u8>> {
+        let name: &[u8] = match (self.pop.scored, self.pop.side) {
+            (false, Side::First) => b"LPOP",
+            (false, Side::Last) => b"RPOP",
+            (true, Side::First) => b"ZPOPMIN",
+            (true, Side::Last) => b"ZPOPMAX",
+        };
+        let mut words = vec![name.to_vec(), key.to_vec()];
+        if self.pop.count.is_some() {
+            words.push(self.elements.len().to_string().into_bytes());
+        }
+        words
+    }
+
+    /// What LPOP and RPOP answer.
+    pub fn answer_elements(&self, out: &mut Reply) {
+        if self.pop.count.is_some() {
+            out.array(self.elements.len());
+        }
+        self.elements.iter().for_each(|(element, _)| out.bulk(element));
+    }
+
+    /// What the client hears.
+    pub fn answer(&self, key: &[u8], out: &mut Reply) {
+        if self.pop.count.is_some() {
+            out.array(2);
+            out.bulk(key);
+            out.array(self.elements.len());
+            for (element, score) in &self.elements {
+                if let Some(score) = score {
+                    out.array(2);
+                    out.bulk(element);
+                    out.double(&score_text(*score));
+                } else {
+                    out.bulk(element);
+                }
+            }
+            return;
+        }
+        out.array(if self.pop.scored { 3 } else { 2 });
+        out.bulk(key);
+        for (element, score) in &self.elements {
+            out.bulk(element);
+            if let Some(score) = score {
+                out.double(&score_text(*score));
+            }
+        }
+    }
+}
+
+fn score_text(score: f64) -> String {
+    c_numbers::general(score, 17)
+}
