@@ -5,6 +5,7 @@
 //! all its keys, loading of cold ones.
 
 mod acl;
+mod chance;
 mod client;
 mod clock;
 mod config;

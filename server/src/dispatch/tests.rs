@@ -787,6 +787,27 @@ fn what_list_commands_log_makes_the_same_data_with_as_many_operations() {
     replays(&requests_and_logs, &["LRANGE l 0 -1", "EXISTS l m none"]);
 }
 
+#[test]
+fn what_set_commands_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("SADD s 3 1 2", "SADD s 3 1 2"),
+        ("SADD s 1 2", ""),
+        ("SADD t a b 1 2 3 4 5 6 7 8", "SADD t a b 1 2 3 4 5 6 7 8"),
+        ("SREM s 9", ""),
+        ("SMOVE s t 1", "SMOVE s t 1"),
+        ("SMOVE s t 9", ""),
+        ("SUNIONSTORE u s t", "SUNIONSTORE u s t"),
+        ("SPOP u 100", "DEL u"),
+        ("SINTERSTORE u s t", "SINTERSTORE u s t"),
+        ("SPOP u 0", ""),
+        ("SDIFFSTORE none s s", ""),
+        ("SDIFFSTORE u s s", "SDIFFSTORE u s s"),
+        ("SREM t a b 1 2 3 4 5 6 7", "SREM t a b 1 2 3 4 5 6 7"),
+        ("SPOP t", "DEL t"),
+    ];
+    replays(&requests_and_logs, &["SMEMBERS s", "EXISTS t u none"]);
+}
+
 /// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
 /// answer `looks` alike.
 fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {

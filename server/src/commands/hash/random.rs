@@ -1,7 +1,7 @@
 //! HRANDFIELD.
 
+use crate::commands::chance::{self, below};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::jobs::eviction::random;
 use crate::keyspace::collection::{HashView, Hashes};
 use crate::number::parse_i64;
 use crate::resp::Reply;
@@ -48,11 +48,6 @@ fn options(ctx: &Ctx<'_, '_>) -> Result<(i64, bool), CommandError> {
     Ok((count, true))
 }
 
-/// A random number below `bound`, which is not 0.
-fn below(bound: usize) -> usize {
-    ((u128::from(random()) * bound as u128) >> 64) as usize
-}
-
 fn head(count: usize, with_values: bool, out: &mut Reply) {
     let is_flat = with_values && !out.is_resp3();
     out.array(if is_flat { count.saturating_mul(2) } else { count });
@@ -81,19 +76,9 @@ fn draw(hash: HashView<'_>, wanted: usize, with_values: bool, out: &mut Reply) {
     }
 }
 
-/// Each field at most once: the next one is taken with the share that the wanted ones have of those that are left.
+/// Each field at most once.
 fn sample(hash: HashView<'_>, wanted: usize, with_values: bool, out: &mut Reply) {
-    let mut left = hash.count();
-    let mut wanted = wanted.min(left);
-    head(wanted, with_values, out);
-    for pair in hash.iter() {
-        if wanted == 0 {
-            return;
-        }
-        if below(left) < wanted {
-            write(pair, with_values, out);
-            wanted -= 1;
-        }
-        left -= 1;
-    }
+    let count = hash.count();
+    head(wanted.min(count), with_values, out);
+    chance::sample(hash.iter(), count, wanted).for_each(|pair| write(pair, with_values, out));
 }

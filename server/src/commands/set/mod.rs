@@ -1,6 +1,32 @@
 //! Set commands.
+//!
+//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
+//! ones.
+
+mod algebra;
+mod change;
+mod random;
+mod read;
 
 use crate::dispatch::table::Binding;
 
 /// The group's commands.
-pub(super) const COMMANDS: &[Binding] = &[];
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("sadd", change::sadd),
+    Binding::keyed("srem", change::srem),
+    Binding::keyed("smove", change::smove),
+    Binding::keyed("spop", random::spop),
+    Binding::keyed("srandmember", random::srandmember),
+    Binding::keyed("sismember", read::sismember),
+    Binding::keyed("smismember", read::smismember),
+    Binding::keyed("scard", read::scard),
+    Binding::keyed("smembers", read::smembers),
+    Binding::keyed("sscan", read::sscan),
+    Binding::keyed("sinter", algebra::sinter),
+    Binding::keyed("sinterstore", algebra::sinterstore),
+    Binding::keyed("sintercard", algebra::sintercard),
+    Binding::keyed("sunion", algebra::sunion),
+    Binding::keyed("sunionstore", algebra::sunionstore),
+    Binding::keyed("sdiff", algebra::sdiff),
+    Binding::keyed("sdiffstore", algebra::sdiffstore),
+];

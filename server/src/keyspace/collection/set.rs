@@ -8,6 +8,9 @@ use sexton_engine::{Entry, Meta};
 use std::borrow::Cow;
 use std::ops::Range;
 
+/// Up to so many members are each looked for from the start.
+const FEW_MEMBERS: usize = 8;
+
 /// The type of sets, for a look-up.
 #[derive(Clone, Copy, Debug)]
 pub struct Sets;
@@ -224,6 +227,63 @@ impl SetEdit {
         splice(&mut self.bytes, place, b"");
         self.set_len(self.len - 1);
         true
+    }
+
+    /// Adds these members; how many were not there.
+    pub fn add_all<'m>(
+        &mut self,
+        members: impl ExactSizeIterator<Item = &'m [u8]>,
+        thresholds: &Thresholds,
+    ) -> usize {
+        let before = self.len;
+        if members.len() <= FEW_MEMBERS {
+            members.for_each(|member| {
+                self.add(member, thresholds);
+            });
+            return self.len - before;
+        }
+        let mut members = members.peekable();
+        while self.encoding == Encoding::Intset
+            && let Some(member) = members.next()
+        {
+            self.add(member, thresholds);
+        }
+        let old = self.bytes.clone();
+        let mut seen: std::collections::HashSet<&[u8]> = match self.encoding {
+            Encoding::Intset => return self.len - before,
+            _ => packed::Items::new(&old[HEAD_BYTES..]).collect(),
+        };
+        for member in members {
+            if seen.insert(member) {
+                packed::push(&mut self.bytes, member);
+                self.len += 1;
+            }
+        }
+        self.set_len(self.len);
+        self.len - before
+    }
+
+    /// Removes these members; how many were there.
+    pub fn remove_all<'m>(&mut self, members: impl ExactSizeIterator<Item = &'m [u8]>) -> usize {
+        let before = self.len;
+        if members.len() <= FEW_MEMBERS || self.encoding == Encoding::Intset {
+            members.for_each(|member| {
+                self.remove(member);
+            });
+            return before - self.len;
+        }
+        let going: std::collections::HashSet<&[u8]> = members.collect();
+        let mut rest = empty(self.encoding);
+        self.len = 0;
+        for member in packed::Items::new(&self.bytes[HEAD_BYTES..]) {
+            if !going.contains(member) {
+                packed::push(&mut rest, member);
+                self.len += 1;
+            }
+        }
+        self.bytes = rest;
+        self.set_len(self.len);
+        before - self.len
     }
 
     fn add_integer(&mut self, number: i64, thresholds: &Thresholds) -> bool {

@@ -1,0 +1,64 @@
+//! Commands that read: SISMEMBER, SMISMEMBER, SCARD, SMEMBERS, SSCAN.
+
+use crate::commands::scan::elements;
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::{SetView, Sets};
+use crate::resp::Reply;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Up to so many members are each looked for from the start.
+const FEW_MEMBERS: usize = 8;
+
+/// SISMEMBER key member.
+pub(super) fn sismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (key, member) = (ctx.args.get(1), ctx.args.get(2));
+    ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
+        out.int(i64::from(set.is_some_and(|set| set.contains(member))));
+    })
+}
+
+/// SMISMEMBER key member [member ...].
+pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (key, members) = (ctx.args.get(1), ctx.args.from(2));
+    ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
+        out.array(members.len());
+        let asked = members.len();
+        let all: Option<HashSet<Cow<'_, [u8]>>> =
+            set.filter(|_| asked > FEW_MEMBERS).map(|set| set.iter().collect());
+        for member in members {
+            let is_there = match (&all, &set) {
+                (Some(all), _) => all.contains(member),
+                (None, Some(set)) => set.contains(member),
+                (None, None) => false,
+            };
+            out.int(i64::from(is_there));
+        }
+    })
+}
+
+/// SCARD key.
+pub(super) fn scard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
+        out.int(set.map_or(0, |set| set.count()) as i64);
+    })
+}
+
+/// SMEMBERS key.
+pub(super) fn smembers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
+        out.set(set.map_or(0, |set| set.count()));
+        set.iter().flat_map(SetView::iter).for_each(|member| out.bulk(&member));
+    })
+}
+
+/// SSCAN key cursor [MATCH pattern] [COUNT count].
+pub(super) fn sscan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    elements::scan::<Sets>(ctx, |set, page, out| {
+        let size = (set.count(), set.encoding());
+        let write = |member: Cow<'_, [u8]>, out: &mut Reply| out.bulk(&member);
+        page.answer::<1, _>(size, set.iter(), |member| member, write, out);
+    })
+}
