@@ -113,7 +113,7 @@ pub(super) struct Count {
 }
 
 /// A put over a key of which only the filters were asked: it was counted as new (N9).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Unresolved {
     pub(super) slot: Slot,
     pub(super) namespace: u64,

@@ -2,6 +2,7 @@
 
 use crate::store::flush::frozen::{FlushRight, FreezeRight, FrozenQueue};
 use crate::store::options::SyncPolicy;
+use crate::store::shard::Unresolved;
 use parking_lot::{Mutex, RwLock};
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
@@ -20,6 +21,8 @@ pub(in crate::store) struct Flusher {
     /// Held while unresolved overwrites are settled, so that `count` sees none in flight (N9).
     pub(in crate::store) resolver: Mutex<()>,
     pub(in crate::store) unresolved: AtomicU64,
+    /// What `count` has taken from the shards and not settled yet. Changes as the lists of frozen memtables do.
+    pub(in crate::store) settling: Mutex<Vec<Unresolved>>,
     generation: AtomicU8,
     /// One bit a generation: entries changed in it may not be evicted (N10).
     pinned_generations: [AtomicU64; 4],
@@ -36,6 +39,7 @@ impl Flusher {
             syncs_tables: RwLock::new(policy != SyncPolicy::Off),
             resolver: Mutex::default(),
             unresolved: AtomicU64::new(0),
+            settling: Mutex::default(),
             generation: AtomicU8::new(generation),
             pinned_generations: Default::default(),
         };

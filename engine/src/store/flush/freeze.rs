@@ -8,7 +8,7 @@ use crate::store::latch::Latched;
 use crate::store::read::superversion::{Frozen, SuperVersion};
 use crate::store::shard::{Count, Unresolved, shard_of};
 use crate::store::write::commit::CommitState;
-use parking_lot::MutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -140,17 +140,22 @@ impl Engine {
     /// next attempt.
     pub(in crate::store) fn resolve(&self, job: &FlushJob) -> Result<(), EngineError> {
         let _resolver = self.inner().flusher.resolver.lock();
-        self.settle(&mut job.unresolved())
+        self.settle(job.unresolved())
     }
 
     /// Looks up each item, in key order so that neighbours share blocks, and corrects the live counts and those of
     /// the marks at or above it. Items that were not settled before an error stay in `items`. The resolver is
-    /// held.
-    pub(in crate::store) fn settle(&self, items: &mut Vec<Unresolved>) -> Result<(), EngineError> {
+    /// held, so nobody else changes them.
+    pub(in crate::store) fn settle(
+        &self,
+        items: &Mutex<Vec<Unresolved>>,
+    ) -> Result<(), EngineError> {
         let inner = self.inner();
-        items.sort_unstable_by(|a, b| (b.namespace, &b.key).cmp(&(a.namespace, &a.key)));
-        while let Some(item) = items.last() {
-            if let Some(meta) = self.lived_before(item)? {
+        items.lock().sort_unstable_by(|a, b| (b.namespace, &b.key).cmp(&(a.namespace, &a.key)));
+        loop {
+            // Not for longer than that: who has all latches asks what is still in it (`Tx::count`).
+            let Some(item) = items.lock().last().cloned() else { return Ok(()) };
+            if let Some(meta) = self.lived_before(&item)? {
                 let expires = i64::from(meta.expire_at_ms != 0);
                 let mut shard = inner.shards[shard_of(item.hash)].latch();
                 if inner.namespaces.id_of(item.slot) == item.namespace {
@@ -160,12 +165,13 @@ impl Engine {
                 }
                 // Under the latch, as the counts of a mark are taken under all of them: so each mark has this
                 // overwrite either in what it took or from here.
-                inner.flusher.frozen.correct(item, expires);
+                inner.flusher.frozen.correct(&item, expires);
+                items.lock().pop();
+            } else {
+                items.lock().pop();
             }
             inner.flusher.unresolved.fetch_sub(1, Ordering::Relaxed);
-            items.pop();
         }
-        Ok(())
     }
 
     /// Takes over the tables as of the last edit. Never those that one edit answered: a flush and a

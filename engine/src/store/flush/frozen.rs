@@ -5,7 +5,7 @@ use crate::memtable::Run;
 use crate::store::read::pins::Pin;
 use crate::store::read::superversion::Frozen;
 use crate::store::shard::{Count, Unresolved};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
@@ -27,8 +27,8 @@ pub(in crate::store) struct FlushJob {
     pub(in crate::store) namespaces: Vec<u64>,
     /// Counts of each database at m; right once the overwrites up to m are settled.
     counts: Mutex<Vec<Count>>,
-    /// Overwrites in it that were counted as new keys. Who holds the resolver and the right to freeze
-    /// sees all such overwrites either here or in their shards (N9).
+    /// Overwrites in it that were counted as new keys. Who holds all latches, or the resolver and the right to
+    /// freeze, sees all such overwrites here, in their shards or in `Flusher::settling` (N9).
     unresolved: Mutex<Vec<Unresolved>>,
     /// Memory of the graves that it seals, estimated.
     pub(in crate::store) graves_bytes: u64,
@@ -71,9 +71,9 @@ impl FlushJob {
         counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64)).collect()
     }
 
-    /// For who holds the resolver.
-    pub(in crate::store) fn unresolved(&self) -> MutexGuard<'_, Vec<Unresolved>> {
-        self.unresolved.lock()
+    /// Who holds the resolver takes items out, one that corrects a count under the latch of its shard.
+    pub(in crate::store) fn unresolved(&self) -> &Mutex<Vec<Unresolved>> {
+        &self.unresolved
     }
 }
 

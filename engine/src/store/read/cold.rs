@@ -1,6 +1,6 @@
 //! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
 
-use crate::key::{Key, Meta, Seq};
+use crate::key::{Key, Meta, Seq, Slot};
 use crate::memtable::Record;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
@@ -570,6 +570,25 @@ impl Engine {
             shard.unresolved.pop();
         }
         Ok(())
+    }
+
+    /// How many keys of `slot` are counted twice for overwrites that are no longer in their shard and not settled
+    /// (blocks on I/O). All latches are held, so neither moves meanwhile; whoever settles them takes the latch.
+    pub(in crate::store) fn overwrites_counted_as_new(
+        &self,
+        slot: Slot,
+    ) -> Result<i64, EngineError> {
+        let flusher = &self.inner().flusher;
+        let mut items = flusher.settling.lock().clone();
+        for job in flusher.frozen.all() {
+            items.extend_from_slice(&job.unresolved().lock());
+        }
+        let namespace = self.inner().namespaces.id_of(slot);
+        let mut twice = 0;
+        for item in items.iter().filter(|item| (item.slot, item.namespace) == (slot, namespace)) {
+            twice += i64::from(self.lived_before(item)?.is_some());
+        }
+        Ok(twice)
     }
 
     /// The value that an unresolved put replaced, if there was one. No open grave was there at the

@@ -176,17 +176,18 @@ impl Engine {
         for job in inner.flusher.frozen.all() {
             // Those of a recovery may not be in order yet.
             self.sorted_run(&job);
-            self.settle(&mut job.unresolved())?;
+            self.settle(job.unresolved())?;
         }
         loop {
-            let mut pending = Vec::new();
             for shard in &inner.shards {
-                pending.extend(std::mem::take(&mut shard.latch().unresolved));
+                let mut state = shard.latch();
+                inner.flusher.settling.lock().append(&mut state.unresolved);
             }
-            let settled = self.settle(&mut pending);
-            for item in pending {
-                // The device failed: they wait for the next one who asks.
-                inner.shards[shard_of(item.hash)].latch().unresolved.push(item);
+            let settled = self.settle(&inner.flusher.settling);
+            // The device failed: what is left waits for the next one who asks.
+            while let Some(hash) = inner.flusher.settling.lock().last().map(|item| item.hash) {
+                let mut state = inner.shards[shard_of(hash)].latch();
+                state.unresolved.extend(inner.flusher.settling.lock().pop());
             }
             settled?;
             let guards = inner.barrier();

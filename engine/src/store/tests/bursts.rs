@@ -111,6 +111,20 @@ fn dbsize_settles_what_is_frozen() {
     engine.abandon();
 }
 
+/// DBSIZE inside of EXEC holds all latches, and cannot settle what lies in a frozen memtable: it sees it.
+#[test]
+fn dbsize_inside_a_transaction_sees_what_is_frozen() {
+    let storage = SimStorage::new();
+    let (engine, _) = with_unsettled(&storage);
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::All, &mut buf);
+    assert_eq!(tx.count(0).expect("counted"), 2);
+    tx.commit();
+    assert_eq!(engine.stats().unresolved, 1, "the flush settles it");
+    assert_eq!(engine.count(0).expect("counted"), 2);
+    engine.abandon();
+}
+
 #[test]
 fn with_a_log_so_many_memtables_are_frozen_as_may_be() {
     let storage = SimStorage::new();

@@ -192,17 +192,22 @@ impl Tx<'_> {
         (keys.max(0) as u64, expires.max(0) as u64)
     }
 
-    /// Number of keys of a database under `Latched::All`; exact when nothing is unresolved.
+    /// Exact number of keys of a database under `Latched::All` (N9).
+    ///
+    /// # Errors
+    /// A table that cannot be read.
     pub fn count(&mut self, db: usize) -> Result<u64, EngineError> {
         assert!(self.all, "count needs all latches");
         self.commit_staged(false);
-        let slot = self.engine.slot_of(db);
+        let engine = self.engine;
+        let slot = engine.slot_of(db);
         let Guards::Many(guards) = &mut self.guards else { return Ok(0) };
         let mut keys = 0;
         for (_, shard) in guards {
-            self.engine.resolve_latched(shard)?;
+            engine.resolve_latched(shard)?;
             keys += shard.count_mut(slot).keys;
         }
+        keys -= engine.overwrites_counted_as_new(slot)?;
         Ok(keys.max(0) as u64)
     }
 }
