@@ -5,7 +5,7 @@ mod opening;
 mod options;
 mod signals;
 
-use crate::net::{EarlyRules, Listeners, Workers};
+use crate::net::{EarlyRules, Listeners, UNSEEN_START, Workers};
 use crate::process::{self, PidFile, Supervisor};
 use crate::server::Server;
 use crate::{crash, log, takeover};
@@ -43,11 +43,13 @@ pub fn run(config: Config) -> Result<(), String> {
         .map_err(|error| format!("Failed listening on port {}, aborting. {error}", options.port))?;
     let pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
     let has_data = takeover::finds_data(&options);
+    let seen_from = tokio::time::Instant::now() + UNSEEN_START;
     if has_data {
         listeners.answer_early(EarlyRules {
             protected_mode: options.protected_mode,
             requires_password: options.requirepass.as_ref().is_some_and(|text| !text.is_empty()),
             clients_max: clients_max as usize,
+            seen_from,
         });
     }
     let (mut opening, mut handle) = Opening::begin(options.clone());
@@ -76,14 +78,17 @@ pub fn run(config: Config) -> Result<(), String> {
     };
     let rest = opening.rest(&server, &mut signals, &supervisor);
     let takeover = runtime.block_on(async {
-        if has_data {
-            serve.await;
-            return rest.await;
-        }
-        // As with redis-server, who comes to a server without data never hears LOADING.
-        let takeover = rest.await;
+        let mut rest = std::pin::pin!(rest);
+        // As with redis-server, who comes to a server without data, or with little, never hears LOADING.
+        let takeover = tokio::select! {
+            takeover = &mut rest => Some(takeover),
+            () = tokio::time::sleep_until(seen_from), if has_data => None,
+        };
         serve.await;
-        takeover
+        match takeover {
+            Some(takeover) => takeover,
+            None => rest.await,
+        }
     });
     let Some(takeover) = takeover? else {
         drop(pid_file);

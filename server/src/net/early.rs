@@ -12,6 +12,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
+
+/// What a start may take before clients hear of it: those who ask earlier wait. Redis looks at its clients between
+/// pieces of a load only, so nobody sees a short one either.
+pub(crate) const UNSEEN_START: Duration = Duration::from_millis(200);
 
 /// Bytes that are read of a client and not answered. What goes beyond stays in its socket.
 const UNREAD_MAX_BYTES: usize = 16 << 10;
@@ -25,6 +30,8 @@ pub struct EarlyRules {
     pub requires_password: bool,
     /// `maxclients`: more are not accepted, and wait in the backlog.
     pub clients_max: usize,
+    /// Before it nobody is answered.
+    pub seen_from: Instant,
 }
 
 /// The listeners, each with a task that answers who comes.
@@ -118,6 +125,10 @@ async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
                 read.ok().filter(|&count| count > 0)?;
             }
         }
+        tokio::select! {
+            _ = stopped.changed() => return Some((stream, unread)),
+            () = tokio::time::sleep_until(rules.seen_from) => {}
+        }
         let mut reply = Reply::new();
         let (used, then) = refuse(&unread, rules, &mut reply);
         unread.drain(..used);
@@ -164,7 +175,12 @@ mod tests {
     use super::*;
 
     fn refused(bytes: &[u8], requires_password: bool) -> (String, usize, bool) {
-        let rules = EarlyRules { protected_mode: true, requires_password, clients_max: 1 };
+        let rules = EarlyRules {
+            protected_mode: true,
+            requires_password,
+            clients_max: 1,
+            seen_from: Instant::now(),
+        };
         let mut reply = Reply::new();
         let (used, then) = refuse(bytes, rules, &mut reply);
         (String::from_utf8(reply.bytes().to_vec()).unwrap(), used, then.is_some())

@@ -15,5 +15,6 @@ mod stream;
 mod worker;
 
 pub use early::EarlyRules;
+pub(crate) use early::UNSEEN_START;
 pub use listener::{BindError, Endpoints, ListenControl, Listeners};
 pub use worker::Workers;
