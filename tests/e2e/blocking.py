@@ -81,6 +81,14 @@ def sorted_sets(steps, server, other):
     other.cmd("ZADD", "w", "1", "a", "2", "b")
     steps.check("several members", several.reply().startswith(b"*2\r\n$1\r\nw\r\n*2\r\n*2\r\n$1\r\nb"))
     other.cmd("DEL", "z", "w")
+    for words in (["ZINCRBY", "z", "1", "a"], ["ZUNIONSTORE", "z", "1", "keep"], ["ZRANGESTORE", "z", "keep", "0", "-1"],
+                  ["GEOADD", "z", "0", "0", "a"], ["RENAME", "keep", "z"]):
+        other.cmd("ZADD", "keep", "1", "a")
+        waiting = Waiting(server, "BZPOPMIN", "z", "0")
+        until_blocked(other, 1)
+        other.cmd(*words)
+        steps.check(f"{words[0]} serves", waiting.reply().startswith(b"*3\r\n$1\r\nz\r\n$1\r\na\r\n") and other.cmd("EXISTS", "z") == 0)
+        other.cmd("DEL", "keep")
 
 
 def transactions(steps, server, other):
@@ -234,7 +242,7 @@ def main():
     steps = Steps("commands that wait")
     with Server(arguments.against, OPTIONS) as server:
         other = server.connect(timeout_s=30)
-        for part in (order, transactions, moves, arrivals, endings, crowd):
+        for part in (order, sorted_sets, transactions, moves, arrivals, endings, crowd):
             part(steps, server, other)
         killed(steps, server)
     steps.finish()

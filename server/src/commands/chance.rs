@@ -1,6 +1,9 @@
 //! Random choices of commands.
 
+use crate::dispatch::{Args, CommandError};
 use crate::jobs::eviction::random;
+use crate::number::parse_i64;
+use crate::resp::Reply;
 
 /// A random number below `bound`, which is not 0.
 pub(in crate::commands) fn below(bound: usize) -> usize {
@@ -21,4 +24,62 @@ pub(in crate::commands) fn sample<T>(
         left = left.saturating_sub(1);
         is_taken
     })
+}
+
+/// `key count [with]` of HRANDFIELD and ZRANDMEMBER: the count, and whether the second half of each pair is asked for.
+pub(in crate::commands) fn pair_options(
+    args: Args<'_>,
+    with: &[u8],
+) -> Result<(i64, bool), CommandError> {
+    let count = parse_i64(args.get(2)).ok_or(CommandError::NotInteger)?;
+    if count == i64::MIN {
+        return Err(CommandError::text(
+            "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807",
+        ));
+    }
+    if args.len() == 3 {
+        return Ok((count, false));
+    }
+    if args.len() > 4 || !args.get(3).eq_ignore_ascii_case(with) {
+        return Err(CommandError::Syntax);
+    }
+    if count.unsigned_abs() > i64::MAX as u64 / 2 {
+        return Err(CommandError::text("ERR value is out of range"));
+    }
+    Ok((count, true))
+}
+
+/// Answers random ones of `len` pairs: each at most once, or for a negative count any each time.
+pub(in crate::commands) fn answer_pairs<'v, T>(
+    (pairs, len): (impl Iterator<Item = T>, usize),
+    (count, with_second): (i64, bool),
+    first: impl Fn(&T) -> &'v [u8],
+    second: impl Fn(&T, &mut Reply),
+    out: &mut Reply,
+) {
+    let wanted = usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX);
+    let write = |pair: &T, out: &mut Reply| {
+        if with_second && out.is_resp3() {
+            out.array(2);
+        }
+        out.bulk(first(pair));
+        if with_second {
+            second(pair, out);
+        }
+    };
+    let in_all = if count < 0 { wanted } else { wanted.min(len) };
+    let is_flat = with_second && !out.is_resp3();
+    out.array(if is_flat { in_all.saturating_mul(2) } else { in_all });
+    if count >= 0 {
+        sample(pairs, len, wanted).for_each(|pair| write(&pair, out));
+        return;
+    }
+    let pairs: Vec<T> = pairs.collect();
+    for _ in 0..wanted {
+        // What does not fit into memory is refused in the end, whatever would follow.
+        let Some(pair) = pairs.get(below(pairs.len().max(1))).filter(|_| !out.is_cut()) else {
+            return;
+        };
+        write(pair, out);
+    }
 }

@@ -23,6 +23,7 @@ mod list;
 mod memory;
 mod monitor;
 mod pop;
+mod positions;
 mod pubsub;
 mod replication;
 mod rewrite;

@@ -808,6 +808,31 @@ fn what_set_commands_log_makes_the_same_data_with_as_many_operations() {
     replays(&requests_and_logs, &["SMEMBERS s", "EXISTS t u none"]);
 }
 
+#[test]
+fn what_sorted_set_commands_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("ZADD z 1 a 2 b 3 c", "ZADD z 1 a 2 b 3 c"),
+        ("ZADD z NX 5 a", ""),
+        ("ZADD z XX 5 none", ""),
+        ("ZADD z GT CH 2 a 1 b", "ZADD z GT CH 2 a 1 b"),
+        ("ZADD z INCR 0.1 a", "ZADD z INCR 0.1 a"),
+        ("ZINCRBY z 0 a", ""),
+        ("ZINCRBY z 0.2 a", "ZINCRBY z 0.2 a"),
+        ("ZUNIONSTORE u 2 z z WEIGHTS 0.1 3", "ZUNIONSTORE u 2 z z WEIGHTS 0.1 3"),
+        ("ZDIFFSTORE none 2 z z", ""),
+        ("ZRANGESTORE r z 0 1 REV", "ZRANGESTORE r z 0 1 REV"),
+        ("ZREMRANGEBYSCORE z 9 10", ""),
+        ("ZREMRANGEBYRANK u 0 0", "ZREMRANGEBYRANK u 0 0"),
+        ("ZPOPMIN u 0", ""),
+        ("ZPOPMAX u", "ZPOPMAX u"),
+        ("BZPOPMIN none u 0", "ZPOPMIN u"),
+        ("ZMPOP 2 none r MIN COUNT 9", "ZPOPMIN r 2"),
+        ("ZREM z none", ""),
+        ("ZREM z b b", "ZREM z b b"),
+    ];
+    replays(&requests_and_logs, &["ZRANGE z 0 -1 WITHSCORES", "DUMP z", "EXISTS u r none"]);
+}
+
 /// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
 /// answer `looks` alike.
 fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {

@@ -37,6 +37,36 @@ pub fn parse_prefix(text: &[u8]) -> Option<(f64, usize)> {
     Some((if negative { -number } else { number }, blanks + sign + used))
 }
 
+/// A double as commands take it (Redis' `string2d`): the whole text, no blank in front, no NaN, neither too large nor too
+/// small.
+#[must_use]
+pub fn parse_double(text: &[u8]) -> Option<f64> {
+    if matches!(text.first(), Some(b' ' | 9..=13)) {
+        return None;
+    }
+    let (number, used) = parse_prefix(text)?;
+    let is_whole = used == text.len() && !number.is_nan();
+    let is_lost = if number.is_infinite() {
+        text.iter().any(u8::is_ascii_digit)
+    } else {
+        number == 0.0 && has_nonzero_digit(text)
+    };
+    (is_whole && !is_lost).then_some(number)
+}
+
+/// True when the digits of the number, without those of its exponent, are not all 0.
+#[must_use]
+pub fn has_nonzero_digit(text: &[u8]) -> bool {
+    let is_hex = text.iter().any(|byte| matches!(byte, b'x' | b'X'));
+    let ends = |byte: &u8| match byte {
+        b'e' | b'E' => !is_hex,
+        b'p' | b'P' => true,
+        _ => false,
+    };
+    let digits = text.split(ends).next().unwrap_or_default();
+    digits.iter().any(|digit| matches!(digit, b'1'..=b'9' | b'a'..=b'f' | b'A'..=b'F'))
+}
+
 fn parse_body(body: &[u8]) -> Option<(f64, usize)> {
     let starts =
         |word: &[u8]| body.len() >= word.len() && body[..word.len()].eq_ignore_ascii_case(word);
@@ -154,5 +184,26 @@ mod tests {
         assert_eq!(parse_prefix(b"x"), None);
         assert_eq!(parse_prefix(b"."), None);
         assert_eq!(parse_prefix(b"-"), None);
+    }
+
+    #[test]
+    fn a_double_of_a_command_is_the_whole_text_and_no_number_that_is_lost() {
+        for (text, number) in [
+            (b"1.5".as_slice(), Some(1.5)),
+            (b"-inf", Some(f64::NEG_INFINITY)),
+            (b"0x1p", None),
+            (b"0x10", Some(16.0)),
+            (b"0e-400", Some(0.0)),
+            (b"1e-400", None),
+            (b"0xep-2000", None),
+            (b"1e-320", Some(1e-320)),
+            (b"1e400", None),
+            (b"nan", None),
+            (b"", None),
+            (b" 1", None),
+            (b"1 ", None),
+        ] {
+            assert_eq!(parse_double(text), number, "{}", String::from_utf8_lossy(text));
+        }
     }
 }

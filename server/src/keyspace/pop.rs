@@ -1,10 +1,9 @@
 //! What is taken out of a collection for somebody who waits for it, or who finds it at once.
 
-use super::collection::{Edit, ListEdit, Lists, SortedSetEdit, SortedSets};
+use super::collection::{Edit, ListEdit, Lists, SortedSetEdit, SortedSets, score_text};
 use super::lookup::Kind;
 use crate::blocking::{Pop, Side};
 use crate::events::notify::Event;
-use crate::interop::c_numbers;
 use crate::resp::Reply;
 use sexton_engine::{Entry, Meta};
 
@@ -36,9 +35,7 @@ pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
         let mut elements: Vec<_> =
             taken.map(|(score, member)| (member.to_vec(), Some(score))).collect();
         let mut edit = view.edit();
-        for (member, _) in &elements {
-            edit.remove(member);
-        }
+        edit.remove_ranks(skipped..skipped + count);
         if pop.side == Side::Last {
             elements.reverse();
         }
@@ -106,6 +103,21 @@ impl Popped {
         self.elements.iter().for_each(|(element, _)| out.bulk(element));
     }
 
+    /// What ZPOPMIN and ZPOPMAX answer.
+    pub fn answer_pairs(&self, out: &mut Reply) {
+        let are_pairs = self.pop.count.is_some() && out.is_resp3();
+        out.array(if are_pairs { self.elements.len() } else { 2 * self.elements.len() });
+        for (element, score) in &self.elements {
+            if are_pairs {
+                out.array(2);
+            }
+            out.bulk(element);
+            if let Some(score) = score {
+                out.double(&score_text(*score));
+            }
+        }
+    }
+
     /// What the client hears.
     pub fn answer(&self, key: &[u8], out: &mut Reply) {
         if self.pop.count.is_some() {
@@ -132,8 +144,4 @@ impl Popped {
             }
         }
     }
-}
-
-fn score_text(score: f64) -> String {
-    c_numbers::general(score, 17)
 }

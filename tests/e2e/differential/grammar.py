@@ -8,7 +8,7 @@ few ms and followed by a `wait` step before anything can look at it.
 import random
 
 from . import hashes, lists, sets, sorted_sets, sorting
-from .step import EXACT, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
+from .step import EXACT, LENGTH, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 
 #: Keys that commands of one family mostly use, by family; strings may lie under them, too.
 FAMILY_KEYS = {
@@ -431,8 +431,9 @@ class Grammar:
                     made = self.end(b"EXEC" if roll < 0.13 else b"DISCARD")
                 else:
                     made = self.rng.choices(self.methods, self.weights)[0]()
-                # An argument dropped from a key that is about to expire would let it live on.
-                mutable = not any(step.kind == "wait" for step in made)
+                # An argument dropped from a key that is about to expire would let it live on, one dropped behind a random
+                # choice would let its outcome stay.
+                mutable = not any(step.kind == "wait" or len(made) > 1 and step.tag in (LENGTH, SHAPE) for step in made)
                 for step in made:
                     step = self.mutate(step) if mutable else step
                     step.conn = self.conn

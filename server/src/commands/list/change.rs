@@ -1,6 +1,7 @@
 //! Commands that change what is within: LSET, LINSERT, LREM, LTRIM.
 
-use super::{index_within, range};
+use super::index_within;
+use crate::commands::positions::range_of;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
@@ -95,7 +96,7 @@ pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         list.map(|list| (list.edit(), list.expire_at_ms()))
     })?;
     if let Some((mut list, expire_at_ms)) = found {
-        let kept = range(first, last, list.len());
+        let kept = range_of(first, last, list.len());
         list.remove(kept.end..list.len());
         list.remove(0..kept.start);
         ctx.write_back(key, &list, expire_at_ms, Event::list("ltrim"))?;

@@ -44,15 +44,6 @@ fn side(word: &[u8]) -> Result<Side, CommandError> {
     }
 }
 
-/// The elements from `first` to `last`, where negative numbers count from the end, as a range within `len`.
-fn range(first: i64, last: i64, len: usize) -> std::ops::Range<usize> {
-    let len = len as i64;
-    let from_start = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
-    let first = from_start(first).max(0);
-    let last = from_start(last).min(len - 1);
-    if first > last { 0..0 } else { first as usize..last as usize + 1 }
-}
-
 /// An index that may count from the end.
 fn index_within(index: i64, len: usize) -> Option<usize> {
     let index = if index < 0 { index.checked_add(len as i64)? } else { index };

@@ -1,6 +1,7 @@
 //! Commands that read: LLEN, LINDEX, LRANGE.
 
-use super::{index_within, range};
+use super::index_within;
+use crate::commands::positions::range_of;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Lists;
 
@@ -37,7 +38,7 @@ pub(super) fn lrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
     ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
-        let range = range(first, last, list.map_or(0, |list| list.count()));
+        let range = range_of(first, last, list.map_or(0, |list| list.count()));
         out.array(range.len());
         if let Some(list) = list {
             list.iter().skip(range.start).take(range.len()).for_each(|element| out.bulk(element));

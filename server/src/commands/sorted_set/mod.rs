@@ -1,6 +1,96 @@
 //! Sorted set commands.
+//!
+//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
+//! ones.
+
+mod algebra;
+mod bounds;
+pub(super) mod change;
+mod pop;
+mod random;
+mod range;
+mod read;
 
 use crate::dispatch::table::Binding;
+use crate::dispatch::{CommandResult, Ctx};
+use crate::events::Event;
+use crate::keyspace::collection::{Edit, SortedSetEdit, score_text};
+use crate::resp::Reply;
 
 /// The group's commands.
-pub(super) const COMMANDS: &[Binding] = &[];
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("zadd", change::zadd),
+    Binding::keyed("zincrby", change::zincrby),
+    Binding::keyed("zrem", change::zrem),
+    Binding::keyed("zremrangebyrank", change::zremrangebyrank),
+    Binding::keyed("zremrangebyscore", change::zremrangebyscore),
+    Binding::keyed("zremrangebylex", change::zremrangebylex),
+    Binding::keyed("zcard", read::zcard),
+    Binding::keyed("zscore", read::zscore),
+    Binding::keyed("zmscore", read::zmscore),
+    Binding::keyed("zrank", read::zrank),
+    Binding::keyed("zrevrank", read::zrevrank),
+    Binding::keyed("zcount", read::zcount),
+    Binding::keyed("zlexcount", read::zlexcount),
+    Binding::keyed("zscan", read::zscan),
+    Binding::keyed("zrange", range::zrange),
+    Binding::keyed("zrangestore", range::zrangestore),
+    Binding::keyed("zrevrange", range::zrevrange),
+    Binding::keyed("zrangebyscore", range::zrangebyscore),
+    Binding::keyed("zrevrangebyscore", range::zrevrangebyscore),
+    Binding::keyed("zrangebylex", range::zrangebylex),
+    Binding::keyed("zrevrangebylex", range::zrevrangebylex),
+    Binding::keyed("zrandmember", random::zrandmember),
+    Binding::keyed("zpopmin", pop::zpopmin),
+    Binding::keyed("zpopmax", pop::zpopmax),
+    Binding::keyed("zunion", algebra::zunion),
+    Binding::keyed("zunionstore", algebra::zunionstore),
+    Binding::keyed("zinter", algebra::zinter),
+    Binding::keyed("zinterstore", algebra::zinterstore),
+    Binding::keyed("zintercard", algebra::zintercard),
+    Binding::keyed("zdiff", algebra::zdiff),
+    Binding::keyed("zdiffstore", algebra::zdiffstore),
+];
+
+/// Head of an array of members: with scores, they are pairs under RESP3.
+fn head(members: usize, with_scores: bool, out: &mut Reply) {
+    let is_flat = with_scores && !out.is_resp3();
+    out.array(if is_flat { members.saturating_mul(2) } else { members });
+}
+
+/// A member of such an array.
+fn pair((score, member): (f64, &[u8]), with_scores: bool, out: &mut Reply) {
+    if with_scores && out.is_resp3() {
+        out.array(2);
+    }
+    out.bulk(member);
+    if with_scores {
+        out.double(&score_text(score));
+    }
+}
+
+/// Puts `set` under argument 1 in place of what is there: one operation, logged as it came. An empty one deletes the key.
+/// Answers how many members there are.
+pub(super) fn store(ctx: &mut Ctx<'_, '_>, set: &SortedSetEdit, event: Event) -> CommandResult {
+    let (db, destination) = (ctx.client.db, ctx.args.get(1));
+    let was = ctx.peek(db, destination).is_some();
+    if !set.is_empty() {
+        ctx.check_size(set)?;
+        ctx.put_anew(db, destination, SortedSetEdit::expiring_at(0), set.bytes(), event);
+        ctx.log_request();
+    } else if was {
+        ctx.delete(db, destination, Event::generic("del"));
+        ctx.log_request();
+    }
+    ctx.out.int(set.len() as i64);
+    Ok(())
+}
+
+/// The score as Redis keeps it in a small sorted set, which shows in ZSCAN: an integer with all of its digits.
+fn listpack_score_text(score: f64) -> String {
+    let half = i64::MAX as f64 / 2.0;
+    if score.fract() == 0.0 && (-half..=half).contains(&score) {
+        return (score as i64).to_string();
+    }
+    score_text(score)
+}

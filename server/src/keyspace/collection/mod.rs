@@ -24,7 +24,7 @@ mod sorted_set;
 pub use hash::{HashEdit, HashView, Hashes};
 pub use list::{ListEdit, ListView, Lists};
 pub use set::{SetEdit, SetView, Sets};
-pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order};
+pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order, score_text};
 
 use crate::value::ValueType;
 pub use crate::value::thresholds::Thresholds;

@@ -1,11 +1,18 @@
 //! Sorted sets.
 
-use super::{Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_encoding, set_len};
+use super::{
+    Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_encoding, set_len, splice,
+};
+use crate::interop::c_numbers;
 use crate::keyspace::Kind;
 use crate::value::ValueType;
 use sexton_engine::{Entry, Meta};
 use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+
+/// Up to so many members are each looked for from the start.
+const FEW_MEMBERS: usize = 8;
 
 /// Bytes of a score.
 const SCORE_BYTES: usize = 8;
@@ -63,6 +70,13 @@ impl<'v> SortedSetView<'v> {
         self.iter().find(|(_, name)| *name == member).map(|(score, _)| score)
     }
 
+    /// How many members come before `member`, and its score.
+    #[must_use]
+    pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {
+        let mut all = self.iter().enumerate();
+        all.find(|(_, (_, name))| *name == member).map(|(rank, (score, _))| (rank, score))
+    }
+
     /// A copy to change.
     #[must_use]
     pub fn edit(&self) -> SortedSetEdit {
@@ -86,6 +100,12 @@ impl<'v> Iterator for Scored<'v> {
         self.rest = rest;
         Some((f64::from_le_bytes(*score), member))
     }
+}
+
+/// A score as replies have it.
+#[must_use]
+pub fn score_text(score: f64) -> String {
+    c_numbers::general(score, 17)
 }
 
 /// The order of members: by score, equal scores by their bytes.
@@ -124,23 +144,26 @@ impl Edit for SortedSetEdit {
 impl SortedSetEdit {
     /// One of members that are not in order, each of them once; `None` when one is there twice or a score is NaN.
     #[must_use]
-    pub fn of_unsorted(mut members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Option<Self> {
+    pub fn of_unsorted(members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Option<Self> {
         if members.iter().any(|(score, _)| score.is_nan()) {
             return None;
         }
-        let names: std::collections::HashSet<_> = members.iter().map(|(_, name)| *name).collect();
-        if names.len() != members.len() {
-            return None;
-        }
+        let names: HashSet<_> = members.iter().map(|(_, name)| *name).collect();
+        (names.len() == members.len()).then(|| Self::of_distinct(members, thresholds))
+    }
+
+    /// One of members that are not in order, each of which is there once; no score is NaN.
+    #[must_use]
+    pub fn of_distinct(mut members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Self {
         members.sort_by(|one, other| order(*one, *other));
-        let mut set = Self::default();
+        let mut set = Self { len: members.len(), ..Self::default() };
+        members.iter().for_each(|(_, member)| set.note_size(member, thresholds));
         for (score, member) in members {
-            set.bytes.extend_from_slice(&entry(score, member));
-            set.len += 1;
-            set.note_size(member, thresholds);
+            let score = set.stored(score);
+            push(&mut set.bytes, score, member);
         }
         set.set_len(set.len);
-        Some(set)
+        set
     }
 
     /// The same, to read from.
@@ -154,30 +177,116 @@ impl SortedSetEdit {
         })
     }
 
-    /// Gives `member` its score, which is no NaN. The score that it had, if it was there.
-    pub fn set(&mut self, member: &[u8], score: f64, thresholds: &Thresholds) -> Option<f64> {
-        let old = self.place_of(member);
-        if let Some((old_score, place)) = &old {
-            if old_score.to_bits() == score.to_bits() {
-                return Some(*old_score);
+    /// Asks `decide` for the score of each of these members in turn, which may be there twice: it is told the score that
+    /// the member has by now, and answers the one that it gets, which is no NaN; `None` leaves it as it is.
+    pub fn update<'m>(
+        &mut self,
+        members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
+        thresholds: &Thresholds,
+        mut decide: impl FnMut(usize, Option<f64>) -> Option<f64>,
+    ) {
+        let mut named: HashMap<&[u8], Named> =
+            members.clone().map(|member| (member, Named::default())).collect();
+        let (mut asked, is_one) = (members.clone(), members.len() == 1);
+        let only = if is_one { asked.next() } else { None };
+        for (score, name) in self.view().iter() {
+            let found = match only {
+                Some(member) => member == name,
+                None => named.contains_key(name),
+            };
+            if found && let Some(old) = named.get_mut(name) {
+                old.score = Some(score);
+                if is_one {
+                    break;
+                }
             }
-            super::splice(&mut self.bytes, place.clone(), b"");
         }
-        let place = self.place_for((score, member));
-        super::splice(&mut self.bytes, place..place, &entry(score, member));
-        if old.is_none() {
-            self.set_len(self.len + 1);
-            self.note_size(member, thresholds);
+        for (index, member) in members.enumerate() {
+            let Some(now) = named.get_mut(member) else { continue };
+            let Some(score) = decide(index, now.score) else { continue };
+            if now.score.is_none() {
+                self.len += 1;
+                self.note_size(member, thresholds);
+            }
+            *now = Named { score: Some(self.stored(score)), is_changed: true };
         }
-        old.map(|(old_score, _)| old_score)
+        let mut changed: Vec<(f64, &[u8])> = named
+            .iter()
+            .filter(|(_, now)| now.is_changed)
+            .filter_map(|(member, now)| now.score.map(|score| (score, *member)))
+            .collect();
+        if changed.is_empty() {
+            return;
+        }
+        changed.sort_by(|one, other| order(*one, *other));
+        let old = &self.bytes;
+        let mut bytes = empty(self.encoding);
+        bytes.reserve(old.len());
+        let mut changed = changed.into_iter().peekable();
+        let (mut scored, mut copied) = (Scored { rest: &old[HEAD_BYTES..] }, HEAD_BYTES);
+        loop {
+            let start = old.len() - scored.rest.len();
+            let Some(next) = scored.next() else { break };
+            let goes = match only {
+                Some(member) => member == next.1,
+                None => named.get(next.1).is_some_and(|now| now.is_changed),
+            };
+            let comes_before = |new: &(f64, &[u8])| order(*new, next) == Ordering::Less;
+            if goes || changed.peek().is_some_and(comes_before) {
+                bytes.extend_from_slice(&old[copied..start]);
+                while let Some((score, member)) = changed.next_if(comes_before) {
+                    push(&mut bytes, score, member);
+                }
+                copied = if goes { old.len() - scored.rest.len() } else { start };
+            }
+        }
+        bytes.extend_from_slice(&old[copied..]);
+        changed.for_each(|(score, member)| push(&mut bytes, score, member));
+        self.bytes = bytes;
+        self.set_len(self.len);
     }
 
-    /// Removes `member`; false when it is not there.
-    pub fn remove(&mut self, member: &[u8]) -> bool {
-        let Some((_, place)) = self.place_of(member) else { return false };
-        super::splice(&mut self.bytes, place, b"");
-        self.set_len(self.len - 1);
-        true
+    /// Removes these members; how many were there.
+    pub fn remove_all<'m>(&mut self, members: impl ExactSizeIterator<Item = &'m [u8]>) -> usize {
+        let before = self.len;
+        if members.len() <= FEW_MEMBERS {
+            for member in members {
+                if let Some(place) = self.place_of(member) {
+                    splice(&mut self.bytes, place, b"");
+                    self.set_len(self.len - 1);
+                }
+            }
+            return before - self.len;
+        }
+        let going: HashSet<&[u8]> = members.collect();
+        let mut rest = empty(self.encoding);
+        self.len = 0;
+        for (score, member) in (Scored { rest: &self.bytes[HEAD_BYTES..] }) {
+            if !going.contains(member) {
+                push(&mut rest, score, member);
+                self.len += 1;
+            }
+        }
+        self.bytes = rest;
+        self.set_len(self.len);
+        before - self.len
+    }
+
+    /// Removes the members with these ranks, which must be there.
+    pub fn remove_ranks(&mut self, ranks: Range<usize>) {
+        let end = self.bytes.len();
+        let mut scored = Scored { rest: &self.bytes[HEAD_BYTES..] };
+        scored.by_ref().take(ranks.start).for_each(drop);
+        let first = end - scored.rest.len();
+        scored.by_ref().take(ranks.len()).for_each(drop);
+        let behind = end - scored.rest.len();
+        splice(&mut self.bytes, first..behind, b"");
+        self.set_len(self.len - ranks.len());
+    }
+
+    /// The score as it is kept: as in Redis, a small sorted set knows no -0.
+    fn stored(&self, score: f64) -> f64 {
+        if self.encoding == Encoding::Listpack && score == 0.0 { 0.0 } else { score }
     }
 
     fn note_size(&mut self, member: &[u8], thresholds: &Thresholds) {
@@ -193,38 +302,30 @@ impl SortedSetEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// The score of `member`, and where both lie in the value.
-    fn place_of(&self, member: &[u8]) -> Option<(f64, Range<usize>)> {
+    /// Where `member` and its score lie in the value.
+    fn place_of(&self, member: &[u8]) -> Option<Range<usize>> {
         let end = self.bytes.len();
         let mut scored = Scored { rest: &self.bytes[HEAD_BYTES..] };
         loop {
             let start = end - scored.rest.len();
-            let (score, name) = scored.next()?;
+            let (_, name) = scored.next()?;
             if name == member {
-                return Some((score, start..end - scored.rest.len()));
-            }
-        }
-    }
-
-    /// Where a member belongs that is not there.
-    fn place_for(&self, new: (f64, &[u8])) -> usize {
-        let end = self.bytes.len();
-        let mut scored = Scored { rest: &self.bytes[HEAD_BYTES..] };
-        loop {
-            let start = end - scored.rest.len();
-            match scored.next() {
-                Some(old) if order(old, new) == Ordering::Less => {}
-                _ => return start,
+                return Some(start..end - scored.rest.len());
             }
         }
     }
 }
 
-fn entry(score: f64, member: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(SCORE_BYTES + packed::packed_bytes(member.len()));
+/// A member that an update names.
+#[derive(Default)]
+struct Named {
+    score: Option<f64>,
+    is_changed: bool,
+}
+
+fn push(bytes: &mut Vec<u8>, score: f64, member: &[u8]) {
     bytes.extend_from_slice(&score.to_le_bytes());
-    packed::push(&mut bytes, member);
-    bytes
+    packed::push(bytes, member);
 }
 
 #[cfg(test)]
@@ -236,38 +337,88 @@ mod tests {
         set.view().iter().collect()
     }
 
+    fn add(set: &mut SortedSetEdit, pairs: &[(f64, &str)]) {
+        let names = pairs.iter().map(|(_, name)| name.as_bytes());
+        set.update(names, &tests_thresholds(), |index, _| Some(pairs[index].0));
+    }
+
     #[test]
     fn members_lie_by_score_then_name() {
-        let thresholds = tests_thresholds();
         let mut set = SortedSetEdit::default();
-        for (score, member) in [(2.0, "b"), (1.0, "c"), (2.0, "a"), (f64::NEG_INFINITY, "z")] {
-            assert_eq!(set.set(member.as_bytes(), score, &thresholds), None);
+        for pair in [(2.0, "b"), (1.0, "c"), (2.0, "a"), (f64::NEG_INFINITY, "z")] {
+            add(&mut set, &[pair]);
         }
         let ordered: [(f64, &[u8]); 4] =
             [(f64::NEG_INFINITY, b"z"), (1.0, b"c"), (2.0, b"a"), (2.0, b"b")];
         assert_eq!(members(&set), ordered);
-        assert_eq!(set.set(b"z", 1.5, &thresholds), Some(f64::NEG_INFINITY));
+        let mut at_once = SortedSetEdit::default();
+        add(
+            &mut at_once,
+            &[(9.0, "a"), (2.0, "b"), (1.0, "c"), (2.0, "a"), (f64::NEG_INFINITY, "z")],
+        );
+        assert_eq!(at_once, set);
+        add(&mut set, &[(1.5, "z")]);
         assert_eq!(set.view().score(b"z"), Some(1.5));
-        assert!(set.remove(b"c") && !set.remove(b"c"));
+        assert_eq!(set.view().rank(b"z"), Some((1, 1.5)));
+        let gone = [b"c".as_slice(), b"c"];
+        assert_eq!(set.remove_all(gone.into_iter()), 1);
         assert_eq!(set.len(), 3);
 
         let unsorted = vec![(2.0, b"b".as_slice()), (1.5, b"z"), (2.0, b"a")];
-        assert_eq!(SortedSetEdit::of_unsorted(unsorted, &thresholds), Some(set));
+        assert_eq!(SortedSetEdit::of_unsorted(unsorted, &tests_thresholds()), Some(set));
         let twice = vec![(1.0, b"a".as_slice()), (2.0, b"a")];
-        assert_eq!(SortedSetEdit::of_unsorted(twice, &thresholds), None);
+        assert_eq!(SortedSetEdit::of_unsorted(twice, &tests_thresholds()), None);
+    }
+
+    #[test]
+    fn what_is_decided_for_a_member_counts_for_its_next_mention() {
+        let mut set = SortedSetEdit::default();
+        let names = [b"a".as_slice(), b"b", b"a", b"a"];
+        let mut told = Vec::new();
+        set.update(names.into_iter(), &tests_thresholds(), |index, score| {
+            told.push(score);
+            (index != 3).then(|| score.unwrap_or(0.0) + 1.0)
+        });
+        assert_eq!(told, [None, None, Some(1.0), Some(2.0)]);
+        assert_eq!(members(&set), [(1.0, b"b".as_slice()), (2.0, b"a")]);
+    }
+
+    #[test]
+    fn many_members_and_ranks_are_removed_at_once() {
+        let names: Vec<String> = (0..40).map(|number| format!("{number:02}")).collect();
+        let mut set = SortedSetEdit::default();
+        let pairs: Vec<(f64, &str)> = names.iter().map(|name| (0.0, name.as_str())).collect();
+        add(&mut set, &pairs);
+        assert_eq!(set.remove_all(names.iter().take(30).map(|name| name.as_bytes())), 30);
+        set.remove_ranks(2..9);
+        assert_eq!(members(&set), [(0.0, b"30".as_slice()), (0.0, b"31"), (0.0, b"39")]);
+        set.remove_ranks(0..3);
+        assert!(set.is_empty());
+    }
+
+    #[test]
+    fn only_a_large_one_knows_a_negative_zero() {
+        let mut set = SortedSetEdit::default();
+        add(&mut set, &[(-0.0, "a")]);
+        assert!(set.view().score(b"a").is_some_and(f64::is_sign_positive));
+        let long = "x".repeat(65);
+        add(&mut set, &[(-0.0, "b"), (1.0, &long), (-0.0, "c")]);
+        assert!(set.view().score(b"b").is_some_and(f64::is_sign_positive));
+        assert!(set.view().score(b"c").is_some_and(f64::is_sign_negative));
     }
 
     #[test]
     fn a_long_member_or_many_make_it_a_skiplist_for_good() {
-        let thresholds = tests_thresholds();
         let mut set = SortedSetEdit::default();
-        set.set(&[b'x'; 65], 0.0, &thresholds);
+        add(&mut set, &[(0.0, &"x".repeat(65))]);
         assert_eq!(set.view().encoding(), Encoding::Skiplist);
         let mut many = SortedSetEdit::default();
-        for number in 0..=thresholds.sorted_set_entries {
+        for number in 0..=tests_thresholds().sorted_set_entries {
             assert_eq!(many.view().encoding(), Encoding::Listpack);
-            many.set(number.to_string().as_bytes(), 0.0, &thresholds);
+            add(&mut many, &[(0.0, &number.to_string())]);
         }
+        assert_eq!(many.view().encoding(), Encoding::Skiplist);
+        assert_eq!(many.remove_all([b"0".as_slice()].into_iter()), 1);
         assert_eq!(many.view().encoding(), Encoding::Skiplist);
     }
 }

@@ -1,0 +1,193 @@
+//! Commands that set scores and remove members: ZADD, ZINCRBY, ZREM, ZREMRANGEBYRANK, ZREMRANGEBYSCORE, ZREMRANGEBYLEX.
+
+use super::{bounds::Bounds, score_text};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use crate::events::Event;
+use crate::interop::c_numbers::parse_double;
+use crate::keyspace::collection::{SortedSetEdit, SortedSets};
+
+/// What ZADD is asked for, beside its members.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::commands) struct Options {
+    /// NX: only members that are not there.
+    is_new_only: bool,
+    /// XX: only members that are there.
+    is_old_only: bool,
+    /// GT: a score only grows.
+    is_greater_only: bool,
+    /// LT: a score only falls.
+    is_less_only: bool,
+    /// CH: the reply counts members that have changed, too.
+    counts_changed: bool,
+    /// INCR: the score is an increment.
+    increments: bool,
+}
+
+impl Options {
+    /// The options from argument 2 on, and where they end.
+    pub(in crate::commands) fn parse(args: Args<'_>) -> (Self, usize) {
+        let (mut options, mut at) = (Self::default(), 2);
+        while at < args.len() {
+            match args.get(at).to_ascii_uppercase().as_slice() {
+                b"NX" => options.is_new_only = true,
+                b"XX" => options.is_old_only = true,
+                b"GT" => options.is_greater_only = true,
+                b"LT" => options.is_less_only = true,
+                b"CH" => options.counts_changed = true,
+                b"INCR" => options.increments = true,
+                _ => break,
+            }
+            at += 1;
+        }
+        (options, at)
+    }
+
+    fn check(self, pairs: usize) -> CommandResult {
+        let Self { is_new_only, is_old_only, is_greater_only, is_less_only, .. } = self;
+        if is_new_only && is_old_only {
+            return Err(CommandError::text(
+                "ERR XX and NX options at the same time are not compatible",
+            ));
+        }
+        if [is_new_only, is_greater_only, is_less_only].iter().filter(|&&given| given).count() > 1 {
+            return Err(CommandError::text(
+                "ERR GT, LT, and/or NX options at the same time are not compatible",
+            ));
+        }
+        if self.increments && pairs > 1 {
+            return Err(CommandError::text(
+                "ERR INCR option supports a single increment-element pair",
+            ));
+        }
+        Ok(())
+    }
+
+    /// The score that a member with the score `old` is to have; `None` where the options forbid any.
+    fn score(self, old: Option<f64>, given: f64) -> Option<f64> {
+        let Some(old) = old else { return (!self.is_old_only).then_some(given) };
+        let new = if self.increments { old + given } else { given };
+        let is_forbidden = self.is_new_only
+            || (self.is_less_only && new >= old)
+            || (self.is_greater_only && new <= old);
+        (!is_forbidden).then_some(new)
+    }
+}
+
+/// ZADD key [NX|XX] [GT|LT] [CH] [INCR] score member [score member ...].
+pub(super) fn zadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (options, first) = Options::parse(ctx.args);
+    add_words(ctx, options, first)
+}
+
+/// ZINCRBY key increment member.
+pub(super) fn zincrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (options, first) = Options::parse(ctx.args);
+    add_words(ctx, Options { increments: true, ..options }, first)
+}
+
+fn add_words(ctx: &mut Ctx<'_, '_>, options: Options, first: usize) -> CommandResult {
+    let words = ctx.args.from(first);
+    if words.len() == 0 || !words.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    options.check(words.len() / 2)?;
+    let scores: Option<Vec<f64>> = words.clone().step_by(2).map(parse_double).collect();
+    let scores = scores.ok_or(CommandError::NotFloat)?;
+    add(ctx, options, &scores, words.skip(1).step_by(2))
+}
+
+/// Gives `members` their `scores`: one operation, or none when nothing changes; logged as it came. Answers as ZADD does.
+pub(in crate::commands) fn add<'m>(
+    ctx: &mut Ctx<'_, '_>,
+    options: Options,
+    scores: &[f64],
+    members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
+) -> CommandResult {
+    let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
+    let found = ctx.lookup::<SortedSets, _>(Purpose::Write, key, |set, _| {
+        set.map(|set| (set.edit(), set.expire_at_ms()))
+    })?;
+    let (mut set, expire_at_ms): (SortedSetEdit, u64) = found.unwrap_or_default();
+    let (mut added, mut updated, mut is_nan, mut last) = (0, 0, false, None);
+    set.update(members, &thresholds, |index, old| {
+        last = options.score(old, *scores.get(index)?);
+        let new = last?;
+        is_nan |= new.is_nan();
+        added += i64::from(old.is_none());
+        let is_other = old.is_none_or(|old| old != new);
+        updated += i64::from(is_other && old.is_some());
+        (is_other && !is_nan).then_some(new)
+    });
+    if is_nan {
+        return Err(CommandError::text("ERR resulting score is not a number (NaN)"));
+    }
+    if added + updated > 0 {
+        let event = if options.increments { "zincr" } else { "zadd" };
+        ctx.write_back(key, &set, expire_at_ms, Event::sorted_set(event))?;
+        ctx.log_request();
+    }
+    match last {
+        Some(score) if options.increments => ctx.out.double(&score_text(score)),
+        None if options.increments => ctx.out.null(),
+        _ => ctx.out.int(if options.counts_changed { added + updated } else { added }),
+    }
+    Ok(())
+}
+
+/// ZREM key member [member ...].
+pub(super) fn zrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let members = ctx.args.from(2);
+    remove(ctx, "zrem", |set| set.remove_all(members))
+}
+
+/// ZREMRANGEBYRANK key start stop.
+pub(super) fn zremrangebyrank(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let bounds = Bounds::Ranks(ctx.int_arg(2)?, ctx.int_arg(3)?);
+    remove_within(ctx, "zremrangebyrank", bounds)
+}
+
+/// ZREMRANGEBYSCORE key min max.
+pub(super) fn zremrangebyscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let bounds = Bounds::scores(ctx.args.get(2), ctx.args.get(3))?;
+    remove_within(ctx, "zremrangebyscore", bounds)
+}
+
+/// ZREMRANGEBYLEX key min max.
+pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let bounds = Bounds::names(ctx.args.get(2), ctx.args.get(3))?;
+    remove_within(ctx, "zremrangebylex", bounds)
+}
+
+fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
+    remove(ctx, event, |set| {
+        let ranks = bounds.ranks(&set.view(), false);
+        let count = ranks.len();
+        if count > 0 {
+            set.remove_ranks(ranks);
+        }
+        count
+    })
+}
+
+/// One operation, or none when `take` removes nothing; logged as it came. Answers how many went.
+fn remove(
+    ctx: &mut Ctx<'_, '_>,
+    event: &'static str,
+    take: impl FnOnce(&mut SortedSetEdit) -> usize,
+) -> CommandResult {
+    let key = ctx.args.get(1);
+    let found = ctx.lookup::<SortedSets, _>(Purpose::Write, key, |set, _| {
+        set.map(|set| (set.edit(), set.expire_at_ms()))
+    })?;
+    let Some((mut set, expire_at_ms)) = found else {
+        ctx.out.int(0);
+        return Ok(());
+    };
+    let removed = take(&mut set);
+    if removed > 0 {
+        ctx.write_back(key, &set, expire_at_ms, Event::sorted_set(event))?;
+        ctx.log_request();
+    }
+    ctx.out.int(removed as i64);
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! ZRANDMEMBER.
+
+use super::score_text;
+use crate::commands::chance::{self, below};
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::SortedSets;
+use crate::resp::Reply;
+
+/// ZRANDMEMBER key [count [WITHSCORES]]: a negative count draws with repetitions.
+pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    if ctx.args.len() == 2 {
+        return ctx.lookup::<SortedSets, _>(Purpose::Read, key, |set, out| {
+            match set.and_then(|set| set.iter().nth(below(set.count()))) {
+                Some((_, member)) => out.bulk(member),
+                None => out.null(),
+            }
+        });
+    }
+    let (count, with_scores) = chance::pair_options(ctx.args, b"WITHSCORES")?;
+    let write = |(score, _): &(f64, &[u8]), out: &mut Reply| out.double(&score_text(*score));
+    ctx.lookup::<SortedSets, _>(Purpose::Read, key, |set, out| match set {
+        Some(set) => chance::answer_pairs(
+            (set.iter(), set.count()),
+            (count, with_scores),
+            |pair| pair.1,
+            write,
+            out,
+        ),
+        None => out.array(0),
+    })
+}

@@ -1,0 +1,167 @@
+//! Commands that answer or store a range: ZRANGE, ZRANGESTORE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX,
+//! ZREVRANGEBYLEX.
+
+use super::bounds::Bounds;
+use super::{head, pair, store};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use crate::events::Event;
+use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
+use crate::number::parse_i64;
+use std::ops::Range;
+
+/// What the bounds are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Rank,
+    Score,
+    Name,
+}
+
+/// What the command's name leaves open.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// Where the source is.
+    source: usize,
+    by: Option<By>,
+    descending: Option<bool>,
+    stores: bool,
+}
+
+/// ZRANGE key start stop [BYSCORE|BYLEX] [REV] [LIMIT offset count] [WITHSCORES].
+pub(super) fn zrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: None, descending: None, stores: false })
+}
+
+/// ZREVRANGE key start stop [WITHSCORES].
+pub(super) fn zrevrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: Some(By::Rank), descending: Some(true), stores: false })
+}
+
+/// ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count].
+pub(super) fn zrangebyscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: Some(By::Score), descending: Some(false), stores: false })
+}
+
+/// ZREVRANGEBYSCORE key max min [WITHSCORES] [LIMIT offset count].
+pub(super) fn zrevrangebyscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: Some(By::Score), descending: Some(true), stores: false })
+}
+
+/// ZRANGEBYLEX key min max [LIMIT offset count].
+pub(super) fn zrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: Some(By::Name), descending: Some(false), stores: false })
+}
+
+/// ZREVRANGEBYLEX key max min [LIMIT offset count].
+pub(super) fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    answer(ctx, Form { source: 1, by: Some(By::Name), descending: Some(true), stores: false })
+}
+
+/// ZRANGESTORE dst src min max [BYSCORE|BYLEX] [REV] [LIMIT offset count]: one operation, logged as it came; an empty
+/// outcome deletes the destination.
+pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let form = Form { source: 2, by: None, descending: None, stores: true };
+    let (request, thresholds) = (Request::parse(ctx.args, form)?, ctx.thresholds());
+    let set = ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(2), |set, _| {
+        let Some(set) = set else { return SortedSetEdit::default() };
+        let ranks = request.ranks(&set);
+        let members = set.iter().skip(ranks.start).take(ranks.len()).collect();
+        SortedSetEdit::of_distinct(members, &thresholds)
+    })?;
+    store(ctx, &set, Event::sorted_set("zrangestore"))
+}
+
+fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {
+    let request = Request::parse(ctx.args, form)?;
+    ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(form.source), |set, out| {
+        let Some(set) = set else {
+            out.array(0);
+            return;
+        };
+        let ranks = request.ranks(&set);
+        head(ranks.len(), request.with_scores, out);
+        let members = set.iter().skip(ranks.start).take(ranks.len());
+        if request.descending {
+            let members: Vec<_> = members.collect();
+            members.iter().rev().for_each(|member| pair(*member, request.with_scores, out));
+        } else {
+            members.for_each(|member| pair(member, request.with_scores, out));
+        }
+    })
+}
+
+/// A range that is asked for.
+#[derive(Debug)]
+struct Request<'a> {
+    bounds: Bounds<'a>,
+    descending: bool,
+    with_scores: bool,
+    /// How many are left out.
+    offset: i64,
+    /// Most members; a negative number is no bound.
+    most: i64,
+}
+
+impl<'a> Request<'a> {
+    fn parse(args: Args<'a>, form: Form) -> Result<Self, CommandError> {
+        let (mut by, mut descending) = (form.by, form.descending);
+        let (mut with_scores, mut offset, mut most) = (false, 0, -1);
+        let mut at = form.source + 3;
+        while at < args.len() {
+            match args.get(at).to_ascii_uppercase().as_slice() {
+                b"WITHSCORES" if !form.stores => with_scores = true,
+                b"LIMIT" if args.len() - at > 2 => {
+                    let number = |at| parse_i64(args.get(at)).ok_or(CommandError::NotInteger);
+                    (offset, most) = (number(at + 1)?, number(at + 2)?);
+                    at += 2;
+                }
+                b"REV" if descending.is_none() => descending = Some(true),
+                b"BYLEX" if by.is_none() => by = Some(By::Name),
+                b"BYSCORE" if by.is_none() => by = Some(By::Score),
+                _ => return Err(CommandError::Syntax),
+            }
+            at += 1;
+        }
+        let (by, descending) = (by.unwrap_or(By::Rank), descending.unwrap_or(false));
+        if most != -1 && by == By::Rank {
+            return Err(CommandError::text(
+                "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX",
+            ));
+        }
+        if with_scores && by == By::Name {
+            return Err(CommandError::text(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX",
+            ));
+        }
+        let (first, last) = (args.get(form.source + 1), args.get(form.source + 2));
+        let (min, max) = if descending { (last, first) } else { (first, last) };
+        let bounds = match by {
+            By::Rank => {
+                let number = |text| parse_i64(text).ok_or(CommandError::NotInteger);
+                Bounds::Ranks(number(first)?, number(last)?)
+            }
+            By::Score => Bounds::scores(min, max)?,
+            By::Name => Bounds::names(min, max)?,
+        };
+        Ok(Self { bounds, descending, with_scores, offset, most })
+    }
+
+    /// The ranks of the members that are asked for.
+    fn ranks(&self, set: &SortedSetView<'_>) -> Range<usize> {
+        let all = self.bounds.ranks(set, self.descending);
+        if matches!(self.bounds, Bounds::Ranks(..)) {
+            return all;
+        }
+        // A negative offset leaves everything out.
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(all.len());
+        let left = all.len() - offset;
+        let count = usize::try_from(self.most).map_or(left, |most| most.min(left));
+        if self.descending {
+            let end = all.end - offset;
+            end - count..end
+        } else {
+            let start = all.start + offset;
+            start..start + count
+        }
+    }
+}

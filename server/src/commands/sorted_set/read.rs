@@ -1,0 +1,111 @@
+//! Commands that read members: ZCARD, ZSCORE, ZMSCORE, ZRANK, ZREVRANK, ZCOUNT, ZLEXCOUNT, ZSCAN.
+
+use super::bounds::Bounds;
+use super::{listpack_score_text, score_text};
+use crate::commands::scan::elements;
+use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::{Encoding, SortedSetView, SortedSets};
+use crate::resp::Reply;
+use std::collections::HashMap;
+
+/// Up to so many members are each looked for from the start.
+const FEW_MEMBERS: usize = 8;
+
+/// ZCARD key.
+pub(super) fn zcard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    look(ctx, |set, out| out.int(set.map_or(0, |set| set.count()) as i64))
+}
+
+/// ZSCORE key member.
+pub(super) fn zscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let member = ctx.args.get(2);
+    look(ctx, |set, out| score(set.and_then(|set| set.score(member)), out))
+}
+
+/// ZMSCORE key member [member ...].
+pub(super) fn zmscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let members = ctx.args.from(2);
+    look(ctx, |set, out| {
+        out.array(members.len());
+        match set {
+            Some(set) if members.len() > FEW_MEMBERS => {
+                let mut asked: HashMap<&[u8], Option<f64>> =
+                    members.clone().map(|member| (member, None)).collect();
+                for (score, member) in set.iter() {
+                    if let Some(answer) = asked.get_mut(member) {
+                        *answer = Some(score);
+                    }
+                }
+                members.for_each(|member| score(asked.get(member).copied().flatten(), out));
+            }
+            set => members.for_each(|member| score(set.and_then(|set| set.score(member)), out)),
+        }
+    })
+}
+
+fn score(score: Option<f64>, out: &mut Reply) {
+    match score {
+        Some(score) => out.double(&score_text(score)),
+        None => out.null(),
+    }
+}
+
+/// ZRANK key member.
+pub(super) fn zrank(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    rank(ctx, false)
+}
+
+/// ZREVRANK key member.
+pub(super) fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    rank(ctx, true)
+}
+
+fn rank(ctx: &mut Ctx<'_, '_>, descending: bool) -> CommandResult {
+    let member = ctx.args.get(2);
+    look(ctx, |set, out| {
+        match set.and_then(|set| set.rank(member).map(|(rank, _)| (set.count(), rank))) {
+            Some((count, rank)) => {
+                out.int(if descending { count - 1 - rank } else { rank } as i64);
+            }
+            None => out.null(),
+        }
+    })
+}
+
+/// ZCOUNT key min max.
+pub(super) fn zcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let bounds = Bounds::scores(ctx.args.get(2), ctx.args.get(3))?;
+    look(ctx, |set, out| count(set, bounds, out))
+}
+
+/// ZLEXCOUNT key min max.
+pub(super) fn zlexcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let bounds = Bounds::names(ctx.args.get(2), ctx.args.get(3))?;
+    look(ctx, |set, out| count(set, bounds, out))
+}
+
+fn count(set: Option<SortedSetView<'_>>, bounds: Bounds<'_>, out: &mut Reply) {
+    out.int(set.map_or(0, |set| bounds.ranks(&set, false).len()) as i64);
+}
+
+/// ZSCAN key cursor [MATCH pattern] [COUNT count].
+pub(super) fn zscan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    elements::scan::<SortedSets>(ctx, |set, page, out| {
+        let size = (set.count(), set.encoding());
+        let is_small = set.encoding() == Encoding::Listpack;
+        let write = |(score, member): (f64, &[u8]), out: &mut Reply| {
+            out.bulk(member);
+            let text = if is_small { listpack_score_text(score) } else { score_text(score) };
+            out.bulk(text.as_bytes());
+        };
+        page.answer::<2, _>(size, set.iter(), |pair| pair.1, write, out);
+    })
+}
+
+/// Replies from the sorted set under argument 1.
+fn look(
+    ctx: &mut Ctx<'_, '_>,
+    reply: impl FnOnce(Option<SortedSetView<'_>>, &mut Reply),
+) -> CommandResult {
+    ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(1), reply)
+}
