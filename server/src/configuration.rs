@@ -316,7 +316,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         _ if name.starts_with("hash-max-")
             || name.starts_with("zset-max-")
-            || name == "set-max-intset-entries" =>
+            || matches!(name, "set-max-intset-entries" | "hll-sparse-max-bytes") =>
         {
             settings.thresholds.set(Thresholds::of(config.options()));
         }

@@ -61,7 +61,7 @@ pub(super) const TABLE: &[Directive] = &[
     memory("zset-max-listpack-value", 0, LONG_MAX, "64")
         .alias("zset-max-ziplist-value")
         .no_effect(NO_COLLECTIONS),
-    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000").no_effect(NO_COLLECTIONS),
+    memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000"),
     memory("stream-node-max-bytes", 0, LONG_MAX, "4096").no_effect(NO_COLLECTIONS),
     int("stream-node-max-entries", 0, LONG_MAX, "100").no_effect(NO_COLLECTIONS),
     choice("sanitize-dump-payload", SANITIZE, "no").no_effect(OWN_WAY),

@@ -5,6 +5,7 @@
 //! all its keys, loading of cold ones.
 
 mod acl;
+mod bit;
 mod chance;
 mod client;
 mod clock;
@@ -15,6 +16,7 @@ mod dump;
 mod eval;
 mod expire;
 mod hash;
+mod hyperloglog;
 mod info;
 mod introspect;
 mod keys;
@@ -46,6 +48,7 @@ use crate::dispatch::Binding;
 /// The command groups; each file exports its bindings.
 pub(crate) static GROUPS: &[&[Binding]] = &[
     acl::COMMANDS,
+    bit::COMMANDS,
     client::COMMANDS,
     clock::COMMANDS,
     config::COMMANDS,
@@ -55,6 +58,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     eval::COMMANDS,
     expire::COMMANDS,
     hash::COMMANDS,
+    hyperloglog::COMMANDS,
     info::COMMANDS,
     introspect::COMMANDS,
     keys::COMMANDS,

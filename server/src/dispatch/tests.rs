@@ -833,6 +833,53 @@ fn what_sorted_set_commands_log_makes_the_same_data_with_as_many_operations() {
     replays(&requests_and_logs, &["ZRANGE z 0 -1 WITHSCORES", "DUMP z", "EXISTS u r none"]);
 }
 
+#[test]
+fn what_commands_of_bits_and_hyperloglogs_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("SETBIT b 7 1", "SETBIT b 7 1"),
+        ("SETBIT b 7 1", ""),
+        ("SET n 12", "SET n 12"),
+        ("SETBIT n 0 0", "SETBIT n 0 0"),
+        ("SETBIT n 0 0", ""),
+        ("BITFIELD b SET u8 #1 300 GET u4 0", "BITFIELD b SET u8 #1 300 GET u4 0"),
+        ("BITFIELD b SET u8 #1 300", ""),
+        ("BITFIELD fails OVERFLOW FAIL SET u8 0 300", "BITFIELD fails OVERFLOW FAIL SET u8 0 300"),
+        ("BITOP NOT o b", "BITOP NOT o b"),
+        ("BITOP AND o none", "BITOP AND o none"),
+        ("BITOP OR o none", ""),
+        ("PFADD p a b c", "PFADD p a b c"),
+        ("PFADD p a b", ""),
+        ("PFCOUNT p", "PFCOUNT p"),
+        ("PFCOUNT p", ""),
+        ("PFADD q", "PFADD q"),
+        ("PFMERGE m p q", "PFMERGE m p q"),
+        ("PFCOUNT m p", ""),
+        ("PFDEBUG TODENSE m", "PFDEBUG TODENSE m"),
+        ("PFDEBUG TODENSE m", ""),
+    ];
+    let looks =
+        ["MGET b n o fails p q m", "OBJECT ENCODING n", "OBJECT ENCODING p", "EXISTS o fails"];
+    replays(&requests_and_logs, &looks);
+}
+
+#[test]
+fn what_a_damaged_hyperloglog_has_seen_before_the_damage_stays() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    // Sparse, with 16,256 of its 16,384 registers.
+    bench.run(&mut client, &format!("SET p HYLL\u{1}{}\u{7f}\u{7f}", "\0".repeat(11)));
+    let before = bench.run(&mut client, "GET p");
+    let elements: String = (0..300).map(|element| format!(" {element}")).collect();
+    let seqs = [(); 2].map(|()| {
+        let reply = bench.run(&mut client, &format!("PFADD p{elements}"));
+        assert_eq!(reply, "-INVALIDOBJ Corrupted HLL object detected\r\n");
+        bench.server.engine.last_seq()
+    });
+    assert_eq!(seqs[0], seqs[1], "the second time nothing is new");
+    assert_ne!(bench.run(&mut client, "GET p"), before);
+    assert_eq!(bench.run(&mut client, "PFADD p 0"), ":0\r\n");
+}
+
 /// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
 /// answer `looks` alike.
 fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {

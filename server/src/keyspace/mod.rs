@@ -2,6 +2,7 @@
 
 mod any;
 pub mod collection;
+pub mod hyperloglog;
 mod load;
 mod lookup;
 pub mod pop;

@@ -17,6 +17,8 @@ pub struct Thresholds {
     pub sorted_set_entries: u64,
     /// `zset-max-listpack-value`, in bytes.
     pub sorted_set_value_bytes: u64,
+    /// `hll-sparse-max-bytes`.
+    pub hyperloglog_sparse_bytes: u64,
 }
 
 impl Thresholds {
@@ -29,6 +31,7 @@ impl Thresholds {
             intset_entries: options.set_max_intset_entries,
             sorted_set_entries: options.zset_max_listpack_entries,
             sorted_set_value_bytes: options.zset_max_listpack_value_bytes,
+            hyperloglog_sparse_bytes: options.hll_sparse_max_bytes,
         }
     }
 }
@@ -41,6 +44,7 @@ pub struct SharedThresholds {
     intset_entries: AtomicU64,
     sorted_set_entries: AtomicU64,
     sorted_set_value_bytes: AtomicU64,
+    hyperloglog_sparse_bytes: AtomicU64,
 }
 
 impl SharedThresholds {
@@ -53,6 +57,7 @@ impl SharedThresholds {
             intset_entries: self.intset_entries.load(Relaxed),
             sorted_set_entries: self.sorted_set_entries.load(Relaxed),
             sorted_set_value_bytes: self.sorted_set_value_bytes.load(Relaxed),
+            hyperloglog_sparse_bytes: self.hyperloglog_sparse_bytes.load(Relaxed),
         }
     }
 
@@ -63,6 +68,7 @@ impl SharedThresholds {
         self.intset_entries.store(thresholds.intset_entries, Relaxed);
         self.sorted_set_entries.store(thresholds.sorted_set_entries, Relaxed);
         self.sorted_set_value_bytes.store(thresholds.sorted_set_value_bytes, Relaxed);
+        self.hyperloglog_sparse_bytes.store(thresholds.hyperloglog_sparse_bytes, Relaxed);
     }
 }
 
@@ -75,6 +81,7 @@ impl Default for SharedThresholds {
             intset_entries: AtomicU64::new(512),
             sorted_set_entries: AtomicU64::new(128),
             sorted_set_value_bytes: AtomicU64::new(64),
+            hyperloglog_sparse_bytes: AtomicU64::new(3000),
         }
     }
 }

@@ -7,12 +7,13 @@ few ms and followed by a `wait` step before anything can look at it.
 
 import random
 
-from . import hashes, lists, sets, sorted_sets, sorting
+from . import bits, hashes, hyperloglogs, lists, sets, sorted_sets, sorting
 from .step import EXACT, LENGTH, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 
 #: Keys that commands of one family mostly use, by family; strings may lie under them, too.
 FAMILY_KEYS = {
     "hash": [b"h0", b"h1", b"{t}h"],
+    "hyperloglog": [b"p0", b"p1", b"{t}p"],
     "list": [b"l0", b"l1", b"{t}l"],
     "set": [b"s0", b"s1", b"{t}s"],
     "sorted set": [b"z0", b"z1", b"{t}z"],
@@ -216,7 +217,7 @@ class Grammar:
             ("COMMAND", 1, self.command),
             ("CONFIG", 0.6, self.config),
             ("?unknown", 0.6, self.unknown),
-            *hashes.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self), *sorting.rows(self),
+            *bits.rows(self), *hashes.rows(self), *hyperloglogs.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self), *sorting.rows(self),
         ]
 
     def pairs(self):

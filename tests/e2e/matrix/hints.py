@@ -123,6 +123,12 @@ NAMES = {
     "HINCRBY increment": [b"5", b"9223372036854775807"],
     "HINCRBYFLOAT increment": [b"0.5", b"inf"],
     "HRANDFIELD count": [b"2", b"-2"],
+    "SETBIT value": [b"1", b"0"],
+    "BITPOS bit": [b"1", b"0"],
+    "BITCOUNT start": [b"0", b"-3"],
+    "BITOP operation": [b"XOR", b"NOT"],
+    "encoding": [b"u8", b"i16"],
+    "PFDEBUG subcommand": [b"ENCODING", b"TODENSE", b"DECODE"],
     "SORT by-pattern": [b"*", b"nosort"],
     "SORT get-pattern": [b"#", b"*"],
     "SORT_RO by-pattern": [b"*", b"nosort"],
@@ -149,6 +155,7 @@ REQUESTS = {
 
 #: By group of commands: how a key gets a value of their type.
 COLLECTIONS = {
+    "hyperloglog": lambda key, value: [b"PFADD", key, value, b"5", b"word"],
     "hash": lambda key, value: [b"HSET", key, b"field", value, b"17", b"5", b"long", b"x" * 70],
     "list": lambda key, value: [b"RPUSH", key, value, b"5", b"word", b"-3"],
     "set": lambda key, value: [b"SADD", key, value, b"5", b"word"],

@@ -10,6 +10,8 @@ mod range;
 mod set;
 mod several;
 
+pub(super) use range::check_bytes;
+
 use crate::dispatch::table::Binding;
 
 /// The group's commands.

@@ -8,7 +8,11 @@ const TOO_LONG: CommandError =
     CommandError::text("ERR string exceeds maximum allowed size (proto-max-bulk-len)");
 
 /// Refuses a value of `bytes` that is longer than `max_bytes`, or than memory allows.
-fn check_bytes(bytes: u64, max_bytes: u64, memory_max_bytes: u64) -> CommandResult {
+pub(in crate::commands) fn check_bytes(
+    bytes: u64,
+    max_bytes: u64,
+    memory_max_bytes: u64,
+) -> CommandResult {
     if bytes > max_bytes {
         return Err(TOO_LONG);
     }

@@ -142,7 +142,7 @@ fn set_encoding(value: &mut [u8], encoding: Encoding) {
 }
 
 /// Puts `new` in place of the bytes of `value` in `range`.
-fn splice(value: &mut Vec<u8>, range: std::ops::Range<usize>, new: &[u8]) {
+pub(super) fn splice(value: &mut Vec<u8>, range: std::ops::Range<usize>, new: &[u8]) {
     let (old_len, new_len) = (range.len(), new.len());
     let tail = range.end..value.len();
     if new_len > old_len {

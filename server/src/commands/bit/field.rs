@@ -1,0 +1,275 @@
+//! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
+
+use super::{bytes_of, note_edited, position};
+use crate::commands::string::check_bytes;
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::events::Event;
+use crate::keyspace::{Strings, Written};
+use crate::number::parse_i64;
+use crate::resp::Reply;
+
+/// Bytes that a field of 64 bits may touch.
+const WINDOW_BYTES: usize = 9;
+const WINDOW_BITS: u32 = 8 * WINDOW_BYTES as u32;
+
+/// An integer's place and form.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    at: u64,
+    bits: u32,
+    signed: bool,
+}
+
+/// What happens where a number does not fit.
+#[derive(Clone, Copy, Debug)]
+enum Overflow {
+    Wrap,
+    Saturate,
+    Fail,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Get,
+    Set(i64, Overflow),
+    Increment(i64, Overflow),
+}
+
+impl Field {
+    /// `i16`, `u8`: a sign and a number of bits.
+    fn form(text: &[u8]) -> Result<(bool, u32), CommandError> {
+        let form = match text {
+            [b'i', digits @ ..] => parse_i64(digits).map(|bits| (true, bits, 64)),
+            [b'u', digits @ ..] => parse_i64(digits).map(|bits| (false, bits, 63)),
+            _ => None,
+        };
+        form.filter(|&(_, bits, bits_max)| (1..=bits_max).contains(&bits))
+            .map(|(signed, bits, _)| (signed, bits as u32))
+            .ok_or(CommandError::text(
+                "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.",
+            ))
+    }
+
+    fn mask(self) -> u128 {
+        (1 << self.bits) - 1
+    }
+
+    /// The bytes that it touches as one number, with zeros behind the end; how far the field is from its lower end.
+    fn window(self, value: &[u8]) -> (u128, u32) {
+        let first = (self.at / 8) as usize;
+        let bytes = (first..first + WINDOW_BYTES).map(|at| value.get(at).copied().unwrap_or(0));
+        let window = bytes.fold(0, |window, byte| window << 8 | u128::from(byte));
+        (window, WINDOW_BITS - (self.at % 8) as u32 - self.bits)
+    }
+
+    /// The number that these bits are.
+    fn number(self, bits: u128) -> i128 {
+        let bits = bits & self.mask();
+        let negative = self.signed && bits >> (self.bits - 1) == 1;
+        if negative { bits as i128 - (1 << self.bits) } else { bits as i128 }
+    }
+
+    fn get(self, value: &[u8]) -> i128 {
+        let (window, shift) = self.window(value);
+        self.number(window >> shift)
+    }
+
+    /// Writes the lower bits of `number`. The string is long enough.
+    fn set(self, value: &mut [u8], number: i128) {
+        let (window, shift) = self.window(value);
+        let window = window & !(self.mask() << shift) | (number as u128 & self.mask()) << shift;
+        let bytes = window.to_be_bytes();
+        let first = (self.at / 8) as usize;
+        let touched = &mut value[first..];
+        for (byte, new) in touched.iter_mut().zip(&bytes[bytes.len() - WINDOW_BYTES..]) {
+            *byte = *new;
+        }
+    }
+
+    /// The highest number that it can hold.
+    fn high(self) -> i128 {
+        if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
+    }
+
+    /// `number` as the field can hold it; `None` where it must not be cut.
+    fn fitting(self, number: i128, overflow: Overflow) -> Option<i128> {
+        let high = self.high();
+        let low = if self.signed { -high - 1 } else { 0 };
+        match overflow {
+            _ if (low..=high).contains(&number) => Some(number),
+            Overflow::Wrap => Some(self.number(number as u128)),
+            Overflow::Saturate => Some(number.clamp(low, high)),
+            Overflow::Fail => None,
+        }
+    }
+}
+
+/// The operations of a request, in order.
+fn parse(ctx: &Ctx<'_, '_>) -> Result<Vec<(Field, Action)>, CommandError> {
+    let (args, mut operations, mut overflow, mut at) = (ctx.args, Vec::new(), Overflow::Wrap, 2);
+    while at < args.len() {
+        let (word, left) = (args.get(at), args.len() - at - 1);
+        let is = |name: &[u8], operands: usize| word.eq_ignore_ascii_case(name) && left >= operands;
+        if is(b"OVERFLOW", 1) {
+            overflow = match args.get(at + 1) {
+                word if word.eq_ignore_ascii_case(b"WRAP") => Overflow::Wrap,
+                word if word.eq_ignore_ascii_case(b"SAT") => Overflow::Saturate,
+                word if word.eq_ignore_ascii_case(b"FAIL") => Overflow::Fail,
+                _ => return Err(CommandError::text("ERR Invalid OVERFLOW type specified")),
+            };
+            at += 2;
+            continue;
+        }
+        let (gets, sets, increments) = (is(b"GET", 2), is(b"SET", 3), is(b"INCRBY", 3));
+        if !(gets || sets || increments) {
+            return Err(CommandError::Syntax);
+        }
+        let (signed, bits) = Field::form(args.get(at + 1))?;
+        let field = Field { at: position(ctx, args.get(at + 2), Some(bits))?, bits, signed };
+        let action = if gets {
+            Action::Get
+        } else if sets {
+            Action::Set(ctx.int_arg(at + 3)?, overflow)
+        } else {
+            Action::Increment(ctx.int_arg(at + 3)?, overflow)
+        };
+        operations.push((field, action));
+        at += if gets { 3 } else { 4 };
+    }
+    Ok(operations)
+}
+
+/// Runs one operation on a string that is long enough, and answers it. Whether the string is another one now; `None` when
+/// nothing was written.
+fn run(value: &mut [u8], (field, action): (Field, Action), out: &mut Reply) -> Option<bool> {
+    let old = field.get(value);
+    let (wanted, overflow) = match action {
+        Action::Get => {
+            out.int(old as i64);
+            return None;
+        }
+        // As in Redis a negative number is a very large one where the field has no sign.
+        Action::Set(number, overflow) if !field.signed => (i128::from(number as u64), overflow),
+        // Its check overflows for what is far below: that is cut to the highest number.
+        Action::Set(number, Overflow::Saturate)
+            if field.bits < 64 && (field.high() as i64).checked_sub(number).is_none() =>
+        {
+            (field.high(), Overflow::Saturate)
+        }
+        Action::Set(number, overflow) => (i128::from(number), overflow),
+        Action::Increment(by, overflow) => (old + i128::from(by), overflow),
+    };
+    let Some(new) = field.fitting(wanted, overflow) else {
+        out.null();
+        return None;
+    };
+    out.int(if matches!(action, Action::Set(..)) { old } else { new } as i64);
+    field.set(value, new);
+    Some(new != old)
+}
+
+fn read(ctx: &mut Ctx<'_, '_>, operations: &[(Field, Action)]) -> CommandResult {
+    let key = ctx.args.get(1);
+    ctx.lookup::<Strings, _>(Purpose::Read, key, |string, out| {
+        out.array(operations.len());
+        for (field, _) in operations {
+            out.int(field.get(bytes_of(string)) as i64);
+        }
+    })
+}
+
+/// BITFIELD_RO key [GET form offset ...].
+pub(super) fn bitfield_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let operations = parse(ctx)?;
+    if operations.iter().any(|(_, action)| !matches!(action, Action::Get)) {
+        return Err(CommandError::text("ERR BITFIELD_RO only supports the GET subcommand"));
+    }
+    read(ctx, &operations)
+}
+
+/// BITFIELD key [GET form offset | [OVERFLOW WRAP|SAT|FAIL] SET form offset value | INCRBY form offset increment ...].
+///
+/// A string that must grow for what is to be written grows even if none of it is written.
+pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let operations = parse(ctx)?;
+    let writes = operations.iter().filter(|(_, action)| !matches!(action, Action::Get));
+    let Some(last_bit) = writes.map(|(field, _)| field.at + u64::from(field.bits) - 1).max() else {
+        return read(ctx, &operations);
+    };
+    let (bytes, memory_max_bytes) = (last_bit / 8 + 1, ctx.memory_max_bytes());
+    let (mut value, meta) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
+        let old = bytes_of(string);
+        let len = bytes.max(old.len() as u64);
+        // The last field may lie up to 8 bytes behind the longest string.
+        check_bytes(len, sexton_engine::VALUE_MAX_BYTES, memory_max_bytes)?;
+        let mut value = Vec::with_capacity(len as usize);
+        value.extend_from_slice(old);
+        Ok::<_, CommandError>((value, string.map(|string| string.meta())))
+    })??;
+    let has_grown = bytes > value.len() as u64;
+    if has_grown {
+        value.resize(bytes as usize, 0);
+    }
+    ctx.out.array(operations.len());
+    let mut is_told = false;
+    for &operation in &operations {
+        is_told |= run(&mut value, operation, ctx.out).is_some_and(|changed| changed || has_grown);
+    }
+    let expire_at_ms = meta.map_or(0, |meta| meta.expire_at_ms);
+    match meta {
+        Some(meta) if !has_grown && !is_told => note_edited(ctx, key, meta),
+        _ => {
+            let event = is_told.then(|| Event::string("setbit"));
+            ctx.put(db, key, Written::Edited.expiring_at(expire_at_ms), &value, event);
+            ctx.log_request();
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn field(at: u64, bits: u32, signed: bool) -> Field {
+        Field { at, bits, signed }
+    }
+
+    #[test]
+    fn numbers_of_every_width_come_back_and_leave_their_neighbours_alone() {
+        for signed in [false, true] {
+            for bits in 1..=(if signed { 64 } else { 63 }) {
+                for at in [0, 1, 7, 8, 13, 63, 65] {
+                    let field = field(at, bits, signed);
+                    for pattern in [0, 1, u128::MAX, 0x5555_5555_5555_5555, 1 << (bits - 1)] {
+                        let number = field.number(pattern);
+                        let mut value = vec![0xa5; 17];
+                        field.set(&mut value, number);
+                        assert_eq!(field.get(&value), number, "{field:?}");
+                        field.set(&mut value, field.get(&[0xa5; 17]));
+                        assert_eq!(value, [0xa5; 17], "{field:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_wrapped_cut_or_refused() {
+        let (byte, signed) = (field(0, 8, false), field(0, 8, true));
+        assert_eq!(byte.fitting(255, Overflow::Fail), Some(255));
+        assert_eq!(byte.fitting(257, Overflow::Wrap), Some(1));
+        assert_eq!(byte.fitting(-1, Overflow::Wrap), Some(255));
+        assert_eq!(byte.fitting(-1, Overflow::Saturate), Some(0));
+        assert_eq!(byte.fitting(256, Overflow::Fail), None);
+        assert_eq!(signed.fitting(128, Overflow::Wrap), Some(-128));
+        assert_eq!(signed.fitting(128, Overflow::Saturate), Some(127));
+        assert_eq!(signed.fitting(-129, Overflow::Wrap), Some(127));
+        assert_eq!(signed.fitting(-129, Overflow::Saturate), Some(-128));
+        let widest = field(0, 64, true);
+        let number = i128::from(i64::MAX) + 1;
+        assert_eq!(widest.fitting(number, Overflow::Wrap), Some(i128::from(i64::MIN)));
+        assert_eq!(field(0, 63, false).fitting(number, Overflow::Wrap), Some(0));
+    }
+}

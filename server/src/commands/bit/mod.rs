@@ -1,0 +1,55 @@
+//! Bits of strings.
+//!
+//! Bit 0 is the highest of the first byte. Every command makes at most one engine operation a key, and is logged as it
+//! came.
+
+mod combine;
+mod field;
+mod range;
+mod single;
+
+use crate::dispatch::table::Binding;
+use crate::dispatch::{CommandError, Ctx};
+use crate::keyspace::{StringView, Written};
+use crate::number::parse_i64;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("setbit", single::setbit),
+    Binding::keyed("getbit", single::getbit),
+    Binding::keyed("bitcount", range::bitcount),
+    Binding::keyed("bitpos", range::bitpos),
+    Binding::keyed("bitop", combine::bitop),
+    Binding::keyed("bitfield", field::bitfield),
+    Binding::keyed("bitfield_ro", field::bitfield_ro),
+];
+
+/// The position of a bit, within a string as long as one may be. With `field_bits`, `#n` is the position of the n-th field of
+/// so many bits.
+fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u64, CommandError> {
+    let (digits, unit) = match (text, field_bits) {
+        ([b'#', digits @ ..], Some(bits)) => (digits, i64::from(bits)),
+        _ => (text, 1),
+    };
+    parse_i64(digits)
+        .and_then(|number| number.checked_mul(unit))
+        .and_then(|bit| u64::try_from(bit).ok())
+        .filter(|bit| bit / 8 < ctx.string_max_bytes())
+        .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
+}
+
+/// A string was looked at by a command that could have written it: Redis keeps it as `raw` from then on, which OBJECT
+/// ENCODING tells. Nobody hears of it.
+fn note_edited(ctx: &mut Ctx<'_, '_>, key: &[u8], string_meta: sexton_engine::Meta) {
+    let meta = Written::Edited.expiring_at(string_meta.expire_at_ms);
+    if meta != string_meta {
+        let key = ctx.key_in(ctx.client.db, key);
+        ctx.tx().set_meta(key, meta);
+        ctx.log_request();
+    }
+}
+
+/// The bytes of a string, or of none.
+fn bytes_of(string: Option<StringView<'_>>) -> &[u8] {
+    string.map_or(&[], |string| string.bytes())
+}

@@ -1,0 +1,324 @@
+//! HyperLogLogs: strings that estimate how many different elements they have seen, byte for byte as Redis writes them.
+//!
+//! ```text
+//! "HYLL" | encoding (u8: 0 dense, 1 sparse) | 0 0 0 | cardinality u64 LE, highest bit: to be counted again | registers
+//!
+//! dense   16,384 registers of 6 bits, the lowest bits first
+//! sparse  runs of registers: 00nnnnnn             n + 1 zeros
+//!                            01nnnnnn nnnnnnnn    n + 1 zeros
+//!                            1vvvvvnn             n + 1 registers that hold v + 1
+//! ```
+
+mod estimate;
+mod hash;
+mod sparse;
+
+use super::collection::splice;
+use sparse::Run;
+
+/// Registers of each.
+pub const REGISTERS: usize = 1 << INDEX_BITS;
+/// Bits of the hash that choose the register.
+const INDEX_BITS: u32 = 14;
+/// Bits of the hash in which zeros are counted.
+const COUNT_BITS: u32 = 64 - INDEX_BITS;
+const REGISTER_BITS: usize = 6;
+const HEAD_BYTES: usize = 16;
+const DENSE_BYTES: usize = HEAD_BYTES + REGISTERS * REGISTER_BITS / 8;
+const MAGIC: &[u8] = b"HYLL";
+const ENCODING_AT: usize = 4;
+const CARDINALITY_AT: usize = 8;
+const DENSE: u8 = 0;
+const SPARSE: u8 = 1;
+/// In the last byte of the cardinality: it is not that of the registers.
+const STALE: u8 = 0x80;
+
+/// Why a string is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotHyperLogLog {
+    /// It does not begin as one does.
+    Other,
+    /// Its registers are not as many as there must be.
+    Damaged,
+}
+
+/// How many registers hold each value.
+pub type Histogram = [u32; 64];
+
+/// A HyperLogLog that is being read or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HyperLogLog {
+    bytes: Vec<u8>,
+}
+
+impl Default for HyperLogLog {
+    /// One that has seen nothing.
+    fn default() -> Self {
+        let mut bytes = vec![0; HEAD_BYTES];
+        bytes[..MAGIC.len()].copy_from_slice(MAGIC);
+        bytes[ENCODING_AT] = SPARSE;
+        Run::zeros(REGISTERS).write(&mut bytes);
+        Self { bytes }
+    }
+}
+
+impl HyperLogLog {
+    /// The one that these bytes are.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Other`]. Damage is found where registers are asked for.
+    pub fn of(bytes: &[u8]) -> Result<Self, NotHyperLogLog> {
+        let is_one = bytes.len() >= HEAD_BYTES
+            && bytes.starts_with(MAGIC)
+            && match bytes[ENCODING_AT] {
+                DENSE => bytes.len() == DENSE_BYTES,
+                encoding => encoding == SPARSE,
+            };
+        if is_one { Ok(Self { bytes: bytes.to_vec() }) } else { Err(NotHyperLogLog::Other) }
+    }
+
+    /// The string.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// False for a dense one.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        self.bytes[ENCODING_AT] == SPARSE
+    }
+
+    /// The cardinality, where it is known without counting.
+    #[must_use]
+    pub fn known_cardinality(&self) -> Option<u64> {
+        let (_, text) = self.bytes.split_at(CARDINALITY_AT);
+        let cardinality = u64::from_le_bytes(*text.first_chunk()?);
+        (cardinality >> 63 == 0).then_some(cardinality)
+    }
+
+    /// From now on the cardinality is known.
+    pub fn set_cardinality(&mut self, cardinality: u64) {
+        self.bytes[CARDINALITY_AT..HEAD_BYTES].copy_from_slice(&cardinality.to_le_bytes());
+    }
+
+    /// The cardinality is to be counted again.
+    pub fn forget_cardinality(&mut self) {
+        self.bytes[HEAD_BYTES - 1] |= STALE;
+    }
+
+    /// The runs of a sparse one.
+    pub fn runs(&self) -> impl Iterator<Item = Run> + '_ {
+        sparse::runs(&self.bytes[HEAD_BYTES..]).map(|(run, _)| run)
+    }
+
+    /// Raises `registers` to those of this one where it has more.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn merge_into(&self, registers: &mut [u8; REGISTERS]) -> Result<(), NotHyperLogLog> {
+        if !self.is_sparse() {
+            for (index, register) in registers.iter_mut().enumerate() {
+                *register = (*register).max(self.dense_register(index));
+            }
+            return Ok(());
+        }
+        let mut at = 0;
+        for run in self.runs() {
+            if run.value > 0 {
+                let covered = registers.get_mut(at..at + run.len).ok_or(NotHyperLogLog::Damaged)?;
+                covered.iter_mut().for_each(|register| *register = (*register).max(run.value));
+            }
+            at += run.len;
+        }
+        if at == REGISTERS { Ok(()) } else { Err(NotHyperLogLog::Damaged) }
+    }
+
+    /// Counts: how many different elements it has seen, about.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn count(&self) -> Result<u64, NotHyperLogLog> {
+        let mut histogram: Histogram = [0; 64];
+        if self.is_sparse() {
+            let mut covered = 0;
+            for run in self.runs() {
+                histogram[usize::from(run.value)] += run.len as u32;
+                covered += run.len;
+            }
+            if covered != REGISTERS {
+                return Err(NotHyperLogLog::Damaged);
+            }
+        } else {
+            for index in 0..REGISTERS {
+                histogram[usize::from(self.dense_register(index))] += 1;
+            }
+        }
+        Ok(estimate::cardinality(&histogram))
+    }
+
+    /// Sees an element; whether that has changed a register. It is sparse up to `sparse_max_bytes`.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn add(&mut self, element: &[u8], sparse_max_bytes: u64) -> Result<bool, NotHyperLogLog> {
+        let hash = hash::murmur64a(element);
+        let index = hash as usize & (REGISTERS - 1);
+        // A one behind the last bit ends the count.
+        let zeros = (hash >> INDEX_BITS | 1 << COUNT_BITS).trailing_zeros();
+        self.raise(index, zeros as u8 + 1, sparse_max_bytes)
+    }
+
+    /// Raises one register; whether it was less. It is sparse up to `sparse_max_bytes`.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn raise(
+        &mut self,
+        index: usize,
+        value: u8,
+        sparse_max_bytes: u64,
+    ) -> Result<bool, NotHyperLogLog> {
+        if self.is_sparse() {
+            match sparse::raise(&mut self.bytes, HEAD_BYTES, index, value, sparse_max_bytes) {
+                sparse::Raised::Unchanged => return Ok(false),
+                sparse::Raised::Changed => {
+                    self.forget_cardinality();
+                    return Ok(true);
+                }
+                sparse::Raised::Damaged => return Err(NotHyperLogLog::Damaged),
+                sparse::Raised::TooLarge => self.make_dense()?,
+            }
+        }
+        let is_more = value > self.dense_register(index);
+        if is_more {
+            self.set_dense_register(index, value);
+        }
+        Ok(is_more)
+    }
+
+    /// Makes a sparse one dense. The cardinality stays as it is.
+    ///
+    /// # Errors
+    /// [`NotHyperLogLog::Damaged`].
+    pub fn make_dense(&mut self) -> Result<(), NotHyperLogLog> {
+        if !self.is_sparse() {
+            return Ok(());
+        }
+        let mut registers = [0; REGISTERS];
+        self.merge_into(&mut registers)?;
+        self.bytes[ENCODING_AT] = DENSE;
+        self.bytes.truncate(HEAD_BYTES);
+        self.bytes.resize(DENSE_BYTES, 0);
+        for (index, &value) in registers.iter().enumerate().filter(|(_, value)| **value != 0) {
+            self.set_dense_register(index, value);
+        }
+        Ok(())
+    }
+
+    /// Where a register begins: the byte, and the bit in it.
+    fn place(index: usize) -> (usize, usize) {
+        (HEAD_BYTES + index * REGISTER_BITS / 8, index * REGISTER_BITS % 8)
+    }
+
+    fn dense_register(&self, index: usize) -> u8 {
+        let (at, bit) = Self::place(index);
+        let next = self.bytes.get(at + 1).copied().unwrap_or(0);
+        (u16::from_le_bytes([self.bytes[at], next]) >> bit) as u8 & 0x3f
+    }
+
+    fn set_dense_register(&mut self, index: usize, value: u8) {
+        let (at, bit) = Self::place(index);
+        let next = self.bytes.get(at + 1).copied().unwrap_or(0);
+        let pair = u16::from_le_bytes([self.bytes[at], next]);
+        let [low, high] = (pair & !(0x3f << bit) | u16::from(value) << bit).to_le_bytes();
+        self.bytes[at] = low;
+        if let Some(byte) = self.bytes.get_mut(at + 1) {
+            *byte = high;
+        }
+    }
+
+    /// The registers of a dense one.
+    pub fn dense_registers(&self) -> impl Iterator<Item = u8> + '_ {
+        (0..REGISTERS).map(|index| self.dense_register(index))
+    }
+}
+
+/// How many different elements these registers have seen, about.
+#[must_use]
+pub fn cardinality(registers: &[u8; REGISTERS]) -> u64 {
+    let mut histogram: Histogram = [0; 64];
+    registers.iter().for_each(|&register| histogram[usize::from(register)] += 1);
+    estimate::cardinality(&histogram)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPARSE_MAX: u64 = 3000;
+
+    fn registers(log: &HyperLogLog) -> [u8; REGISTERS] {
+        let mut registers = [0; REGISTERS];
+        log.merge_into(&mut registers).unwrap();
+        registers
+    }
+
+    #[test]
+    fn dense_registers_leave_their_neighbours_alone() {
+        let mut log = HyperLogLog::default();
+        log.make_dense().unwrap();
+        let value = |index: usize| (index * 7 % 51) as u8;
+        (0..REGISTERS).for_each(|index| log.set_dense_register(index, value(index)));
+        assert!(log.dense_registers().enumerate().all(|(index, found)| found == value(index)));
+    }
+
+    #[test]
+    fn both_forms_have_the_same_registers() {
+        let mut sparse = HyperLogLog::default();
+        let mut dense = HyperLogLog::default();
+        dense.make_dense().unwrap();
+        for number in 0..1500_u32 {
+            let element = number.to_string();
+            let changed = sparse.add(element.as_bytes(), u64::MAX).unwrap();
+            assert_eq!(dense.add(element.as_bytes(), SPARSE_MAX).unwrap(), changed);
+        }
+        assert!(sparse.is_sparse() && !dense.is_sparse());
+        assert_eq!(registers(&sparse), registers(&dense));
+        assert_eq!(sparse.count(), dense.count());
+        assert!(sparse.count().unwrap().abs_diff(1500) < 30);
+        sparse.make_dense().unwrap();
+        sparse.set_cardinality(0);
+        dense.set_cardinality(0);
+        assert_eq!(sparse, dense);
+    }
+
+    #[test]
+    fn a_sparse_one_that_is_too_large_becomes_dense() {
+        let mut log = HyperLogLog::default();
+        let mut seen = 0_u32;
+        while log.is_sparse() {
+            assert!(log.bytes().len() as u64 <= SPARSE_MAX);
+            log.add(&seen.to_le_bytes(), SPARSE_MAX).unwrap();
+            seen += 1;
+        }
+        assert!(seen > 500 && log.bytes().len() == DENSE_BYTES, "{seen}");
+    }
+
+    #[test]
+    fn damage_is_found() {
+        let log = HyperLogLog::default();
+        let mut cut = log.clone();
+        cut.bytes.pop();
+        assert_eq!(cut.count(), Err(NotHyperLogLog::Damaged));
+        assert_eq!(cut.make_dense(), Err(NotHyperLogLog::Damaged));
+        let mut long = log.clone();
+        long.bytes.push(0x80);
+        assert_eq!(long.merge_into(&mut [0; REGISTERS]), Err(NotHyperLogLog::Damaged));
+        assert_eq!(HyperLogLog::of(b"HYLL"), Err(NotHyperLogLog::Other));
+        assert!(HyperLogLog::of(log.bytes()).is_ok());
+        let mut short = log.bytes().to_vec();
+        short[ENCODING_AT] = DENSE;
+        assert_eq!(HyperLogLog::of(&short), Err(NotHyperLogLog::Other));
+    }
+}
