@@ -1,7 +1,7 @@
 //! Random histories: the steps, and the search for a violation.
 
 use super::world::{Command, Options, Violation, World};
-use super::{KEYS, Key, Random, Rule, Rules};
+use super::{COLLECTION, KEYS, Key, Random, Rule, Rules};
 
 /// Steps of a history.
 pub const STEPS: usize = 120;
@@ -43,8 +43,13 @@ enum Step {
     LookForSweep,
     Forget,
     Tick,
+    OpenValues(bool),
+    ReadCollection(usize),
     Crash(u64),
 }
+
+/// One history in so many has a collection.
+const PAGED: u64 = 3;
 
 /// What histories are about beside everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +100,8 @@ struct Character {
     patient: bool,
     /// The DRAM table is small: entries leave it and are loaded again.
     cold: bool,
+    /// One step in so many is about the collection; 0: none is.
+    paged: u64,
     emphasis: Emphasis,
 }
 
@@ -112,6 +119,7 @@ impl Character {
             lagging: random.one_in(2),
             patient: random.one_in(2) || is_long,
             cold: random.one_in(3),
+            paged: 0,
             emphasis,
         }
     }
@@ -126,7 +134,7 @@ impl Character {
 }
 
 fn draw_key(random: &mut Random) -> Key {
-    u8::try_from(random.below(u64::from(KEYS))).unwrap_or(0)
+    random.below(KEYS)
 }
 
 fn draw_command(random: &mut Random, value: &mut u64) -> Command {
@@ -138,6 +146,27 @@ fn draw_command(random: &mut Random, value: &mut u64) -> Command {
         12..=13 => Command::Copy(key, (key + 1) % KEYS),
         23 => Command::Flush,
         _ => Command::Delete(key),
+    }
+}
+
+/// What a collection is about: its elements change and move from page to page, views see them, it goes and comes back.
+fn draw_step_of_collection(random: &mut Random) -> Step {
+    let index = usize::try_from(random.bits() >> 48).unwrap_or(0);
+    let draw = |random: &mut Random| {
+        let element = random.below(4);
+        match random.below(16) {
+            0..=8 => Command::Add(element),
+            9..=13 => Command::Remove(element),
+            _ => Command::Delete(COLLECTION),
+        }
+    };
+    match random.below(24) {
+        0..=13 => Step::Write(vec![draw(random)]),
+        14..=15 => Step::Write((0..2).map(|_| draw(random)).collect()),
+        16..=17 => Step::OpenValues(random.one_in(2)),
+        18 => Step::Forget,
+        19 => Step::WholeFlush,
+        _ => Step::ReadCollection(index),
     }
 }
 
@@ -244,8 +273,13 @@ fn take(world: &mut World, step: &Step, character: Character) -> Result<(), Viol
         Step::MergeUndo => world.merge_undo_runs(),
         Step::MergeGraves => world.merge_grave_runs(),
         Step::LookForSweep => world.look_for_sweep(),
-        Step::Forget => world.forget(),
+        Step::Forget => {
+            world.forget();
+            world.check_pages()?;
+        }
         Step::Tick => world.tick()?,
+        Step::OpenValues(iterator) => world.open_values(*iterator),
+        Step::ReadCollection(pick) => world.read_collection(*pick)?,
         Step::Crash(pick) => world.crash(*pick)?,
     }
     Ok(())
@@ -265,7 +299,12 @@ pub fn run(
     mut trace: Option<Trace<'_>>,
 ) -> Result<Seen, Violation> {
     let mut random = Random::new(seed);
-    let character = Character::draw(&mut random, emphasis);
+    let mut character = Character::draw(&mut random, emphasis);
+    // From bits of its own: histories without a collection are what they were before there was one.
+    let mut of_pages = Random::new(!seed);
+    if of_pages.one_in(PAGED) {
+        character.paged = 2 + of_pages.below(3);
+    }
     let mut seen = Seen::default();
     let mut reader_since = None;
     let mut world = World::new(rules, character.options);
@@ -275,7 +314,10 @@ pub fn run(
     }
     for number in 1..=STEPS {
         let of_the_past = emphasis == Emphasis::LongSnapshots && random.one_in(6);
-        let step = if of_the_past {
+        let is_paged = character.paged != 0 && of_pages.one_in(character.paged);
+        let step = if is_paged {
+            draw_step_of_collection(&mut of_pages)
+        } else if of_the_past {
             draw_step_under_snapshots(&mut random)
         } else {
             draw_step(&mut random, &mut value, character)

@@ -6,7 +6,7 @@
 //! ([`history`]) is a seeded sequence of steps; after each read, each answer of a write and each crash
 //! the two are compared.
 //!
-//! The rules (P, X, G, C, F, D and the decisions N of docs/rules.md) are switches ([`Rule`]). With
+//! The rules (P, X, G, C, F, D, E and the decisions N of docs/rules.md) are switches ([`Rule`]). With
 //! all of them on no history may violate the specification. With any single one off some history must:
 //! a switch that is never caught would show that the model lacks the behaviour the rule is for.
 //!
@@ -15,17 +15,16 @@
 //! the bytes of any format.
 
 pub mod history;
+mod keys;
 mod random;
 mod rules;
 mod spec;
 mod store;
 mod world;
 
+pub use keys::{COLLECTION, KEYS, Key};
 pub use random::Random;
 pub use rules::{Rule, Rules};
-pub use spec::{Effect, Key, Seq, Spec};
+pub use spec::{Effect, Seq, Spec};
 pub use store::OPEN;
 pub use world::{Command, Options, Violation, World};
-
-/// Keys of a history: few, so that histories collide.
-pub const KEYS: Key = 3;

@@ -166,6 +166,24 @@ rules! {
     N17Scrub,
     /// N17: dead runs, which name keys, stay in memory; off: the checkpoint has them.
     N17DeadRunsVolatile,
+    /// E1: a page is changed in place only in the epoch of its block; off: in a later one, too.
+    E1InPlaceOwnEpoch,
+    /// E2: a view of values ends the epoch; off: it does not.
+    E2EpochAtSnapshot,
+    /// E2: so does a freeze; off: it does not.
+    E2EpochAtFreeze,
+    /// E2: a view of values waits for what is half applied; off: it takes what is published.
+    E2BarrierForValues,
+    /// E3: the first change of a page in an epoch puts its record; off: the end of the epoch does.
+    E3RecordFirstTouch,
+    /// A page is dead by the grave of its collection, too; off: merges ask for the page alone.
+    PrefixGrave,
+    /// The grave of a collection is forgotten by the range of its pages; off: by its own name.
+    PrefixGraveRange,
+    /// The checkpoint holds graves of pages and collections; off: it does not.
+    EGraveInCheckpoint,
+    /// The descriptor of the mark is that of m; off: it has the counts of its flush.
+    CountInMark,
     /// N10: a load fills the DRAM table only with its ticket; off: although the key was written.
     N10Ticket,
     /// N10: what changed in the active memtable stays in the DRAM table; off: it may be evicted.

@@ -1,12 +1,10 @@
 //! The plain record of the operations: what every read must answer.
 
+use super::keys::Key;
 use std::collections::BTreeSet;
 
 /// Sequence of an operation.
 pub type Seq = u64;
-
-/// A key of the model.
-pub type Key = u8;
 
 /// What an operation did, as the specification sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The parts of the store: versions, graves, files, superversions, jobs, and what survives a crash.
 
-use super::spec::{Key, Seq};
+use super::keys::{Key, prefix_of};
+use super::spec::Seq;
 use super::world::Command;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -42,6 +43,11 @@ impl Grave {
     pub(super) fn of(&self, namespace: Seq, key: Key) -> bool {
         (self.namespace, self.key) == (namespace, key)
     }
+
+    /// True for a grave of the key itself, and of the collection that a page belongs to.
+    pub(super) fn covers(&self, namespace: Seq, key: Key) -> bool {
+        self.of(namespace, key) || prefix_of(key).is_some_and(|prefix| self.of(namespace, prefix))
+    }
 }
 
 /// Spilled graves: a sealed generation, sorted, on the device.
@@ -57,7 +63,7 @@ pub(super) struct GraveRun {
 /// D(k, s) among spilled graves.
 pub(super) fn newest_spilled(runs: &[GraveRun], namespace: Seq, key: Key, s: Seq) -> Option<Seq> {
     let graves = runs.iter().flat_map(|run| &run.graves);
-    graves.filter(|g| g.of(namespace, key) && g.d <= s).map(|g| g.d).max()
+    graves.filter(|g| g.covers(namespace, key) && g.d <= s).map(|g| g.d).max()
 }
 
 /// What is known of a block beside its versions.

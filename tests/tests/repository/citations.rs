@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const PAGE: &str = "docs/rules.md";
 
 /// Letters of the rules.
-const LETTERS: &str = "IPXGCFDNRWM";
+const LETTERS: &str = "IPXGCFDNERWM";
 
 /// Files in which P and a number is a depth of pipelining (`redis-benchmark -P`).
 fn has_pipelines(file: &File) -> bool {

@@ -41,7 +41,8 @@ impl World {
         for key in 0..KEYS {
             self.compare("after a crash a read", key, OPEN, self.look_up(key, OPEN))?;
         }
-        Ok(())
+        self.read_newest_collection()?;
+        self.check_pages()
     }
 
     /// The records a reader of the log gets: behind a hole nothing of a segment is readable (N8), and
@@ -125,7 +126,7 @@ impl World {
         let (mark, checkpoint) = (self.disk.mark, self.disk.checkpoint_mark);
         match record.command {
             Command::Delete(_) if seq <= checkpoint => {}
-            Command::Flush if seq <= mark => {}
+            Command::Flush | Command::Add(_) | Command::Remove(_) if seq <= mark => {}
             Command::Put(key, _) | Command::Increment(key) | Command::Copy(_, key)
                 if seq <= mark =>
             {

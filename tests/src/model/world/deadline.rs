@@ -1,7 +1,7 @@
 //! The delete deadline (N17): what the store does at each tick of its clock, and what must be gone then.
 
 use super::{File, Rule, Seq, Version, Violation, World};
-use crate::model::spec::Key;
+use crate::model::keys::{COLLECTION, Key, page_of};
 
 /// Ticks after which a deleted key must be in no file.
 const LIMIT: usize = 8;
@@ -97,7 +97,9 @@ impl World {
         let late = |what: &str, key: Key, seq: Seq| {
             Err(format!("{what} holds key {key} at {seq}, deletes up to {through} are overdue"))
         };
-        let deletes = |key: Key, from: Seq| self.spec.deleted_between(key, from, through);
+        // A page goes with its collection.
+        let of = |key: Key| page_of(key).map_or(key, |_| COLLECTION);
+        let deletes = |key: Key, from: Seq| self.spec.deleted_between(of(key), from, through);
         for file in &self.disk.files {
             for v in &file.versions {
                 let lost = |d: Seq| {
@@ -112,7 +114,8 @@ impl World {
         let spilled = self.disk.grave_runs.iter().flat_map(|run| &run.graves);
         for g in self.disk.checkpoint.iter().chain(spilled) {
             // The name of a key that was put again is no secret.
-            if g.d <= through && !self.spec.put_between(g.key, g.d, Seq::MAX) {
+            let is_page = page_of(g.key).is_some();
+            if g.d <= through && !is_page && !self.spec.put_between(g.key, g.d, Seq::MAX) {
                 return late("the cemetery", g.key, g.d);
             }
         }

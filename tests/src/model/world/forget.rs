@@ -1,6 +1,6 @@
 //! Forgetting: graves (F1 to F4), undo runs (N6), dead ids (N7).
 
-use super::{File, Grave, Key, OPEN, Rule, Seq, Source, SweepView, World};
+use super::{File, Grave, Key, OPEN, Rule, Seq, Source, SweepView, Version, World};
 use std::rc::Rc;
 
 impl World {
@@ -73,10 +73,15 @@ impl World {
         if g.d > view.last_seq && self.rules.on(Rule::F2ViewAfterGrave) {
             return false;
         }
+        let by_range = self.rules.on(Rule::PrefixGraveRange);
+        let is_of = |v: &Version| {
+            if by_range { g.covers(v.namespace, v.key) } else { g.of(v.namespace, v.key) }
+        };
         let superversion = &view.superversion;
-        let in_memory = superversion.memtables.iter().any(|memtable| {
-            memtable.borrow().iter().any(|v| g.of(v.namespace, v.key) && v.seq < g.d)
-        });
+        let in_memory = superversion
+            .memtables
+            .iter()
+            .any(|memtable| memtable.borrow().iter().any(|v| is_of(v) && v.seq < g.d));
         if in_memory && self.rules.on(Rule::F2Memtables) {
             return false;
         }
@@ -85,8 +90,7 @@ impl World {
                 && (!undo || self.rules.on(Rule::N6UndoIsFile))
         };
         let mut holders = superversion.files.iter().filter(|file| {
-            counts(file.level, file.undo_through.is_some())
-                && file.versions.iter().any(|v| g.of(v.namespace, v.key))
+            counts(file.level, file.undo_through.is_some()) && file.versions.iter().any(is_of)
         });
         holders.all(|file| file.min_seq() > g.d || file.buried_through >= g.d)
     }

@@ -1,6 +1,7 @@
 //! Freezing, flushing, merging: rules C, D1 to D3, N1, N2, N6.
 
 use super::{File, Grave, Job, Memtable, OPEN, Output, Rc, Rule, Seq, Source, Version, World};
+use crate::model::keys::is_element;
 use crate::model::store::BOTTOM;
 
 impl World {
@@ -12,6 +13,7 @@ impl World {
         }
         let memtable = std::mem::take::<Memtable>(&mut self.active);
         self.frozen.push((m, memtable));
+        self.end_epoch_at_freeze();
         self.change();
     }
 
@@ -65,7 +67,10 @@ impl World {
                 && (g.e == OPEN || (g.e > c && self.rules.on(Rule::D2OpenAsOf)))
         };
         // What is buried in the manifest's files is needed by nobody after a crash (D4).
-        let named = |g: &&Grave| !self.is_spilled(g) && g.buried_in == 0;
+        let elements = self.rules.on(Rule::EGraveInCheckpoint);
+        let named = |g: &&Grave| {
+            !self.is_spilled(g) && g.buried_in == 0 && (elements || !is_element(g.key))
+        };
         let open = self.graves.iter().filter(belongs).filter(named);
         self.disk.checkpoint = open.map(|g| Grave { e: OPEN, buried_in: 0, ..*g }).collect();
         self.disk.checkpoint_mark = c;
@@ -125,7 +130,7 @@ impl World {
         let running = if flush { &self.flush } else { &self.merge };
         let Some(job) = running.as_ref().filter(|job| job.output.is_none()) else { return };
         let versions: Vec<Version> = match &job.source {
-            Source::Frozen(_, memtable) => memtable.borrow().clone(),
+            Source::Frozen(_, memtable) => self.with_descriptors(memtable.borrow().clone()),
             Source::Files(files, _) => files.iter().flat_map(|f| f.versions.clone()).collect(),
         };
         let mut output = self.separate(&versions, job);
@@ -153,7 +158,7 @@ impl World {
             let death = self.death_of(v, job);
             let needs = |s: Seq| {
                 // Graves above `now` are ignored: no reader that was asked for can need that.
-                let d = self.grave_at(v.namespace, v.key, s.min(now));
+                let d = self.grave_for_merge(v, s.min(now));
                 let died = death.is_some_and(|death| s >= death);
                 newest_at(s) && d.is_none_or(|d| d < v.seq) && !died
             };
@@ -175,7 +180,7 @@ impl World {
                 }
                 Some(_) => output.kept.push(*v),
                 None => {
-                    let used = self.grave_at(v.namespace, v.key, now);
+                    let used = self.grave_for_merge(v, now);
                     output.grave_used = output.grave_used.max(used.unwrap_or(0));
                 }
             }

@@ -5,13 +5,14 @@ mod crash;
 mod deadline;
 mod forget;
 mod merge;
+mod paged;
 mod readers;
 mod spill;
 mod writes;
 
-use super::KEYS;
+use super::keys::{KEYS, Key};
 use super::rules::{Rule, Rules};
-use super::spec::{Effect, Key, Seq, Spec};
+use super::spec::{Effect, Seq, Spec};
 use super::store::{
     DeadRun, Disk, File, Grave, GraveRun, Job, LogRecord, Memtable, OPEN, Output, RunSkip, Skip,
     Source, SuperVersion, Version, newest_spilled,
@@ -42,6 +43,8 @@ struct Scan {
     s: Seq,
     superversion: SuperVersion,
     pinned: bool,
+    /// It reads pages of collections, too.
+    values: bool,
 }
 
 /// A sweep between its look at the store and its work.
@@ -109,6 +112,7 @@ pub struct World {
     collected: Option<(Seq, Vec<Seq>)>,
     /// Undo runs that missed their edit: N6 is broken.
     late_undo: Vec<Rc<File>>,
+    pages: paged::Pages,
 }
 
 impl World {
@@ -149,6 +153,7 @@ impl World {
             merge: None,
             collected: None,
             late_undo: Vec::new(),
+            pages: paged::Pages::default(),
         }
     }
 
@@ -168,7 +173,7 @@ impl World {
 
     /// D(k, s).
     fn grave_at(&self, namespace: Seq, key: Key, s: Seq) -> Option<Seq> {
-        let mine = self.graves.iter().filter(|g| g.of(namespace, key));
+        let mine = self.graves.iter().filter(|g| g.covers(namespace, key));
         if self.rules.on(Rule::GraveSequence) {
             let held = mine.map(|g| g.d).filter(|&d| d <= s).max();
             held.max(self.spilled_at(&self.grave_runs, namespace, key, s))

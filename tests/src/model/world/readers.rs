@@ -14,7 +14,7 @@ impl World {
     pub fn open_iterator(&mut self) {
         let superversion = self.superversion();
         let pinned = self.rules.on(Rule::G2PinWithView);
-        self.iterators.push(Scan { s: self.visible, superversion, pinned });
+        self.iterators.push(Scan { s: self.visible, superversion, pinned, values: false });
     }
 
     /// The sequence of the oldest open snapshot or iterator.

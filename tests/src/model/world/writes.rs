@@ -1,5 +1,7 @@
 //! Writes: batches, read-modify-write, deletes, expiry; publication, the log and its failure.
 
+use crate::model::keys::COLLECTION;
+
 use super::{Effect, Grave, Key, LogRecord, OPEN, Rule, Seq, Version, Violation, World};
 
 /// A command as the log carries it: its text, not its outcome (N1).
@@ -11,18 +13,27 @@ pub enum Command {
     Increment(Key),
     /// The second key gets the value of the first, if that exists.
     Copy(Key, Key),
-    /// The key goes.
+    /// The key goes; the root of a collection with all its pages.
     Delete(Key),
+    /// The element's count in the collection rises by one; what was not there is made.
+    Add(u64),
+    /// The element leaves the collection; the last one takes the collection along.
+    Remove(u64),
     /// The whole database goes: it gets a new namespace id (N7).
     Flush,
 }
 
 impl Command {
+    /// True when it is about the collection.
+    fn is_of_collection(self) -> bool {
+        matches!(self, Self::Add(_) | Self::Remove(_) | Self::Delete(COLLECTION))
+    }
+
     /// The key whose state decides what the command does.
     fn reads(self) -> Option<Key> {
         match self {
             Self::Increment(key) | Self::Copy(key, _) | Self::Delete(key) => Some(key),
-            Self::Put(..) | Self::Flush => None,
+            Self::Put(..) | Self::Flush | Self::Add(_) | Self::Remove(_) => None,
         }
     }
 }
@@ -40,7 +51,9 @@ impl World {
         self.next_batch += 1;
         let mut effects = Vec::new();
         for &command in commands {
-            if let Some(key) = command.reads() {
+            if command.is_of_collection() {
+                self.check_collection_of_write(&effects)?;
+            } else if let Some(key) = command.reads() {
                 self.check_read_of_write(key, &effects)?;
                 self.delete_expired(key, batch, &mut effects);
             }
@@ -97,6 +110,9 @@ impl World {
         let namespace = self.namespace_at(OPEN);
         let found = command.reads().and_then(|key| self.look_up(key, OPEN));
         match command {
+            Command::Add(element) => Some(self.add_element(seq, element)),
+            Command::Remove(element) => self.remove_element(seq, element),
+            Command::Delete(COLLECTION) => self.delete_collection(seq),
             Command::Put(key, value) => Some(self.put(seq, key, value)),
             Command::Increment(key) => Some(self.put(seq, key, found.map_or(0, |v| v.value) + 1)),
             Command::Copy(_, to) => found.map(|v| self.put(seq, to, v.value)),
@@ -117,13 +133,14 @@ impl World {
             Command::Flush => {
                 self.dead.push((namespace, seq));
                 self.namespaces.push((seq, seq));
+                self.pages.forget_blocks();
                 Some(Effect::Flush)
             }
         }
     }
 
     /// P1, P2: insert, then close the open grave.
-    fn put(&mut self, seq: Seq, key: Key, value: u64) -> Effect {
+    pub(super) fn put(&mut self, seq: Seq, key: Key, value: u64) -> Effect {
         let namespace = self.namespace_at(OPEN);
         let version = Version { namespace, key, seq, put_seq: seq, value };
         self.active.borrow_mut().push(version);
