@@ -48,6 +48,7 @@ mod iterator;
 #[doc(hidden)]
 pub mod key;
 mod memtable;
+pub mod page;
 mod shared_value;
 mod source;
 mod store;

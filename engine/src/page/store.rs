@@ -1,0 +1,222 @@
+//! How a structure reaches its pages, and how it changes them.
+//!
+//! A structure sees payloads, and never where they lie: whoever holds the pages of a collection implements [`Pages`] over
+//! blocks in memory, and knows what lies on a device. Two rules join the two sides.
+//!
+//! - **What is missing is named before anything changes.** An operation calls [`Pages::read`] for each page that it
+//!   needs before its first [`edit`](Pages::edit), [`add`](Pages::add) or [`remove`](Pages::remove). A page that is not
+//!   in memory is [`PageError::Missing`]; the owner brings it and runs the operation again, from the beginning.
+//!   Of a page that `read` has shown, `edit` must not fail within the same operation.
+//! - **Each change of a payload is a positional edit**: [`PageEdit::write`] or [`PageEdit::splice`]. So an owner can keep
+//!   the changes of a page, write them instead of the page, and apply them again without knowing what they mean.
+
+use std::ops::Range;
+
+/// What the pages of one part of a collection hold. The letter stands in the pages' keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum PartKind {
+    /// Keys with or without values, by their hash: hashes and sets.
+    Hash = b'h',
+    /// Fingerprints and scores of members, by their hash.
+    Index = b'i',
+    /// Members in order of score, then of their bytes.
+    Scores = b's',
+    /// Elements in the order in which they stand.
+    List = b'l',
+}
+
+impl PartKind {
+    /// The part of the letter.
+    #[must_use]
+    pub const fn of(letter: u8) -> Option<Self> {
+        match letter {
+            b'h' => Some(Self::Hash),
+            b'i' => Some(Self::Index),
+            b's' => Some(Self::Scores),
+            b'l' => Some(Self::List),
+            _ => None,
+        }
+    }
+
+    /// The letter in keys and descriptors.
+    #[must_use]
+    pub const fn letter(self) -> u8 {
+        self as u8
+    }
+
+    /// True if pages are named by labels, whose order is the order of the pages; false if they are numbered from 0.
+    #[must_use]
+    pub const fn is_sequence(self) -> bool {
+        matches!(self, Self::Scores | Self::List)
+    }
+}
+
+/// Name of a page within its collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId {
+    /// The part it belongs to.
+    pub part: PartKind,
+    /// Number below 2^32 of a hashed part's page; label of a sequence's page.
+    pub number: u64,
+}
+
+/// Why an operation could not be done. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageError {
+    /// The page is not in memory: bring it, and run the operation again.
+    Missing(PageId),
+    /// The page's payload is not what its part's pages look like.
+    Damaged {
+        /// The page.
+        page: PageId,
+        /// What is wrong with it.
+        damage: Damage,
+    },
+    /// An element is longer than the structure takes.
+    TooLong {
+        /// Its bytes.
+        bytes: usize,
+    },
+}
+
+impl std::fmt::Display for PageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing(page) => write!(f, "page {page} is not in memory"),
+            Self::Damaged { page, damage } => write!(f, "page {page} is damaged: {damage}"),
+            Self::TooLong { bytes } => write!(f, "element of {bytes} bytes is too long"),
+        }
+    }
+}
+
+impl std::error::Error for PageError {}
+
+impl std::fmt::Display for PageId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}{}", self.part.letter() as char, self.number)
+    }
+}
+
+/// What is wrong with bytes that were to be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Where, in bytes from the beginning.
+    pub at: usize,
+    /// What should be there and is not.
+    pub expected: &'static str,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} expected at byte {}", self.expected, self.at)
+    }
+}
+
+/// The pages of one collection, for whoever holds the latch of its key.
+pub trait Pages {
+    /// A page that is being changed.
+    type Edit<'a>: PageEdit
+    where
+        Self: 'a;
+
+    /// The page's payload.
+    fn read(&self, page: PageId) -> Result<&[u8], PageError>;
+
+    /// The page, to be changed.
+    fn edit(&mut self, page: PageId) -> Result<Self::Edit<'_>, PageError>;
+
+    /// Makes a page that is not there. The same name may have been removed before, even by this operation.
+    fn add(&mut self, page: PageId, payload: &[u8]);
+
+    /// Removes a page that [`read`](Self::read) has shown.
+    fn remove(&mut self, page: PageId);
+
+    /// True if [`read`](Self::read) would show the page: for work that may be left to a later operation.
+    fn is_in_memory(&self, page: PageId) -> bool {
+        self.read(page).is_ok()
+    }
+}
+
+/// A payload that is being changed. Ranges lie within the payload.
+pub trait PageEdit {
+    /// The payload as it is now.
+    fn bytes(&self) -> &[u8];
+
+    /// Puts `bytes` in place of as many bytes from `at` on.
+    fn write(&mut self, at: usize, bytes: &[u8]);
+
+    /// Puts `bytes` in place of those in `range`; what follows moves.
+    fn splice(&mut self, range: Range<usize>, bytes: &[u8]);
+
+    /// Puts another payload in place of the whole.
+    fn replace(&mut self, payload: &[u8]) {
+        let len = self.bytes().len();
+        self.splice(0..len, payload);
+    }
+}
+
+/// A payload that nobody else holds: that of an inline collection.
+impl PageEdit for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        self[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
+        let (old_len, tail) = (self.len(), range.end..self.len());
+        let new_end = range.start + bytes.len();
+        if bytes.len() > range.len() {
+            self.resize(old_len + bytes.len() - range.len(), 0);
+        }
+        self.copy_within(tail.clone(), new_end);
+        self.truncate(new_end + tail.len());
+        self[range.start..new_end].copy_from_slice(bytes);
+    }
+}
+
+impl<E: PageEdit> PageEdit for &mut E {
+    fn bytes(&self) -> &[u8] {
+        (**self).bytes()
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        (**self).write(at, bytes);
+    }
+
+    fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
+        (**self).splice(range, bytes);
+    }
+
+    fn replace(&mut self, payload: &[u8]) {
+        (**self).replace(payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_splice_moves_what_follows() {
+        for new in [b"".as_slice(), b"x", b"xy", b"xyz"] {
+            for range in [0..0, 1..3, 0..6, 4..6, 6..6] {
+                let mut payload = b"abcdef".to_vec();
+                let expected = [&payload[..range.start], new, &payload[range.end..]].concat();
+                PageEdit::splice(&mut payload, range, new);
+                assert_eq!(payload, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn letters_name_their_parts() {
+        for part in [PartKind::Hash, PartKind::Index, PartKind::Scores, PartKind::List] {
+            assert_eq!(PartKind::of(part.letter()), Some(part));
+        }
+        assert_eq!(PartKind::of(b'E'), None);
+    }
+}
