@@ -32,7 +32,7 @@ KEYS_BESIDE = 3000
 REPLY_TIMEOUT_S = 15
 DATABASES = (0, 1, 2, 15)
 
-TINY = {"maxmemory": "1mb", "memtable-bytes": "256kb", "appendfsync": "always"}
+TINY = {"maxmemory": "1mb", "memtable-bytes": "256kb", "appendfsync": "always", "enable-debug-command": "yes"}
 MODES = {
     "memory": {},
     "spilled": {"cemetery-max-memory": "65536"},
@@ -115,7 +115,7 @@ def run_batch(steps, resp3, ours, theirs):
 
 
 def state(server):
-    """Every key of the databases used, with its value and expiry, and their numbers."""
+    """Every key of the databases used, with the digest of its value and its expiry, and their numbers."""
     connection = server.connect(timeout_s=REPLY_TIMEOUT_S)
     found = {}
     for database in DATABASES:
@@ -127,7 +127,7 @@ def state(server):
             raise Failure(f"no answer to EXISTS, KEYS or DBSIZE in database {database}: {counts[-1]}")
         keys = sorted(item.value for item in counts[-2].items)
         times = exchange(connection, [[b"PEXPIRETIME", key] for key in keys])
-        values = exchange(connection, [[b"MGET", *keys[at : at + 20]] for at in range(0, len(keys), 20)])
+        values = exchange(connection, [[b"DEBUG", b"DIGEST-VALUE", *keys[at : at + 20]] for at in range(0, len(keys), 20)])
         if any(isinstance(reply, Exception) for reply in times + values):
             raise Failure(f"no answer about the keys of database {database}")
         found[database] = (counts[-1].raw, list(zip(keys, (item.raw for reply in values for item in reply.items))), times)
@@ -226,7 +226,7 @@ def main():
     args = parser.parse_args()
     print(f"differential.cold: seed {args.seed}", flush=True)
     failures = 0
-    with Server("redis", {"appendonly": "no"}) as reference:
+    with Server("redis", {"appendonly": "no", "enable-debug-command": "yes"}) as reference:
         connection = reference.connect()
         names = {name.decode().lower() for name in connection.cmd("COMMAND", "LIST")}
         connection.cmd("SET", "x", "hello")
