@@ -70,6 +70,12 @@ impl Waiters {
         queue.iter().find(|waiter| waiter.state() == State::Waiting && fits(waiter)).cloned()
     }
 
+    /// True when somebody waits for the key.
+    #[must_use]
+    pub fn wait_for(&self, db: usize, key: &[u8]) -> bool {
+        self.queues.lock().contains_key(&(db, key.to_vec()))
+    }
+
     /// The keys of a database that somebody waits for.
     #[must_use]
     pub fn keys_of(&self, db: usize) -> Vec<Vec<u8>> {

@@ -119,6 +119,9 @@ impl Executor {
     ) -> Option<Seq> {
         let engine = &server.engine;
         let mut tx = begin_of_key(server, &hash, &mut self.tx_buf)?;
+        if server.blocking.are_there() && server.blocking.wait_for(client.db, bytes) {
+            return None;
+        }
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
         self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
@@ -126,6 +129,8 @@ impl Executor {
         let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
+        // Nobody waits for it: that was asked under its latch.
+        let _ = self.changes.take_ready();
         self.changes.publish(&server.events, commit.last_seq);
         out.ok();
         Some(commit.last_seq)

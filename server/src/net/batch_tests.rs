@@ -185,37 +185,53 @@ fn late_history() -> Vec<Vec<Vec<u8>>> {
 
 fn short_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
     let world = World::new(slower_than_us);
-    let mut worker = WorkerState::new(0, Arc::new(DurableSignal::default()));
-    worker.executor = Executor::new(world.table, 0, false);
+    let mut worker = worker_of(&world);
     let mut client = Client { authenticated: true, ..Client::default() };
     let (mut replies, mut now_ms) = (Vec::new(), NOW_MS);
     for requests in reads {
-        let mut bytes = Vec::new();
-        for request in requests {
-            let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
-            bytes.extend(command_bytes(&words));
-        }
-        worker.batch.clear();
-        let (_, error) = Scanner::default().scan(&mut bytes, &mut worker.batch, Limits::default());
-        assert!(error.is_none() && worker.batch.requests.len() == requests.len());
-        let (mut required, mut commands, mut last) = (0, 0, "");
-        let mut run = BatchRun {
-            server: &world.server,
-            worker: &mut worker,
-            client: &mut client,
-            buf: &bytes,
-            now_ms,
-            required: &mut required,
-            commands: &mut commands,
-            last: &mut last,
-        };
-        assert!(run.run().is_none());
-        assert_eq!(commands, requests.len() as u64);
-        replies.extend_from_slice(worker.reply.bytes());
-        worker.reply.truncate(0);
+        replies.extend(run_read(&world, (&mut worker, &mut client), requests, now_ms));
         now_ms += 1000;
     }
     world.traces(&replies)
+}
+
+fn worker_of(world: &World) -> WorkerState {
+    let mut worker = WorkerState::new(0, Arc::new(DurableSignal::default()));
+    worker.executor = Executor::new(world.table, 0, false);
+    worker
+}
+
+/// Requests that came in one read, by the short way; their replies.
+fn run_read(
+    world: &World,
+    (worker, client): (&mut WorkerState, &mut Client),
+    requests: &[Vec<Vec<u8>>],
+    now_ms: u64,
+) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for request in requests {
+        let words: Vec<&[u8]> = request.iter().map(Vec::as_slice).collect();
+        bytes.extend(command_bytes(&words));
+    }
+    worker.batch.clear();
+    let (_, error) = Scanner::default().scan(&mut bytes, &mut worker.batch, Limits::default());
+    assert!(error.is_none() && worker.batch.requests.len() == requests.len());
+    let (mut required, mut commands, mut last) = (0, 0, "");
+    let mut run = BatchRun {
+        server: &world.server,
+        worker,
+        client,
+        buf: &bytes,
+        now_ms,
+        required: &mut required,
+        commands: &mut commands,
+        last: &mut last,
+    };
+    assert!(run.run().is_none());
+    assert_eq!(commands, requests.len() as u64);
+    let replies = worker.reply.bytes().to_vec();
+    worker.reply.truncate(0);
+    replies
 }
 
 fn long_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
@@ -263,6 +279,27 @@ fn every_command_leaves_the_traces_of_the_long_way() {
         assert!(failed > 5, "some of them fail: {:?}", short.calls);
         assert!(short.log.contains("APPEND") && short.log.contains("INCR\n"), "{}", short.log);
     }
+}
+
+/// What a SET of the short way has written is not for the next transaction to serve, which has other latches.
+#[test]
+fn plain_sets_go_on_while_somebody_waits_for_another_key() {
+    let world = World::new(-1);
+    let (mut worker, mut client) = (worker_of(&world), Client::default());
+    client.authenticated = true;
+    let mut waiting = Client { authenticated: true, ..Client::default() };
+    let (bytes, ranges) = pack([&b"BLPOP"[..], b"q", b"0"].into_iter());
+    let args = Args::new(&bytes, &ranges);
+    worker.executor.execute(&world.server, &mut waiting, args, &mut Reply::new(), NOW_MS);
+    assert!(world.server.blocking.are_there());
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let lines = (0..50).flat_map(|nth| [format!("SET s{nth} v"), format!("INCR i{nth}")]);
+    let mut requests: Vec<Vec<Vec<u8>>> = lines.map(|line| words(&line)).collect();
+    requests.push(words("SET q v"));
+    requests.push(words("INCR i0"));
+    let replies = run_read(&world, (&mut worker, &mut client), &requests, NOW_MS);
+    assert_eq!(String::from_utf8(replies).unwrap(), "+OK\r\n:1\r\n".repeat(50) + "+OK\r\n:2\r\n");
+    assert!(world.server.blocking.are_there(), "a string is nothing that it waits for");
 }
 
 /// A latency event of plain requests has the name and the time of any other's.

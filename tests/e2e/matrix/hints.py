@@ -174,11 +174,15 @@ def first_value(case, number, key, value):
 #: How replies are compared: exactly, unless it stands here.
 EXACT, UNORDERED, TIME, LOOSE, STREAM, IGNORED = "exact", "unordered", "time", "loose", "stream", "ignored"
 TAGS = {
-    UNORDERED: {"KEYS", "PUBSUB|CHANNELS", "COMMAND|GETKEYSANDFLAGS", "SUBSCRIBE", "PSUBSCRIBE", "HGETALL", "HKEYS", "HVALS"},
+    UNORDERED: {
+        "KEYS", "PUBSUB|CHANNELS", "COMMAND|GETKEYSANDFLAGS", "SUBSCRIBE", "PSUBSCRIBE", "HGETALL", "HKEYS", "HVALS",
+        "SMEMBERS", "SUNION", "SINTER", "SDIFF",
+    },
     TIME: {"TTL", "PTTL", "EXPIRETIME", "PEXPIRETIME"},
     # An error must be the same error, an answer one of the same kind: what it says is each server's own.
     LOOSE: {
-        "INFO", "LOLWUT", "TIME", "LASTSAVE", "ROLE", "RANDOMKEY", "SCAN", "HSCAN", "HRANDFIELD", "HELLO", "COMMAND",
+        "INFO", "LOLWUT", "TIME", "LASTSAVE", "ROLE", "RANDOMKEY", "SCAN", "HSCAN", "SSCAN", "ZSCAN", "HRANDFIELD",
+        "SRANDMEMBER", "ZRANDMEMBER", "SPOP", "HELLO", "COMMAND",
         "DUMP", "WAIT", "DBSIZE",
     },
     STREAM: {"MONITOR"},

@@ -1,5 +1,6 @@
 """The server under test beside a redis-server that stays."""
 
+import itertools
 import re
 import shutil
 import tempfile
@@ -15,7 +16,7 @@ from .names import DATABASES
 
 PANIC = re.compile(r"panicked at|poisoned|stack backtrace|SIGSEGV|fatal runtime error|overflowed its stack", re.I)
 #: Lines of the log that a panic shows.
-EXCERPT = 6
+EXCERPT = 16
 
 
 class Pair:
@@ -105,7 +106,7 @@ class Pair:
             return 0
 
     def panic_since(self, offset):
-        """The first lines of a panic behind this place of the log, or None."""
+        """What a panic behind this place of the log says, and where in our own code it was, or None."""
         if self.log_size() <= offset:
             return None
         with open(self.ours.log_path, "rb") as log:
@@ -113,7 +114,8 @@ class Pair:
             lines = log.read().decode(errors="replace").splitlines()
         for at, line in enumerate(lines):
             if PANIC.search(line):
-                return " | ".join(lines[at : at + EXCERPT])
+                places = (line.strip() for line in lines[at + 1 :] if " at " in line and "/rustc/" not in line)
+                return " | ".join([line, *itertools.islice(places, EXCERPT)])
         return None
 
     def abandon(self):
