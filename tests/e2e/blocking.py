@@ -156,6 +156,16 @@ def moves(steps, server, other):
     steps.check("and serves who waits at its end", last.reply() == array(b"end", b"x"))
     steps.check("one element alone", other.cmd("LRANGE", "begin", "0", "-1") == [b"y"] and other.cmd("EXISTS", "end") == 0)
     other.cmd("DEL", "begin")
+    other.cmd("SET", "end", "no list")
+    refused = Waiting(server, "BRPOPLPUSH", "begin", "end", "0")
+    until_blocked(other, 1)
+    following = [Waiting(server, *words) for words in (["BLMOVE", "begin", "other", "LEFT", "LEFT", "0"], ["BLPOP", "begin", "0"])]
+    until_blocked(other, 3)
+    other.cmd("RPUSH", "begin", "x", "y")
+    replies = [waiting.reply() for waiting in (refused, *following)]
+    steps.check("what one cannot take is for the next", replies[0].startswith(b"-WRONGTYPE") and
+                sorted(replies[1:]) in ([b"$1\r\nx\r\n", array(b"begin", b"y")], [b"$1\r\ny\r\n", array(b"begin", b"x")]), replies)
+    other.cmd("DEL", "end", "other")
     old = Waiting(server, "BRPOPLPUSH", "begin", "end", "0.05")
     steps.check("BRPOPLPUSH in vain", old.reply() == NOTHING)
 

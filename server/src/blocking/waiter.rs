@@ -52,6 +52,8 @@ pub struct Waiter {
     state: AtomicU8,
     /// It is to run its command again.
     woken: AtomicBool,
+    /// It was to, at least once.
+    was_woken: AtomicBool,
     answer: Mutex<Option<(Vec<u8>, Seq)>>,
 }
 
@@ -69,6 +71,7 @@ impl Waiter {
             deadline: None,
             state: AtomicU8::new(State::Waiting as u8),
             woken: AtomicBool::new(false),
+            was_woken: AtomicBool::new(false),
             answer: Mutex::new(None),
         }
     }
@@ -136,8 +139,15 @@ impl Waiter {
 
     /// Its connection runs its command again.
     pub fn wake(&self) {
+        self.was_woken.store(true, Ordering::Release);
         self.woken.store(true, Ordering::Release);
         self.session.wake_task();
+    }
+
+    /// True when its connection was to run its command again.
+    #[must_use]
+    pub fn was_woken(&self) -> bool {
+        self.was_woken.load(Ordering::Acquire)
     }
 
     /// True when its connection has something to do.

@@ -44,7 +44,7 @@ impl Waiters {
         }
     }
 
-    /// `waiter` has its answer or has given up.
+    /// `waiter` has its answer or has given up. What it was woken for it may have left: whoever is next looks, too.
     pub fn remove(&self, waiter: &Waiter) {
         let mut queues = self.queues.lock();
         for key in &waiter.keys {
@@ -59,6 +59,10 @@ impl Waiters {
         drop(queues);
         if self.by_client.lock().remove(&waiter.session.id).is_some() {
             self.count.fetch_sub(1, Ordering::SeqCst);
+        }
+        if waiter.was_woken() {
+            let next = waiter.keys.iter().filter_map(|key| self.of(waiter.db, key, |_| true));
+            next.for_each(|next| next.wake());
         }
     }
 

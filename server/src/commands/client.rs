@@ -355,7 +355,7 @@ fn tracking_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Nobody blocks: there are no blocking commands yet.
+/// CLIENT UNBLOCK id [TIMEOUT|ERROR]: who waits with a command hears what it would when nothing comes, or an error.
 fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
         3 => {}

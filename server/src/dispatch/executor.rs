@@ -205,7 +205,11 @@ impl Executor {
         };
         server.blocking.remove(&waiter);
         if let Some(spec) = self.table.find(args.get(0)) {
-            let called = Called { failed: out.bytes().get(mark) == Some(&b'-') };
+            let error = out.bytes()[mark..].strip_prefix(b"-");
+            if let Some(error) = error {
+                server.observe.traffic.count_error(error.trim_ascii_end());
+            }
+            let called = Called { failed: error.is_some() };
             account(self.worker, server, client, spec, args, Instant::now(), called);
         }
         drop_if_muted(client, out, mark);

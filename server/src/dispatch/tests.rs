@@ -338,6 +338,28 @@ fn the_short_ways_do_what_the_long_ones_do() {
 }
 
 #[test]
+fn a_string_that_comes_the_fast_way_is_nothing_for_who_waits_and_nothing_is_left_of_it() {
+    let mut bench = Bench::new();
+    let (mut waiting, mut client) = (bench.client(), bench.client());
+    let (outcome, _) = bench.try_at(&mut waiting, "BLPOP k 0", NOW_MS);
+    assert!(matches!(outcome, Outcome::Blocks(_)), "{outcome:?}");
+    let mut out = Reply::new();
+    for name in [b"k".as_slice(), b"other"] {
+        let (server, executor) = (&bench.server, &mut bench.executor);
+        let (hash, request) = (server.engine.hash(name), command_bytes(&[b"SET", name, b"v"]));
+        let set =
+            executor.fast_set(server, &mut client, name, hash, b"v", &request, &mut out, NOW_MS);
+        assert!(set.is_some());
+    }
+    // Keys of other shards, whose latches the next requests do not have.
+    for number in 0..50 {
+        assert_eq!(bench.run(&mut client, &format!("INCR n{number}")), ":1\r\n");
+    }
+    bench.run_all(&mut client, &["DEL k", "RPUSH k a"]);
+    assert_eq!(bench.run(&mut waiting, "BLPOP k 0"), "*2\r\n$1\r\nk\r\n$1\r\na\r\n");
+}
+
+#[test]
 fn replay_repeats_outcomes_and_names_what_fails() {
     let mut bench = Bench::new();
     let mut client = bench.client();
