@@ -15,6 +15,7 @@ mod debug;
 mod dump;
 mod eval;
 mod expire;
+mod geo;
 mod hash;
 mod hyperloglog;
 mod info;
@@ -57,6 +58,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     dump::COMMANDS,
     eval::COMMANDS,
     expire::COMMANDS,
+    geo::COMMANDS,
     hash::COMMANDS,
     hyperloglog::COMMANDS,
     info::COMMANDS,

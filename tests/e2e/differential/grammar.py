@@ -7,7 +7,7 @@ few ms and followed by a `wait` step before anything can look at it.
 
 import random
 
-from . import bits, hashes, hyperloglogs, lists, sets, sorted_sets, sorting
+from . import bits, hashes, hyperloglogs, lists, positions, sets, sorted_sets, sorting
 from .step import EXACT, LENGTH, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 
 #: Keys that commands of one family mostly use, by family; strings may lie under them, too.
@@ -217,7 +217,8 @@ class Grammar:
             ("COMMAND", 1, self.command),
             ("CONFIG", 0.6, self.config),
             ("?unknown", 0.6, self.unknown),
-            *bits.rows(self), *hashes.rows(self), *hyperloglogs.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self), *sorting.rows(self),
+            *bits.rows(self), *hashes.rows(self), *hyperloglogs.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self),
+            *positions.rows(self), *sorting.rows(self),
         ]
 
     def pairs(self):

@@ -6,7 +6,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::interop::c_numbers::parse_double;
 use crate::keyspace::Kind;
-use crate::keyspace::collection::{Edit, SetEdit, Sets, SortedSetEdit, SortedSets};
+use crate::keyspace::collection::{Edit, SetEdit, Sets, SortedSetEdit, SortedSets, order};
 use crate::number::parse_i64;
 use sexton_engine::Entry;
 use std::borrow::Cow;
@@ -78,16 +78,19 @@ pub(super) fn zintercard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn answer(ctx: &mut Ctx<'_, '_>, operation: Operation) -> CommandResult {
     let request = Request::parse(ctx, operation, Outcome::Answered)?;
-    let set = request.outcome(ctx);
-    head(set.len(), request.with_scores, ctx.out);
-    set.view().iter().for_each(|member| pair(member, request.with_scores, ctx.out));
+    let sources: Vec<Members<'_>> = request.sources.iter().map(Source::members).collect();
+    let mut members = request.outcome(&sources);
+    members.sort_by(|one, other| order(*one, *other));
+    head(members.len(), request.with_scores, ctx.out);
+    members.into_iter().for_each(|member| pair(member, request.with_scores, ctx.out));
     Ok(())
 }
 
 fn put(ctx: &mut Ctx<'_, '_>, operation: Operation, event: Event) -> CommandResult {
     let request = Request::parse(ctx, operation, Outcome::Stored)?;
-    let set = request.outcome(ctx);
-    store(ctx, &set, event)
+    let sources: Vec<Members<'_>> = request.sources.iter().map(Source::members).collect();
+    let set = SortedSetEdit::of_distinct(request.outcome(&sources), &ctx.thresholds());
+    store(ctx, ctx.args.get(1), &set, event)
 }
 
 /// What a key holds: a copy.
@@ -214,14 +217,13 @@ impl Request {
         (self.sources, self.weights) = weighted.into_iter().unzip();
     }
 
-    fn outcome(&self, ctx: &Ctx<'_, '_>) -> SortedSetEdit {
-        let sources: Vec<Members<'_>> = self.sources.iter().map(Source::members).collect();
-        let members = match self.operation {
-            Operation::Union => union(&sources, self),
-            Operation::Intersection => intersection(&sources, self, usize::MAX),
-            Operation::Difference => difference(&sources),
-        };
-        SortedSetEdit::of_distinct(members, &ctx.thresholds())
+    /// The members of the result, each once, in no order.
+    fn outcome<'s>(&self, sources: &'s [Members<'_>]) -> Vec<(f64, &'s [u8])> {
+        match self.operation {
+            Operation::Union => union(sources, self),
+            Operation::Intersection => intersection(sources, self, usize::MAX),
+            Operation::Difference => difference(sources),
+        }
     }
 
     fn first_score(&self, source: usize, score: f64) -> f64 {

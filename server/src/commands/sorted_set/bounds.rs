@@ -49,9 +49,14 @@ impl<'a> Bounds<'a> {
         Ok(Self::Names(Name::parse(min)?, Name::parse(max)?))
     }
 
-    /// The ranks of the members within; `descending` counts ranks from the end.
-    pub(super) fn ranks(&self, set: &SortedSetView<'_>, descending: bool) -> Range<usize> {
-        match *self {
+    /// The ranks of the members within. `descending` counts ranks and `offset`, so many of which are left out, from the end.
+    pub(super) fn ranks(
+        &self,
+        set: &SortedSetView<'_>,
+        descending: bool,
+        offset: usize,
+    ) -> Range<usize> {
+        let range = match *self {
             Self::Ranks(first, last) => {
                 let (len, range) = (set.count(), range_of(first, last, set.count()));
                 if descending { len - range.end..len - range.start } else { range }
@@ -63,33 +68,39 @@ impl<'a> Bounds<'a> {
                 start..start + within
             }
             Self::Names(min, max) if min.excludes(max) => 0..0,
-            Self::Names(min, max) => ranks_of_names(set, min, max, descending),
-        }
+            Self::Names(min, max) => return ranks_of_names(set, (min, max), descending, offset),
+        };
+        let offset = offset.min(range.len());
+        if descending { range.start..range.end - offset } else { range.start + offset..range.end }
     }
 }
 
 /// Names have an order only among equal scores. Where scores differ, the outcome is that of Redis' walk through a small
-/// sorted set: from the end at which it begins to the first member that is outside.
+/// sorted set: from the first member within, over `offset` members whatever they are, to the first one that is outside.
 fn ranks_of_names(
     set: &SortedSetView<'_>,
-    min: Name<'_>,
-    max: Name<'_>,
+    (min, max): (Name<'_>, Name<'_>),
     descending: bool,
+    offset: usize,
 ) -> Range<usize> {
     let names: Vec<&[u8]> = set.iter().map(|(_, name)| name).collect();
     let above = |name: &&&[u8]| min.is_below(name);
     let below = |name: &&&[u8]| max.is_above(name);
     // Redis looks at the two ends first.
-    if !names.last().is_some_and(|name| above(&name))
-        || !names.first().is_some_and(|name| below(&name))
-    {
+    let may_be = names.last().is_some_and(|name| above(&name))
+        && names.first().is_some_and(|name| below(&name));
+    if !may_be {
         return 0..0;
     }
     if descending {
-        let end = names.iter().rposition(|name| below(&name)).map_or(0, |last| last + 1);
+        let last = names.iter().rposition(|name| below(&name));
+        let Some(last) = last.filter(|&last| above(&&names[last])) else { return 0..0 };
+        let end = (last + 1).saturating_sub(offset);
         end - names[..end].iter().rev().take_while(above).count()..end
     } else {
-        let start = names.iter().position(|name| above(&name)).unwrap_or(names.len());
+        let first = names.iter().position(|name| above(&name));
+        let Some(first) = first.filter(|&first| below(&&names[first])) else { return 0..0 };
+        let start = first.saturating_add(offset).min(names.len());
         start..start + names[start..].iter().take_while(below).count()
     }
 }
@@ -188,7 +199,7 @@ mod tests {
             ("", "1", 0..1),
         ] {
             let bounds = Bounds::scores(min.as_bytes(), max.as_bytes()).unwrap();
-            assert_eq!(bounds.ranks(&set.view(), false), ranks, "{min} {max}");
+            assert_eq!(bounds.ranks(&set.view(), false, 0), ranks, "{min} {max}");
         }
         assert!(Bounds::scores(b"x", b"1").is_err() && Bounds::scores(b"1", b"nan").is_err());
     }
@@ -205,12 +216,13 @@ mod tests {
             ("[b", "(b", 0..0, 0..0),
         ] {
             let bounds = Bounds::names(min.as_bytes(), max.as_bytes()).unwrap();
-            assert_eq!(bounds.ranks(&equal.view(), false), ranks, "{min} {max}");
-            assert_eq!(bounds.ranks(&equal.view(), true), from_end, "{min} {max}");
+            assert_eq!(bounds.ranks(&equal.view(), false, 0), ranks, "{min} {max}");
+            assert_eq!(bounds.ranks(&equal.view(), true, 0), from_end, "{min} {max}");
         }
         let bounds = Bounds::names(b"[b", b"+").unwrap();
-        assert_eq!(bounds.ranks(&mixed.view(), false), 0..3, "from the first that is above");
-        assert_eq!(bounds.ranks(&mixed.view(), true), 2..3, "down to the first that is below");
+        assert_eq!(bounds.ranks(&mixed.view(), false, 0), 0..3, "from the first that is above");
+        assert_eq!(bounds.ranks(&mixed.view(), true, 0), 2..3, "down to the first that is below");
+        assert_eq!(bounds.ranks(&mixed.view(), true, 2), 0..1, "whatever stands between");
         assert!(Bounds::names(b"a", b"+").is_err() && Bounds::names(b"-x", b"+").is_err());
     }
 }

@@ -25,16 +25,37 @@ pub(in crate::commands) struct Options {
 
 impl Options {
     /// The options from argument 2 on, and where they end.
-    pub(in crate::commands) fn parse(args: Args<'_>) -> (Self, usize) {
+    fn parse(args: Args<'_>) -> (Self, usize) {
+        Self::of_words(args, |options, word| {
+            let option = match word {
+                b"GT" => &mut options.is_greater_only,
+                b"LT" => &mut options.is_less_only,
+                b"INCR" => &mut options.increments,
+                _ => return false,
+            };
+            *option = true;
+            true
+        })
+    }
+
+    /// Those of GEOADD.
+    pub(in crate::commands) fn of_positions(args: Args<'_>) -> Result<(Self, usize), CommandError> {
+        let (options, end) = Self::of_words(args, |_, _| false);
+        if options.is_new_only && options.is_old_only {
+            return Err(CommandError::Syntax);
+        }
+        Ok((options, end))
+    }
+
+    /// NX, XX, CH and what `takes` knows, up to the first word that is none.
+    fn of_words(args: Args<'_>, takes: impl Fn(&mut Self, &[u8]) -> bool) -> (Self, usize) {
         let (mut options, mut at) = (Self::default(), 2);
         while at < args.len() {
             match args.get(at).to_ascii_uppercase().as_slice() {
                 b"NX" => options.is_new_only = true,
                 b"XX" => options.is_old_only = true,
-                b"GT" => options.is_greater_only = true,
-                b"LT" => options.is_less_only = true,
                 b"CH" => options.counts_changed = true,
-                b"INCR" => options.increments = true,
+                word if takes(&mut options, word) => {}
                 _ => break,
             }
             at += 1;
@@ -160,7 +181,7 @@ pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
     remove(ctx, event, |set| {
-        let ranks = bounds.ranks(&set.view(), false);
+        let ranks = bounds.ranks(&set.view(), false, 0);
         let count = ranks.len();
         if count > 0 {
             set.remove_ranks(ranks);

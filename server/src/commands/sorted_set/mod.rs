@@ -69,10 +69,15 @@ fn pair((score, member): (f64, &[u8]), with_scores: bool, out: &mut Reply) {
     }
 }
 
-/// Puts `set` under argument 1 in place of what is there: one operation, logged as it came. An empty one deletes the key.
-/// Answers how many members there are.
-pub(super) fn store(ctx: &mut Ctx<'_, '_>, set: &SortedSetEdit, event: Event) -> CommandResult {
-    let (db, destination) = (ctx.client.db, ctx.args.get(1));
+/// Puts `set` under `destination` in place of what is there: one operation, logged as it came. An empty one deletes the
+/// key. Answers how many members there are.
+pub(super) fn store(
+    ctx: &mut Ctx<'_, '_>,
+    destination: &[u8],
+    set: &SortedSetEdit,
+    event: Event,
+) -> CommandResult {
+    let db = ctx.client.db;
     let was = ctx.peek(db, destination).is_some();
     if !set.is_empty() {
         ctx.check_size(set)?;

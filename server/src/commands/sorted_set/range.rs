@@ -68,7 +68,7 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let members = set.iter().skip(ranks.start).take(ranks.len()).collect();
         SortedSetEdit::of_distinct(members, &thresholds)
     })?;
-    store(ctx, &set, Event::sorted_set("zrangestore"))
+    store(ctx, ctx.args.get(1), &set, Event::sorted_set("zrangestore"))
 }
 
 fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {
@@ -148,20 +148,11 @@ impl<'a> Request<'a> {
 
     /// The ranks of the members that are asked for.
     fn ranks(&self, set: &SortedSetView<'_>) -> Range<usize> {
-        let all = self.bounds.ranks(set, self.descending);
-        if matches!(self.bounds, Bounds::Ranks(..)) {
-            return all;
-        }
         // A negative offset leaves everything out.
-        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX).min(all.len());
-        let left = all.len() - offset;
-        let count = usize::try_from(self.most).map_or(left, |most| most.min(left));
-        if self.descending {
-            let end = all.end - offset;
-            end - count..end
-        } else {
-            let start = all.start + offset;
-            start..start + count
-        }
+        let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
+        let offset = if matches!(self.bounds, Bounds::Ranks(..)) { 0 } else { offset };
+        let all = self.bounds.ranks(set, self.descending, offset);
+        let count = usize::try_from(self.most).map_or(all.len(), |most| most.min(all.len()));
+        if self.descending { all.end - count..all.end } else { all.start..all.start + count }
     }
 }

@@ -6,10 +6,6 @@ use crate::commands::scan::elements;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::{Encoding, SortedSetView, SortedSets};
 use crate::resp::Reply;
-use std::collections::HashMap;
-
-/// Up to so many members are each looked for from the start.
-const FEW_MEMBERS: usize = 8;
 
 /// ZCARD key.
 pub(super) fn zcard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -28,17 +24,8 @@ pub(super) fn zmscore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     look(ctx, |set, out| {
         out.array(members.len());
         match set {
-            Some(set) if members.len() > FEW_MEMBERS => {
-                let mut asked: HashMap<&[u8], Option<f64>> =
-                    members.clone().map(|member| (member, None)).collect();
-                for (score, member) in set.iter() {
-                    if let Some(answer) = asked.get_mut(member) {
-                        *answer = Some(score);
-                    }
-                }
-                members.for_each(|member| score(asked.get(member).copied().flatten(), out));
-            }
-            set => members.for_each(|member| score(set.and_then(|set| set.score(member)), out)),
+            Some(set) => set.scores(members).into_iter().for_each(|found| score(found, out)),
+            None => members.for_each(|_| out.null()),
         }
     })
 }
@@ -85,7 +72,7 @@ pub(super) fn zlexcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn count(set: Option<SortedSetView<'_>>, bounds: Bounds<'_>, out: &mut Reply) {
-    out.int(set.map_or(0, |set| bounds.ranks(&set, false).len()) as i64);
+    out.int(set.map_or(0, |set| bounds.ranks(&set, false, 0).len()) as i64);
 }
 
 /// ZSCAN key cursor [MATCH pattern] [COUNT count].

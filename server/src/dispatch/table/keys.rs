@@ -41,7 +41,25 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
             keys.extend((first..=last).step_by(step).map(|index| KeyUse { index, flags }));
         }
     }
+    add_last_store(spec, args, &mut keys);
     Ok(keys)
+}
+
+/// The destination of GEORADIUS and GEORADIUSBYMEMBER is what the last of several STORE and STOREDIST names; their key
+/// specifications tell of the first ones.
+fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
+    if !matches!(spec.name, "georadius" | "georadiusbymember") {
+        return;
+    }
+    let names_store = |at: &usize| {
+        let word = args.get(*at);
+        word.eq_ignore_ascii_case(b"store") || word.eq_ignore_ascii_case(b"storedist")
+    };
+    for at in (5..args.len().saturating_sub(1)).filter(names_store) {
+        if keys.iter().all(|key| key.index != at + 1) {
+            keys.push(KeyUse { index: at + 1, flags: "OW update" });
+        }
+    }
 }
 
 /// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
@@ -175,6 +193,8 @@ mod tests {
         assert_eq!(keys("zunionstore d 2 a b"), Ok(vec![1, 3, 4]));
         assert_eq!(keys("xread count 1 streams a b 0 0"), Ok(vec![4, 5]));
         assert_eq!(keys("georadius k 0 0 1 m store d"), Ok(vec![1, 7]));
+        assert_eq!(keys("georadius k 0 0 1 m store d store e"), Ok(vec![1, 7, 9]));
+        assert_eq!(keys("georadiusbymember k m 1 m storedist e"), Ok(vec![1, 6]));
     }
 
     #[test]

@@ -70,6 +70,25 @@ impl<'v> SortedSetView<'v> {
         self.iter().find(|(_, name)| *name == member).map(|(score, _)| score)
     }
 
+    /// The scores of these members.
+    #[must_use]
+    pub fn scores<'m>(
+        &self,
+        members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
+    ) -> Vec<Option<f64>> {
+        if members.len() <= FEW_MEMBERS {
+            return members.map(|member| self.score(member)).collect();
+        }
+        let mut asked: HashMap<&[u8], Option<f64>> =
+            members.clone().map(|member| (member, None)).collect();
+        for (score, member) in self.iter() {
+            if let Some(answer) = asked.get_mut(member) {
+                *answer = Some(score);
+            }
+        }
+        members.map(|member| asked.get(member).copied().flatten()).collect()
+    }
+
     /// How many members come before `member`, and its score.
     #[must_use]
     pub fn rank(&self, member: &[u8]) -> Option<(usize, f64)> {

@@ -1,0 +1,25 @@
+//! Commands on positions, which are the scores of sorted sets.
+//!
+//! Every command makes at most one engine operation a key, and its log form, executed on the same state, makes the same
+//! ones.
+
+mod hash;
+mod position;
+mod search;
+mod shape;
+
+use crate::dispatch::table::Binding;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::keyed("geoadd", position::geoadd),
+    Binding::keyed("geodist", position::geodist),
+    Binding::keyed("geohash", position::geohash),
+    Binding::keyed("geopos", position::geopos),
+    Binding::keyed("georadius", search::georadius),
+    Binding::keyed("georadius_ro", search::georadius_ro),
+    Binding::keyed("georadiusbymember", search::georadiusbymember),
+    Binding::keyed("georadiusbymember_ro", search::georadiusbymember_ro),
+    Binding::keyed("geosearch", search::geosearch),
+    Binding::keyed("geosearchstore", search::geosearchstore),
+];
