@@ -3,8 +3,8 @@
 A snapshot session against a copy of the data taken at the same moment. In each round the writers stop, a
 session opens, everything is copied into a redis-server, and the writers go on at full speed: they overwrite,
 delete and re-create the very keys, change their expiry, empty one database and swap the two. Meanwhile the
-session sends random GET, MGET, EXISTS, TYPE, STRLEN, GETRANGE, TTL, PEXPIRETIME, DUMP and SCAN; every reply must
-equal that of the copy. The copy has no expiry times, because the session's clock stands still; they are kept
+session sends random GET, MGET, EXISTS, TYPE, STRLEN, GETRANGE, TTL, PEXPIRETIME, DUMP and SCAN, and ZRANGE and others to
+the keys that hold sorted sets; every reply must equal that of the copy. The copy has no expiry times, because the session's clock stands still; they are kept
 beside it.
 """
 
@@ -28,6 +28,11 @@ def name(number):
     return b"key:%06d" % number
 
 
+def is_sorted(number):
+    """Whether a key holds a sorted set, in every moment in which it is there."""
+    return number % 10 == 3
+
+
 def value(rng):
     """Integers, text that compresses, and bytes that do not, of all lengths."""
     kind = rng.random()
@@ -40,7 +45,10 @@ def value(rng):
 
 def change(rng, keys):
     """One write to a random key."""
-    key, roll = name(rng.randrange(keys)), rng.random()
+    number, roll = rng.randrange(keys), rng.random()
+    key = name(number)
+    if is_sorted(number):
+        return change_sorted(rng, key)
     if roll < 0.45:
         return [b"SET", key, value(rng)]
     if roll < 0.6:
@@ -52,6 +60,26 @@ def change(rng, keys):
     if roll < 0.95:
         return [b"PEXPIRE", key, b"%d" % rng.choice((1, 5000, 600_000))]
     return [rng.choice((b"PERSIST", b"GETDEL")), key]
+
+
+def scored(rng):
+    """Scores and members."""
+    count = rng.choice((1, 2, 5, 30, 200))
+    return [word for _ in range(count) for word in (b"%d" % rng.randrange(-50, 50), b"member %d" % rng.randrange(300))]
+
+
+def change_sorted(rng, key):
+    """One write to a sorted set."""
+    roll = rng.random()
+    if roll < 0.5:
+        return [b"ZADD", key, *scored(rng)]
+    if roll < 0.6:
+        return [b"ZINCRBY", key, b"0.5", b"member %d" % rng.randrange(300)]
+    if roll < 0.75:
+        return [b"ZREMRANGEBYSCORE", key, b"%d" % rng.randrange(-50, 50), b"+inf"]
+    if roll < 0.85:
+        return [rng.choice((b"ZPOPMIN", b"ZPOPMAX")), key, b"3"]
+    return [b"PEXPIRE", key, b"%d" % rng.choice((1, 5000, 600_000))] if roll < 0.9 else [b"DEL", key]
 
 
 def write(port, seed, keys, stop, done, refused):
@@ -130,7 +158,10 @@ def fill(connection, keys, rng):
             request = [b"DEL", name(number)]
             if rng.random() < ALIVE:
                 request = [b"SET", name(number), value(rng)]
-                if rng.random() < EXPIRING:
+                if is_sorted(number):
+                    requests.append([b"DEL", name(number)])
+                    request = [b"ZADD", name(number), *scored(rng)]
+                elif rng.random() < EXPIRING:
                     request += [b"PX", b"%d" % rng.randrange(20_000, 3_000_000)]
             requests.append(request)
         errors = [reply.raw for _, reply in pipelined(connection, requests) if reply.is_error()]
@@ -158,12 +189,18 @@ class Session:
             self.database = database
             self.connection.cmd("SELECT", database)
             self.copy.target.cmd("SELECT", database)
-        key = name(rng.randrange(self.keys))
+        number = rng.randrange(self.keys)
+        key = name(number)
         some = [name(rng.randrange(self.keys)) for _ in range(rng.randrange(1, 20))]
         verb = rng.choices(
             (b"GET", b"MGET", b"EXISTS", b"TYPE", b"STRLEN", b"GETRANGE", b"TTL", b"PEXPIRETIME", b"DUMP", b"SCAN"),
             (30, 15, 10, 8, 5, 5, 10, 7, 9, 1))[0]
-        if verb == b"TTL":
+        if is_sorted(number) and rng.random() < 0.7:
+            request = rng.choice((
+                [b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"], [b"ZCARD", key], [b"ZSCORE", key, b"member 7"], [b"ZREVRANK", key, b"member 7"],
+                [b"ZRANGEBYSCORE", key, b"(0", b"10"], [b"ZUNION", b"2", key, name(13), b"WITHSCORES"], [b"ZCOUNT", key, b"-inf", b"0"]))
+            self.compare(request, self.connection.node(*request).raw, self.copy.target.node(*request).raw)
+        elif verb == b"TTL":
             got = self.connection.cmd(verb, key)
             allowed = self.copy.ttl(database, key, self.opened_ms)
             self.compare([verb, key], got, got if got in allowed else sorted(allowed))

@@ -70,11 +70,44 @@ ARGUMENTS = {
     "evalsha": f"{SCRIPT_SHA} 1 {{k}}", "evalsha_ro": f"{SCRIPT_SHA} 1 {{k}}", "script|load": SCRIPT,
 }  # fmt: skip
 
+#: The same for collections, whose keys nobody else uses.
+ARGUMENTS |= {
+    "hset": "hash:{i} f{n} {s}", "hmset": "hash:{i} f{n} {s}", "hsetnx": "hash:{i} f{n} {s}", "hdel": "hash:{i} f{n}",
+    "hget": "hash:{i} f{n}", "hmget": "hash:{i} f{n} f1", "hgetall": "hash:{i}", "hkeys": "hash:{i}", "hvals": "hash:{i}",
+    "hlen": "hash:{i}", "hexists": "hash:{i} f{n}", "hstrlen": "hash:{i} f{n}", "hincrby": "hash:{i} number {n}",
+    "hincrbyfloat": "hash:{i} number 1.0", "hrandfield": "hash:{i} 3", "hscan": "hash:{i} 0",
+    "lpush": "list:{i} {s}", "rpush": "list:3 {s} {n}", "lpushx": "list:{i} {s}", "rpushx": "list:{i} {s}", "lpop": "list:{i} 2",
+    "rpop": "list:{i}", "llen": "list:{i}", "lindex": "list:{i} 0", "lrange": "list:{i} 0 -1", "lpos": "list:{i} {n}",
+    "lset": "list:3 0 {s}", "linsert": "list:{i} BEFORE {n} {s}", "lrem": "list:{i} 1 {n}", "ltrim": "list:3 0 {n}",
+    "rpoplpush": "list:{i} list:1", "lmove": "list:{i} list:1 LEFT RIGHT", "lmpop": "2 list:{i} list:2 LEFT COUNT 2",
+    "blpop": "list:{i} 0.001", "brpop": "list:{i} 0.001", "brpoplpush": "list:{i} list:1 0.001",
+    "blmove": "list:{i} list:1 LEFT RIGHT 0.001", "blmpop": "0.001 1 list:{i} LEFT",
+    "sadd": "set:{i} {n} {s}", "srem": "set:{i} {n}", "smove": "set:{i} set:1 {n}", "spop": "set:{i} 2", "srandmember": "set:{i} 2",
+    "sismember": "set:{i} {n}", "smismember": "set:{i} {n} 1", "scard": "set:{i}", "smembers": "set:{i}", "sscan": "set:{i} 0",
+    "sinter": "set:{i} set:1", "sinterstore": "set:2 set:{i} set:1", "sintercard": "2 set:{i} set:1", "sunion": "set:{i} set:1",
+    "sunionstore": "set:3 set:{i} set:1", "sdiff": "set:{i} set:1", "sdiffstore": "set:2 set:{i} set:1",
+    "zadd": "sorted:{i} {n} {s}", "zincrby": "sorted:{i} 1.5 {n}", "zrem": "sorted:{i} {n}", "zcard": "sorted:{i}",
+    "zscore": "sorted:{i} {n}", "zmscore": "sorted:{i} {n} 1", "zcount": "sorted:{i} 0 {n}", "zlexcount": "sorted:{i} - +",
+    "zrank": "sorted:{i} {n}", "zrevrank": "sorted:{i} {n}", "zrange": "sorted:{i} 0 -1 WITHSCORES", "zrangestore": "sorted:1 sorted:{i} 0 {n}",
+    "zrevrange": "sorted:{i} 0 -1", "zrangebyscore": "sorted:{i} 0 {n}", "zrevrangebyscore": "sorted:{i} {n} 0",
+    "zrangebylex": "sorted:{i} - +", "zrevrangebylex": "sorted:{i} + -", "zremrangebyrank": "sorted:{i} 0 0",
+    "zremrangebyscore": "sorted:{i} 0 {n}", "zremrangebylex": "sorted:{i} [8 [9", "zpopmin": "sorted:{i}", "zpopmax": "sorted:{i} 2",
+    "zmpop": "1 sorted:{i} MIN", "zrandmember": "sorted:{i} 2", "zscan": "sorted:{i} 0", "zunion": "2 sorted:{i} set:1",
+    "zinter": "2 sorted:{i} sorted:1", "zdiff": "2 sorted:{i} sorted:1", "zintercard": "2 sorted:{i} sorted:1",
+    "zunionstore": "sorted:2 2 sorted:{i} sorted:3", "zinterstore": "sorted:2 2 sorted:{i} sorted:1",
+    "zdiffstore": "sorted:2 2 sorted:{i} sorted:1", "bzpopmin": "sorted:{i} 0.001", "bzpopmax": "sorted:{i} 0.001", "bzmpop": "0.001 1 sorted:{i} MAX",
+    "bitop": "AND bits:{i} {k} {k2}", "pfadd": "log:1 {n}",
+    "geoadd": "places:{i} {n} 40 {n}", "geodist": "places:{i} {n} 1", "geohash": "places:{i} {n}", "geopos": "places:{i} {n}",
+    "georadius": "places:{i} 13 40 500 km", "georadius_ro": "places:{i} 13 40 500 km", "georadiusbymember": "none:{i} {n} 500 km",
+    "georadiusbymember_ro": "none:{i} {n} 500 km", "geosearch": "places:{i} FROMLONLAT 13 40 BYRADIUS 500 km",
+    "geosearchstore": "places:1 places:{i} FROMLONLAT 13 40 BYBOX 900 400 km",
+}  # fmt: skip
+
 #: Commands whose every answer may be an error: they want a subcommand, cluster mode is off, the policy is not an LFU one,
-#: there is no sample or no snapshot.
+#: there is no sample, no snapshot or no HyperLogLog any more.
 ERRORS_ONLY = {
     "acl", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
-    "slowlog", "sexton.snapshot", "object|freq", "client|caching", "readonly", "readwrite", "asking",
+    "slowlog", "sexton.snapshot", "object|freq", "pfdebug", "client|caching", "readonly", "readwrite", "asking",
     "cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|info", "cluster|keyslot", "cluster|links", "cluster|myid",
     "cluster|myshardid", "cluster|nodes", "cluster|shards", "cluster|slots", "latency|graph", "sexton.snapshot|info",
 }  # fmt: skip
