@@ -1,5 +1,94 @@
 //! Collections as sequences of small pages: the pure data structures, which know pages and positions and nothing else.
+//!
+//! | structure | parts | finds a page by |
+//! |---|---|---|
+//! | [`Hash`]: hashes and sets | `h` | linear hashing of the key |
+//! | [`List`] | `l` | its directory: position |
+//! | [`Sorted`]: sorted sets | `s` in order, `i` by member | its directory: score and member, rank; linear hashing |
+//!
+//! Up to 512 bytes a collection is one page inside its root record: [`inline`].
+//!
+//! `engine/FORMAT.md` draws the bytes. Who holds a collection gives its pages by [`Pages`], and hashes of keys: 64 bits
+//! that depend on the bytes and the store alone, for they decide where a key lies on a device. It keeps what a
+//! structure's fields say in the collection's [`Descriptor`].
+//!
+//! What holds everywhere:
+//!
+//! - A page that is missing is named before anything changes, and the operation runs again from its beginning.
+//! - Work that is not the operation's own, a split, a merge or a join of two small pages, is left out while its pages
+//!   are not in memory. So how full pages are is never an invariant.
+//! - Without elements a collection is deleted as a whole, with whatever pages it has left.
+//! - Bytes are not trusted. Damaged ones give [`PageError::Damaged`], which names page, place and expectation, or
+//!   other elements; never a panic, and never a place outside of the page.
+//!
+//! Nothing here is shared between threads: the caller holds the latch of the collection's key.
 
+mod bytes;
+pub mod descriptor;
+pub mod directory;
+pub mod hash;
+pub mod hash_page;
+pub mod index_page;
+pub mod inline;
+mod ints;
+pub mod linear;
+pub mod list;
+pub mod list_page;
+mod score;
+pub mod scores_page;
+mod sequence;
+pub mod sorted;
 mod store;
+#[cfg(test)]
+mod tests;
 
+pub use descriptor::{Descriptor, Part};
+pub use hash::{Hash, HashSizes};
+pub use ints::IntegerText;
+pub use list::{End, List};
+pub use score::Score;
+pub use scores_page::Cut;
+pub use sequence::SequenceSizes;
+pub use sorted::{PutScore, Sorted, SortedSizes};
 pub use store::{Damage, PageEdit, PageError, PageId, Pages, PartKind};
+
+/// Elements of a collection and the bytes that users gave for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Fields, members, or items.
+    pub elements: u64,
+    /// Their bytes, values included.
+    pub bytes: u64,
+}
+
+impl Totals {
+    fn add(&mut self, bytes: usize) {
+        self.elements += 1;
+        self.bytes += bytes as u64;
+    }
+
+    /// Damaged pages may hold more than was counted.
+    fn remove(&mut self, bytes: usize) {
+        self.elements = self.elements.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes as u64);
+    }
+}
+
+/// What a write found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Put {
+    /// Nothing: the element is new.
+    New,
+    /// The element, which has another value now.
+    Replaced,
+}
+
+/// Refuses what would make a page longer than offsets can say. Elements of a byte are counted as the most they take.
+fn fits(payload_bytes: usize, element_bytes: usize) -> Result<(), PageError> {
+    let most = payload_bytes.saturating_add(element_bytes).saturating_add(64);
+    if u32::try_from(most).is_ok() {
+        Ok(())
+    } else {
+        Err(PageError::TooLong { bytes: element_bytes })
+    }
+}

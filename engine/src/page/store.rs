@@ -113,6 +113,11 @@ impl std::fmt::Display for Damage {
     }
 }
 
+/// Names the page of a damage.
+pub(super) fn at_page(page: PageId) -> impl Fn(Damage) -> PageError {
+    move |damage| PageError::Damaged { page, damage }
+}
+
 /// The pages of one collection, for whoever holds the latch of its key.
 pub trait Pages {
     /// A page that is being changed.

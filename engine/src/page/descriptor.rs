@@ -1,0 +1,207 @@
+//! What the root record of a paged collection says: how much it holds, and where its pages are.
+
+use super::Totals;
+use super::bytes::{damage, u32_at, u64_at};
+use super::store::{Damage, PartKind};
+
+/// First byte of a descriptor.
+pub const FORM_PAGED: u8 = 2;
+
+/// Bytes of a descriptor without its parts.
+const HEAD_BYTES: usize = 36;
+
+const PART_BYTES: usize = 24;
+
+/// A collection has two parts at most.
+pub const PARTS_MAX: usize = 2;
+
+/// The pages of one kind that a collection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// What they hold.
+    pub kind: PartKind,
+    /// Of the store.
+    pub flags: u8,
+    /// How many.
+    pub pages: u32,
+    /// Bytes of content, or the first label.
+    pub a: u64,
+    /// 0, or the last label.
+    pub b: u64,
+}
+
+/// The root record of a paged collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Descriptor {
+    /// Of the collection's user.
+    pub encoding: u8,
+    /// Of the collection's user.
+    pub flags: u8,
+    /// Names the collection in its pages' keys; never used for another.
+    pub collection: u64,
+    /// What it holds.
+    pub totals: Totals,
+    /// No element expires before; 0 if none does.
+    pub expire_at_ms: u64,
+    /// Its parts, each kind once.
+    pub parts: Vec<Part>,
+}
+
+impl Descriptor {
+    /// The part of the kind.
+    #[must_use]
+    pub fn part(&self, kind: PartKind) -> Option<&Part> {
+        self.parts.iter().find(|part| part.kind == kind)
+    }
+
+    /// Says what a part has become. What the store says of it in its flags stays.
+    pub fn set_part(&mut self, part: Part) {
+        match self.parts.iter_mut().find(|own| own.kind == part.kind) {
+            Some(own) => *own = Part { flags: own.flags, ..part },
+            None => self.parts.push(part),
+        }
+    }
+
+    /// The record's value.
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
+        debug_assert!(self.parts.len() <= PARTS_MAX);
+        out.extend_from_slice(&[FORM_PAGED, self.encoding, self.parts.len() as u8, self.flags]);
+        let Totals { elements, bytes } = self.totals;
+        for number in [self.collection, elements, bytes, self.expire_at_ms] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+        for part in &self.parts {
+            out.extend_from_slice(&[part.kind.letter(), part.flags, 0, 0]);
+            out.extend_from_slice(&part.pages.to_le_bytes());
+            out.extend_from_slice(&part.a.to_le_bytes());
+            out.extend_from_slice(&part.b.to_le_bytes());
+        }
+    }
+
+    /// What the value of a root record says.
+    pub fn decode(value: &[u8]) -> Result<Self, Damage> {
+        let Some((&[FORM_PAGED, encoding, count, flags], _)) = value.split_first_chunk::<4>()
+        else {
+            return damage(0, "descriptor of a paged collection");
+        };
+        let count = count as usize;
+        if count == 0 || count > PARTS_MAX {
+            return damage(2, "one or two parts");
+        }
+        if value.len() != HEAD_BYTES + count * PART_BYTES {
+            return damage(value.len(), "descriptor as long as its parts say");
+        }
+        let totals = Totals { elements: u64_at(value, 12)?, bytes: u64_at(value, 20)? };
+        if totals.elements == 0 {
+            return damage(12, "elements");
+        }
+        let mut parts: Vec<Part> = Vec::with_capacity(count);
+        for at in (HEAD_BYTES..value.len()).step_by(PART_BYTES) {
+            let part = part_at(value, at)?;
+            if parts.iter().any(|other| other.kind == part.kind) {
+                return damage(at, "each part once");
+            }
+            parts.push(part);
+        }
+        Ok(Self {
+            encoding,
+            flags,
+            collection: u64_at(value, 4)?,
+            totals,
+            expire_at_ms: u64_at(value, 28)?,
+            parts,
+        })
+    }
+}
+
+fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
+    let Some((&[letter, flags, zero @ ..], _)) =
+        value.get(at..).and_then(|part| part.split_first_chunk::<4>())
+    else {
+        return damage(at, "part");
+    };
+    let Some(kind) = PartKind::of(letter) else { return damage(at, "letter of a part") };
+    if zero != [0, 0] {
+        return damage(at + 2, "zero");
+    }
+    let part = Part {
+        kind,
+        flags,
+        pages: u32_at(value, at + 4)?,
+        a: u64_at(value, at + 8)?,
+        b: u64_at(value, at + 16)?,
+    };
+    if part.pages == 0 {
+        return damage(at + 4, "pages");
+    }
+    let is_whole = if !kind.is_sequence() {
+        part.b == 0
+    } else if part.pages == 1 {
+        part.a == part.b
+    } else {
+        part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
+    };
+    if is_whole { Ok(part) } else { damage(at + 8, "labels that leave room for the pages") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Random;
+    use super::*;
+
+    fn some() -> Descriptor {
+        let scores =
+            Part { kind: PartKind::Scores, flags: 1, pages: 3, a: 1 << 63, b: (1 << 63) + 9 };
+        let index = Part { kind: PartKind::Index, flags: 0, pages: 7, a: 12 * 99, b: 0 };
+        Descriptor {
+            encoding: 3,
+            flags: 5,
+            collection: 77,
+            totals: Totals { elements: 99, bytes: 1234 },
+            expire_at_ms: 8,
+            parts: vec![index, scores],
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_read_as_it_was_written() {
+        let mut value = Vec::new();
+        some().encode_into(&mut value);
+        assert_eq!(value.len(), 84);
+        assert_eq!(Descriptor::decode(&value), Ok(some()));
+        assert_eq!(some().part(PartKind::Index).map(|part| part.pages), Some(7));
+        assert_eq!(some().part(PartKind::List), None);
+        let mut changed = some();
+        let part = Part { kind: PartKind::Scores, flags: 0, pages: 4, a: 5, b: 9 };
+        changed.set_part(part);
+        assert_eq!(changed.parts, [some().parts[0], Part { flags: 1, ..part }]);
+        for len in 0..value.len() {
+            assert!(Descriptor::decode(&value[..len]).is_err());
+        }
+        for (at, byte) in
+            [(0, 1), (2, 0), (2, 3), (12, 0), (36, b'z'), (36, b's'), (38, 1), (40, 0), (76, 1)]
+        {
+            let mut damaged = value.clone();
+            damaged[at] = byte;
+            assert!(Descriptor::decode(&damaged).is_err(), "byte {at} is {byte}");
+        }
+    }
+
+    #[test]
+    fn flipped_bits_of_a_descriptor_are_an_error_or_another_descriptor() {
+        let mut value = Vec::new();
+        some().encode_into(&mut value);
+        let mut random = Random::new(3);
+        for _ in 0..10_000 {
+            let mut damaged = value.clone();
+            for _ in 0..=random.below(3) {
+                damaged[random.below(84)] ^= 1 << random.below(8);
+            }
+            if let Ok(descriptor) = Descriptor::decode(&damaged) {
+                let mut again = Vec::new();
+                descriptor.encode_into(&mut again);
+                assert_eq!(again, damaged);
+            }
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Hashes and sets: keys, with or without values, spread over pages by linear hashing.
+//!
+//! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
+//! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
+//! values. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+
+use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
+use super::descriptor::Part;
+use super::hash_page::{self, HashPage, PageEntry, PageKey, Place};
+use super::ints::IntegerText;
+use super::linear::{self, Stretch};
+use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
+use super::{Put, Totals, fits};
+
+/// How full pages get, on average.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashSizes {
+    /// A page is split when all have more than so many bytes.
+    pub split_bytes: u64,
+    /// The last page is merged when all have fewer.
+    pub merge_bytes: u64,
+}
+
+impl Default for HashSizes {
+    fn default() -> Self {
+        Self { split_bytes: 512, merge_bytes: 160 }
+    }
+}
+
+/// A hash or a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hash {
+    /// False for a set.
+    pub has_values: bool,
+    /// Pages, at least one.
+    pub pages: u32,
+    /// Bytes of all payloads behind their heads.
+    pub content_bytes: u64,
+    /// Keys, and bytes of keys and values.
+    pub totals: Totals,
+    /// Not on a device.
+    pub sizes: HashSizes,
+}
+
+fn id(page: u32) -> PageId {
+    PageId { part: PartKind::Hash, number: u64::from(page) }
+}
+
+/// Where a key is, or would be.
+struct Found {
+    page: PageId,
+    place: Option<Place>,
+    value_bytes: usize,
+}
+
+impl Hash {
+    /// Makes the pages of a hash with these entries, whose keys differ: from an inline form, or from a load.
+    pub fn build<P: Pages>(
+        pages: &mut P,
+        has_values: bool,
+        sizes: HashSizes,
+        entries: &[PageEntry<'_>],
+        hash: &impl Fn(&[u8]) -> u64,
+    ) -> Self {
+        let mut text = IntegerText::default();
+        let mut built =
+            Self { has_values, pages: 1, content_bytes: 0, totals: Totals::default(), sizes };
+        let mut hashes = Vec::with_capacity(entries.len());
+        for (key, value) in entries {
+            let key = key.bytes(&mut text);
+            hashes.push(hash(key));
+            built.totals.add(key.len() + value.len());
+        }
+        // Lengths, tag and offset come to five bytes an entry; pages begin as full as they are between two splits.
+        let content = built.totals.bytes + built.totals.elements * 5;
+        let wanted = content.div_ceil((sizes.split_bytes * 3 / 4).max(1)).max(1);
+        built.pages = u32::try_from(wanted).unwrap_or(u32::MAX);
+        let mut order: Vec<(u32, usize)> = hashes
+            .iter()
+            .enumerate()
+            .map(|(at, hash)| (linear::page_of(*hash, built.pages), at))
+            .collect();
+        order.sort_unstable();
+        let mut rest = order.as_slice();
+        for page in 0..built.pages {
+            let (own, others) = rest.split_at(rest.partition_point(|(of, _)| *of == page));
+            rest = others;
+            let own: Vec<PageEntry<'_>> = own.iter().map(|(_, at)| entries[*at]).collect();
+            let payload = hash_page::build(&own, has_values, hash);
+            built.content_bytes += content_of(&payload);
+            pages.add(id(page), &payload);
+        }
+        built
+    }
+
+    /// Makes the pages of what one page holds.
+    pub fn of_page<P: Pages>(
+        pages: &mut P,
+        sizes: HashSizes,
+        page: &[u8],
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Self, Damage> {
+        let view = HashPage::parse(page)?;
+        let entries = view.entries().collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::build(pages, view.has_values(), sizes, &entries, hash_of))
+    }
+
+    /// The hash whose descriptor says this.
+    #[must_use]
+    pub fn open(has_values: bool, sizes: HashSizes, totals: Totals, part: &Part) -> Self {
+        Self { has_values, pages: part.pages.max(1), content_bytes: part.a, totals, sizes }
+    }
+
+    /// What the descriptor says of the pages.
+    #[must_use]
+    pub fn part(&self) -> Part {
+        let (kind, pages) = (PartKind::Hash, self.pages);
+        Part { kind, flags: 0, pages, a: self.content_bytes, b: 0 }
+    }
+
+    /// The page of keys with this hash.
+    #[must_use]
+    pub fn page_of(&self, hash: u64) -> PageId {
+        id(linear::page_of(hash, self.pages))
+    }
+
+    /// All pages.
+    pub fn page_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        (0..self.pages).map(id)
+    }
+
+    /// A page that is to be walked.
+    pub fn page<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        page: PageId,
+    ) -> Result<HashPage<'p>, PageError> {
+        HashPage::parse(pages.read(page)?).map_err(at_page(page))
+    }
+
+    /// The value of the key; empty in a set.
+    pub fn get<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+        hash: u64,
+    ) -> Result<Option<&'p [u8]>, PageError> {
+        let id = self.page_of(hash);
+        let page = self.page(pages, id)?;
+        let place = page.find(key, hash).map_err(at_page(id))?;
+        Ok(place.map(|place| page.value(&place)))
+    }
+
+    /// Sets the value of the key; a value in a set is empty. `hash_of(key)` is `hash`.
+    pub fn put<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (key, hash): (&[u8], u64),
+        value: &[u8],
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Put, PageError> {
+        for part in [key, value] {
+            if part.len() > ELEMENT_MAX_BYTES {
+                return Err(PageError::TooLong { bytes: part.len() });
+            }
+        }
+        let found = self.find(pages, key, hash)?;
+        let before = pages.read(found.page)?.len();
+        fits(before, key.len() + value.len())?;
+        let mut edit = pages.edit(found.page)?;
+        let put = if let Some(place) = &found.place {
+            if self.has_values {
+                hash_page::set_value(&mut edit, place, value, hash_of)
+                    .map_err(at_page(found.page))?;
+                self.totals.bytes -= found.value_bytes as u64;
+                self.totals.bytes += value.len() as u64;
+            }
+            Put::Replaced
+        } else {
+            hash_page::insert(&mut edit, key, value, hash_of).map_err(at_page(found.page))?;
+            self.totals.add(key.len() + value.len());
+            Put::New
+        };
+        let after = edit.bytes().len();
+        drop(edit);
+        self.resized(before, after);
+        self.step(pages, hash_of);
+        Ok(put)
+    }
+
+    /// Removes the key. False if it is not there.
+    pub fn remove<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (key, hash): (&[u8], u64),
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<bool, PageError> {
+        let found = self.find(pages, key, hash)?;
+        let Some(place) = &found.place else { return Ok(false) };
+        let before = pages.read(found.page)?.len();
+        let mut edit = pages.edit(found.page)?;
+        hash_page::remove(&mut edit, place).map_err(at_page(found.page))?;
+        let after = edit.bytes().len();
+        drop(edit);
+        self.resized(before, after);
+        self.totals.remove(key.len() + found.value_bytes);
+        self.step(pages, hash_of);
+        Ok(true)
+    }
+
+    fn find<P: Pages>(&self, pages: &P, key: &[u8], hash: u64) -> Result<Found, PageError> {
+        let page = self.page_of(hash);
+        let view = self.page(pages, page)?;
+        let place = view.find(key, hash).map_err(at_page(page))?;
+        let value_bytes = place.as_ref().map_or(0, |place| view.value(place).len());
+        Ok(Found { page, place, value_bytes })
+    }
+
+    fn resized(&mut self, before: usize, after: usize) {
+        self.content_bytes =
+            self.content_bytes.saturating_add(after as u64).saturating_sub(before as u64);
+    }
+
+    /// Answers the entries at the cursor, and the cursor behind them; 0 begins, and ends. What is there from the first
+    /// call to the last is answered once, whatever is written in between.
+    pub fn scan<P: Pages>(
+        &self,
+        pages: &P,
+        cursor: u64,
+        hash_of: &impl Fn(&[u8]) -> u64,
+        mut answer: impl FnMut(&[u8], &[u8]),
+    ) -> Result<u64, PageError> {
+        let stretch = Stretch::at(cursor, self.pages);
+        let page = id(stretch.page);
+        let mut text = IntegerText::default();
+        for entry in self.page(pages, page)?.entries() {
+            let (key, value) = entry.map_err(at_page(page))?;
+            let key = key.bytes(&mut text);
+            if stretch.holds(hash_of(key)) {
+                answer(key, value);
+            }
+        }
+        Ok(stretch.next)
+    }
+
+    /// An entry drawn at random: each as likely as any other, but for those of pages that are far above the average.
+    /// `None` for an empty hash.
+    pub fn random<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        mut random: impl FnMut() -> u64,
+    ) -> Result<Option<PageEntry<'p>>, PageError> {
+        if self.totals.elements == 0 {
+            return Ok(None);
+        }
+        let average = self.totals.elements.div_ceil(u64::from(self.pages));
+        // A page is taken with a likelihood that its entries give it; after so many refusals the next best will do.
+        let slots = average.saturating_mul(4).max(1);
+        let mut tries = 0_u32;
+        loop {
+            let page = id((random() % u64::from(self.pages)) as u32);
+            let view = self.page(pages, page)?;
+            let len = view.len() as u64;
+            if len > 0 && (random() % slots < len || tries > 1000) {
+                return view.entry((random() % len) as usize).map(Some).map_err(at_page(page));
+            }
+            tries += 1;
+            if tries > 10_000 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Splits or merges one page, if that is due and the pages are in memory.
+    fn step<P: Pages>(&mut self, pages: &mut P, hash_of: &impl Fn(&[u8]) -> u64) {
+        let count = u64::from(self.pages);
+        // Long values make no more pages than there are keys.
+        let most = self.totals.elements.clamp(1, u64::from(u32::MAX));
+        // A page that is damaged or away stays as it is: who asks for its keys hears of it.
+        if self.content_bytes > count * self.sizes.split_bytes && count < most {
+            let _ = self.split(pages, hash_of);
+        } else if count > most || count > 1 && self.content_bytes < count * self.sizes.merge_bytes {
+            let _ = self.merge(pages, hash_of);
+        }
+    }
+
+    fn split<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<(), PageError> {
+        let (from, to) = (id(linear::buddy_of(self.pages)), id(self.pages));
+        if !pages.is_in_memory(from) {
+            return Err(PageError::Missing(from));
+        }
+        let payload = pages.read(from)?;
+        let before = payload.len();
+        let (mut kept, mut moved) = (Vec::new(), Vec::new());
+        let mut text = IntegerText::default();
+        for entry in HashPage::parse(payload).map_err(at_page(from))?.entries() {
+            let entry = entry.map_err(at_page(from))?;
+            let page = linear::page_of(hash_of(entry.0.bytes(&mut text)), self.pages + 1);
+            if page == self.pages { moved.push(entry) } else { kept.push(entry) }
+        }
+        let kept = hash_page::build(&kept, self.has_values, hash_of);
+        let moved = hash_page::build(&moved, self.has_values, hash_of);
+        pages.edit(from)?.replace(&kept);
+        pages.add(to, &moved);
+        self.pages += 1;
+        self.resized(before, kept.len());
+        self.content_bytes += content_of(&moved);
+        Ok(())
+    }
+
+    fn merge<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<(), PageError> {
+        let (from, to) = (id(self.pages - 1), id(linear::buddy_of(self.pages - 1)));
+        if !pages.is_in_memory(from) || !pages.is_in_memory(to) {
+            return Err(PageError::Missing(from));
+        }
+        let (gone, grown) = (pages.read(from)?, pages.read(to)?);
+        let before = gone.len() + grown.len() - HEAD_BYTES;
+        fits(gone.len(), grown.len())?;
+        let mut entries: Vec<(PageKey<'_>, &[u8])> = Vec::new();
+        for (page, payload) in [(to, grown), (from, gone)] {
+            for entry in HashPage::parse(payload).map_err(at_page(page))?.entries() {
+                entries.push(entry.map_err(at_page(page))?);
+            }
+        }
+        if entries.len() > super::bytes::PAGE_ELEMENTS_MAX {
+            return Ok(());
+        }
+        let merged = hash_page::build(&entries, self.has_values, hash_of);
+        pages.edit(to)?.replace(&merged);
+        pages.remove(from);
+        self.pages -= 1;
+        self.resized(before, merged.len());
+        Ok(())
+    }
+
+    /// Looks at all pages: whether each key is where it belongs, and the counts are true.
+    pub fn check<P: Pages>(
+        &self,
+        pages: &P,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<(), PageError> {
+        let mut text = IntegerText::default();
+        let (mut totals, mut content_bytes) = (Totals::default(), 0);
+        let wrong = |page, at, expected| Err(at_page(page)(Damage { at, expected }));
+        for page in self.page_ids() {
+            let view = self.page(pages, page)?;
+            view.check(hash_of).map_err(at_page(page))?;
+            if !view.is_empty() && view.has_values() != self.has_values {
+                return wrong(page, 2, "values as in the other pages");
+            }
+            content_bytes += content_of(pages.read(page)?);
+            for entry in view.entries() {
+                let (key, value) = entry.map_err(at_page(page))?;
+                let key = key.bytes(&mut text);
+                totals.add(key.len() + value.len());
+                if self.page_of(hash_of(key)) != page {
+                    return wrong(page, 0, "keys whose hash names this page");
+                }
+            }
+        }
+        if totals != self.totals {
+            return wrong(id(0), 0, "as many elements and bytes as the descriptor counts");
+        }
+        if content_bytes != self.content_bytes {
+            return wrong(id(0), 0, "as many bytes of content as the descriptor counts");
+        }
+        Ok(())
+    }
+}
+
+fn content_of(payload: &[u8]) -> u64 {
+    (payload.len().saturating_sub(HEAD_BYTES)) as u64
+}

@@ -1,0 +1,484 @@
+//! A page of a hash or set: its keys, by their hash, with or without values.
+//!
+//! | form | when | payload behind the head |
+//! |---|---|---|
+//! | integers | set, all keys are integers when the page is built | width u8, integers ascending |
+//! | bare | at most [`BARE_MAX`] entries when they came | entries in the order in which they came |
+//! | tagged | above | tags, offsets, entries in the order in which they came |
+//!
+//! An entry is `key length | value length (pairs only) | key | value`. A tag is the highest byte of the key's hash.
+//! A key stands once in a page.
+
+use super::bytes::{
+    self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_WIDE, HEAD_BYTES, Offsets, PAGE_ELEMENTS_MAX,
+    damage, len_at,
+};
+use super::ints::{self, IntegerText};
+use super::store::{Damage, PageEdit};
+use std::ops::Range;
+
+/// Most entries without tags and offsets.
+pub const BARE_MAX: usize = 16;
+
+/// A tagged page of so many entries gives its tags up.
+const BARE_AGAIN: usize = 8;
+
+/// A key, as a page holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageKey<'p> {
+    /// Its bytes.
+    Bytes(&'p [u8]),
+    /// The integer whose text it is.
+    Integer(i64),
+}
+
+impl<'p> PageKey<'p> {
+    /// Its bytes; `text` is room for those of an integer.
+    pub fn bytes<'t>(&self, text: &'t mut IntegerText) -> &'t [u8]
+    where
+        'p: 't,
+    {
+        match *self {
+            Self::Bytes(bytes) => bytes,
+            Self::Integer(integer) => text.of(integer),
+        }
+    }
+
+    fn integer(&self) -> Option<i64> {
+        match *self {
+            Self::Bytes(bytes) => ints::integer_of(bytes),
+            Self::Integer(integer) => Some(integer),
+        }
+    }
+}
+
+/// A key and its value; no value in a set.
+pub type PageEntry<'p> = (PageKey<'p>, &'p [u8]);
+
+/// Where a key stands in its page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// How many entries stand before it.
+    index: usize,
+    entry: Range<usize>,
+    /// Where the length of the value stands; the place of the key in a set.
+    value_len_at: usize,
+    value: Range<usize>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Bare,
+    Tagged(Offsets),
+    Integers { width: usize },
+}
+
+/// A page's payload, being read.
+#[derive(Clone, Copy, Debug)]
+pub struct HashPage<'p> {
+    payload: &'p [u8],
+    len: usize,
+    pairs: bool,
+    form: Form,
+}
+
+impl<'p> HashPage<'p> {
+    /// Looks at the head. That entries lie within the payload is seen when they are read.
+    pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
+        let known = FLAG_BARE | FLAG_INTEGERS | FLAG_PAIRS | FLAG_WIDE;
+        let (len, flags) = bytes::head(payload, known)?;
+        let (pairs, wide) = (flags & FLAG_PAIRS != 0, flags & FLAG_WIDE != 0);
+        let form = match (flags & FLAG_BARE != 0, flags & FLAG_INTEGERS != 0) {
+            (true, false) if !wide => Form::Bare,
+            (false, true) if !wide && !pairs => {
+                let width = match payload.get(HEAD_BYTES) {
+                    Some(width @ (2 | 4 | 8)) => *width as usize,
+                    _ => return damage(HEAD_BYTES, "width of integers"),
+                };
+                if payload.len() != HEAD_BYTES + 1 + len * width {
+                    return damage(payload.len(), "integers");
+                }
+                Form::Integers { width }
+            }
+            (false, false) => {
+                let offsets = Offsets { at: HEAD_BYTES + len, len, wide };
+                if offsets.heap() > payload.len() {
+                    return damage(payload.len(), "tags and offsets");
+                }
+                Form::Tagged(offsets)
+            }
+            _ => return damage(2, "flags of one form"),
+        };
+        Ok(Self { payload, len, pairs, form })
+    }
+
+    /// Entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True without entries.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// True if entries have values.
+    #[must_use]
+    pub fn has_values(&self) -> bool {
+        self.pairs
+    }
+
+    /// Where the key stands. `hash` is its hash.
+    pub fn find(&self, key: &[u8], hash: u64) -> Result<Option<Place>, Damage> {
+        match self.form {
+            Form::Integers { width } => {
+                let Some(integer) = ints::integer_of(key) else { return Ok(None) };
+                Ok(self.search(width, integer).ok().map(|index| self.integer_place(width, index)))
+            }
+            Form::Bare => {
+                let mut at = HEAD_BYTES;
+                for index in 0..self.len {
+                    let place = self.place(index, at)?;
+                    if self.key_at(&place) == key {
+                        return Ok(Some(place));
+                    }
+                    at = place.entry.end;
+                }
+                Ok(None)
+            }
+            Form::Tagged(offsets) => {
+                let tag = tag_of(hash);
+                let tags = &self.payload[HEAD_BYTES..offsets.at];
+                for (index, _) in tags.iter().enumerate().filter(|(_, other)| **other == tag) {
+                    let place = self.place(index, offsets.start(self.payload, index)?)?;
+                    if self.key_at(&place) == key {
+                        return Ok(Some(place));
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// The value at a place that [`find`](Self::find) gave.
+    #[must_use]
+    pub fn value(&self, place: &Place) -> &'p [u8] {
+        &self.payload[place.value.clone()]
+    }
+
+    /// Entry number `index`, which is below [`len`](Self::len).
+    pub fn entry(&self, index: usize) -> Result<PageEntry<'p>, Damage> {
+        match self.form {
+            Form::Integers { width } => Ok((PageKey::Integer(self.integer(width, index)), &[])),
+            Form::Tagged(offsets) => {
+                let place = self.place(index, offsets.start(self.payload, index)?)?;
+                Ok((PageKey::Bytes(self.key_at(&place)), self.value(&place)))
+            }
+            Form::Bare => match self.entries().nth(index) {
+                Some(entry) => entry,
+                None => damage(self.payload.len(), "entry of a page"),
+            },
+        }
+    }
+
+    /// All entries, up to the first damaged one.
+    pub fn entries(&self) -> impl Iterator<Item = Result<PageEntry<'p>, Damage>> + use<'p> {
+        let page = *self;
+        let mut at = match page.form {
+            Form::Tagged(offsets) => offsets.heap(),
+            Form::Bare | Form::Integers { .. } => HEAD_BYTES,
+        };
+        let mut left = 0..page.len;
+        std::iter::from_fn(move || {
+            let index = left.next()?;
+            if let Form::Integers { width } = page.form {
+                return Some(Ok((PageKey::Integer(page.integer(width, index)), &[][..])));
+            }
+            Some(match page.place(index, at) {
+                Ok(place) => {
+                    at = place.entry.end;
+                    Ok((PageKey::Bytes(page.key_at(&place)), page.value(&place)))
+                }
+                Err(damage) => {
+                    left = 0..0;
+                    Err(damage)
+                }
+            })
+        })
+    }
+
+    /// Looks at every byte: what [`find`](Self::find) would answer is what [`entries`](Self::entries) gives.
+    pub fn check(&self, hash: &impl Fn(&[u8]) -> u64) -> Result<(), Damage> {
+        let mut end = match self.form {
+            Form::Integers { width } => {
+                let all: Vec<i64> = (0..self.len).map(|index| self.integer(width, index)).collect();
+                return match all.is_sorted_by(|a, b| a < b) {
+                    true => Ok(()),
+                    false => damage(HEAD_BYTES, "ascending integers"),
+                };
+            }
+            Form::Bare => HEAD_BYTES,
+            Form::Tagged(offsets) => offsets.heap(),
+        };
+        for index in 0..self.len {
+            let place = self.place(index, end)?;
+            if let Form::Tagged(offsets) = self.form {
+                if offsets.start(self.payload, index)? != end {
+                    return damage(end, "entry at its offset");
+                }
+                if self.payload[HEAD_BYTES + index] != tag_of(hash(self.key_at(&place))) {
+                    return damage(HEAD_BYTES + index, "tag of the key");
+                }
+            }
+            end = place.entry.end;
+        }
+        if end == self.payload.len() { Ok(()) } else { damage(end, "end of the page") }
+    }
+
+    /// The entry whose bytes begin at `at`.
+    fn place(&self, index: usize, at: usize) -> Result<Place, Damage> {
+        let payload = self.payload;
+        let (key_len, taken) = len_at(payload, at)?;
+        let value_len_at = at + taken;
+        let (value_len, taken) = if self.pairs { len_at(payload, value_len_at)? } else { (0, 0) };
+        let key = bytes::range(payload, value_len_at + taken, key_len)?;
+        let value = bytes::range(payload, key.end, value_len)?;
+        Ok(Place { index, entry: at..value.end, value_len_at, value })
+    }
+
+    fn key_at(&self, place: &Place) -> &'p [u8] {
+        let (_, after_key_len) = (place.entry.start, place.value_len_at);
+        let lengths = if self.pairs { bytes::len_bytes(place.value.len()) } else { 0 };
+        &self.payload[after_key_len + lengths..place.value.start]
+    }
+
+    fn integer(&self, width: usize, index: usize) -> i64 {
+        let at = HEAD_BYTES + 1 + index * width;
+        let mut word = [0; 8];
+        word[8 - width..].copy_from_slice(&self.payload[at..at + width]);
+        i64::from_le_bytes(word) >> (64 - width * 8)
+    }
+
+    /// Where the integer stands, or would stand.
+    fn search(&self, width: usize, integer: i64) -> Result<usize, usize> {
+        let (mut low, mut high) = (0, self.len);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match self.integer(width, middle).cmp(&integer) {
+                std::cmp::Ordering::Equal => return Ok(middle),
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Err(low)
+    }
+
+    fn integer_place(&self, width: usize, index: usize) -> Place {
+        let at = HEAD_BYTES + 1 + index * width;
+        Place { index, entry: at..at + width, value_len_at: at, value: at..at }
+    }
+
+    fn collect(&self) -> Result<Vec<PageEntry<'p>>, Damage> {
+        self.entries().collect()
+    }
+}
+
+fn tag_of(hash: u64) -> u8 {
+    (hash >> 56) as u8
+}
+
+/// A page without entries.
+#[must_use]
+pub fn empty(pairs: bool) -> Vec<u8> {
+    build(&[], pairs, &|_| 0)
+}
+
+/// A page of these entries. Keys of a set that are all integers are written as such.
+#[must_use]
+pub fn build(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> u64) -> Vec<u8> {
+    if !pairs && !entries.is_empty() {
+        let integers: Option<Vec<i64>> = entries.iter().map(|(key, _)| key.integer()).collect();
+        if let Some(integers) = integers {
+            return build_integers(integers);
+        }
+    }
+    build_texts(entries, pairs, hash)
+}
+
+fn build_integers(mut integers: Vec<i64>) -> Vec<u8> {
+    integers.sort_unstable();
+    let ends = [integers.first(), integers.last()];
+    let width = ends.into_iter().flatten().map(|integer| ints::width_of(*integer)).max();
+    let width = width.unwrap_or(2);
+    let mut payload = bytes::new_payload(integers.len(), FLAG_INTEGERS);
+    payload.push(width as u8);
+    for integer in integers {
+        payload.extend_from_slice(&integer.to_le_bytes()[..width]);
+    }
+    payload
+}
+
+fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> u64) -> Vec<u8> {
+    let mut heap = Vec::new();
+    let mut starts = Vec::with_capacity(entries.len());
+    let mut tags = Vec::with_capacity(entries.len());
+    let is_bare = entries.len() <= BARE_MAX;
+    let mut text = IntegerText::default();
+    for (key, value) in entries {
+        let key = key.bytes(&mut text);
+        if !is_bare {
+            tags.push(tag_of(hash(key)));
+            starts.push(heap.len() as u32);
+        }
+        put_entry(&mut heap, key, pairs.then_some(value));
+    }
+    let pairs_flag = if pairs { FLAG_PAIRS } else { 0 };
+    if is_bare {
+        let mut payload = bytes::new_payload(entries.len(), FLAG_BARE | pairs_flag);
+        payload.extend_from_slice(&heap);
+        return payload;
+    }
+    let wide = starts.last().is_some_and(|start| *start > u32::from(u16::MAX));
+    let flags = pairs_flag | if wide { FLAG_WIDE } else { 0 };
+    let mut payload = bytes::new_payload(entries.len(), flags);
+    payload.extend_from_slice(&tags);
+    for start in starts {
+        payload.extend_from_slice(&start.to_le_bytes()[..if wide { 4 } else { 2 }]);
+    }
+    payload.extend_from_slice(&heap);
+    payload
+}
+
+fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+    bytes::put_len(out, key.len());
+    if let Some(value) = value {
+        bytes::put_len(out, value.len());
+    }
+    out.extend_from_slice(key);
+    out.extend_from_slice(value.unwrap_or_default());
+}
+
+/// Adds a key that [`HashPage::find`] has not found. `value` is empty in a set.
+pub fn insert(
+    page: &mut impl PageEdit,
+    key: &[u8],
+    value: &[u8],
+    hash: &impl Fn(&[u8]) -> u64,
+) -> Result<(), Damage> {
+    let view = HashPage::parse(page.bytes())?;
+    let (len, pairs) = (view.len, view.pairs);
+    if len >= PAGE_ELEMENTS_MAX {
+        return damage(0, "room for one more entry");
+    }
+    let rebuilt = match view.form {
+        Form::Integers { width } => match ints::integer_of(key) {
+            Some(integer) if ints::width_of(integer) <= width => {
+                let (Ok(index) | Err(index)) = view.search(width, integer);
+                let at = HEAD_BYTES + 1 + index * width;
+                page.splice(at..at, &integer.to_le_bytes()[..width]);
+                bytes::set_elements(page, len + 1);
+                return Ok(());
+            }
+            integer => {
+                let mut entries = view.collect()?;
+                entries.push((integer.map_or(PageKey::Bytes(key), PageKey::Integer), value));
+                build(&entries, pairs, hash)
+            }
+        },
+        Form::Bare if len < BARE_MAX => {
+            let end = page.bytes().len();
+            append_entry(page, end, key, pairs.then_some(value));
+            bytes::set_elements(page, len + 1);
+            return Ok(());
+        }
+        Form::Tagged(offsets)
+            if offsets.wide || view.payload.len() - offsets.heap() <= u16::MAX as usize =>
+        {
+            let (end, heap) = (page.bytes().len(), offsets.heap());
+            append_entry(page, end, key, pairs.then_some(value));
+            offsets.insert(page, len, end - heap);
+            page.splice(offsets.at..offsets.at, &[tag_of(hash(key))]);
+            bytes::set_elements(page, len + 1);
+            return Ok(());
+        }
+        Form::Bare | Form::Tagged(_) => {
+            let mut entries = view.collect()?;
+            entries.push((PageKey::Bytes(key), value));
+            build_texts(&entries, pairs, hash)
+        }
+    };
+    page.replace(&rebuilt);
+    Ok(())
+}
+
+fn append_entry(page: &mut impl PageEdit, end: usize, key: &[u8], value: Option<&[u8]>) {
+    let mut entry = Vec::with_capacity(10 + key.len() + value.map_or(0, <[u8]>::len));
+    put_entry(&mut entry, key, value);
+    page.splice(end..end, &entry);
+}
+
+/// Puts another value in place of the one at `place`.
+pub fn set_value(
+    page: &mut impl PageEdit,
+    place: &Place,
+    value: &[u8],
+    hash: &impl Fn(&[u8]) -> u64,
+) -> Result<(), Damage> {
+    let view = HashPage::parse(page.bytes())?;
+    if !view.pairs {
+        return damage(2, "page with values");
+    }
+    let (old_len, new_len) = (place.value.len(), value.len());
+    let grown = (new_len + bytes::len_bytes(new_len)) as isize
+        - (old_len + bytes::len_bytes(old_len)) as isize;
+    if let Form::Tagged(offsets) = view.form {
+        if grown > 0 && !offsets.can_shift(view.payload, place.index + 1, grown as usize) {
+            let mut entries = view.collect()?;
+            if let Some(entry) = entries.get_mut(place.index) {
+                entry.1 = value;
+            }
+            let rebuilt = build_texts(&entries, true, hash);
+            page.replace(&rebuilt);
+            return Ok(());
+        }
+        offsets.shift(page, place.index + 1, grown);
+    }
+    if new_len == old_len {
+        page.write(place.value.start, value);
+        return Ok(());
+    }
+    page.splice(place.value.clone(), value);
+    let (len, count) = bytes::encode_len(new_len);
+    let old = place.value_len_at..place.value_len_at + bytes::len_bytes(old_len);
+    page.splice(old, &len[..count]);
+    Ok(())
+}
+
+/// Removes the entry at `place`.
+pub fn remove(page: &mut impl PageEdit, place: &Place) -> Result<(), Damage> {
+    let view = HashPage::parse(page.bytes())?;
+    let (len, pairs) = (view.len, view.pairs);
+    if let Form::Tagged(offsets) = view.form {
+        if len <= BARE_AGAIN + 1 {
+            let mut entries = view.collect()?;
+            if place.index < entries.len() {
+                entries.remove(place.index);
+            }
+            // So few are bare, and have no tags.
+            let rebuilt = build_texts(&entries, pairs, &|_| 0);
+            page.replace(&rebuilt);
+            return Ok(());
+        }
+        offsets.shift(page, place.index + 1, -(place.entry.len() as isize));
+        page.splice(place.entry.clone(), &[]);
+        offsets.remove(page, place.index);
+        let tag = HEAD_BYTES + place.index;
+        page.splice(tag..tag + 1, &[]);
+    } else {
+        page.splice(place.entry.clone(), &[]);
+    }
+    bytes::set_elements(page, len - 1);
+    Ok(())
+}

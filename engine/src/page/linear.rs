@@ -1,0 +1,144 @@
+//! Linear hashing: which page a hash belongs to when there are so many pages, and in which order a cursor meets them.
+//!
+//! With `pages` pages, a hash belongs to the page that its low bits name: as many bits as the highest page needs, one
+//! less if that page is not there yet. Page numbers grow by splits, in one order, and shrink by merges in the opposite
+//! one, so the count alone says where everything is.
+//!
+//! A cursor is a place in the space of *bit-reversed* hashes. A page owns one stretch of it whatever the count is; a
+//! split cuts the stretch in two, a merge joins two neighbours. So whoever answers stretch after stretch, from the
+//! cursor on, meets each hash once, however many splits and merges happen between two calls.
+
+/// Bits of a place that a cursor does not carry. Stretches begin at multiples: there are fewer than 2^32 pages.
+const CURSOR_SHIFT: u32 = 16;
+
+/// The page of the hash. There is at least one page.
+#[must_use]
+pub fn page_of(hash: u64, pages: u32) -> u32 {
+    let mask = mask(pages);
+    let page = hash & mask;
+    if page < u64::from(pages) { page as u32 } else { (page & (mask >> 1)) as u32 }
+}
+
+/// All bits that a page number may have.
+fn mask(pages: u32) -> u64 {
+    u64::from(pages).next_power_of_two() - 1
+}
+
+/// The page that is split when page `new` comes, and takes it in when it goes. `new` is not 0.
+#[must_use]
+pub fn buddy_of(new: u32) -> u32 {
+    new & !(1 << new.ilog2())
+}
+
+/// A page, and the hashes that a cursor meets in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// The page.
+    pub page: u32,
+    /// First place that the cursor has not passed: hashes of the page that lie before it have been answered.
+    from: u64,
+    /// The cursor after this stretch; 0 at the end.
+    pub next: u64,
+}
+
+impl Stretch {
+    /// The stretch at the cursor; 0 begins.
+    #[must_use]
+    pub fn at(cursor: u64, pages: u32) -> Self {
+        let from = cursor << CURSOR_SHIFT;
+        let page = page_of(from.reverse_bits(), pages);
+        let (mask, half) = (mask(pages), mask(pages) / 2 + 1);
+        let is_whole = u64::from(page) < half && u64::from(page) + half >= u64::from(pages);
+        let bits = mask.count_ones() - u32::from(is_whole && mask != 0);
+        let start = u64::from(page).reverse_bits();
+        let next = if bits == 0 { 0 } else { start.wrapping_add(1 << (u64::BITS - bits)) };
+        Self { page, from, next: next >> CURSOR_SHIFT }
+    }
+
+    /// True if a hash of the page lies at the cursor or behind.
+    #[must_use]
+    pub fn holds(&self, hash: u64) -> bool {
+        hash.reverse_bits() >= self.from
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hash(n: u64) -> u64 {
+        (n + 1)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .rotate_left(29)
+            .wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    }
+
+    #[test]
+    fn a_split_moves_hashes_from_the_buddy_to_the_new_page_and_no_others() {
+        for pages in 1..200 {
+            for n in 0..500 {
+                let (before, after) = (page_of(hash(n), pages), page_of(hash(n), pages + 1));
+                assert!(before < pages);
+                if before != after {
+                    assert_eq!((before, after), (buddy_of(pages), pages));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn stretches_cover_every_hash_once() {
+        for pages in 1..150 {
+            let mut seen = vec![0; 300];
+            let (mut cursor, mut calls) = (0, 0);
+            loop {
+                let stretch = Stretch::at(cursor, pages);
+                for (n, seen) in seen.iter_mut().enumerate() {
+                    let hash = hash(n as u64);
+                    if page_of(hash, pages) == stretch.page && stretch.holds(hash) {
+                        *seen += 1;
+                    }
+                }
+                calls += 1;
+                cursor = stretch.next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+            assert_eq!(calls, pages);
+            assert!(seen.iter().all(|seen| *seen == 1), "{pages} pages: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_survives_splits_and_merges() {
+        for seed in 0..200 {
+            let mut seen = vec![0; 300];
+            let (mut cursor, mut pages) = (0, 1 + (hash(seed) % 40) as u32);
+            for step in 0.. {
+                let stretch = Stretch::at(cursor, pages);
+                for (n, seen) in seen.iter_mut().enumerate() {
+                    let hash = hash(n as u64);
+                    if page_of(hash, pages) == stretch.page && stretch.holds(hash) {
+                        *seen += 1;
+                    }
+                }
+                cursor = stretch.next;
+                if cursor == 0 {
+                    break;
+                }
+                pages = 1 + (hash(seed * 1000 + step) % 60) as u32;
+            }
+            assert!(seen.iter().all(|seen| *seen == 1), "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn cursors_fit_into_48_bits() {
+        let stretch = Stretch::at((1 << 48) - 1, u32::MAX);
+        assert_eq!(stretch.next, 0);
+        assert!(Stretch::at((1 << 47) + 12345, u32::MAX).next < 1 << 48);
+        // Bits above are no place: a cursor of a client is any number.
+        let _ = Stretch::at(u64::MAX, 7);
+    }
+}

@@ -1,0 +1,186 @@
+//! A page of a list: elements in the order in which they stand, each with its length on both sides, so that a page is
+//! walked and cut from both ends.
+
+use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, len_at, len_before};
+use super::store::{Damage, PageEdit};
+use std::ops::Range;
+
+/// A page's payload, being read.
+#[derive(Clone, Copy, Debug)]
+pub struct ListPage<'p> {
+    payload: &'p [u8],
+    len: usize,
+}
+
+/// Where an element lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    /// With its lengths.
+    pub entry: Range<usize>,
+    pub element: Range<usize>,
+}
+
+impl<'p> ListPage<'p> {
+    /// Looks at the head. That elements lie within the payload is seen when they are read.
+    pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
+        let (len, _) = bytes::head(payload, 0)?;
+        Ok(Self { payload, len })
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True without elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Element number `index`.
+    pub fn get(&self, index: usize) -> Result<&'p [u8], Damage> {
+        Ok(self.element(&self.item(index)?))
+    }
+
+    /// All elements, from left to right, up to the first damaged one.
+    pub fn iter(&self) -> impl Iterator<Item = Result<&'p [u8], Damage>> + use<'p> {
+        let page = *self;
+        let (mut at, mut left) = (HEAD_BYTES, page.len);
+        std::iter::from_fn(move || {
+            left = left.checked_sub(1)?;
+            let item = page.item_at(at);
+            match &item {
+                Ok(item) => at = item.entry.end,
+                Err(_) => left = 0,
+            }
+            Some(item.map(|item| page.element(&item)))
+        })
+    }
+
+    /// Looks at every byte.
+    pub fn check(&self) -> Result<(), Damage> {
+        let mut at = HEAD_BYTES;
+        for _ in 0..self.len {
+            let item = self.item_at(at)?;
+            if self.item_before(item.entry.end)? != item {
+                return damage(item.entry.end, "the same length on both sides");
+            }
+            at = item.entry.end;
+        }
+        if at == self.payload.len() { Ok(()) } else { damage(at, "end of the page") }
+    }
+
+    /// The element of an item of this page.
+    pub(super) fn element(&self, item: &Item) -> &'p [u8] {
+        &self.payload[item.element.clone()]
+    }
+
+    /// The element that begins at `at`.
+    pub(super) fn item_at(&self, at: usize) -> Result<Item, Damage> {
+        let (len, taken) = len_at(self.payload, at)?;
+        let whole = bytes::range(self.payload, at + taken, len + taken)?;
+        Ok(Item { entry: at..whole.end, element: whole.start..whole.end - taken })
+    }
+
+    /// The element that ends before `end`.
+    pub(super) fn item_before(&self, end: usize) -> Result<Item, Damage> {
+        let (len, taken) = len_before(self.payload, end)?;
+        match end.checked_sub(len + 2 * taken) {
+            Some(start) if start >= HEAD_BYTES => {
+                Ok(Item { entry: start..end, element: start + taken..end - taken })
+            }
+            _ => damage(end, "bytes of an element"),
+        }
+    }
+
+    /// Element number `index`, found from the nearer end.
+    pub(super) fn item(&self, index: usize) -> Result<Item, Damage> {
+        if index >= self.len {
+            return damage(0, "more elements");
+        }
+        if index <= self.len / 2 {
+            let mut at = HEAD_BYTES;
+            for _ in 0..index {
+                at = self.item_at(at)?.entry.end;
+            }
+            return self.item_at(at);
+        }
+        let mut end = self.payload.len();
+        for _ in index + 1..self.len {
+            end = self.item_before(end)?.entry.start;
+        }
+        self.item_before(end)
+    }
+
+    /// Where element number `index` begins; the end of the payload for the one behind the last.
+    pub(super) fn start_of(&self, index: usize) -> Result<usize, Damage> {
+        if index == self.len { Ok(self.payload.len()) } else { Ok(self.item(index)?.entry.start) }
+    }
+}
+
+/// Bytes that an element takes.
+pub(super) const fn entry_bytes(element_bytes: usize) -> usize {
+    element_bytes + 2 * bytes::len_bytes(element_bytes)
+}
+
+fn put_entry(out: &mut Vec<u8>, element: &[u8]) {
+    bytes::put_len(out, element.len());
+    out.extend_from_slice(element);
+    bytes::put_len_backwards(out, element.len());
+}
+
+/// A page of these elements, at most 65,535.
+#[must_use]
+pub fn build(elements: &[&[u8]]) -> Vec<u8> {
+    let mut payload = bytes::new_payload(elements.len(), 0);
+    for element in elements {
+        put_entry(&mut payload, element);
+    }
+    payload
+}
+
+/// Adds an element, which becomes number `index`.
+pub fn insert(page: &mut impl PageEdit, index: usize, element: &[u8]) -> Result<(), Damage> {
+    let view = ListPage::parse(page.bytes())?;
+    let len = view.len;
+    if len >= PAGE_ELEMENTS_MAX || index > len {
+        return damage(0, "room for one more element");
+    }
+    let at = if index == 0 { HEAD_BYTES } else { view.start_of(index)? };
+    let mut entry = Vec::with_capacity(entry_bytes(element.len()));
+    put_entry(&mut entry, element);
+    page.splice(at..at, &entry);
+    bytes::set_elements(page, len + 1);
+    Ok(())
+}
+
+/// Puts another element in the place of number `index`.
+pub fn set(page: &mut impl PageEdit, index: usize, element: &[u8]) -> Result<(), Damage> {
+    let item = ListPage::parse(page.bytes())?.item(index)?;
+    if item.element.len() == element.len() {
+        page.write(item.element.start, element);
+    } else {
+        let mut entry = Vec::with_capacity(entry_bytes(element.len()));
+        put_entry(&mut entry, element);
+        page.splice(item.entry, &entry);
+    }
+    Ok(())
+}
+
+/// Removes the elements whose numbers are in `range`.
+pub fn remove(page: &mut impl PageEdit, range: Range<usize>) -> Result<(), Damage> {
+    let view = ListPage::parse(page.bytes())?;
+    let len = view.len;
+    if range.end > len || range.is_empty() {
+        return if range.is_empty() { Ok(()) } else { damage(0, "more elements") };
+    }
+    let (start, end) = (view.start_of(range.start)?, view.start_of(range.end)?);
+    if start >= end {
+        return damage(start, "elements in their order");
+    }
+    page.splice(start..end, &[]);
+    bytes::set_elements(page, len - range.len());
+    Ok(())
+}

@@ -1,0 +1,461 @@
+//! Sorted sets: members in order of score, then of their bytes, on pages in a sequence; and for each member its score,
+//! on index pages by hash.
+//!
+//! Invariants: each member stands once in the order, and once in the index, with the same score, on the page that
+//! [`linear::page_of`] names for its fingerprint; no page of the order is empty, and one of several members has at most
+//! `page_bytes` bytes; a page's bound lies at or below its members and above those of the page before; `totals` counts
+//! members, and their bytes and eight for each score.
+
+mod check;
+mod index;
+mod iter;
+mod order;
+
+pub use iter::Iter;
+
+use super::bytes::ELEMENT_MAX_BYTES;
+use super::descriptor::Part;
+use super::directory::Spot;
+use super::index_page::{self, IndexPage, fingerprint_of};
+use super::linear::{self, Stretch};
+use super::list::End;
+use super::score::Score;
+use super::scores_page::{self, Cut, Scored, ScoresPage, compare};
+use super::sequence::{Sequence, SequenceSizes};
+use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
+use super::{Totals, fits};
+use order::Bound;
+use std::ops::Range;
+
+/// How full pages get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortedSizes {
+    /// Pages of the order.
+    pub scores: SequenceSizes,
+    /// An index page is split when all have more than so many members, on average.
+    pub index_split: u64,
+    /// The last index page is merged when all have fewer.
+    pub index_merge: u64,
+}
+
+impl Default for SortedSizes {
+    fn default() -> Self {
+        Self { scores: SequenceSizes::of_pages(1024), index_split: 32, index_merge: 10 }
+    }
+}
+
+/// What a write of a member found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutScore {
+    /// The member is new.
+    New,
+    /// It had this score, and has another now.
+    Moved(Score),
+    /// It has an equal score, which stays.
+    Unchanged,
+}
+
+/// A sorted set.
+#[derive(Clone, Debug)]
+pub struct Sorted {
+    /// Members, and bytes of members and scores.
+    pub totals: Totals,
+    /// Index pages; 0 for a set that was never written.
+    index_pages: u32,
+    sequence: Sequence<Bound>,
+    sizes: SortedSizes,
+}
+
+/// Where a member stands.
+struct Located {
+    index: PageId,
+    slot: usize,
+    score: Score,
+    spot: Spot,
+    at: usize,
+}
+
+impl Located {
+    fn rank(&self) -> u64 {
+        self.spot.before + self.at as u64
+    }
+}
+
+fn index_id(page: u32) -> PageId {
+    PageId { part: PartKind::Index, number: u64::from(page) }
+}
+
+/// Bytes that a member and its score count as.
+const fn counted(member: &[u8]) -> usize {
+    member.len() + 8
+}
+
+impl Sorted {
+    /// A sorted set without members, which has no page.
+    #[must_use]
+    pub fn new(sizes: SortedSizes) -> Self {
+        let sequence = Sequence::new(PartKind::Scores, sizes.scores);
+        Self { totals: Totals::default(), index_pages: 0, sequence, sizes }
+    }
+
+    /// A sorted set of these members, which differ and ascend: from an inline form, or from a load.
+    pub fn build<P: Pages>(
+        pages: &mut P,
+        sizes: SortedSizes,
+        members: &[Scored<'_>],
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Self, PageError> {
+        for (_, member) in members {
+            accept(member)?;
+        }
+        Ok(Self::of_members(pages, sizes, members, hash_of))
+    }
+
+    fn of_members<P: Pages>(
+        pages: &mut P,
+        sizes: SortedSizes,
+        members: &[Scored<'_>],
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Self {
+        let mut set = Self::new(sizes);
+        if members.is_empty() {
+            return set;
+        }
+        for (_, member) in members {
+            set.totals.add(counted(member));
+        }
+        let mut label = Sequence::<Bound>::first_label();
+        let mut last = None;
+        for own in set.pieces(members) {
+            let Some(first) = own.first() else { continue };
+            let bound = Bound::between(last, *first);
+            set.sequence.add(pages, label, &scores_page::build(own), own.len(), bound);
+            label += sizes.scores.label_gap;
+            last = own.last().copied();
+        }
+        let wanted = set.totals.elements.div_ceil((sizes.index_split * 3 / 4).max(1));
+        set.index_pages = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
+        let mut entries: Vec<(u32, (u32, Score))> = Vec::with_capacity(members.len());
+        for (score, member) in members {
+            let fingerprint = fingerprint_of(hash_of(member));
+            let page = linear::page_of(u64::from(fingerprint), set.index_pages);
+            entries.push((page, (fingerprint, *score)));
+        }
+        entries.sort_by_key(|(page, _)| *page);
+        let mut rest = entries.as_slice();
+        for page in 0..set.index_pages {
+            let (own, others) = rest.split_at(rest.partition_point(|(of, _)| *of == page));
+            rest = others;
+            let own: Vec<(u32, Score)> = own.iter().map(|(_, entry)| *entry).collect();
+            pages.add(index_id(page), &index_page::build(&own));
+        }
+        set
+    }
+
+    /// A sorted set of what one page of an order holds.
+    pub fn of_page<P: Pages>(
+        pages: &mut P,
+        sizes: SortedSizes,
+        page: &[u8],
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Self, Damage> {
+        let view = ScoresPage::parse(page)?;
+        view.check()?;
+        let members = view.iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::of_members(pages, sizes, &members, hash_of))
+    }
+
+    /// The sorted set whose pages of the order have these labels, ascending. The rest says its descriptor.
+    pub fn open<P: Pages>(
+        pages: &P,
+        sizes: SortedSizes,
+        totals: Totals,
+        index_pages: u32,
+        labels: impl IntoIterator<Item = u64>,
+    ) -> Result<Self, PageError> {
+        let mut set = Self { totals, index_pages, ..Self::new(sizes) };
+        let mut last: Option<(u64, Scored<'_>)> = None;
+        for label in labels {
+            let id = set.sequence.id(label);
+            let view = ScoresPage::parse(pages.read(id)?).map_err(at_page(id))?;
+            if view.is_empty() {
+                return Err(wrong(id, "members"));
+            }
+            let first = view.get(0).map_err(at_page(id))?;
+            if last.is_some_and(|(of, member)| of >= label || compare(member, first).is_ge()) {
+                return Err(wrong(id, "members behind those of the page before"));
+            }
+            let bound = Bound::between(last.map(|(_, member)| member), first);
+            set.sequence.directory.insert(label, view.len() as u32, bound);
+            last = Some((label, view.get(view.len() - 1).map_err(at_page(id))?));
+        }
+        match last {
+            Some((label, _)) if set.len() != totals.elements || index_pages == 0 => {
+                Err(wrong(set.sequence.id(label), "as many members as the descriptor counts"))
+            }
+            _ => Ok(set),
+        }
+    }
+
+    /// Members.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.sequence.directory.elements()
+    }
+
+    /// True without members: the set is to be deleted.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What the descriptor says of the pages: index and order; `None` without members.
+    #[must_use]
+    pub fn parts(&self) -> Option<[Part; 2]> {
+        let order = self.sequence.part()?;
+        let a = self.totals.elements * index_page::ENTRY_BYTES as u64;
+        let pages = self.index_pages;
+        Some([Part { kind: PartKind::Index, flags: 0, pages, a, b: 0 }, order])
+    }
+
+    /// The index page of members with this hash.
+    #[must_use]
+    pub fn index_page_of(&self, hash: u64) -> PageId {
+        index_id(linear::page_of(u64::from(fingerprint_of(hash)), self.index_pages.max(1)))
+    }
+
+    /// The pages that hold the members whose ranks are in `range`.
+    pub fn page_ids(&self, range: Range<u64>) -> impl Iterator<Item = PageId> + '_ {
+        self.sequence.page_ids(range)
+    }
+
+    fn page<'p, P: Pages>(&self, pages: &'p P, spot: Spot) -> Result<ScoresPage<'p>, PageError> {
+        let id = self.sequence.id(spot.label);
+        let page = ScoresPage::parse(pages.read(id)?).map_err(at_page(id))?;
+        if page.len() == spot.count as usize {
+            Ok(page)
+        } else {
+            Err(wrong(id, "as many members as the directory counts"))
+        }
+    }
+
+    /// The page in which a member would stand.
+    fn spot_of(&self, score: Score, member: &[u8]) -> Option<Spot> {
+        let cut = Cut::Behind(score, member);
+        self.sequence.directory.find(|bound| cut.is_above(bound.order, &bound.member))
+    }
+
+    fn locate<P: Pages>(
+        &self,
+        pages: &P,
+        member: &[u8],
+        hash: u64,
+    ) -> Result<Option<Located>, PageError> {
+        if self.index_pages == 0 {
+            return Ok(None);
+        }
+        let index = self.index_page_of(hash);
+        let view = IndexPage::parse(pages.read(index)?).map_err(at_page(index))?;
+        for candidate in view.candidates(fingerprint_of(hash)) {
+            let (slot, score) = candidate.map_err(at_page(index))?;
+            let Some(spot) = self.spot_of(score, member) else { continue };
+            let page = self.page(pages, spot)?;
+            let id = self.sequence.id(spot.label);
+            let Some(at) = page.find(score, member).map_err(at_page(id))? else { continue };
+            // Both zeros find the member; one of them is its own.
+            if page.get(at).map_err(at_page(id))?.0 == score {
+                return Ok(Some(Located { index, slot, score, spot, at }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The member's score.
+    pub fn score<P: Pages>(
+        &self,
+        pages: &P,
+        member: &[u8],
+        hash: u64,
+    ) -> Result<Option<Score>, PageError> {
+        Ok(self.locate(pages, member, hash)?.map(|located| located.score))
+    }
+
+    /// The member's score, and how many stand before it.
+    pub fn rank<P: Pages>(
+        &self,
+        pages: &P,
+        member: &[u8],
+        hash: u64,
+    ) -> Result<Option<(u64, Score)>, PageError> {
+        Ok(self.locate(pages, member, hash)?.map(|located| (located.rank(), located.score)))
+    }
+
+    /// How many members stand before the cut. What lies between two cuts is the difference.
+    pub fn count_before<P: Pages>(&self, pages: &P, cut: Cut<'_>) -> Result<u64, PageError> {
+        let directory = &self.sequence.directory;
+        let spot = directory.find(|bound| cut.is_above(bound.order, &bound.member));
+        let Some(spot) = spot else { return Ok(0) };
+        let own = self.page(pages, spot)?.count_before(cut);
+        let own = own.map_err(at_page(self.sequence.id(spot.label)))?;
+        Ok(spot.before + own as u64)
+    }
+
+    /// The members from rank `from` on, ascending. Ends behind the first error.
+    pub fn iter<'s, P: Pages>(&'s self, pages: &'s P, from: u64) -> Iter<'s, P> {
+        Iter { set: self, pages, next: Some(from), page: None, is_forward: true }
+    }
+
+    /// The members from rank `from` on, descending.
+    pub fn iter_back<'s, P: Pages>(&'s self, pages: &'s P, from: u64) -> Iter<'s, P> {
+        Iter { set: self, pages, next: Some(from), page: None, is_forward: false }
+    }
+
+    /// Sets the score of a member. A score that is equal in the order leaves everything as it is.
+    pub fn put<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (member, hash): (&[u8], u64),
+        score: Score,
+    ) -> Result<PutScore, PageError> {
+        accept(member)?;
+        let Some(old) = self.locate(pages, member, hash)? else {
+            let fingerprint = fingerprint_of(hash);
+            if self.index_pages == 0 {
+                pages.add(index_id(0), &index_page::build(&[]));
+                self.index_pages = 1;
+            }
+            let index = self.index_page_of(hash);
+            self.insert(pages, score, member)?;
+            index_page::insert(&mut pages.edit(index)?, fingerprint, score)
+                .map_err(at_page(index))?;
+            self.totals.add(counted(member));
+            self.step(pages);
+            return Ok(PutScore::New);
+        };
+        if old.score.order() == score.order() {
+            return Ok(PutScore::Unchanged);
+        }
+        // The new place first: it alone may need pages that are away.
+        self.insert(pages, score, member)?;
+        self.take_out(pages, old.score, member)?;
+        index_page::set_score(&mut pages.edit(old.index)?, old.slot, score)
+            .map_err(at_page(old.index))?;
+        Ok(PutScore::Moved(old.score))
+    }
+
+    /// Removes a member; gives its score.
+    pub fn remove<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        member: &[u8],
+        hash: u64,
+    ) -> Result<Option<Score>, PageError> {
+        let Some(old) = self.locate(pages, member, hash)? else { return Ok(None) };
+        self.take_out(pages, old.score, member)?;
+        index_page::remove(&mut pages.edit(old.index)?, old.slot).map_err(at_page(old.index))?;
+        self.totals.remove(counted(member));
+        self.step(pages);
+        Ok(Some(old.score))
+    }
+
+    /// Removes the members whose ranks are in `range`. All their pages are read before the first is changed.
+    pub fn remove_range<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        range: Range<u64>,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<u64, PageError> {
+        let end = range.end.min(self.len());
+        let count = end.saturating_sub(range.start);
+        let mut members = Vec::new();
+        for scored in
+            self.iter(pages, range.start).take(usize::try_from(count).unwrap_or(usize::MAX))
+        {
+            let (_, member) = scored?;
+            let hash = hash_of(member);
+            if self.locate(pages, member, hash)?.is_none() {
+                return Err(wrong(self.index_page_of(hash), "member of the order"));
+            }
+            members.push((member.to_vec(), hash));
+        }
+        for (member, hash) in &members {
+            self.remove(pages, member, *hash)?;
+        }
+        Ok(members.len() as u64)
+    }
+
+    /// Removes the member at an end, and puts it into `out` in place of what is there; gives its score.
+    pub fn pop<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        end: End,
+        hash_of: &impl Fn(&[u8]) -> u64,
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Score>, PageError> {
+        let rank = if end == End::Front { 0 } else { self.len().saturating_sub(1) };
+        match self.iter(pages, rank).next() {
+            None => return Ok(None),
+            Some(scored) => {
+                out.clear();
+                out.extend_from_slice(scored?.1);
+            }
+        }
+        match self.remove(pages, out, hash_of(out))? {
+            None => Err(wrong(self.index_page_of(hash_of(out)), "member of the order")),
+            some => Ok(some),
+        }
+    }
+
+    /// Answers the members at the cursor, and the cursor behind them; 0 begins, and ends. What is there from the first
+    /// call to the last is answered once, whatever is written in between, other scores included. The index has no
+    /// members: those of one score are looked through for the few that the cursor means.
+    pub fn scan<P: Pages>(
+        &self,
+        pages: &P,
+        cursor: u64,
+        hash_of: &impl Fn(&[u8]) -> u64,
+        mut answer: impl FnMut(Scored<'_>),
+    ) -> Result<u64, PageError> {
+        if self.index_pages == 0 {
+            return Ok(0);
+        }
+        let stretch = Stretch::at(cursor, self.index_pages);
+        let id = index_id(stretch.page);
+        let mut wanted: Vec<(u64, u32, Score)> = Vec::new();
+        for entry in IndexPage::parse(pages.read(id)?).map_err(at_page(id))?.entries() {
+            let (fingerprint, score) = entry.map_err(at_page(id))?;
+            if stretch.holds(u64::from(fingerprint)) {
+                wanted.push((score.order(), fingerprint, score));
+            }
+        }
+        wanted.sort_unstable_by_key(|(order, fingerprint, _)| (*order, *fingerprint));
+        for same in wanted.chunk_by(|a, b| a.0 == b.0) {
+            let Some((order, _, score)) = same.first() else { continue };
+            let from = self.count_before(pages, Cut::BeforeScore(*score))?;
+            let mut left = same.len();
+            for scored in self.iter(pages, from) {
+                let (score, member) = scored?;
+                if score.order() != *order || left == 0 {
+                    break;
+                }
+                let fingerprint = fingerprint_of(hash_of(member));
+                if same.binary_search_by_key(&fingerprint, |(_, of, _)| *of).is_ok() {
+                    left -= 1;
+                    answer((score, member));
+                }
+            }
+        }
+        Ok(stretch.next)
+    }
+}
+
+fn accept(member: &[u8]) -> Result<(), PageError> {
+    if member.len() > ELEMENT_MAX_BYTES {
+        return Err(PageError::TooLong { bytes: member.len() });
+    }
+    fits(0, member.len())
+}
+
+fn wrong(page: PageId, expected: &'static str) -> PageError {
+    at_page(page)(Damage { at: 0, expected })
+}

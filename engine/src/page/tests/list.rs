@@ -1,0 +1,273 @@
+use super::{Memory, Random, Replayed};
+use crate::page::list::{End, List};
+use crate::page::list_page::{self, ListPage};
+use crate::page::store::PageEdit;
+use crate::page::{PageError, SequenceSizes};
+use std::collections::VecDeque;
+
+const SIZES: [SequenceSizes; 4] = [
+    SequenceSizes { page_bytes: 32, label_gap: 2 },
+    SequenceSizes { page_bytes: 100, label_gap: 5 },
+    SequenceSizes { page_bytes: 512, label_gap: 1 << 20 },
+    SequenceSizes { page_bytes: 2048, label_gap: 1 << 20 },
+];
+
+type Model = VecDeque<Vec<u8>>;
+
+fn element(random: &mut Random) -> Vec<u8> {
+    let len = match random.below(100) {
+        0 => 70_000,
+        1 => 3000,
+        2..8 => 238 + random.below(5),
+        _ => random.below(20),
+    };
+    let mut element = vec![b'e'; len];
+    element.iter_mut().for_each(|byte| *byte = random.next() as u8);
+    element
+}
+
+fn assert_same(list: &List, memory: &mut Memory, model: &Model) {
+    memory.away.clear();
+    list.check(memory).expect("a whole list");
+    assert_eq!(list.len(), model.len() as u64);
+    assert_eq!(list.totals.elements, list.len());
+    assert_eq!(list.totals.bytes, model.iter().map(|element| element.len() as u64).sum::<u64>());
+    assert_eq!(list.page_ids(0..u64::MAX).count(), memory.pages.len());
+    let all: Result<Vec<&[u8]>, _> = list.iter(memory, 0).collect();
+    assert_eq!(all.expect("no page is away"), model.iter().collect::<Vec<_>>());
+    let back = list.iter_back(memory, list.len().saturating_sub(1));
+    let back: Result<Vec<&[u8]>, _> = back.collect();
+    assert_eq!(back.expect("no page is away"), model.iter().rev().collect::<Vec<_>>());
+    let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
+    assert_eq!(
+        list.part().map(|part| (part.pages, part.a, part.b)),
+        labels.first().map(|first| (labels.len() as u32, *first, labels[labels.len() - 1]))
+    );
+}
+
+/// The same list as whoever finds its pages on a device has it.
+fn reopened(list: &List, memory: &Memory, sizes: SequenceSizes) -> List {
+    let labels = memory.pages.keys().map(|page| page.number);
+    List::open(memory, sizes, list.totals, labels).expect("a whole list")
+}
+
+fn history(seed: u64, sizes: SequenceSizes, operations: usize) {
+    let mut random = Random::new(seed);
+    let (mut memory, mut model, mut list) = (Memory::default(), Model::new(), List::new(sizes));
+    let mut popped = Vec::new();
+    for step in 0..operations {
+        if random.is_one_in(20) {
+            memory.send_away(&mut random, 3);
+        }
+        let grows = (step / 300) % 3 != 2;
+        let (at, len) = (random.below(model.len() + 1), model.len());
+        match random.below(if grows { 14 } else { 18 }) {
+            0..=2 => {
+                let element = element(&mut random);
+                memory.run(|memory| list.push(memory, End::Front, &element)).expect("pushed");
+                model.push_front(element);
+            }
+            3..=5 => {
+                let element = element(&mut random);
+                memory.run(|memory| list.push(memory, End::Back, &element)).expect("pushed");
+                model.push_back(element);
+            }
+            6..=8 => {
+                let element = element(&mut random);
+                assert_eq!(memory.run(|memory| list.insert(memory, at as u64, &element)), Ok(true));
+                model.insert(at, element);
+                let far = memory.run(|memory| list.insert(memory, len as u64 + 2, b"x"));
+                assert_eq!(far, Ok(false));
+            }
+            9 | 10 => {
+                let element = element(&mut random);
+                let set = memory.run(|memory| list.set(memory, at as u64, &element));
+                assert_eq!(set, Ok(at < len));
+                if let Some(slot) = model.get_mut(at) {
+                    *slot = element;
+                }
+            }
+            11 => {
+                let got = memory.run(|memory| Ok(list.get(memory, at as u64)?.map(<[u8]>::to_vec)));
+                assert_eq!(got.as_ref().map(Option::as_ref), Ok(model.get(at)));
+            }
+            12 | 14 => {
+                let got = memory.run(|memory| list.pop(memory, End::Front, &mut popped));
+                assert_eq!(got, Ok(len > 0));
+                assert_eq!(model.pop_front().as_ref(), (len > 0).then_some(&popped));
+            }
+            13 | 15 => {
+                let got = memory.run(|memory| list.pop(memory, End::Back, &mut popped));
+                assert_eq!(got, Ok(len > 0));
+                assert_eq!(model.pop_back().as_ref(), (len > 0).then_some(&popped));
+            }
+            16 => {
+                let most = if random.is_one_in(10) { len } else { 4 };
+                let end = at + random.below(most);
+                let range = at as u64..end as u64;
+                memory.run(|memory| list.remove(memory, range.clone())).expect("removed");
+                model.drain(at.min(len)..end.min(len));
+            }
+            _ => {
+                let (start, end) = (random.below(5), len.saturating_sub(random.below(5)));
+                let range = start as u64..end as u64;
+                memory.run(|memory| list.trim(memory, range.clone())).expect("trimmed");
+                model.truncate(end);
+                model.drain(..start.min(end));
+            }
+        }
+        if step % 41 == 0 || step < 30 {
+            assert_same(&list, &mut memory, &model);
+        }
+        if random.is_one_in(200) {
+            memory.away.clear();
+            list = reopened(&list, &memory, sizes);
+        }
+    }
+    assert_same(&list, &mut memory, &model);
+    memory.run(|memory| list.trim(memory, 5..5)).expect("trimmed");
+    assert!(list.is_empty() && memory.pages.is_empty() && list.part().is_none());
+}
+
+#[test]
+fn a_list_does_what_a_deque_does() {
+    for (seed, sizes) in SIZES.into_iter().enumerate() {
+        history(seed as u64 + 1, sizes, 4000);
+        history(seed as u64 + 101, sizes, 4000);
+    }
+}
+
+#[test]
+fn a_queue_leaves_no_pages_behind() {
+    let (mut memory, mut list) = (Memory::default(), List::new(SIZES[3]));
+    let mut popped = Vec::new();
+    for n in 0..50_000_u32 {
+        list.push(&mut memory, End::Back, &n.to_le_bytes()).expect("pushed");
+        if n >= 1000 {
+            assert_eq!(list.pop(&mut memory, End::Front, &mut popped), Ok(true));
+            assert_eq!(popped, (n - 1000).to_le_bytes());
+        }
+        assert!(memory.pages.len() <= 5, "{} pages", memory.pages.len());
+    }
+}
+
+#[test]
+fn pages_that_are_pushed_to_are_full() {
+    for end in [End::Front, End::Back] {
+        let (mut memory, mut list) = (Memory::default(), List::new(SIZES[3]));
+        for _ in 0..10_000 {
+            list.push(&mut memory, end, b"abc").expect("pushed");
+        }
+        assert_eq!(memory.pages.len(), 10_000_usize.div_ceil((2048 - 4) / 5));
+    }
+}
+
+#[test]
+fn a_list_is_built_of_full_pages() {
+    let elements: Vec<Vec<u8>> = (0..5000_u32).map(|n| n.to_string().into_bytes()).collect();
+    let elements: Vec<&[u8]> = elements.iter().map(Vec::as_slice).collect();
+    let mut memory = Memory::default();
+    let list = List::build(&mut memory, SIZES[3], &elements).expect("built");
+    list.check(&memory).expect("a whole list");
+    assert_eq!(list.iter(&memory, 0).collect::<Result<Vec<_>, _>>(), Ok(elements));
+    let bytes: usize = memory.pages.values().map(Vec::len).sum();
+    assert!(bytes / memory.pages.len() > 1900);
+}
+
+#[test]
+fn inserting_at_one_place_uses_labels_up_and_finds_more() {
+    let (mut memory, mut list) = (Memory::default(), List::new(SIZES[2]));
+    let mut model = Model::new();
+    for n in 0..6000_u32 {
+        let at = (n / 2) as usize;
+        let element = n.to_string().into_bytes();
+        assert_eq!(list.insert(&mut memory, at as u64, &element), Ok(true));
+        model.insert(at, element);
+    }
+    assert_same(&list, &mut memory, &model);
+    let bytes: usize = memory.pages.values().map(Vec::len).sum();
+    assert!(bytes / memory.pages.len() > 200, "{} bytes a page", bytes / memory.pages.len());
+}
+
+#[test]
+fn pages_at_the_end_of_all_labels_get_others() {
+    for end in [End::Front, End::Back] {
+        let sizes = SequenceSizes { page_bytes: 16, label_gap: 1 << 61 };
+        let (mut memory, mut list) = (Memory::default(), List::new(sizes));
+        for n in 0..200_u32 {
+            list.push(&mut memory, end, &n.to_le_bytes()).expect("pushed");
+        }
+        list.check(&memory).expect("a whole list");
+        assert_eq!(list.len(), 200);
+        let ascends = list.iter(&memory, 0).map(|element| element.expect("whole")[0]).is_sorted();
+        assert_eq!(ascends, end == End::Back);
+    }
+}
+
+#[test]
+fn a_page_is_changed_by_edits_alone() {
+    let mut random = Random::new(9);
+    let mut page = Replayed::new(&list_page::build(&[]));
+    let mut model: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..5000 {
+        let at = random.below(model.len() + 1);
+        match random.below(4) {
+            0 | 1 if model.len() < 40 => {
+                let element = element(&mut random);
+                list_page::insert(&mut page, at, &element).expect("a whole page");
+                model.insert(at, element);
+            }
+            2 if at < model.len() => {
+                let element = element(&mut random);
+                list_page::set(&mut page, at, &element).expect("a whole page");
+                model[at] = element;
+            }
+            _ => {
+                let end = (at + random.below(3)).min(model.len());
+                list_page::remove(&mut page, at..end).expect("a whole page");
+                model.drain(at..end);
+            }
+        }
+        let view = ListPage::parse(page.bytes()).expect("a whole page");
+        view.check().expect("a whole page");
+        assert_eq!(
+            view.iter().collect::<Result<Vec<_>, _>>(),
+            Ok(model.iter().map(Vec::as_slice).collect())
+        );
+    }
+}
+
+#[test]
+fn damaged_pages_give_errors() {
+    let mut errors = 0;
+    for seed in 0..4000 {
+        let mut random = Random::new(seed);
+        let sizes = SIZES[seed as usize % 2];
+        let (mut memory, mut list) = (Memory::default(), List::new(sizes));
+        for _ in 0..30 {
+            let element = vec![3; random.below(12)];
+            list.push(&mut memory, End::Back, &element).expect("pushed");
+        }
+        memory.damage(&mut random);
+        let mut note = |result: Option<PageError>| {
+            assert!(!matches!(result, Some(PageError::Missing(_))));
+            errors += usize::from(result.is_some());
+        };
+        note(list.check(&memory).err());
+        let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
+        note(List::open(&memory, sizes, list.totals, labels).err());
+        for _ in 0..20 {
+            let at = random.below(31) as u64;
+            note(list.get(&memory, at).err());
+            note(list.iter(&memory, at).find_map(Result::err));
+            note(list.iter_back(&memory, at).find_map(Result::err));
+            note(list.insert(&mut memory, at, b"inserted").err());
+            note(list.set(&mut memory, at, b"set").err());
+            note(list.remove(&mut memory, at..at + 2).err());
+            note(list.pop(&mut memory, End::Front, &mut Vec::new()).err());
+            note(list.push(&mut memory, End::Front, b"pushed").err());
+            note(list.pop(&mut memory, End::Back, &mut Vec::new()).err());
+        }
+    }
+    assert!(errors > 4000, "{errors} errors");
+}
