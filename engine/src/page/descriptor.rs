@@ -12,8 +12,8 @@ const HEAD_BYTES: usize = 36;
 
 const PART_BYTES: usize = 24;
 
-/// A collection has two parts at most.
-pub const PARTS_MAX: usize = 2;
+/// A collection has three parts at most.
+pub const PARTS_MAX: usize = 3;
 
 /// The pages of one kind that a collection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,9 +24,9 @@ pub struct Part {
     pub flags: u8,
     /// How many.
     pub pages: u32,
-    /// Bytes of content, or the first label.
+    /// Bytes of content or of long values, or the first label.
     pub a: u64,
-    /// 0, or the last label.
+    /// 0, the id of the next long value, or the last label.
     pub b: u64,
 }
 
@@ -86,7 +86,7 @@ impl Descriptor {
         };
         let count = count as usize;
         if count == 0 || count > PARTS_MAX {
-            return damage(2, "one or two parts");
+            return damage(2, "one to three parts");
         }
         if value.len() != HEAD_BYTES + count * PART_BYTES {
             return damage(value.len(), "descriptor as long as its parts say");
@@ -131,17 +131,21 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         a: u64_at(value, at + 8)?,
         b: u64_at(value, at + 16)?,
     };
-    if part.pages == 0 {
+    // Long values come and go, and their ids are not used again.
+    let may_be_none = kind == PartKind::External;
+    if part.pages == 0 && !may_be_none {
         return damage(at + 4, "pages");
     }
-    let is_whole = if !kind.is_sequence() {
+    let is_whole = if kind == PartKind::External {
+        part.b >= u64::from(part.pages)
+    } else if !kind.is_sequence() {
         part.b == 0
     } else if part.pages == 1 {
         part.a == part.b
     } else {
         part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
     };
-    if is_whole { Ok(part) } else { damage(at + 8, "labels that leave room for the pages") }
+    if is_whole { Ok(part) } else { damage(at + 8, "numbers that leave room for the pages") }
 }
 
 #[cfg(test)]
@@ -179,7 +183,7 @@ mod tests {
             assert!(Descriptor::decode(&value[..len]).is_err());
         }
         for (at, byte) in
-            [(0, 1), (2, 0), (2, 3), (12, 0), (36, b'z'), (36, b's'), (38, 1), (40, 0), (76, 1)]
+            [(0, 1), (2, 0), (2, 4), (12, 0), (36, b'z'), (36, b's'), (38, 1), (40, 0), (76, 1)]
         {
             let mut damaged = value.clone();
             damaged[at] = byte;

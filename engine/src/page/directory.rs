@@ -486,5 +486,28 @@ mod tests {
         directory.assert_whole();
         let Node::Children(children) = &directory.root else { panic!("a node of children") };
         assert_eq!(children.len(), 10_000_usize.div_ceil(64 * 64));
+        // Three levels deep, wherever it is changed.
+        let mut random = Random::new(1);
+        let mut elements = 30_000;
+        for step in 0..3000 {
+            let label = random.below(10_000) as u64;
+            let Some(spot) = directory.of(label) else {
+                directory.insert(label, 5, ());
+                elements += 5;
+                continue;
+            };
+            elements -= u64::from(spot.count);
+            if random.is_one_in(2) {
+                directory.remove(label);
+            } else {
+                directory.set_count(label, 7);
+                elements += 7;
+            }
+            assert_eq!(directory.elements(), elements);
+            if step % 300 == 0 {
+                directory.assert_whole();
+            }
+        }
+        directory.assert_whole();
     }
 }

@@ -2,10 +2,11 @@
 //!
 //! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
 //! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
-//! values. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+//! values; long values are as [`external`](super::external) says. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
+use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Reference, Stored};
 use super::hash_page::{self, HashPage, PageEntry, PageKey, Place};
 use super::ints::IntegerText;
 use super::linear::{self, Stretch};
@@ -19,11 +20,13 @@ pub struct HashSizes {
     pub split_bytes: u64,
     /// The last page is merged when all have fewer.
     pub merge_bytes: u64,
+    /// Values of so many bytes lie in pages of their own.
+    pub external_bytes: usize,
 }
 
 impl Default for HashSizes {
     fn default() -> Self {
-        Self { split_bytes: 512, merge_bytes: 160 }
+        Self { split_bytes: 512, merge_bytes: 160, external_bytes: EXTERNAL_MIN_BYTES }
     }
 }
 
@@ -38,6 +41,8 @@ pub struct Hash {
     pub content_bytes: u64,
     /// Keys, and bytes of keys and values.
     pub totals: Totals,
+    /// Long values.
+    pub externals: Externals,
     /// Not on a device.
     pub sizes: HashSizes,
 }
@@ -51,6 +56,7 @@ struct Found {
     page: PageId,
     place: Option<Place>,
     value_bytes: usize,
+    external: Option<Reference>,
 }
 
 impl Hash {
@@ -59,33 +65,56 @@ impl Hash {
         pages: &mut P,
         has_values: bool,
         sizes: HashSizes,
-        entries: &[PageEntry<'_>],
+        entries: &[(PageKey<'_>, &[u8])],
+        hash: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Self, PageError> {
+        let mut text = IntegerText::default();
+        for (key, value) in entries {
+            accept(key.bytes(&mut text), value)?;
+        }
+        Ok(Self::of_entries(pages, has_values, sizes, entries, hash))
+    }
+
+    fn of_entries<P: Pages>(
+        pages: &mut P,
+        has_values: bool,
+        sizes: HashSizes,
+        entries: &[(PageKey<'_>, &[u8])],
         hash: &impl Fn(&[u8]) -> u64,
     ) -> Self {
         let mut text = IntegerText::default();
-        let mut built =
-            Self { has_values, pages: 1, content_bytes: 0, totals: Totals::default(), sizes };
-        let mut hashes = Vec::with_capacity(entries.len());
+        let mut built = Self {
+            has_values,
+            pages: 1,
+            content_bytes: 0,
+            totals: Totals::default(),
+            externals: Externals::default(),
+            sizes,
+        };
+        let mut stored = Vec::with_capacity(entries.len());
+        // Lengths, tag and offset come to five bytes an entry.
+        let mut content = 0;
         for (key, value) in entries {
-            let key = key.bytes(&mut text);
-            hashes.push(hash(key));
-            built.totals.add(key.len() + value.len());
+            let own = built.externals.plan(value, sizes.external_bytes);
+            built.externals.add(pages, own, value);
+            let bytes = key.bytes(&mut text);
+            built.totals.add(bytes.len() + value.len());
+            content += (bytes.len() + own.here().len() + 5) as u64;
+            stored.push((hash(bytes), (*key, own)));
         }
-        // Lengths, tag and offset come to five bytes an entry; pages begin as full as they are between two splits.
-        let content = built.totals.bytes + built.totals.elements * 5;
+        // Pages begin as full as they are between two splits.
         let wanted = content.div_ceil((sizes.split_bytes * 3 / 4).max(1)).max(1);
         built.pages = u32::try_from(wanted).unwrap_or(u32::MAX);
-        let mut order: Vec<(u32, usize)> = hashes
-            .iter()
-            .enumerate()
-            .map(|(at, hash)| (linear::page_of(*hash, built.pages), at))
+        let mut order: Vec<(u32, usize)> = (0_usize..)
+            .zip(&stored)
+            .map(|(at, (hash, _))| (linear::page_of(*hash, built.pages), at))
             .collect();
         order.sort_unstable();
         let mut rest = order.as_slice();
         for page in 0..built.pages {
             let (own, others) = rest.split_at(rest.partition_point(|(of, _)| *of == page));
             rest = others;
-            let own: Vec<PageEntry<'_>> = own.iter().map(|(_, at)| entries[*at]).collect();
+            let own: Vec<PageEntry<'_>> = own.iter().map(|(_, at)| stored[*at].1).collect();
             let payload = hash_page::build(&own, has_values, hash);
             built.content_bytes += content_of(&payload);
             pages.add(id(page), &payload);
@@ -101,21 +130,36 @@ impl Hash {
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> Result<Self, Damage> {
         let view = HashPage::parse(page)?;
-        let entries = view.entries().collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::build(pages, view.has_values(), sizes, &entries, hash_of))
+        let mut entries = Vec::with_capacity(view.len());
+        for entry in view.entries() {
+            match entry? {
+                (key, Stored::Here(value)) => entries.push((key, value)),
+                _ => return super::bytes::damage(0, "values that lie in the page"),
+            }
+        }
+        Ok(Self::of_entries(pages, view.has_values(), sizes, &entries, hash_of))
     }
 
     /// The hash whose descriptor says this.
     #[must_use]
-    pub fn open(has_values: bool, sizes: HashSizes, totals: Totals, part: &Part) -> Self {
-        Self { has_values, pages: part.pages.max(1), content_bytes: part.a, totals, sizes }
+    pub fn open(
+        has_values: bool,
+        sizes: HashSizes,
+        totals: Totals,
+        part: &Part,
+        externals: Option<&Part>,
+    ) -> Self {
+        let (pages, content_bytes) = (part.pages.max(1), part.a);
+        let externals = Externals::open(externals);
+        Self { has_values, pages, content_bytes, totals, externals, sizes }
     }
 
-    /// What the descriptor says of the pages.
+    /// What the descriptor says of the pages, and of long values if there ever were some.
     #[must_use]
-    pub fn part(&self) -> Part {
+    pub fn parts(&self) -> (Part, Option<Part>) {
         let (kind, pages) = (PartKind::Hash, self.pages);
-        Part { kind, flags: 0, pages, a: self.content_bytes, b: 0 }
+        let part = Part { kind, flags: 0, pages, a: self.content_bytes, b: 0 };
+        (part, self.externals.part())
     }
 
     /// The page of keys with this hash.
@@ -148,7 +192,16 @@ impl Hash {
         let id = self.page_of(hash);
         let page = self.page(pages, id)?;
         let place = page.find(key, hash).map_err(at_page(id))?;
-        Ok(place.map(|place| page.value(&place)))
+        place.map(|place| external::read(pages, page.value(&place))).transpose()
+    }
+
+    /// The value of an entry of a page.
+    pub fn value<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        stored: Stored<'p>,
+    ) -> Result<&'p [u8], PageError> {
+        external::read(pages, stored)
     }
 
     /// Sets the value of the key; a value in a set is empty. `hash_of(key)` is `hash`.
@@ -159,31 +212,35 @@ impl Hash {
         value: &[u8],
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> Result<Put, PageError> {
-        for part in [key, value] {
-            if part.len() > ELEMENT_MAX_BYTES {
-                return Err(PageError::TooLong { bytes: part.len() });
-            }
-        }
+        accept(key, value)?;
         let found = self.find(pages, key, hash)?;
-        let before = pages.read(found.page)?.len();
-        fits(before, key.len() + value.len())?;
-        let mut edit = pages.edit(found.page)?;
-        let put = if let Some(place) = &found.place {
-            if self.has_values {
-                hash_page::set_value(&mut edit, place, value, hash_of)
-                    .map_err(at_page(found.page))?;
-                self.totals.bytes -= found.value_bytes as u64;
-                self.totals.bytes += value.len() as u64;
-            }
-            Put::Replaced
+        let stored = if self.has_values {
+            self.externals.plan(value, self.sizes.external_bytes)
         } else {
-            hash_page::insert(&mut edit, key, value, hash_of).map_err(at_page(found.page))?;
-            self.totals.add(key.len() + value.len());
-            Put::New
+            hash_page::NO_VALUE
         };
+        let before = pages.read(found.page)?.len();
+        fits(before, key.len() + stored.here().len())?;
+        let mut edit = pages.edit(found.page)?;
+        match &found.place {
+            Some(_) if !self.has_values => Ok(()),
+            Some(place) => hash_page::set_value(&mut edit, place, stored, hash_of),
+            None => hash_page::insert(&mut edit, key, stored, hash_of),
+        }
+        .map_err(at_page(found.page))?;
         let after = edit.bytes().len();
         drop(edit);
         self.resized(before, after);
+        self.externals.add(pages, stored, value);
+        let put = if found.place.is_some() {
+            self.externals.remove(pages, found.external);
+            self.totals.bytes = self.totals.bytes.saturating_sub(found.value_bytes as u64);
+            self.totals.bytes += stored.len() as u64;
+            Put::Replaced
+        } else {
+            self.totals.add(key.len() + stored.len());
+            Put::New
+        };
         self.step(pages, hash_of);
         Ok(put)
     }
@@ -203,6 +260,7 @@ impl Hash {
         let after = edit.bytes().len();
         drop(edit);
         self.resized(before, after);
+        self.externals.remove(pages, found.external);
         self.totals.remove(key.len() + found.value_bytes);
         self.step(pages, hash_of);
         Ok(true)
@@ -212,8 +270,8 @@ impl Hash {
         let page = self.page_of(hash);
         let view = self.page(pages, page)?;
         let place = view.find(key, hash).map_err(at_page(page))?;
-        let value_bytes = place.as_ref().map_or(0, |place| view.value(place).len());
-        Ok(Found { page, place, value_bytes })
+        let value = place.as_ref().map_or(hash_page::NO_VALUE, |place| view.value(place));
+        Ok(Found { page, value_bytes: value.len(), external: value.external(), place })
     }
 
     fn resized(&mut self, before: usize, after: usize) {
@@ -222,7 +280,7 @@ impl Hash {
     }
 
     /// Answers the entries at the cursor, and the cursor behind them; 0 begins, and ends. What is there from the first
-    /// call to the last is answered once, whatever is written in between.
+    /// call to the last is answered once, whatever is written in between. After an error, what was answered does not count.
     pub fn scan<P: Pages>(
         &self,
         pages: &P,
@@ -237,7 +295,7 @@ impl Hash {
             let (key, value) = entry.map_err(at_page(page))?;
             let key = key.bytes(&mut text);
             if stretch.holds(hash_of(key)) {
-                answer(key, value);
+                answer(key, external::read(pages, value)?);
             }
         }
         Ok(stretch.next)
@@ -324,7 +382,7 @@ impl Hash {
         let (gone, grown) = (pages.read(from)?, pages.read(to)?);
         let before = gone.len() + grown.len() - HEAD_BYTES;
         fits(gone.len(), grown.len())?;
-        let mut entries: Vec<(PageKey<'_>, &[u8])> = Vec::new();
+        let mut entries: Vec<PageEntry<'_>> = Vec::new();
         for (page, payload) in [(to, grown), (from, gone)] {
             for entry in HashPage::parse(payload).map_err(at_page(page))?.entries() {
                 entries.push(entry.map_err(at_page(page))?);
@@ -349,6 +407,7 @@ impl Hash {
     ) -> Result<(), PageError> {
         let mut text = IntegerText::default();
         let (mut totals, mut content_bytes) = (Totals::default(), 0);
+        let mut externals = Externals { next: self.externals.next, ..Externals::default() };
         let wrong = |page, at, expected| Err(at_page(page)(Damage { at, expected }));
         for page in self.page_ids() {
             let view = self.page(pages, page)?;
@@ -360,11 +419,15 @@ impl Hash {
             for entry in view.entries() {
                 let (key, value) = entry.map_err(at_page(page))?;
                 let key = key.bytes(&mut text);
-                totals.add(key.len() + value.len());
+                totals.add(key.len() + external::read(pages, value)?.len());
+                externals.note(value);
                 if self.page_of(hash_of(key)) != page {
                     return wrong(page, 0, "keys whose hash names this page");
                 }
             }
+        }
+        if externals != self.externals {
+            return wrong(id(0), 0, "as many long values as the descriptor counts");
         }
         if totals != self.totals {
             return wrong(id(0), 0, "as many elements and bytes as the descriptor counts");
@@ -374,6 +437,11 @@ impl Hash {
         }
         Ok(())
     }
+}
+
+fn accept(key: &[u8], value: &[u8]) -> Result<(), PageError> {
+    let bytes = key.len().max(value.len());
+    if bytes > ELEMENT_MAX_BYTES { Err(PageError::TooLong { bytes }) } else { Ok(()) }
 }
 
 fn content_of(payload: &[u8]) -> u64 {

@@ -7,12 +7,13 @@
 //! | tagged | above | tags, offsets, entries in the order in which they came |
 //!
 //! An entry is `key length | value length (pairs only) | key | value`. A tag is the highest byte of the key's hash.
-//! A key stands once in a page.
+//! A key stands once in a page. Long values lie in pages of their own: [`external`](super::external).
 
 use super::bytes::{
     self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_WIDE, HEAD_BYTES, Offsets, PAGE_ELEMENTS_MAX,
     damage, len_at,
 };
+use super::external::{Length, Reference, Stored};
 use super::ints::{self, IntegerText};
 use super::store::{Damage, PageEdit};
 use std::ops::Range;
@@ -53,7 +54,10 @@ impl<'p> PageKey<'p> {
 }
 
 /// A key and its value; no value in a set.
-pub type PageEntry<'p> = (PageKey<'p>, &'p [u8]);
+pub type PageEntry<'p> = (PageKey<'p>, Stored<'p>);
+
+/// The value of a set's key.
+pub const NO_VALUE: Stored<'static> = Stored::Here(&[]);
 
 /// Where a key stands in its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,9 +65,10 @@ pub struct Place {
     /// How many entries stand before it.
     index: usize,
     entry: Range<usize>,
-    /// Where the length of the value stands; the place of the key in a set.
-    value_len_at: usize,
+    /// The length of the value; nothing in a set.
+    value_len: Range<usize>,
     value: Range<usize>,
+    external: Option<Reference>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -164,14 +169,19 @@ impl<'p> HashPage<'p> {
 
     /// The value at a place that [`find`](Self::find) gave.
     #[must_use]
-    pub fn value(&self, place: &Place) -> &'p [u8] {
-        &self.payload[place.value.clone()]
+    pub fn value(&self, place: &Place) -> Stored<'p> {
+        match place.external {
+            Some(reference) => Stored::External(reference),
+            None => Stored::Here(&self.payload[place.value.clone()]),
+        }
     }
 
     /// Entry number `index`, which is below [`len`](Self::len).
     pub fn entry(&self, index: usize) -> Result<PageEntry<'p>, Damage> {
         match self.form {
-            Form::Integers { width } => Ok((PageKey::Integer(self.integer(width, index)), &[])),
+            Form::Integers { width } => {
+                Ok((PageKey::Integer(self.integer(width, index)), NO_VALUE))
+            }
             Form::Tagged(offsets) => {
                 let place = self.place(index, offsets.start(self.payload, index)?)?;
                 Ok((PageKey::Bytes(self.key_at(&place)), self.value(&place)))
@@ -194,7 +204,7 @@ impl<'p> HashPage<'p> {
         std::iter::from_fn(move || {
             let index = left.next()?;
             if let Form::Integers { width } = page.form {
-                return Some(Ok((PageKey::Integer(page.integer(width, index)), &[][..])));
+                return Some(Ok((PageKey::Integer(page.integer(width, index)), NO_VALUE)));
             }
             Some(match page.place(index, at) {
                 Ok(place) => {
@@ -241,17 +251,17 @@ impl<'p> HashPage<'p> {
     fn place(&self, index: usize, at: usize) -> Result<Place, Damage> {
         let payload = self.payload;
         let (key_len, taken) = len_at(payload, at)?;
-        let value_len_at = at + taken;
-        let (value_len, taken) = if self.pairs { len_at(payload, value_len_at)? } else { (0, 0) };
-        let key = bytes::range(payload, value_len_at + taken, key_len)?;
-        let value = bytes::range(payload, key.end, value_len)?;
-        Ok(Place { index, entry: at..value.end, value_len_at, value })
+        let start = at + taken;
+        let none = Length { here: 0, taken: 0, external: None };
+        let length = if self.pairs { Length::at(payload, start)? } else { none };
+        let value_len = start..start + length.taken;
+        let key = bytes::range(payload, value_len.end, key_len)?;
+        let value = bytes::range(payload, key.end, length.here)?;
+        Ok(Place { index, entry: at..value.end, value_len, value, external: length.external })
     }
 
     fn key_at(&self, place: &Place) -> &'p [u8] {
-        let (_, after_key_len) = (place.entry.start, place.value_len_at);
-        let lengths = if self.pairs { bytes::len_bytes(place.value.len()) } else { 0 };
-        &self.payload[after_key_len + lengths..place.value.start]
+        &self.payload[place.value_len.end..place.value.start]
     }
 
     fn integer(&self, width: usize, index: usize) -> i64 {
@@ -277,7 +287,7 @@ impl<'p> HashPage<'p> {
 
     fn integer_place(&self, width: usize, index: usize) -> Place {
         let at = HEAD_BYTES + 1 + index * width;
-        Place { index, entry: at..at + width, value_len_at: at, value: at..at }
+        Place { index, entry: at..at + width, value_len: at..at, value: at..at, external: None }
     }
 
     fn collect(&self) -> Result<Vec<PageEntry<'p>>, Damage> {
@@ -351,20 +361,22 @@ fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> 
     payload
 }
 
-fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&[u8]>) {
+fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&Stored<'_>>) {
     bytes::put_len(out, key.len());
     if let Some(value) = value {
-        bytes::put_len(out, value.len());
+        value.put_len(out);
     }
     out.extend_from_slice(key);
-    out.extend_from_slice(value.unwrap_or_default());
+    if let Some(value) = value {
+        out.extend_from_slice(value.here());
+    }
 }
 
 /// Adds a key that [`HashPage::find`] has not found. `value` is empty in a set.
 pub fn insert(
     page: &mut impl PageEdit,
     key: &[u8],
-    value: &[u8],
+    value: Stored<'_>,
     hash: &impl Fn(&[u8]) -> u64,
 ) -> Result<(), Damage> {
     let view = HashPage::parse(page.bytes())?;
@@ -389,7 +401,7 @@ pub fn insert(
         },
         Form::Bare if len < BARE_MAX => {
             let end = page.bytes().len();
-            append_entry(page, end, key, pairs.then_some(value));
+            append_entry(page, end, key, pairs.then_some(&value));
             bytes::set_elements(page, len + 1);
             return Ok(());
         }
@@ -397,7 +409,7 @@ pub fn insert(
             if offsets.wide || view.payload.len() - offsets.heap() <= u16::MAX as usize =>
         {
             let (end, heap) = (page.bytes().len(), offsets.heap());
-            append_entry(page, end, key, pairs.then_some(value));
+            append_entry(page, end, key, pairs.then_some(&value));
             offsets.insert(page, len, end - heap);
             page.splice(offsets.at..offsets.at, &[tag_of(hash(key))]);
             bytes::set_elements(page, len + 1);
@@ -413,8 +425,9 @@ pub fn insert(
     Ok(())
 }
 
-fn append_entry(page: &mut impl PageEdit, end: usize, key: &[u8], value: Option<&[u8]>) {
-    let mut entry = Vec::with_capacity(10 + key.len() + value.map_or(0, <[u8]>::len));
+fn append_entry(page: &mut impl PageEdit, end: usize, key: &[u8], value: Option<&Stored<'_>>) {
+    let here = value.map_or(0, |value| value.here().len());
+    let mut entry = Vec::with_capacity(20 + key.len() + here);
     put_entry(&mut entry, key, value);
     page.splice(end..end, &entry);
 }
@@ -423,16 +436,15 @@ fn append_entry(page: &mut impl PageEdit, end: usize, key: &[u8], value: Option<
 pub fn set_value(
     page: &mut impl PageEdit,
     place: &Place,
-    value: &[u8],
+    value: Stored<'_>,
     hash: &impl Fn(&[u8]) -> u64,
 ) -> Result<(), Damage> {
     let view = HashPage::parse(page.bytes())?;
     if !view.pairs {
         return damage(2, "page with values");
     }
-    let (old_len, new_len) = (place.value.len(), value.len());
-    let grown = (new_len + bytes::len_bytes(new_len)) as isize
-        - (old_len + bytes::len_bytes(old_len)) as isize;
+    let new = (value.here().len() + value.len_bytes()) as isize;
+    let grown = new - (place.value.len() + place.value_len.len()) as isize;
     if let Form::Tagged(offsets) = view.form {
         if grown > 0 && !offsets.can_shift(view.payload, place.index + 1, grown as usize) {
             let mut entries = view.collect()?;
@@ -445,14 +457,16 @@ pub fn set_value(
         }
         offsets.shift(page, place.index + 1, grown);
     }
-    if new_len == old_len {
-        page.write(place.value.start, value);
-        return Ok(());
+    if place.value.len() == value.here().len() {
+        page.write(place.value.start, value.here());
+    } else {
+        page.splice(place.value.clone(), value.here());
     }
-    page.splice(place.value.clone(), value);
-    let (len, count) = bytes::encode_len(new_len);
-    let old = place.value_len_at..place.value_len_at + bytes::len_bytes(old_len);
-    page.splice(old, &len[..count]);
+    if place.external.is_some() || place.value.len() != value.len() {
+        let mut len = Vec::with_capacity(16);
+        value.put_len(&mut len);
+        page.splice(place.value_len.clone(), &len);
+    }
     Ok(())
 }
 

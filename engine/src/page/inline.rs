@@ -8,7 +8,8 @@
 
 use super::Put;
 use super::bytes::damage;
-use super::hash_page::{self, HashPage};
+use super::external::Stored;
+use super::hash_page::{self, HashPage, NO_VALUE};
 use super::score::Score;
 use super::scores_page::{self, ScoresPage};
 use super::sorted::PutScore;
@@ -43,7 +44,7 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
     match kind {
         PartKind::Hash => hash_page::empty(has_values),
         PartKind::List => super::list_page::build(&[]),
-        PartKind::Scores | PartKind::Index => scores_page::build(&[]),
+        PartKind::Scores | PartKind::Index | PartKind::External => scores_page::build(&[]),
     }
 }
 
@@ -63,17 +64,21 @@ pub fn put(
     let view = HashPage::parse(page.bytes())?;
     if view.is_empty() && !view.has_values() {
         // The first member decides whether the set's page holds integers.
-        page.replace(&hash_page::build(&[(hash_page::PageKey::Bytes(key), &[])], false, hash_of));
+        page.replace(&hash_page::build(
+            &[(hash_page::PageKey::Bytes(key), NO_VALUE)],
+            false,
+            hash_of,
+        ));
         return Ok(Put::New);
     }
     match view.find(key, hash_of(key))? {
         Some(place) => {
             if view.has_values() {
-                hash_page::set_value(page, &place, value, hash_of)?;
+                hash_page::set_value(page, &place, Stored::Here(value), hash_of)?;
             }
             Ok(Put::Replaced)
         }
-        None => hash_page::insert(page, key, value, hash_of).map(|()| Put::New),
+        None => hash_page::insert(page, key, Stored::Here(value), hash_of).map(|()| Put::New),
     }
 }
 

@@ -1,16 +1,33 @@
 //! Lists: elements in the order in which they stand, on pages in a sequence.
 //!
 //! Invariants: each page has elements, and at most `page_bytes` bytes if it has more than one; the directory has every
-//! page with its true count; `totals` counts elements and their bytes. How full pages are is no invariant.
+//! page with its true count; `totals` counts elements and their bytes; long elements are as [`external`](super::external)
+//! says. How full pages are is no invariant.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
 use super::directory::Spot;
+use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
 use super::list_page::{self, ListPage, entry_bytes};
 use super::sequence::{self, Sequence, SequenceSizes, Side};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use super::{Totals, fits};
 use std::ops::Range;
+
+/// How full pages get, and which elements are left out of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListSizes {
+    /// Pages of elements.
+    pub pages: SequenceSizes,
+    /// Elements of so many bytes lie in pages of their own.
+    pub external_bytes: usize,
+}
+
+impl Default for ListSizes {
+    fn default() -> Self {
+        Self { pages: SequenceSizes::of_pages(2048), external_bytes: EXTERNAL_MIN_BYTES }
+    }
+}
 
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,20 +43,25 @@ pub enum End {
 pub struct List {
     /// Elements and their bytes.
     pub totals: Totals,
+    /// Long elements.
+    pub externals: Externals,
     sequence: Sequence<()>,
+    external_bytes: usize,
 }
 
 impl List {
     /// A list without elements, which has no page.
     #[must_use]
-    pub fn new(sizes: SequenceSizes) -> Self {
-        Self { totals: Totals::default(), sequence: Sequence::new(PartKind::List, sizes) }
+    pub fn new(sizes: ListSizes) -> Self {
+        let sequence = Sequence::new(PartKind::List, sizes.pages);
+        let (totals, externals) = (Totals::default(), Externals::default());
+        Self { totals, externals, sequence, external_bytes: sizes.external_bytes }
     }
 
     /// A list of these elements: from an inline form, or from a load.
     pub fn build<P: Pages>(
         pages: &mut P,
-        sizes: SequenceSizes,
+        sizes: ListSizes,
         elements: &[&[u8]],
     ) -> Result<Self, PageError> {
         for element in elements {
@@ -48,35 +70,47 @@ impl List {
         Ok(Self::of_elements(pages, sizes, elements))
     }
 
-    fn of_elements<P: Pages>(pages: &mut P, sizes: SequenceSizes, elements: &[&[u8]]) -> Self {
+    fn of_elements<P: Pages>(pages: &mut P, sizes: ListSizes, elements: &[&[u8]]) -> Self {
         let mut list = Self::new(sizes);
+        let mut stored = Vec::with_capacity(elements.len());
+        for element in elements {
+            let own = list.plan(element);
+            list.externals.add(pages, own, element);
+            list.totals.add(element.len());
+            stored.push(own);
+        }
         let mut label = Sequence::<()>::first_label();
-        for own in pieces(elements, sizes.page_bytes) {
+        for own in pieces(&stored, sizes.pages.page_bytes) {
             list.sequence.add(pages, label, &list_page::build(own), own.len(), ());
-            label += sizes.label_gap;
-            own.iter().for_each(|element| list.totals.add(element.len()));
+            label += sizes.pages.label_gap;
         }
         list
     }
 
     /// A list of what one page holds.
-    pub fn of_page<P: Pages>(
-        pages: &mut P,
-        sizes: SequenceSizes,
-        page: &[u8],
-    ) -> Result<Self, Damage> {
-        let elements = ListPage::parse(page)?.iter().collect::<Result<Vec<_>, _>>()?;
+    pub fn of_page<P: Pages>(pages: &mut P, sizes: ListSizes, page: &[u8]) -> Result<Self, Damage> {
+        let mut elements = Vec::new();
+        for element in ListPage::parse(page)?.iter() {
+            match element? {
+                Stored::Here(element) => elements.push(element),
+                Stored::External(_) => {
+                    return super::bytes::damage(0, "elements that lie in the page");
+                }
+            }
+        }
         Ok(Self::of_elements(pages, sizes, &elements))
     }
 
-    /// The list whose pages have these labels, ascending. `totals` are those of its descriptor.
+    /// The list whose pages have these labels, ascending. The rest says its descriptor.
     pub fn open<P: Pages>(
         pages: &P,
-        sizes: SequenceSizes,
+        sizes: ListSizes,
         totals: Totals,
+        externals: Option<&Part>,
         labels: impl IntoIterator<Item = u64>,
     ) -> Result<Self, PageError> {
-        let mut list = Self { totals, ..Self::new(sizes) };
+        let externals = Externals::open(externals);
+        let mut list = Self { totals, externals, ..Self::new(sizes) };
         let mut last = None;
         for label in labels {
             let page = list.sequence.id(label);
@@ -108,7 +142,7 @@ impl List {
         self.len() == 0
     }
 
-    /// What the descriptor says of the pages; `None` without any.
+    /// What the descriptor says of the pages; `None` without any. [`Externals::part`] is the other part.
     #[must_use]
     pub fn part(&self) -> Option<Part> {
         self.sequence.part()
@@ -138,7 +172,19 @@ impl List {
         let Some(spot) = self.sequence.directory.at(index) else { return Ok(None) };
         let page = self.page(pages, spot)?;
         let element = page.get((index - spot.before) as usize);
-        element.map(Some).map_err(at_page(self.sequence.id(spot.label)))
+        let element = element.map_err(at_page(self.sequence.id(spot.label)))?;
+        external::read(pages, element).map(Some)
+    }
+
+    /// How an element will be stored.
+    fn plan<'e>(&self, element: &'e [u8]) -> Stored<'e> {
+        self.externals.plan(element, self.external_bytes)
+    }
+
+    /// Counts an element that has come in.
+    fn added<P: Pages>(&mut self, pages: &mut P, stored: Stored<'_>, element: &[u8]) {
+        self.externals.add(pages, stored, element);
+        self.totals.add(element.len());
     }
 
     /// The elements from number `from` on, to the right. Ends behind the first error.
@@ -177,6 +223,7 @@ impl List {
         element: &[u8],
     ) -> Result<(), PageError> {
         accept(element)?;
+        let stored = self.plan(element);
         let directory = &self.sequence.directory;
         let (spot, side) = match end {
             End::Front => (directory.first(), Side::Before),
@@ -184,21 +231,22 @@ impl List {
         };
         let Some(spot) = spot else {
             let label = Sequence::<()>::first_label();
-            self.sequence.add(pages, label, &list_page::build(&[element]), 1, ());
-            self.totals.add(element.len());
+            self.sequence.add(pages, label, &list_page::build(&[stored]), 1, ());
+            self.added(pages, stored, element);
             return Ok(());
         };
         let page = self.page(pages, spot)?;
-        let bytes = pages.read(self.sequence.id(spot.label))?.len() + entry_bytes(element.len());
+        let bytes = pages.read(self.sequence.id(spot.label))?.len() + entry_bytes(&stored);
         if bytes <= self.sequence.sizes.page_bytes {
             let index = if end == End::Front { 0 } else { page.len() };
-            return self.insert_into(pages, spot, index, element);
+            self.insert_into(pages, spot, index, stored)?;
+        } else {
+            let room = self.sequence.room(pages, spot.label, side, 1)?;
+            for label in room.free {
+                self.sequence.add(pages, label, &list_page::build(&[stored]), 1, ());
+            }
         }
-        let room = self.sequence.room(pages, spot.label, side, 1)?;
-        for label in room.free {
-            self.sequence.add(pages, label, &list_page::build(&[element]), 1, ());
-        }
-        self.totals.add(element.len());
+        self.added(pages, stored, element);
         Ok(())
     }
 
@@ -217,17 +265,17 @@ impl List {
         let Some(spot) = self.sequence.directory.at(index) else { return Ok(false) };
         let page = self.page(pages, spot)?;
         let at = (index - spot.before) as usize;
-        let id = self.sequence.id(spot.label);
-        let bytes = pages.read(id)?.len() + entry_bytes(element.len());
+        let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
+        let bytes = pages.read(id)?.len() + entry_bytes(&stored);
         if bytes <= self.sequence.sizes.page_bytes {
-            self.insert_into(pages, spot, at, element)?;
-            return Ok(true);
+            self.insert_into(pages, spot, at, stored)?;
+        } else {
+            let mut elements = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
+            elements.insert(at, stored);
+            let payloads = self.payloads(&elements);
+            self.replace(pages, spot, &payloads)?;
         }
-        let mut elements = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
-        elements.insert(at, element);
-        let payloads = self.payloads(&elements);
-        self.replace(pages, spot, &payloads)?;
-        self.totals.add(element.len());
+        self.added(pages, stored, element);
         Ok(true)
     }
 
@@ -236,17 +284,16 @@ impl List {
         pages: &mut P,
         spot: Spot,
         index: usize,
-        element: &[u8],
+        stored: Stored<'_>,
     ) -> Result<(), PageError> {
         let id = self.sequence.id(spot.label);
-        list_page::insert(&mut pages.edit(id)?, index, element).map_err(at_page(id))?;
+        list_page::insert(&mut pages.edit(id)?, index, stored).map_err(at_page(id))?;
         self.sequence.directory.set_count(spot.label, spot.count + 1);
-        self.totals.add(element.len());
         Ok(())
     }
 
     /// Payloads and counts of pages for these elements.
-    fn payloads(&self, elements: &[&[u8]]) -> Vec<(Vec<u8>, usize)> {
+    fn payloads(&self, elements: &[Stored<'_>]) -> Vec<(Vec<u8>, usize)> {
         let own = pieces(elements, self.sequence.sizes.page_bytes);
         own.map(|own| (list_page::build(own), own.len())).collect()
     }
@@ -283,22 +330,24 @@ impl List {
         let Some(spot) = self.sequence.directory.at(index) else { return Ok(false) };
         let page = self.page(pages, spot)?;
         let at = (index - spot.before) as usize;
-        let id = self.sequence.id(spot.label);
-        let old = page.get(at).map_err(at_page(id))?.len();
-        let bytes =
-            (pages.read(id)?.len() + entry_bytes(element.len())).saturating_sub(entry_bytes(old));
+        let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
+        let old = page.get(at).map_err(at_page(id))?;
+        let (old_bytes, external) = (old.len(), old.external());
+        let bytes = pages.read(id)?.len() + entry_bytes(&stored);
+        let bytes = bytes.saturating_sub(entry_bytes(&old));
         if bytes <= self.sequence.sizes.page_bytes || page.len() == 1 {
-            list_page::set(&mut pages.edit(id)?, at, element).map_err(at_page(id))?;
+            list_page::set(&mut pages.edit(id)?, at, stored).map_err(at_page(id))?;
         } else {
             let mut elements = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
             if let Some(slot) = elements.get_mut(at) {
-                *slot = element;
+                *slot = stored;
             }
             let payloads = self.payloads(&elements);
             self.replace(pages, spot, &payloads)?;
         }
-        self.totals.remove(old);
-        self.totals.add(element.len());
+        self.totals.remove(old_bytes);
+        self.added(pages, stored, element);
+        self.externals.remove(pages, external);
         Ok(true)
     }
 
@@ -315,9 +364,12 @@ impl List {
         let page = self.page(pages, spot)?;
         let at = if end == End::Front { 0 } else { page.len().saturating_sub(1) };
         let id = self.sequence.id(spot.label);
+        let stored = page.get(at).map_err(at_page(id))?;
+        let external = stored.external();
         out.clear();
-        out.extend_from_slice(page.get(at).map_err(at_page(id))?);
+        out.extend_from_slice(external::read(pages, stored)?);
         self.remove_from(pages, spot, at..at + 1, out.len())?;
+        self.externals.remove(pages, external);
         Ok(true)
     }
 
@@ -347,6 +399,7 @@ impl List {
     pub fn remove<P: Pages>(&mut self, pages: &mut P, range: Range<u64>) -> Result<(), PageError> {
         let range = range.start..range.end.min(self.len());
         let mut cuts: Vec<(Spot, Range<usize>, usize)> = Vec::new();
+        let mut externals = Vec::new();
         let mut next =
             if range.is_empty() { None } else { self.sequence.directory.at(range.start) };
         while let Some(spot) = next.filter(|spot| spot.before < range.end) {
@@ -356,7 +409,10 @@ impl List {
             let mut bytes = 0;
             for (at, element) in page.iter().enumerate().take(end) {
                 let element = element.map_err(at_page(self.sequence.id(spot.label)))?;
-                bytes += if at >= start { element.len() } else { 0 };
+                if at >= start {
+                    bytes += element.len();
+                    externals.push(element.external());
+                }
             }
             page.check().map_err(at_page(self.sequence.id(spot.label)))?;
             cuts.push((spot, start..end, bytes));
@@ -364,6 +420,9 @@ impl List {
         }
         for (spot, own, bytes) in &cuts {
             self.remove_from(pages, *spot, own.clone(), *bytes)?;
+        }
+        for external in externals {
+            self.externals.remove(pages, external);
         }
         if let Some((spot, ..)) = cuts.first() {
             // The cuts' own pages, and their neighbours on the left.
@@ -424,6 +483,7 @@ impl List {
     /// Looks at all pages, and whether the counts are true.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<(), PageError> {
         let mut totals = Totals::default();
+        let mut externals = Externals { next: self.externals.next, ..Externals::default() };
         let mut last = None;
         for spot in self.sequence.directory.iter() {
             let id = self.sequence.id(spot.label);
@@ -434,12 +494,14 @@ impl List {
                 return Err(wrong(id, "elements within the bounds of a page"));
             }
             for element in page.iter() {
-                totals.add(element.map_err(at_page(id))?.len());
+                let element = element.map_err(at_page(id))?;
+                totals.add(external::read(pages, element)?.len());
+                externals.note(element);
             }
             last = Some(id);
         }
         match last {
-            Some(last) if totals != self.totals => {
+            Some(last) if (totals, externals) != (self.totals, self.externals) => {
                 Err(wrong(last, "as many elements and bytes as the descriptor counts"))
             }
             _ => Ok(()),
@@ -470,7 +532,7 @@ impl<'l, P: Pages> Iter<'l, P> {
                 let item = if self.is_forward { page.item_at(*at) } else { page.item_before(*at) };
                 let item = item.map_err(at_page(*id))?;
                 *at = if self.is_forward { item.entry.end } else { item.entry.start };
-                return Ok(Some(page.element(&item)));
+                return external::read(self.pages, page.element(&item)).map(Some);
             }
             let Some(label) = self.next else { return Ok(None) };
             let directory = &self.list.sequence.directory;
@@ -512,10 +574,10 @@ fn wrong(page: PageId, expected: &'static str) -> PageError {
 
 /// Cuts elements into pages of at most `page_bytes`.
 fn pieces<'s, 'e>(
-    elements: &'s [&'e [u8]],
+    elements: &'s [Stored<'e>],
     page_bytes: usize,
-) -> impl Iterator<Item = &'s [&'e [u8]]> + use<'s, 'e> {
-    let bytes: Vec<usize> = elements.iter().map(|element| entry_bytes(element.len())).collect();
+) -> impl Iterator<Item = &'s [Stored<'e>]> + use<'s, 'e> {
+    let bytes: Vec<usize> = elements.iter().map(entry_bytes).collect();
     let mut rest = elements;
     sequence::pieces(&bytes, HEAD_BYTES, page_bytes).into_iter().map(move |count| {
         let (own, others) = rest.split_at(count);

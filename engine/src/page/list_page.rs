@@ -1,7 +1,10 @@
 //! A page of a list: elements in the order in which they stand, each with its length on both sides, so that a page is
-//! walked and cut from both ends.
+//! walked and cut from both ends. Long elements lie in pages of their own: [`external`](super::external).
 
-use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, len_at, len_before};
+use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, len_before};
+use super::external::{
+    EXTERNAL_END, EXTERNAL_ENTRY_BYTES, Length, Reference, Stored, is_external_before,
+};
 use super::store::{Damage, PageEdit};
 use std::ops::Range;
 
@@ -18,6 +21,7 @@ pub(super) struct Item {
     /// With its lengths.
     pub entry: Range<usize>,
     pub element: Range<usize>,
+    pub external: Option<Reference>,
 }
 
 impl<'p> ListPage<'p> {
@@ -40,12 +44,12 @@ impl<'p> ListPage<'p> {
     }
 
     /// Element number `index`.
-    pub fn get(&self, index: usize) -> Result<&'p [u8], Damage> {
+    pub fn get(&self, index: usize) -> Result<Stored<'p>, Damage> {
         Ok(self.element(&self.item(index)?))
     }
 
     /// All elements, from left to right, up to the first damaged one.
-    pub fn iter(&self) -> impl Iterator<Item = Result<&'p [u8], Damage>> + use<'p> {
+    pub fn iter(&self) -> impl Iterator<Item = Result<Stored<'p>, Damage>> + use<'p> {
         let page = *self;
         let (mut at, mut left) = (HEAD_BYTES, page.len);
         std::iter::from_fn(move || {
@@ -73,23 +77,36 @@ impl<'p> ListPage<'p> {
     }
 
     /// The element of an item of this page.
-    pub(super) fn element(&self, item: &Item) -> &'p [u8] {
-        &self.payload[item.element.clone()]
+    pub(super) fn element(&self, item: &Item) -> Stored<'p> {
+        match item.external {
+            Some(reference) => Stored::External(reference),
+            None => Stored::Here(&self.payload[item.element.clone()]),
+        }
     }
 
     /// The element that begins at `at`.
     pub(super) fn item_at(&self, at: usize) -> Result<Item, Damage> {
-        let (len, taken) = len_at(self.payload, at)?;
-        let whole = bytes::range(self.payload, at + taken, len + taken)?;
-        Ok(Item { entry: at..whole.end, element: whole.start..whole.end - taken })
+        let Length { here, taken, external } = Length::at(self.payload, at)?;
+        let behind = if external.is_some() { 1 } else { taken };
+        let whole = bytes::range(self.payload, at + taken, here + behind)?;
+        Ok(Item { entry: at..whole.end, element: whole.start..whole.end - behind, external })
     }
 
     /// The element that ends before `end`.
     pub(super) fn item_before(&self, end: usize) -> Result<Item, Damage> {
+        if is_external_before(self.payload, end) {
+            let Some(start) = end.checked_sub(EXTERNAL_ENTRY_BYTES) else {
+                return damage(end, "name of a page");
+            };
+            let item = self.item_at(start)?;
+            let is_whole = item.external.is_some() && start >= HEAD_BYTES;
+            return if is_whole { Ok(item) } else { damage(start, "name of a page") };
+        }
         let (len, taken) = len_before(self.payload, end)?;
         match end.checked_sub(len + 2 * taken) {
             Some(start) if start >= HEAD_BYTES => {
-                Ok(Item { entry: start..end, element: start + taken..end - taken })
+                let element = start + taken..end - taken;
+                Ok(Item { entry: start..end, element, external: None })
             }
             _ => damage(end, "bytes of an element"),
         }
@@ -121,19 +138,27 @@ impl<'p> ListPage<'p> {
 }
 
 /// Bytes that an element takes.
-pub(super) const fn entry_bytes(element_bytes: usize) -> usize {
-    element_bytes + 2 * bytes::len_bytes(element_bytes)
+pub(super) fn entry_bytes(element: &Stored<'_>) -> usize {
+    match element {
+        Stored::Here(element) => element.len() + 2 * bytes::len_bytes(element.len()),
+        Stored::External(_) => EXTERNAL_ENTRY_BYTES,
+    }
 }
 
-fn put_entry(out: &mut Vec<u8>, element: &[u8]) {
-    bytes::put_len(out, element.len());
-    out.extend_from_slice(element);
-    bytes::put_len_backwards(out, element.len());
+fn put_entry(out: &mut Vec<u8>, element: &Stored<'_>) {
+    element.put_len(out);
+    match element {
+        Stored::Here(element) => {
+            out.extend_from_slice(element);
+            bytes::put_len_backwards(out, element.len());
+        }
+        Stored::External(_) => out.push(EXTERNAL_END),
+    }
 }
 
 /// A page of these elements, at most 65,535.
 #[must_use]
-pub fn build(elements: &[&[u8]]) -> Vec<u8> {
+pub fn build(elements: &[Stored<'_>]) -> Vec<u8> {
     let mut payload = bytes::new_payload(elements.len(), 0);
     for element in elements {
         put_entry(&mut payload, element);
@@ -142,28 +167,28 @@ pub fn build(elements: &[&[u8]]) -> Vec<u8> {
 }
 
 /// Adds an element, which becomes number `index`.
-pub fn insert(page: &mut impl PageEdit, index: usize, element: &[u8]) -> Result<(), Damage> {
+pub fn insert(page: &mut impl PageEdit, index: usize, element: Stored<'_>) -> Result<(), Damage> {
     let view = ListPage::parse(page.bytes())?;
     let len = view.len;
     if len >= PAGE_ELEMENTS_MAX || index > len {
         return damage(0, "room for one more element");
     }
     let at = if index == 0 { HEAD_BYTES } else { view.start_of(index)? };
-    let mut entry = Vec::with_capacity(entry_bytes(element.len()));
-    put_entry(&mut entry, element);
+    let mut entry = Vec::with_capacity(entry_bytes(&element));
+    put_entry(&mut entry, &element);
     page.splice(at..at, &entry);
     bytes::set_elements(page, len + 1);
     Ok(())
 }
 
 /// Puts another element in the place of number `index`.
-pub fn set(page: &mut impl PageEdit, index: usize, element: &[u8]) -> Result<(), Damage> {
+pub fn set(page: &mut impl PageEdit, index: usize, element: Stored<'_>) -> Result<(), Damage> {
     let item = ListPage::parse(page.bytes())?.item(index)?;
-    if item.element.len() == element.len() {
-        page.write(item.element.start, element);
+    let mut entry = Vec::with_capacity(entry_bytes(&element));
+    put_entry(&mut entry, &element);
+    if item.entry.len() == entry.len() {
+        page.write(item.entry.start, &entry);
     } else {
-        let mut entry = Vec::with_capacity(entry_bytes(element.len()));
-        put_entry(&mut entry, element);
         page.splice(item.entry, &entry);
     }
     Ok(())

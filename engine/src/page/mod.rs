@@ -26,6 +26,7 @@
 mod bytes;
 pub mod descriptor;
 pub mod directory;
+pub mod external;
 pub mod hash;
 pub mod hash_page;
 pub mod index_page;
@@ -43,9 +44,10 @@ mod store;
 mod tests;
 
 pub use descriptor::{Descriptor, Part};
+pub use external::{Externals, Stored};
 pub use hash::{Hash, HashSizes};
 pub use ints::IntegerText;
-pub use list::{End, List};
+pub use list::{End, List, ListSizes};
 pub use score::Score;
 pub use scores_page::Cut;
 pub use sequence::SequenceSizes;

@@ -24,6 +24,8 @@ pub enum PartKind {
     Scores = b's',
     /// Elements in the order in which they stand.
     List = b'l',
+    /// Long values, one each.
+    External = b'v',
 }
 
 impl PartKind {
@@ -35,6 +37,7 @@ impl PartKind {
             b'i' => Some(Self::Index),
             b's' => Some(Self::Scores),
             b'l' => Some(Self::List),
+            b'v' => Some(Self::External),
             _ => None,
         }
     }
@@ -57,7 +60,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a sequence's page.
+    /// Number below 2^32 of a hashed part's page; label of a sequence's page; id of a long value.
     pub number: u64,
 }
 
@@ -66,6 +69,8 @@ pub struct PageId {
 pub enum PageError {
     /// The page is not in memory: bring it, and run the operation again.
     Missing(PageId),
+    /// The page is nowhere, though the collection names it.
+    Absent(PageId),
     /// The page's payload is not what its part's pages look like.
     Damaged {
         /// The page.
@@ -84,6 +89,7 @@ impl std::fmt::Display for PageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Missing(page) => write!(f, "page {page} is not in memory"),
+            Self::Absent(page) => write!(f, "page {page} is nowhere, though it is named"),
             Self::Damaged { page, damage } => write!(f, "page {page} is damaged: {damage}"),
             Self::TooLong { bytes } => write!(f, "element of {bytes} bytes is too long"),
         }
@@ -134,7 +140,8 @@ pub trait Pages {
     /// Makes a page that is not there. The same name may have been removed before, even by this operation.
     fn add(&mut self, page: PageId, payload: &[u8]);
 
-    /// Removes a page that [`read`](Self::read) has shown.
+    /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value: such a page may
+    /// be away, and where an entry is damaged nowhere.
     fn remove(&mut self, page: PageId);
 
     /// True if [`read`](Self::read) would show the page: for work that may be left to a later operation.
@@ -219,7 +226,9 @@ mod tests {
 
     #[test]
     fn letters_name_their_parts() {
-        for part in [PartKind::Hash, PartKind::Index, PartKind::Scores, PartKind::List] {
+        for part in
+            [PartKind::Hash, PartKind::Index, PartKind::Scores, PartKind::List, PartKind::External]
+        {
             assert_eq!(PartKind::of(part.letter()), Some(part));
         }
         assert_eq!(PartKind::of(b'E'), None);

@@ -1,17 +1,22 @@
 use super::{Memory, Random, hash};
+use crate::page::external::{Reference, Stored};
 use crate::page::hash::{Hash, HashSizes};
-use crate::page::hash_page::{self, HashPage, PageKey};
-use crate::page::store::PageError;
+use crate::page::hash_page::{self, HashPage, NO_VALUE, PageKey};
+use crate::page::store::{PageError, PartKind};
 use crate::page::{IntegerText, Put};
 use std::collections::BTreeMap;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
+const fn sizes(split_bytes: u64, merge_bytes: u64, external_bytes: usize) -> HashSizes {
+    HashSizes { split_bytes, merge_bytes, external_bytes }
+}
+
 const SIZES: [HashSizes; 4] = [
-    HashSizes { split_bytes: 64, merge_bytes: 20 },
-    HashSizes { split_bytes: 256, merge_bytes: 80 },
-    HashSizes { split_bytes: 512, merge_bytes: 160 },
-    HashSizes { split_bytes: 4096, merge_bytes: 1400 },
+    sizes(64, 20, usize::MAX),
+    sizes(256, 80, 20),
+    sizes(512, 160, 512),
+    sizes(4096, 1400, usize::MAX),
 ];
 
 /// Keys that are integers, texts, and long ones.
@@ -53,7 +58,9 @@ fn assert_same(table: &Hash, memory: &mut Memory, model: &Model) {
     assert_eq!(table.totals.elements, model.len() as u64);
     let bytes: usize = model.iter().map(|(key, value)| key.len() + value.len()).sum();
     assert_eq!(table.totals.bytes, bytes as u64);
-    assert_eq!(memory.pages.len(), table.pages as usize);
+    assert_eq!(memory.count(PartKind::Hash), table.pages as usize);
+    let long = model.values().filter(|value| value.len() >= table.sizes.external_bytes);
+    assert_eq!(memory.count(PartKind::External), long.count());
     for (key, value) in model {
         let got = table.get(memory, key, hash(key)).expect("pages in memory");
         assert_eq!(got, Some(value.as_slice()));
@@ -64,7 +71,7 @@ fn history(seed: u64, sizes: HashSizes, has_values: bool, operations: usize) {
     let mut random = Random::new(seed);
     let (space, kind) = ([10, 100, 1500][random.below(3)], random.below(4));
     let (mut memory, mut model) = (Memory::default(), Model::new());
-    let mut table = Hash::build(&mut memory, has_values, sizes, &[], &hash);
+    let mut table = Hash::build(&mut memory, has_values, sizes, &[], &hash).expect("built");
     let mut grows = true;
     for step in 0..operations {
         if random.is_one_in(500) {
@@ -108,7 +115,7 @@ fn a_hash_does_what_a_map_does() {
 #[test]
 fn pages_split_and_merge_as_the_bytes_come_and_go() {
     let (mut memory, sizes) = (Memory::default(), HashSizes::default());
-    let mut table = Hash::build(&mut memory, true, sizes, &[], &hash);
+    let mut table = Hash::build(&mut memory, true, sizes, &[], &hash).expect("built");
     for n in 0..5000_u32 {
         let key = format!("field:{n:014}");
         table
@@ -128,9 +135,9 @@ fn pages_split_and_merge_as_the_bytes_come_and_go() {
 
 #[test]
 fn a_split_waits_for_a_page_that_is_away() {
-    let sizes = HashSizes { split_bytes: 100, merge_bytes: 30 };
+    let sizes = sizes(100, 30, 512);
     let mut memory = Memory::default();
-    let mut table = Hash::build(&mut memory, true, sizes, &[], &hash);
+    let mut table = Hash::build(&mut memory, true, sizes, &[], &hash).expect("built");
     let mut written = 0_u32;
     let mut put = |table: &mut Hash, memory: &mut Memory| {
         written += 1;
@@ -166,7 +173,8 @@ fn a_hash_is_built_as_large_as_it_will_be() {
         let entries: Vec<_> =
             names.iter().map(|name| (PageKey::Bytes(name.as_bytes()), value)).collect();
         let mut memory = Memory::default();
-        let table = Hash::build(&mut memory, has_values, HashSizes::default(), &entries, &hash);
+        let table = Hash::build(&mut memory, has_values, HashSizes::default(), &entries, &hash)
+            .expect("built");
         table.check(&memory, &hash).expect("a whole hash");
         assert_eq!(table.totals.elements, count);
         assert_eq!(memory.pages.len(), table.pages as usize);
@@ -177,9 +185,9 @@ fn a_hash_is_built_as_large_as_it_will_be() {
 fn a_scan_answers_what_stays_once() {
     for seed in 0..30 {
         let mut random = Random::new(seed);
-        let sizes = HashSizes { split_bytes: 80, merge_bytes: 60 };
+        let sizes = sizes(80, 60, 512);
         let mut memory = Memory::default();
-        let mut table = Hash::build(&mut memory, false, sizes, &[], &hash);
+        let mut table = Hash::build(&mut memory, false, sizes, &[], &hash).expect("built");
         let mut stays = BTreeMap::new();
         for n in 0..200 {
             let key = format!("stays:{n}").into_bytes();
@@ -216,7 +224,7 @@ fn a_scan_answers_what_stays_once() {
 fn random_entries_come_about_equally_often() {
     let mut random = Random::new(5);
     let mut memory = Memory::default();
-    let mut table = Hash::build(&mut memory, false, SIZES[1], &[], &hash);
+    let mut table = Hash::build(&mut memory, false, SIZES[1], &[], &hash).expect("built");
     assert_eq!(table.random(&memory, || 0), Ok(None));
     for n in 0..200 {
         let key = format!("m{n}").into_bytes();
@@ -233,22 +241,33 @@ fn random_entries_come_about_equally_often() {
 
 #[test]
 fn sets_of_integers_hold_integers_until_another_comes() {
-    let mut page = hash_page::build(&[(PageKey::Integer(5), b"")], false, &hash);
+    let mut page = hash_page::build(&[(PageKey::Integer(5), NO_VALUE)], false, &hash);
     for n in [-3_i64, 700, 6] {
-        hash_page::insert(&mut page, n.to_string().as_bytes(), b"", &hash).expect("a whole page");
+        hash_page::insert(&mut page, n.to_string().as_bytes(), NO_VALUE, &hash)
+            .expect("a whole page");
     }
     assert_eq!(page.len(), 5 + 4 * 2);
-    hash_page::insert(&mut page, b"70000", b"", &hash).expect("a whole page");
+    hash_page::insert(&mut page, b"70000", NO_VALUE, &hash).expect("a whole page");
     assert_eq!(page.len(), 5 + 5 * 4);
     let view = HashPage::parse(&page).expect("a whole page");
     let keys: Vec<PageKey<'_>> = view.entries().map(|entry| entry.expect("whole").0).collect();
     assert_eq!(keys, [-3, 5, 6, 700, 70_000].map(PageKey::Integer));
     assert_eq!(view.find(b"05", hash(b"05")), Ok(None), "another text, another member");
-    hash_page::insert(&mut page, b"05", b"", &hash).expect("a whole page");
+    hash_page::insert(&mut page, b"05", NO_VALUE, &hash).expect("a whole page");
     let view = HashPage::parse(&page).expect("a whole page");
     assert!(view.find(b"05", hash(b"05")).expect("whole").is_some());
     assert!(view.find(b"70000", hash(b"70000")).expect("whole").is_some());
     assert_eq!(view.len(), 6);
+}
+
+/// Some values are named, the others stand in the page.
+fn stored(value: &[u8]) -> Stored<'_> {
+    match value {
+        [first, ..] if value.len() == 5000 => {
+            Stored::External(Reference { id: u64::from(*first) << 50, bytes: 5000 })
+        }
+        _ => Stored::Here(value),
+    }
 }
 
 #[test]
@@ -268,11 +287,12 @@ fn entries_of_a_page_keep_the_order_in_which_they_came() {
                 model.remove(at);
             }
             (Some(place), Some(at)) => {
-                hash_page::set_value(&mut page, &place, &value, &hash).expect("a whole page");
+                hash_page::set_value(&mut page, &place, stored(&value), &hash)
+                    .expect("a whole page");
                 model[at].1 = value;
             }
             (None, None) => {
-                hash_page::insert(&mut page, &name, &value, &hash).expect("a whole page");
+                hash_page::insert(&mut page, &name, stored(&value), &hash).expect("a whole page");
                 model.push((name, value));
             }
             (place, at) => panic!("{place:?} is not {at:?}"),
@@ -281,7 +301,7 @@ fn entries_of_a_page_keep_the_order_in_which_they_came() {
         view.check(&hash).expect("a whole page");
         let entries: Vec<_> = view.entries().map(|entry| entry.expect("whole")).collect();
         let expected: Vec<_> =
-            model.iter().map(|(key, value)| (PageKey::Bytes(key), value.as_slice())).collect();
+            model.iter().map(|(key, value)| (PageKey::Bytes(key), stored(value))).collect();
         assert_eq!(entries, expected);
         assert_eq!(
             model.last().map(|_| view.entry(model.len() - 1)),
@@ -297,8 +317,8 @@ fn damaged_pages_give_errors() {
         let mut random = Random::new(seed);
         let mut memory = Memory::default();
         let has_values = random.is_one_in(2);
-        let sizes = HashSizes { split_bytes: 128, merge_bytes: 100 };
-        let mut table = Hash::build(&mut memory, has_values, sizes, &[], &hash);
+        let sizes = sizes(128, 100, 512);
+        let mut table = Hash::build(&mut memory, has_values, sizes, &[], &hash).expect("built");
         let kind = random.below(4);
         for _ in 0..30 {
             let name = key(&mut random, 40, kind);

@@ -5,8 +5,8 @@ use crate::page::list_page::{self, ListPage};
 use crate::page::scores_page::ScoresPage;
 use crate::page::store::PartKind;
 use crate::page::{
-    Descriptor, Hash, HashSizes, IntegerText, List, Put, PutScore, Score, SequenceSizes, Sorted,
-    SortedSizes, Totals,
+    Descriptor, Hash, HashSizes, IntegerText, List, ListSizes, Put, PutScore, Score, SequenceSizes,
+    Sorted, SortedSizes, Stored, Totals,
 };
 
 /// The root record of what has outgrown its own.
@@ -47,9 +47,9 @@ fn a_hash_begins_inline_outgrows_its_record_and_ends_empty() {
             let mut memory = Memory::default();
             let built =
                 Hash::of_page(&mut memory, HashSizes::default(), &page, &hash).expect("built");
-            let root = descriptor(built.totals, vec![built.part()]);
+            let root = descriptor(built.totals, vec![built.parts().0]);
             let part = root.part(PartKind::Hash).expect("the part");
-            let mut table = Hash::open(has_values, HashSizes::default(), root.totals, part);
+            let mut table = Hash::open(has_values, HashSizes::default(), root.totals, part, None);
             assert_eq!(table, built);
             table.check(&memory, &hash).expect("a whole hash");
             for (key, value) in &model {
@@ -140,11 +140,13 @@ fn a_list_begins_inline_outgrows_its_record_and_ends_empty() {
     let mut model: Vec<Vec<u8>> = Vec::new();
     while !inline::is_outgrown(&page) {
         let element = model.len().to_string().into_bytes();
-        list_page::insert(&mut page, model.len() / 2, &element).expect("a whole page");
+        list_page::insert(&mut page, model.len() / 2, Stored::Here(&element))
+            .expect("a whole page");
         model.insert(model.len() / 2, element);
     }
     assert_eq!(ListPage::parse(&page).expect("whole").len(), model.len());
-    let (mut memory, sizes) = (Memory::default(), SequenceSizes { page_bytes: 256, label_gap: 8 });
+    let pages = SequenceSizes { page_bytes: 256, label_gap: 8 };
+    let (mut memory, sizes) = (Memory::default(), ListSizes { pages, ..ListSizes::default() });
     let built = List::of_page(&mut memory, sizes, &page).expect("built");
     let root = descriptor(built.totals, vec![built.part().expect("elements")]);
     let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
@@ -153,7 +155,7 @@ fn a_list_begins_inline_outgrows_its_record_and_ends_empty() {
         (part.pages as usize, Some(&part.a), Some(&part.b)),
         (labels.len(), labels.first(), labels.last())
     );
-    let mut list = List::open(&memory, sizes, root.totals, labels).expect("open");
+    let mut list = List::open(&memory, sizes, root.totals, None, labels).expect("open");
     let all: Result<Vec<&[u8]>, _> = list.iter(&memory, 0).collect();
     assert_eq!(all, Ok(model.iter().map(Vec::as_slice).collect()));
     list.remove(&mut memory, 0..u64::MAX).expect("in memory");
@@ -187,7 +189,10 @@ fn damaged_inline_pages_give_errors() {
                     &b"abc"[..if has_values { 3 } else { 0 }],
                     &hash,
                 )),
-                PartKind::List => drop(list_page::insert(&mut page, n / 2, text.as_bytes())),
+                PartKind::List => {
+                    list_page::insert(&mut page, n / 2, Stored::Here(text.as_bytes()))
+                        .expect("a whole page")
+                }
                 _ => drop(inline::put_score(&mut page, text.as_bytes(), score)),
             }
         }
@@ -209,12 +214,12 @@ fn damaged_inline_pages_give_errors() {
                 inline::put_score(&mut copies[1], text, Score::of(1.0).expect("a number")).is_err(),
             );
             note(inline::remove_member(&mut copies[1], text).is_err());
-            note(list_page::insert(&mut copies[2], n, text).is_err());
-            note(list_page::set(&mut copies[2], n, text).is_err());
+            note(list_page::insert(&mut copies[2], n, Stored::Here(text)).is_err());
+            note(list_page::set(&mut copies[2], n, Stored::Here(text)).is_err());
             note(list_page::remove(&mut copies[2], n..n + 2).is_err());
         }
         note(Hash::of_page(&mut memory, HashSizes::default(), &page, &hash).is_err());
-        note(List::of_page(&mut memory, SequenceSizes::of_pages(2048), &page).is_err());
+        note(List::of_page(&mut memory, ListSizes::default(), &page).is_err());
         note(Sorted::of_page(&mut memory, SortedSizes::default(), &page, &hash).is_err());
     }
     assert!(errors > 3000, "{errors} errors");

@@ -1,15 +1,20 @@
 use super::{Memory, Random, Replayed};
-use crate::page::list::{End, List};
+use crate::page::external::{Reference, Stored};
+use crate::page::list::{End, List, ListSizes};
 use crate::page::list_page::{self, ListPage};
-use crate::page::store::PageEdit;
+use crate::page::store::{PageEdit, PartKind};
 use crate::page::{PageError, SequenceSizes};
 use std::collections::VecDeque;
 
-const SIZES: [SequenceSizes; 4] = [
-    SequenceSizes { page_bytes: 32, label_gap: 2 },
-    SequenceSizes { page_bytes: 100, label_gap: 5 },
-    SequenceSizes { page_bytes: 512, label_gap: 1 << 20 },
-    SequenceSizes { page_bytes: 2048, label_gap: 1 << 20 },
+const fn sizes(page_bytes: usize, label_gap: u64, external_bytes: usize) -> ListSizes {
+    ListSizes { pages: SequenceSizes { page_bytes, label_gap }, external_bytes }
+}
+
+const SIZES: [ListSizes; 4] = [
+    sizes(32, 2, usize::MAX),
+    sizes(100, 5, 15),
+    sizes(512, 1 << 20, usize::MAX),
+    sizes(2048, 1 << 20, 512),
 ];
 
 type Model = VecDeque<Vec<u8>>;
@@ -26,19 +31,26 @@ fn element(random: &mut Random) -> Vec<u8> {
     element
 }
 
-fn assert_same(list: &List, memory: &mut Memory, model: &Model) {
+fn labels(memory: &Memory) -> Vec<u64> {
+    let pages = memory.pages.keys().filter(|page| page.part == PartKind::List);
+    pages.map(|page| page.number).collect()
+}
+
+fn assert_same(list: &List, memory: &mut Memory, model: &Model, sizes: ListSizes) {
     memory.away.clear();
     list.check(memory).expect("a whole list");
     assert_eq!(list.len(), model.len() as u64);
     assert_eq!(list.totals.elements, list.len());
     assert_eq!(list.totals.bytes, model.iter().map(|element| element.len() as u64).sum::<u64>());
-    assert_eq!(list.page_ids(0..u64::MAX).count(), memory.pages.len());
+    assert_eq!(list.page_ids(0..u64::MAX).count(), memory.count(PartKind::List));
     let all: Result<Vec<&[u8]>, _> = list.iter(memory, 0).collect();
     assert_eq!(all.expect("no page is away"), model.iter().collect::<Vec<_>>());
     let back = list.iter_back(memory, list.len().saturating_sub(1));
     let back: Result<Vec<&[u8]>, _> = back.collect();
     assert_eq!(back.expect("no page is away"), model.iter().rev().collect::<Vec<_>>());
-    let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
+    let labels = labels(memory);
+    let long = model.iter().filter(|element| element.len() >= sizes.external_bytes).count();
+    assert_eq!(memory.count(PartKind::External), long);
     assert_eq!(
         list.part().map(|part| (part.pages, part.a, part.b)),
         labels.first().map(|first| (labels.len() as u32, *first, labels[labels.len() - 1]))
@@ -46,12 +58,12 @@ fn assert_same(list: &List, memory: &mut Memory, model: &Model) {
 }
 
 /// The same list as whoever finds its pages on a device has it.
-fn reopened(list: &List, memory: &Memory, sizes: SequenceSizes) -> List {
-    let labels = memory.pages.keys().map(|page| page.number);
-    List::open(memory, sizes, list.totals, labels).expect("a whole list")
+fn reopened(list: &List, memory: &Memory, sizes: ListSizes) -> List {
+    List::open(memory, sizes, list.totals, list.externals.part().as_ref(), labels(memory))
+        .expect("a whole list")
 }
 
-fn history(seed: u64, sizes: SequenceSizes, operations: usize) {
+fn history(seed: u64, sizes: ListSizes, operations: usize) {
     let mut random = Random::new(seed);
     let (mut memory, mut model, mut list) = (Memory::default(), Model::new(), List::new(sizes));
     let mut popped = Vec::new();
@@ -117,14 +129,14 @@ fn history(seed: u64, sizes: SequenceSizes, operations: usize) {
             }
         }
         if step % 41 == 0 || step < 30 {
-            assert_same(&list, &mut memory, &model);
+            assert_same(&list, &mut memory, &model, sizes);
         }
         if random.is_one_in(200) {
             memory.away.clear();
             list = reopened(&list, &memory, sizes);
         }
     }
-    assert_same(&list, &mut memory, &model);
+    assert_same(&list, &mut memory, &model, sizes);
     memory.run(|memory| list.trim(memory, 5..5)).expect("trimmed");
     assert!(list.is_empty() && memory.pages.is_empty() && list.part().is_none());
 }
@@ -184,7 +196,7 @@ fn inserting_at_one_place_uses_labels_up_and_finds_more() {
         assert_eq!(list.insert(&mut memory, at as u64, &element), Ok(true));
         model.insert(at, element);
     }
-    assert_same(&list, &mut memory, &model);
+    assert_same(&list, &mut memory, &model, SIZES[2]);
     let bytes: usize = memory.pages.values().map(Vec::len).sum();
     assert!(bytes / memory.pages.len() > 200, "{} bytes a page", bytes / memory.pages.len());
 }
@@ -192,7 +204,7 @@ fn inserting_at_one_place_uses_labels_up_and_finds_more() {
 #[test]
 fn pages_at_the_end_of_all_labels_get_others() {
     for end in [End::Front, End::Back] {
-        let sizes = SequenceSizes { page_bytes: 16, label_gap: 1 << 61 };
+        let sizes = sizes(16, 1 << 61, 512);
         let (mut memory, mut list) = (Memory::default(), List::new(sizes));
         for n in 0..200_u32 {
             list.push(&mut memory, end, &n.to_le_bytes()).expect("pushed");
@@ -201,6 +213,17 @@ fn pages_at_the_end_of_all_labels_get_others() {
         assert_eq!(list.len(), 200);
         let ascends = list.iter(&memory, 0).map(|element| element.expect("whole")[0]).is_sorted();
         assert_eq!(ascends, end == End::Back);
+    }
+}
+
+/// Some elements are named, the others stand in the page.
+fn stored(element: &[u8]) -> Stored<'_> {
+    match element {
+        [first, ..] if element.len() > 200 => {
+            let bytes = element.len() as u32;
+            Stored::External(Reference { id: u64::from(*first) << 50 | u64::from(bytes), bytes })
+        }
+        _ => Stored::Here(element),
     }
 }
 
@@ -214,12 +237,12 @@ fn a_page_is_changed_by_edits_alone() {
         match random.below(4) {
             0 | 1 if model.len() < 40 => {
                 let element = element(&mut random);
-                list_page::insert(&mut page, at, &element).expect("a whole page");
+                list_page::insert(&mut page, at, stored(&element)).expect("a whole page");
                 model.insert(at, element);
             }
             2 if at < model.len() => {
                 let element = element(&mut random);
-                list_page::set(&mut page, at, &element).expect("a whole page");
+                list_page::set(&mut page, at, stored(&element)).expect("a whole page");
                 model[at] = element;
             }
             _ => {
@@ -232,7 +255,7 @@ fn a_page_is_changed_by_edits_alone() {
         view.check().expect("a whole page");
         assert_eq!(
             view.iter().collect::<Result<Vec<_>, _>>(),
-            Ok(model.iter().map(Vec::as_slice).collect())
+            Ok(model.iter().map(|element| stored(element)).collect())
         );
     }
 }
@@ -245,7 +268,7 @@ fn damaged_pages_give_errors() {
         let sizes = SIZES[seed as usize % 2];
         let (mut memory, mut list) = (Memory::default(), List::new(sizes));
         for _ in 0..30 {
-            let element = vec![3; random.below(12)];
+            let element = vec![3; random.below(18)];
             list.push(&mut memory, End::Back, &element).expect("pushed");
         }
         memory.damage(&mut random);
@@ -254,8 +277,8 @@ fn damaged_pages_give_errors() {
             errors += usize::from(result.is_some());
         };
         note(list.check(&memory).err());
-        let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
-        note(List::open(&memory, sizes, list.totals, labels).err());
+        let labels = labels(&memory);
+        note(List::open(&memory, sizes, list.totals, None, labels).err());
         for _ in 0..20 {
             let at = random.below(31) as u64;
             note(list.get(&memory, at).err());
