@@ -54,6 +54,7 @@ fn id(page: u32) -> PageId {
 /// Where a key is, or would be.
 struct Found {
     page: PageId,
+    page_bytes: usize,
     place: Option<Place>,
     value_bytes: usize,
     external: Option<Reference>,
@@ -219,7 +220,7 @@ impl Hash {
         } else {
             hash_page::NO_VALUE
         };
-        let before = pages.read(found.page)?.len();
+        let before = found.page_bytes;
         fits(before, key.len() + stored.here().len())?;
         let mut edit = pages.edit(found.page)?;
         match &found.place {
@@ -254,7 +255,7 @@ impl Hash {
     ) -> Result<bool, PageError> {
         let found = self.find(pages, key, hash)?;
         let Some(place) = &found.place else { return Ok(false) };
-        let before = pages.read(found.page)?.len();
+        let before = found.page_bytes;
         let mut edit = pages.edit(found.page)?;
         hash_page::remove(&mut edit, place).map_err(at_page(found.page))?;
         let after = edit.bytes().len();
@@ -271,7 +272,8 @@ impl Hash {
         let view = self.page(pages, page)?;
         let place = view.find(key, hash).map_err(at_page(page))?;
         let value = place.as_ref().map_or(hash_page::NO_VALUE, |place| view.value(place));
-        Ok(Found { page, value_bytes: value.len(), external: value.external(), place })
+        let page_bytes = view.payload_bytes();
+        Ok(Found { page, page_bytes, value_bytes: value.len(), external: value.external(), place })
     }
 
     fn resized(&mut self, before: usize, after: usize) {

@@ -129,6 +129,11 @@ impl<'p> HashPage<'p> {
         self.len == 0
     }
 
+    /// Bytes of the payload.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
     /// True if entries have values.
     #[must_use]
     pub fn has_values(&self) -> bool {

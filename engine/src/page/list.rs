@@ -236,7 +236,7 @@ impl List {
             return Ok(());
         };
         let page = self.page(pages, spot)?;
-        let bytes = pages.read(self.sequence.id(spot.label))?.len() + entry_bytes(&stored);
+        let bytes = page.payload_bytes() + entry_bytes(&stored);
         if bytes <= self.sequence.sizes.page_bytes {
             let index = if end == End::Front { 0 } else { page.len() };
             self.insert_into(pages, spot, index, stored)?;
@@ -266,7 +266,7 @@ impl List {
         let page = self.page(pages, spot)?;
         let at = (index - spot.before) as usize;
         let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
-        let bytes = pages.read(id)?.len() + entry_bytes(&stored);
+        let bytes = page.payload_bytes() + entry_bytes(&stored);
         if bytes <= self.sequence.sizes.page_bytes {
             self.insert_into(pages, spot, at, stored)?;
         } else {
@@ -333,7 +333,7 @@ impl List {
         let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
         let old = page.get(at).map_err(at_page(id))?;
         let (old_bytes, external) = (old.len(), old.external());
-        let bytes = pages.read(id)?.len() + entry_bytes(&stored);
+        let bytes = page.payload_bytes() + entry_bytes(&stored);
         let bytes = bytes.saturating_sub(entry_bytes(&old));
         if bytes <= self.sequence.sizes.page_bytes || page.len() == 1 {
             list_page::set(&mut pages.edit(id)?, at, stored).map_err(at_page(id))?;
@@ -489,7 +489,7 @@ impl List {
             let id = self.sequence.id(spot.label);
             let page = self.page(pages, spot)?;
             page.check().map_err(at_page(id))?;
-            let is_long = pages.read(id)?.len() > self.sequence.sizes.page_bytes;
+            let is_long = page.payload_bytes() > self.sequence.sizes.page_bytes;
             if page.is_empty() || (is_long && page.len() > 1) {
                 return Err(wrong(id, "elements within the bounds of a page"));
             }

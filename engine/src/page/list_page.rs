@@ -43,6 +43,11 @@ impl<'p> ListPage<'p> {
         self.len == 0
     }
 
+    /// Bytes of the payload.
+    pub(super) fn payload_bytes(&self) -> usize {
+        self.payload.len()
+    }
+
     /// Element number `index`.
     pub fn get(&self, index: usize) -> Result<Stored<'p>, Damage> {
         Ok(self.element(&self.item(index)?))
