@@ -1,5 +1,6 @@
 //! Keys as commands name them, and the form they have inside the tree.
 
+use std::borrow::Cow;
 use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
@@ -49,6 +50,25 @@ pub struct Key<'a> {
 /// Kind byte of root records: the newest state of a user's key.
 pub(crate) const KIND_ROOT: u8 = b'R';
 
+/// Kind byte of the records of a collection's elements. The lowest kind: such records come first in a table.
+pub(crate) const KIND_ELEMENT: u8 = b'E';
+
+/// Bytes before the part in the engine key of an element: kind, namespace, collection. The *prefix* of the collection.
+pub(crate) const PREFIX_BYTES: usize = 17;
+
+/// No part has this letter: behind a prefix it is above all keys of the collection.
+const ABOVE_PARTS: u8 = u8::MAX;
+
+/// The prefix of a collection's elements, which its grave names (E4).
+#[inline]
+#[must_use]
+pub(crate) fn element_head(namespace: u64, cid: u64) -> [u8; PREFIX_BYTES] {
+    let mut head = [KIND_ELEMENT; PREFIX_BYTES];
+    head[1..HEAD_BYTES].copy_from_slice(&namespace.to_be_bytes());
+    head[HEAD_BYTES..].copy_from_slice(&cid.to_be_bytes());
+    head
+}
+
 /// Kind byte of expiry index records. The highest kind: such records come last in a table.
 pub(crate) const KIND_EXPIRY: u8 = b'T';
 
@@ -70,6 +90,8 @@ pub(crate) fn root_head(namespace: u64) -> [u8; HEAD_BYTES] {
 pub(crate) enum EngineKey<'a> {
     /// `R | namespace (8) | user's key`.
     Root { namespace: u64, key: &'a [u8] },
+    /// `E | namespace (8) | collection (8) | letter of the part | name of the page`.
+    Element { namespace: u64, cid: u64, part: u8, page: &'a [u8] },
     /// `T | due time in ms (8) | engine key of the root record`.
     Expiry { due_ms: u64, root: &'a [u8] },
 }
@@ -83,6 +105,11 @@ impl<'a> EngineKey<'a> {
         let number = u64::from_be_bytes(*number);
         match kind {
             KIND_ROOT => Some(Self::Root { namespace: number, key: rest }),
+            KIND_ELEMENT => {
+                let (cid, rest) = rest.split_first_chunk()?;
+                let (&part, page) = rest.split_first()?;
+                Some(Self::Element { namespace: number, cid: u64::from_be_bytes(*cid), part, page })
+            }
             KIND_EXPIRY => Some(Self::Expiry { due_ms: number, root: rest }),
             _ => None,
         }
@@ -94,7 +121,7 @@ impl<'a> EngineKey<'a> {
     pub(crate) fn parse_root(bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
         match Self::parse(bytes)? {
             Self::Root { namespace, key } => Some((namespace, key)),
-            Self::Expiry { .. } => None,
+            Self::Expiry { .. } | Self::Element { .. } => None,
         }
     }
 
@@ -104,7 +131,7 @@ impl<'a> EngineKey<'a> {
     pub(crate) fn parse_expiry(bytes: &'a [u8]) -> Option<(u64, &'a [u8])> {
         match Self::parse(bytes)? {
             Self::Expiry { due_ms, root } => Some((due_ms, root)),
-            Self::Root { .. } => None,
+            Self::Root { .. } | Self::Element { .. } => None,
         }
     }
 
@@ -130,6 +157,43 @@ impl<'a> EngineKey<'a> {
         bytes.first() == Some(&KIND_ROOT)
     }
 
+    /// True for keys of elements, and for the prefix of a collection.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_element(bytes: &[u8]) -> bool {
+        bytes.first() == Some(&KIND_ELEMENT)
+    }
+
+    /// The prefix of the collection that an element belongs to; `None` for other keys, and for a prefix itself.
+    #[inline]
+    #[must_use]
+    pub(crate) fn prefix_of(bytes: &[u8]) -> Option<&[u8]> {
+        if !Self::is_element(bytes) || bytes.len() == PREFIX_BYTES {
+            return None;
+        }
+        bytes.get(..PREFIX_BYTES)
+    }
+
+    /// A key above all keys of the collection, and below all others that are above them, if this is a prefix.
+    #[inline]
+    #[must_use]
+    pub(crate) fn end_of_prefix(bytes: &[u8]) -> Option<[u8; PREFIX_BYTES + 1]> {
+        if !Self::is_element(bytes) {
+            return None;
+        }
+        let prefix: &[u8; PREFIX_BYTES] = bytes.try_into().ok()?;
+        let mut end = [ABOVE_PARTS; PREFIX_BYTES + 1];
+        end[..PREFIX_BYTES].copy_from_slice(prefix);
+        Some(end)
+    }
+
+    /// The last key that a grave of `bytes`, or of a key before it, can cover.
+    #[must_use]
+    pub(crate) fn reach(bytes: &[u8]) -> Cow<'_, [u8]> {
+        let prefix = Self::prefix_of(bytes).unwrap_or(bytes);
+        Self::end_of_prefix(prefix).map_or(Cow::Borrowed(bytes), |end| Cow::Owned(end.to_vec()))
+    }
+
     /// Puts the key into `out`, in place of what is there.
     pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
         out.clear();
@@ -137,6 +201,11 @@ impl<'a> EngineKey<'a> {
             Self::Root { namespace, key } => {
                 out.extend_from_slice(&root_head(namespace));
                 out.extend_from_slice(key);
+            }
+            Self::Element { namespace, cid, part, page } => {
+                out.extend_from_slice(&element_head(namespace, cid));
+                out.push(part);
+                out.extend_from_slice(page);
             }
             Self::Expiry { due_ms, root } => {
                 out.push(KIND_EXPIRY);
@@ -198,7 +267,7 @@ impl Meta {
 
 #[cfg(test)]
 mod tests {
-    use super::{EngineKey, hash};
+    use super::{EngineKey, element_head, hash};
     use std::process::Command;
 
     #[test]
@@ -222,6 +291,32 @@ mod tests {
             assert_eq!(EngineKey::parse_root(strange), None);
         }
         assert_eq!(EngineKey::namespace_of(b"T12345678"), None, "it names no root");
+    }
+
+    #[test]
+    fn elements_come_before_roots_and_belong_to_their_prefix() {
+        let (mut key, mut root) = (Vec::new(), Vec::new());
+        EngineKey::Root { namespace: 0, key: b"" }.encode_into(&mut root);
+        for (cid, part, page) in [(0, b'h', &[0; 4][..]), (7, b's', &[9; 8]), (u64::MAX, b'x', b"")]
+        {
+            let parsed = EngineKey::Element { namespace: 5, cid, part, page };
+            parsed.encode_into(&mut key);
+            assert_eq!(EngineKey::parse(&key), Some(parsed));
+            assert_eq!(EngineKey::parse_root(&key), None);
+            assert_eq!(EngineKey::namespace_of(&key), Some(5));
+            assert!(key < root && EngineKey::is_element(&key));
+            let prefix = element_head(5, cid);
+            assert_eq!(EngineKey::prefix_of(&key), Some(&prefix[..]));
+            assert_eq!(EngineKey::prefix_of(&prefix), None);
+            assert_eq!(EngineKey::end_of_prefix(&key), None);
+            let end = EngineKey::end_of_prefix(&prefix).unwrap();
+            assert!(prefix[..] < key[..] && key[..] < end[..]);
+            assert!(cid == u64::MAX || end[..] < element_head(5, cid + 1)[..]);
+            assert_eq!(*EngineKey::reach(&key), end[..]);
+            assert_eq!(*EngineKey::reach(&prefix), end[..]);
+        }
+        assert_eq!(*EngineKey::reach(&root), root[..]);
+        assert_eq!(EngineKey::parse(&element_head(5, 1)), None, "a prefix names no record");
     }
 
     /// Says its hash to whoever runs this test alone.

@@ -60,10 +60,10 @@ pub use db::{Batch, Db, DbSnapshot, Range};
 pub use key::{KEY_MAX_BYTES, Key, Meta, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, DiskClaim, DueKey, Engine,
-    EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, Iter, IterOptions, LEVELS,
-    Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts, MemtableKind, OpenReport,
-    Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, Replay, ReplayGroup, Scan, ScanItem,
-    ScanRange, Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch, Stats,
-    SyncPolicy, Tx, TxBuf, UNDO_DIR, UndoFull, WblStats, WriteBatch, aside_name, has_pool,
-    replay_bytes, settle_data_dir,
+    EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, Iter,
+    IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
+    MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageChange,
+    PageName, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
+    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, UNDO_DIR,
+    UndoFull, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
 };

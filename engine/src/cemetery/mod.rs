@@ -6,12 +6,14 @@
 
 mod checkpoint;
 mod dead_runs;
+mod elements;
 mod filter;
 mod published;
 mod runs;
 
 pub(crate) use checkpoint::{Checkpoint, CheckpointError};
 pub(crate) use dead_runs::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
+pub(crate) use elements::ElementGraves;
 pub(crate) use filter::GraveFilter;
 #[cfg(all(loom, test))]
 pub(crate) use published::{IsEmpty, Published};
@@ -306,8 +308,7 @@ impl Graves {
     /// Graves open as of `c`: d <= c and not closed by then (D2). Without those in limbo (F3): what they
     /// covered is gone from the manifest (D4), and no reader outlives a crash.
     pub(crate) fn needed_as_of(&self, c: Seq) -> impl Iterator<Item = &Grave> {
-        let needed = move |g: &&Grave| g.d <= c && g.e > c && g.buried_in == 0;
-        self.all().filter(needed)
+        self.all().filter(move |grave| grave.is_needed_as_of(c))
     }
 }
 
@@ -327,6 +328,11 @@ impl Grave {
     /// True when the mark `m` has passed the grave, and it is no mere leftover for old readers (F3).
     pub(crate) fn is_sealed_through(&self, m: Seq) -> bool {
         self.d <= m && self.buried_in == 0
+    }
+
+    /// See [`Graves::needed_as_of`].
+    pub(crate) fn is_needed_as_of(&self, c: Seq) -> bool {
+        self.d <= c && self.e > c && self.buried_in == 0
     }
 
     fn is(&self, key: (&[u8], &[u8])) -> bool {

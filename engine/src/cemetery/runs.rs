@@ -12,7 +12,7 @@
 
 use super::published::{IsEmpty, Published};
 use crate::error::TableResult;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::table::{GraveFile, Scratch, Table, key_hash};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,11 +62,14 @@ impl RunList {
         if self.0.is_empty() {
             return false;
         }
-        let hash = key_hash(key);
-        self.0.iter().any(|listed| {
-            let table = &listed.file.table;
-            table.properties().covers(key) && table.may_contain(hash)
-        })
+        let holds = |key: &[u8]| {
+            let hash = key_hash(key);
+            self.0.iter().any(|listed| {
+                let table = &listed.file.table;
+                table.properties().covers(key) && table.may_contain(hash)
+            })
+        };
+        holds(key) || EngineKey::prefix_of(key).is_some_and(holds)
     }
 
     /// D(k, s) among the graves of the runs.
@@ -77,7 +80,10 @@ impl RunList {
         if self.0.is_empty() {
             return Ok(None);
         }
-        newest_in_runs(self.0.iter().map(|listed| &*listed.file.table), key, s)
+        let tables = || self.0.iter().map(|listed| &*listed.file.table);
+        let own = newest_in_runs(tables(), key, s)?;
+        let Some(prefix) = EngineKey::prefix_of(key) else { return Ok(own) };
+        Ok(own.max(newest_in_runs(tables(), prefix, s)?))
     }
 
     /// The files that are needed.

@@ -275,6 +275,10 @@ fn unknown_namespaces(parts: &Parts) -> Result<Option<u64>, EngineError> {
 /// Merges the parts into a tree in `dir`; answers how many keys it has, and how many dead were left out.
 fn write(options: &CheckOptions, dir: &Path, parts: Parts) -> Result<(u64, u64), EngineError> {
     let versions = VersionSet::open(Arc::clone(&options.storage), dir, TreeOptions::default())?;
+    // Names of collections begin with numbers of files, and must not come again.
+    if let Some(last) = parts.tables.iter().map(|table| table.number()).max() {
+        versions.number_files_behind(last);
+    }
     let sources = parts
         .tables
         .iter()
@@ -339,7 +343,8 @@ fn write(options: &CheckOptions, dir: &Path, parts: Parts) -> Result<(u64, u64),
 
 /// Dead by a grave, a tombstone, or with its namespace.
 fn is_dead(parts: &Parts, key: &[u8], seq: Seq, meta: Meta) -> bool {
-    let has_grave = parts.graves.get(key).is_some_and(|d| *d >= seq);
+    let is_below = |key: &[u8]| parts.graves.get(key).is_some_and(|d| *d >= seq);
+    let has_grave = is_below(key) || EngineKey::prefix_of(key).is_some_and(is_below);
     let id = EngineKey::namespace_of(key);
     let is_of_dead = id.is_some_and(|id| parts.dead.iter().any(|(dead, _)| *dead == id));
     has_grave || meta.is_tombstone() || is_of_dead

@@ -21,4 +21,5 @@ pub(crate) use displaced::{Displaced, Replaced};
 pub use entry::EntryRef;
 pub use evict::Evicted;
 pub use page_pool::PagePool;
+pub use sweep::SweepPass;
 pub use table::{Located, Removed, Table, Upsert};

@@ -4,7 +4,7 @@
 //! all latches are held, so whoever holds one latch reads a stable state.
 
 use crate::key::{EngineKey, Seq, Slot};
-pub(super) use crate::key::{HEAD_BYTES, KIND_ROOT, root_head as head};
+pub(super) use crate::key::{HEAD_BYTES, KIND_ELEMENT, KIND_ROOT, root_head as head};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 

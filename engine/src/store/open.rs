@@ -7,6 +7,7 @@ use super::graveyard::deadline::recycled_segments_max;
 use super::latch::Latch;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
+use super::pages::ShardPages;
 use super::read::load::Loads;
 use super::read::reads::ShardReads;
 use super::read::superversion::SuperVersion;
@@ -18,7 +19,7 @@ use super::upkeep::shares::buffer_bytes;
 use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::memtable::{ChunkPool, Memtable, MemtableKind};
 use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
@@ -201,6 +202,7 @@ impl Engine {
                     tombstones: Tombstones::default(),
                     complete: false,
                     loads: Loads::default(),
+                    pages: ShardPages::default(),
                     counts: Box::new([Count::default(); SLOTS]),
                     unresolved: Vec::new(),
                     reads: ShardReads::default(),
@@ -258,6 +260,10 @@ impl Engine {
                 }
                 any_grave |= !checkpoint.graves.is_empty();
                 for (key, d) in checkpoint.graves {
+                    if EngineKey::is_element(&key) {
+                        inner.graveyard.elements.open(&key, d);
+                        continue;
+                    }
                     let user = namespace::split(&key).map_or(key.as_ref(), |(_, user)| user);
                     let hash = inner.hash(user);
                     let shard = &inner.shards[shard_of(hash)];

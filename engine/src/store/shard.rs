@@ -2,7 +2,8 @@
 
 use super::latch::{Latch, Latched};
 use super::namespace::SLOTS;
-use super::read::load::Loads;
+use super::pages::ShardPages;
+use super::read::load::{Loads, Want};
 use super::read::reads::ShardReads;
 use super::tombstones::Tombstones;
 use crate::cemetery::{GraveFilter, Graves};
@@ -96,8 +97,8 @@ impl ShardFigures {
         let graves_bytes =
             state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes();
         self.entries.store(state.table.len(), Ordering::Relaxed);
-        self.table_bytes.store(state.table.bytes(), Ordering::Relaxed);
-        self.data_bytes.store(state.table.data_bytes(), Ordering::Relaxed);
+        self.table_bytes.store(state.table_bytes(), Ordering::Relaxed);
+        self.data_bytes.store(state.data_bytes(), Ordering::Relaxed);
         self.shared_bytes.store(state.table.shared_bytes(), Ordering::Relaxed);
         self.graves_bytes.store(graves_bytes, Ordering::Relaxed);
         self.hits.store(state.reads.hits, Ordering::Relaxed);
@@ -138,6 +139,8 @@ pub(super) struct ShardState {
     /// Nothing was ever evicted from this shard since it was empty: a miss is an absence.
     pub(super) complete: bool,
     pub(super) loads: Loads,
+    /// Pages of the collections whose roots are here.
+    pub(super) pages: ShardPages,
     pub(super) counts: Box<[Count; SLOTS]>,
     pub(super) unresolved: Vec<Unresolved>,
     pub(super) reads: ShardReads,
@@ -148,6 +151,49 @@ impl ShardState {
     /// given as head and user's bytes.
     pub(super) fn is_dead(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
         self.graves.is_open(hash, key) || self.tombstones.contains(hash, key)
+    }
+
+    /// True when what is wanted is in memory.
+    pub(super) fn has_in_memory(&self, want: &Want) -> bool {
+        match &want.page {
+            Some(page) => {
+                self.pages.table().is_some_and(|table| table.find(page.in_table()).is_some())
+            }
+            None => self.table.find(want.key.as_key()).is_some(),
+        }
+    }
+
+    /// The loads among which that of `want` is.
+    pub(super) fn loads_of(&mut self, want: &Want) -> &mut Loads {
+        if want.page.is_some() { &mut self.pages.loads } else { &mut self.loads }
+    }
+
+    /// Bytes that keys and pages in memory hold.
+    pub(super) fn table_bytes(&self) -> usize {
+        self.table.bytes() + self.pages.sum(dram::Table::bytes)
+    }
+
+    /// Those of them that come from the system itself.
+    pub(super) fn mapped_bytes(&self) -> usize {
+        self.table.mapped_bytes() + self.pages.sum(dram::Table::mapped_bytes)
+    }
+
+    /// Bytes of the data in them.
+    pub(super) fn data_bytes(&self) -> usize {
+        self.table.data_bytes() + self.pages.sum(dram::Table::data_bytes)
+    }
+
+    /// True when something of these slots is on its way into memory, or pinned there.
+    pub(super) fn loads_any(&self, slots: &[bool; SLOTS]) -> bool {
+        self.loads.holds_any(slots) || self.pages.loads.holds_any(slots)
+    }
+
+    /// Removes what is in memory of these slots, looking at so many buckets of keys and of pages; true when nothing is
+    /// left.
+    pub(super) fn sweep_slots(&mut self, slots: &[bool; SLOTS], buckets: usize) -> bool {
+        let pages = self.pages.table_mut();
+        let pages_done = pages.is_none_or(|table| table.sweep_slots(slots, buckets));
+        self.table.sweep_slots(slots, buckets) && pages_done
     }
 
     pub(super) fn count_mut(&mut self, slot: Slot) -> &mut Count {

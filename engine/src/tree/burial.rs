@@ -1,10 +1,10 @@
 //! Burial: choosing a table to rewrite without its dead, so that their graves can go.
 
 use super::dead_counts::{Dead, DeadCounts};
-use super::get::files_that_may_hold;
+use super::get::{files_in_range, files_that_may_hold, tables_in_range};
 use super::pick::{CompactionOptions, Job, job_of_level_0};
 use super::version::Version;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
@@ -96,6 +96,9 @@ impl<'a> BurialTally<'a> {
     /// True when F2(b) holds for the grave (`key`, `d`): every table that may hold the key has
     /// min_seq > d or buried_through >= d. Otherwise the tables that stand against it are noted.
     pub fn note(&mut self, key: &[u8], d: Seq) -> bool {
+        if let Some(end) = EngineKey::end_of_prefix(key) {
+            return self.note_range((key, &end), d);
+        }
         // An undo run is no table to rewrite: it goes with its readers, or is merged (N6).
         let mut buried = super::get::undo_that_may_hold(self.version, key)
             .all(|run| run.table.properties().is_past(d));
@@ -109,6 +112,17 @@ impl<'a> BurialTally<'a> {
             }
         }
         buried
+    }
+
+    /// The same for a grave of all keys in a closed range (E4).
+    fn note_range(&mut self, (from, to): (&[u8], &[u8]), d: Seq) -> bool {
+        let version = self.version;
+        for table in tables_in_range(version, from, to) {
+            if !table.properties().is_past(d) && d <= self.min_reader {
+                self.entry(table.number()).add(Dead::of_range(table, (from, to), d));
+            }
+        }
+        files_in_range(version, from, to).all(|file| file.properties().is_past(d))
     }
 
     /// Notes the tables with expiry index records that were written before the delete `d` was applied:

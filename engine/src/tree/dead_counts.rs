@@ -6,7 +6,7 @@
 //! a newer one: the counts choose what to rewrite and justify nothing else.
 
 use super::version::Version;
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::source::Source;
 use crate::table::GraveFile;
 use crate::table::{ReadMode, Table, TableError, TableResult, key_hash};
@@ -40,6 +40,16 @@ impl Dead {
         self.oldest = self.oldest.min(other.oldest);
     }
 
+    /// What one grave of all keys in the closed range does to a table, by its blocks.
+    pub(super) fn of_range(table: &Table, (from, to): (&[u8], &[u8]), d: Seq) -> Self {
+        let (p, all) = (table.properties(), table.blocks().max(1) as u64);
+        let hit = table.blocks_between(from, to).len().max(1) as u64;
+        // The first and the last block are shared with neighbours, if there are any.
+        let shared = u64::from(*p.min_key < *from) + u64::from(*p.max_key > *to);
+        let keys = (p.distinct_keys * hit / all).max(1);
+        Self { keys, blocks: hit.saturating_sub(shared), oldest: d }
+    }
+
     /// The larger share of the table that is dead, by keys or by blocks, in percent.
     pub(super) fn percent_of(self, table: &Table) -> u64 {
         let by_keys = self.keys * 100 / table.properties().distinct_keys.max(1);
@@ -70,10 +80,7 @@ impl Lane {
 
     /// The table that may hold `key`; those before it are done.
     fn table_for(&mut self, key: &[u8], done: &mut impl FnMut(u64, Dead)) -> Option<Arc<Table>> {
-        while self.tables.get(self.at).is_some_and(|t| *t.properties().max_key < *key) {
-            self.leave_table(done);
-        }
-        self.tables.get(self.at).filter(|t| *t.properties().min_key <= *key).cloned()
+        self.table_for_range((key, key), done)
     }
 
     fn note(&mut self, table: &Table, key: &[u8], d: Seq) {
@@ -85,6 +92,32 @@ impl Lane {
         self.block_keys += 1;
         self.dead.keys += 1;
         self.dead.oldest = self.dead.oldest.min(d);
+    }
+
+    /// A grave of all keys in the closed range. Tables that end inside of it are left: all that later graves could
+    /// say of them is said.
+    fn note_range(&mut self, range: (&[u8], &[u8]), d: Seq, done: &mut impl FnMut(u64, Dead)) {
+        while let Some(table) = self.table_for_range(range, done) {
+            if !table.properties().is_past(d) {
+                self.dead.add(Dead::of_range(&table, range, d));
+            }
+            if *table.properties().max_key > *range.1 {
+                break;
+            }
+            self.leave_table(done);
+        }
+    }
+
+    /// The first table that may hold a key of the closed range; those before it are done.
+    fn table_for_range(
+        &mut self,
+        (from, to): (&[u8], &[u8]),
+        done: &mut impl FnMut(u64, Dead),
+    ) -> Option<Arc<Table>> {
+        while self.tables.get(self.at).is_some_and(|t| *t.properties().max_key < *from) {
+            self.leave_table(done);
+        }
+        self.tables.get(self.at).filter(|t| *t.properties().min_key <= *to).cloned()
     }
 
     fn leave_block(&mut self, table: &Table) {
@@ -107,7 +140,7 @@ impl Lane {
 /// True when a table may hold versions that graves of the file kill, and was not written under all of them.
 fn may_be_hit(table: &Table, graves: &Table) -> bool {
     let (of, by) = (table.properties(), graves.properties());
-    of.overlaps(&by.min_key, &by.max_key) && !of.is_past(by.max_seq)
+    of.overlaps(&by.min_key, &EngineKey::reach(&by.max_key)) && !of.is_past(by.max_seq)
 }
 
 impl DeadCounts {
@@ -167,9 +200,10 @@ fn join(
 ) -> TableResult<()> {
     let mut lanes: Vec<Lane> = lanes.into_iter().map(Lane::new).collect();
     let firsts = lanes.iter().filter_map(|lane| lane.tables.first());
-    let from = firsts.map(|table| &*table.properties().min_key).min();
+    let from = firsts.map(|table| &*table.properties().min_key).min().unwrap_or_default();
     let mut walk = graves.iter(ReadMode::Sequential);
-    walk.seek(from.unwrap_or_default())?;
+    // The grave of a collection lies before all its keys.
+    walk.seek(EngineKey::prefix_of(from).unwrap_or(from))?;
     let mut seen = 0u64;
     while walk.valid() && lanes.iter().any(|lane| lane.at < lane.tables.len()) {
         seen += 1;
@@ -178,7 +212,12 @@ fn join(
         }
         let (key, d) = (walk.key(), walk.seq());
         let mut hash = None;
+        let end = EngineKey::end_of_prefix(key);
         for lane in &mut lanes {
+            if let Some(end) = &end {
+                lane.note_range((key, end), d, done);
+                continue;
+            }
             let Some(table) = lane.table_for(key, done) else { continue };
             if !table.properties().is_past(d)
                 && table.may_contain(*hash.get_or_insert_with(|| key_hash(key)))

@@ -42,6 +42,27 @@ pub fn undo_that_may_hold<'a>(
         .filter(move |run| run.table.properties().covers(key) && run.table.may_contain(hash))
 }
 
+/// Files that may hold a key of the closed range, undo runs (N6) too. No I/O, and no filter, which knows single keys only.
+pub fn files_in_range<'a>(
+    version: &'a Version,
+    from: &'a [u8],
+    to: &'a [u8],
+) -> impl Iterator<Item = &'a Arc<Table>> {
+    let undo = version.undo_runs().iter().map(|run| &run.table);
+    let undo = undo.filter(move |table| table.properties().overlaps(from, to));
+    tables_in_range(version, from, to).chain(undo)
+}
+
+/// The same without undo runs.
+pub(super) fn tables_in_range<'a>(
+    version: &'a Version,
+    from: &'a [u8],
+    to: &'a [u8],
+) -> impl Iterator<Item = &'a Arc<Table>> {
+    let top = version.level(0).iter().filter(move |table| table.properties().overlaps(from, to));
+    top.chain((1..LEVELS).flat_map(move |level| version.overlapping(level, from, to)))
+}
+
 /// False only when no table holds a version of `key`, which cannot be older than `since`: then its namespace was
 /// made, and no table written before can hold it, whatever the filter says. Looks at properties and filters in
 /// memory.

@@ -298,6 +298,11 @@ impl VersionSet {
         self.shared.next_file.fetch_add(1, Ordering::AcqRel)
     }
 
+    /// From now on files have numbers above this one.
+    pub(crate) fn number_files_behind(&self, last: u64) {
+        self.shared.next_file.fetch_max(last + 1, Ordering::AcqRel);
+    }
+
     /// Starts a table meant for `level`.
     ///
     /// # Errors

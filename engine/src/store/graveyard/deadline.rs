@@ -281,6 +281,9 @@ impl Engine {
             let state = shard.latch();
             graves.extend(state.graves.needed_as_of(m).map(|g| (g.key.clone(), g.d)));
         }
+        if !spilled {
+            graves.extend(inner.graveyard.elements.copies(|grave| grave.is_needed_as_of(m)));
+        }
         graves.sort_unstable();
         let dead_runs = if inner.graveyard.deadline.is_set() {
             Vec::new()

@@ -1,6 +1,7 @@
 //! What is dead and not gone yet: graves beyond the shards, dead namespaces, stretches proved dead, and when all of it
 //! is to be gone.
 
+pub(in crate::store) mod collections;
 pub(in crate::store) mod deadline;
 pub(in crate::store) mod grave_keys;
 pub(in crate::store) mod proofs;
@@ -9,8 +10,9 @@ pub(in crate::store) mod sweep;
 pub(in crate::store) mod sweep_look;
 pub(in crate::store) mod sweep_turn;
 
-use crate::cemetery::DeadRuns;
-use crate::key::{Seq, Slot};
+use crate::cemetery::{DeadRun, DeadRuns, ElementGraves, RUN_KEYS_MIN};
+use crate::key::{EngineKey, Seq, Slot};
+use crate::store::graveyard::collections::Collections;
 use crate::store::graveyard::deadline::Deadline;
 use crate::store::graveyard::proofs::Places;
 use crate::store::graveyard::spill::Spill;
@@ -39,6 +41,12 @@ pub(in crate::store) struct Graveyard {
     pub(in crate::store) emptied_swept: AtomicU64,
     /// Namespace ids that died and that files may still hold, each with its sequence (N7).
     pub(in crate::store) dead: Mutex<BTreeMap<u64, Seq>>,
+    /// Graves of pages and collections (E4).
+    pub(in crate::store) elements: ElementGraves,
+    /// Names of collections.
+    pub(in crate::store) collections: Collections,
+    /// Pages of collections that are gone may be in memory.
+    pub(in crate::store) has_dead_pages: AtomicBool,
     /// When deletes must be gone from every file (N17).
     pub(in crate::store) deadline: Deadline,
     /// The bound of the cemetery, and what lies beyond it.
@@ -59,6 +67,9 @@ impl Graveyard {
             emptied: AtomicU64::new(0),
             emptied_swept: AtomicU64::new(0),
             dead: Mutex::default(),
+            elements: ElementGraves::default(),
+            collections: Collections::default(),
+            has_dead_pages: AtomicBool::new(false),
             deadline: Deadline::new(options.delete_persist_ms),
             spill: Spill::new(options.cemetery_max_bytes, options.memory_bound_bytes),
             places: Places::default(),
@@ -73,6 +84,16 @@ impl Graveyard {
     pub(in crate::store) fn note_grave(&self, key_bytes: usize, background: &Background) {
         if self.spill.note_grave(key_bytes) {
             background.freeze_early();
+        }
+    }
+
+    /// The collection of this prefix died at `d`, with about so many pages. None of them is alive then, and none comes back: for
+    /// many that is a dead run without a walk (N5).
+    pub(in crate::store) fn note_dead_pages(&self, prefix: &[u8], d: Seq, pages: u64) {
+        self.has_dead_pages.store(true, Ordering::Release);
+        if let Some(end) = EngineKey::end_of_prefix(prefix).filter(|_| pages >= RUN_KEYS_MIN) {
+            let (from, to) = (prefix.into(), end.into());
+            self.dead_runs.add(DeadRun { from, to, d, keys: pages });
         }
     }
 

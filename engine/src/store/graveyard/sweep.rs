@@ -6,7 +6,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
-use crate::store::namespace::{self, FIRST_SEQ, KIND_ROOT};
+use crate::store::namespace::{self, FIRST_SEQ, KIND_ELEMENT};
 use crate::store::shard::Count;
 use crate::table::Table;
 use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
@@ -26,27 +26,27 @@ impl Engine {
         let look = SweepLook::new(self);
         self.sweep_dead_runs(&look.superversion.version, look.memtables_from);
         let has_deadline = inner.graveyard.deadline.is_set();
+        let stays = |grave: &mut Grave| {
+            let is_past = |grave: &Grave| look.is_buried(&grave.key, grave.d);
+            if grave.e != OPEN {
+                // With a deadline it stays until what it killed is gone, too (N17).
+                return !grave.may_go_closed(mark, mark, &look.snapshots)
+                    || (has_deadline && !is_past(grave));
+            }
+            if grave.buried_in != 0 {
+                return look.oldest_reader < grave.buried_in;
+            }
+            if is_past(grave) {
+                grave.buried_in = look.superversion.number;
+                return look.oldest_reader < grave.buried_in;
+            }
+            true
+        };
         let (mut oldest, mut forgotten) = (Seq::MAX, false);
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) == 0 {
                 continue;
             }
-            let stays = |grave: &mut Grave| {
-                let is_past = |grave: &Grave| look.is_buried(&grave.key, grave.d);
-                if grave.e != OPEN {
-                    // With a deadline it stays until what it killed is gone, too (N17).
-                    return !grave.may_go_closed(mark, mark, &look.snapshots)
-                        || (has_deadline && !is_past(grave));
-                }
-                if grave.buried_in != 0 {
-                    return look.oldest_reader < grave.buried_in;
-                }
-                if is_past(grave) {
-                    grave.buried_in = look.superversion.number;
-                    return look.oldest_reader < grave.buried_in;
-                }
-                true
-            };
             // Graves of deletes since then are younger than what they could be forgotten by.
             shard.walk_graves(|graves, from| {
                 let next = graves.retain_slice(from, |_, grave| {
@@ -61,6 +61,14 @@ impl Engine {
                 next
             });
         }
+        inner.graveyard.elements.retain(|grave| {
+            let stays = stays(grave);
+            if stays {
+                oldest = oldest.min(grave.d);
+            }
+            forgotten |= !stays;
+            stays
+        });
         let runs = inner.graveyard.spill.runs.load();
         let spilled = runs.in_use().map(|file| file.table.properties().min_seq).min();
         oldest = oldest.min(spilled.unwrap_or(Seq::MAX));
@@ -180,13 +188,17 @@ impl Engine {
             oldest = oldest.min(spilled.min().unwrap_or(Seq::MAX));
         }
         let has_deadline = inner.graveyard.deadline.is_set();
+        // Without a deadline what a closed grave has killed goes as merges pass.
+        let is_wanted =
+            |grave: &Grave| grave.d <= min_reader && (has_deadline || grave.e > min_reader);
+        for (key, d) in inner.graveyard.elements.copies(is_wanted) {
+            tally.note(&key, d);
+            oldest = oldest.min(d);
+        }
         let mut graves = GraveKeys::default();
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
-                // Without a deadline what a closed grave has killed goes as merges pass.
-                graves.copy_from(shard, |grave| {
-                    grave.d <= min_reader && (has_deadline || grave.e > min_reader)
-                });
+                graves.copy_from(shard, is_wanted);
                 for (key, d) in graves.iter() {
                     tally.note(key, d);
                     oldest = oldest.min(d);
@@ -230,8 +242,8 @@ impl Engine {
             loop {
                 let mut state = shard.latch();
                 let slots = still_dead();
-                pending |= state.loads.holds_any(&slots);
-                let is_swept = state.table.sweep_slots(&slots, SWEEP_BUCKETS);
+                pending |= state.loads_any(&slots);
+                let is_swept = state.sweep_slots(&slots, SWEEP_BUCKETS);
                 // What went counts now, and not when somebody next writes here.
                 self.note_table_bytes(&mut state);
                 if is_swept {
@@ -243,6 +255,11 @@ impl Engine {
         let forgettable: Vec<u64> =
             dead.iter().filter(|item| may_forget(item.d)).map(|item| item.id).collect();
         pending |= forgettable.len() < dead.len();
+        if !forgettable.is_empty() {
+            let of = |grave: &Grave| EngineKey::namespace_of(&grave.key);
+            let is_gone = |grave: &Grave| of(grave).is_some_and(|id| forgettable.contains(&id));
+            inner.graveyard.elements.retain(|grave| !is_gone(grave));
+        }
         for shard in &inner.shards {
             let mut state = shard.latch();
             if !forgettable.is_empty() && !state.graves.is_empty() {
@@ -266,6 +283,22 @@ impl Engine {
             }
         }
         !inner.graveyard.dead_slots.lock().is_empty()
+    }
+
+    /// Takes pages of collections that are gone out of memory, step by step.
+    pub(in crate::store) fn sweep_dead_pages(&self) {
+        let inner = self.inner();
+        if !inner.graveyard.has_dead_pages.swap(false, Ordering::AcqRel) {
+            return;
+        }
+        for shard in &inner.shards {
+            let mut state = shard.latch();
+            while state.pages.has_dead() && !state.pages.sweep_dead(SWEEP_BUCKETS) {
+                self.note_table_bytes(&mut state);
+                state.let_others();
+            }
+            self.note_table_bytes(&mut state);
+        }
     }
 
     /// Ids that died at or below `now`, by rising id: to a flush or merge their deaths are graves.
@@ -328,7 +361,8 @@ impl Engine {
 fn death_of_all(table: &Table, dead_ids: &[(u64, Seq)], staying: &[u64]) -> Option<Seq> {
     let p = table.properties();
     let (from, to) = (p.min_namespace, p.max_namespace);
-    let has_namespace = |key: &[u8]| EngineKey::namespace_of(key).is_some() && key[0] >= KIND_ROOT;
+    let has_namespace =
+        |key: &[u8]| EngineKey::namespace_of(key).is_some() && key[0] >= KIND_ELEMENT;
     if !has_namespace(&p.min_key) || !has_namespace(&p.max_key) {
         return None;
     }

@@ -1,6 +1,6 @@
 //! When graves may be forgotten: rule F2, for one and for a whole run.
 
-use crate::key::Seq;
+use crate::key::{EngineKey, Seq};
 use crate::store::engine::Engine;
 use crate::store::read::superversion::SuperVersion;
 use crate::table::Table;
@@ -55,11 +55,12 @@ impl SweepLook {
     pub(in crate::store) fn is_past_all_of(&self, graves: &Table) -> bool {
         let (p, version) = (graves.properties(), &self.superversion.version);
         let undo = version.undo_runs().iter().map(|run| &run.table);
+        let last = EngineKey::reach(&p.max_key);
         let mut files = version.tables().map(|(_, table)| table).chain(undo);
         self.is_past(p.max_seq, || {
             files.all(|table| {
                 let of = table.properties();
-                !of.overlaps(&p.min_key, &p.max_key) || of.is_past(p.max_seq)
+                !of.overlaps(&p.min_key, &last) || of.is_past(p.max_seq)
             })
         })
     }
@@ -67,6 +68,10 @@ impl SweepLook {
 
 /// Rule F2(b): every file that may hold the key is past `d`. Undo runs are files, too (N6).
 fn is_past_all(version: &Version, key: &[u8], d: Seq) -> bool {
+    if let Some(end) = EngineKey::end_of_prefix(key) {
+        // The grave of a collection is one of all its pages (E4).
+        return tree::files_in_range(version, key, &end).all(|file| file.properties().is_past(d));
+    }
     tree::files_that_may_hold(version, key).all(|file| file.properties().is_past(d))
         && tree::undo_that_may_hold(version, key).all(|run| run.table.properties().is_past(d))
 }

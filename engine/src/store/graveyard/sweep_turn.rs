@@ -56,7 +56,8 @@ impl Inner {
         let graves =
             |shard: &crate::store::shard::Shard| shard.graves.load(Ordering::Relaxed) as u64;
         !self.graveyard.deadline.is_set()
-            && self.shards.iter().map(graves).sum::<u64>() >= FEW_GRAVES
+            && self.shards.iter().map(graves).sum::<u64>() + self.graveyard.elements.len() as u64
+                >= FEW_GRAVES
     }
 
     /// How many rewrites to take from one tally.

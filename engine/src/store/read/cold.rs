@@ -1,10 +1,11 @@
 //! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
 
+use crate::dram::EntryRef;
 use crate::key::{Key, Meta, Seq, Slot};
 use crate::memtable::Record;
 use crate::store::engine::{Engine, EngineError};
-use crate::store::namespace;
-use crate::store::read::load::{Load, LoadState};
+use crate::store::namespace::{self, HEAD_BYTES};
+use crate::store::read::load::{Load, LoadState, Loads, Want};
 use crate::store::read::reads::Place;
 use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
@@ -43,7 +44,7 @@ type Done = Box<dyn FnOnce(Result<LoadPin, EngineError>) + Send>;
 /// One call of [`Engine::load`].
 pub(in crate::store) struct Waiting {
     engine: Engine,
-    keys: Vec<OwnedKey>,
+    keys: Vec<Want>,
     missing: AtomicUsize,
     /// Most bytes of values that may be read for it, beside the first one.
     max_bytes: u64,
@@ -94,7 +95,7 @@ impl Waiting {
 /// Keeps loaded entries in memory until dropped.
 pub struct LoadPin {
     engine: Engine,
-    keys: Vec<OwnedKey>,
+    keys: Vec<Want>,
 }
 
 impl std::fmt::Debug for LoadPin {
@@ -105,12 +106,14 @@ impl std::fmt::Debug for LoadPin {
 
 impl Drop for LoadPin {
     fn drop(&mut self) {
-        for key in &self.keys {
+        for want in &self.keys {
+            let key = &want.key;
             let mut shard = self.engine.inner().shards[shard_of(key.hash)].latch();
-            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+            let loads = shard.loads_of(want);
+            if let Some(load) = loads.get_mut(key.slot, &key.bytes) {
                 load.pins -= 1;
                 if load.pins == 0 && !matches!(load.state, LoadState::Reading { .. }) {
-                    shard.loads.remove(key.slot, &key.bytes);
+                    loads.remove(key.slot, &key.bytes);
                     // It could not be evicted while it was pinned, whatever the bound.
                     self.engine.keep_within_bound(&mut shard);
                 }
@@ -121,13 +124,14 @@ impl Drop for LoadPin {
 
 /// Newest version of a key beyond the DRAM table.
 pub(in crate::store) struct Newest {
+    pub(in crate::store) seq: Seq,
     pub(in crate::store) meta: Meta,
     pub(in crate::store) value: Vec<u8>,
     pub(in crate::store) place: Place,
 }
 
 struct Job {
-    key: OwnedKey,
+    want: Want,
     ticket: u64,
 }
 
@@ -189,23 +193,23 @@ impl ColdReads {
 }
 
 /// What lies below the DRAM table for a key that may have a value there.
-struct BelowTable {
+pub(super) struct BelowTable {
     superversion: Guard<Arc<SuperVersion>>,
     engine_key: Vec<u8>,
     namespace: u64,
     /// A spilled grave may be above it: a device must tell.
-    is_spilled: bool,
+    pub(super) is_spilled: bool,
 }
 
 impl BelowTable {
     /// The newest version in a sorted memtable.
-    fn sorted(&self) -> Option<Record<'_>> {
+    pub(super) fn sorted(&self) -> Option<Record<'_>> {
         let mut runs = self.superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref());
         runs.find_map(|run| run.get(&self.engine_key, Seq::MAX))
     }
 
     /// Whether tables may have it, by range and filter.
-    fn may_be_in_tables(&self) -> bool {
+    pub(super) fn may_be_in_tables(&self) -> bool {
         tree::may_exist_since(&self.superversion.version, &self.engine_key, self.namespace)
     }
 }
@@ -230,10 +234,14 @@ impl Engine {
         if shard.is_dead(key.hash, (&head, key.bytes)) {
             return None;
         }
-        let engine_key = [&head, key.bytes].concat();
+        Some(self.below_table_of([&head, key.bytes].concat(), namespace))
+    }
+
+    pub(super) fn below_table_of(&self, engine_key: Vec<u8>, namespace: u64) -> BelowTable {
+        let inner = self.inner();
         let is_spilled = inner.graveyard.spill.runs.may_hold(&engine_key);
         let superversion = inner.views.superversion.load();
-        Some(BelowTable { superversion, engine_key, namespace, is_spilled })
+        BelowTable { superversion, engine_key, namespace, is_spilled }
     }
 
     /// Looks beyond the DRAM table without I/O. The latch of `key` is held.
@@ -299,15 +307,21 @@ impl Engine {
             return;
         }
         let bound = inner.memory.shard_bound_bytes.load(Ordering::Relaxed);
-        let held = shard.table.bytes();
+        let held = shard.table_bytes();
         if held <= bound {
             return;
         }
-        let loads = &shard.loads;
-        let evicted = shard.table.evict(held - bound, &mut |entry| {
+        let may_go = |loads: &Loads, entry: &EntryRef<'_>| {
             !inner.flusher.is_pinned(entry.generation())
                 && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
-        });
+        };
+        // Each gives its share of what is too much.
+        let of_pages = shard.pages.evict((held - bound, held), &may_go);
+        let rest = (held - bound).saturating_sub(of_pages.bytes);
+        let loads = &shard.loads;
+        let mut evicted = shard.table.evict(rest, &mut |entry| may_go(loads, entry));
+        evicted.entries += of_pages.entries;
+        evicted.bytes += of_pages.bytes;
         if evicted.entries > 0 {
             inner.cold.evicted.fetch_add(evicted.entries as u64, Ordering::Relaxed);
             shard.complete = false;
@@ -328,7 +342,16 @@ impl Engine {
         max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) {
-        let jobs = self.register_load(keys, max_bytes, done);
+        self.load_wanted(keys.into_iter().map(Want::key).collect(), max_bytes, done);
+    }
+
+    pub(super) fn load_wanted(
+        &self,
+        wanted: Vec<Want>,
+        max_bytes: u64,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) {
+        let jobs = self.register_load(wanted, max_bytes, done);
         let inner = self.inner();
         inner.cold.push(jobs.into_iter());
         if inner.cold.stop.load(Ordering::Acquire) {
@@ -341,7 +364,7 @@ impl Engine {
     /// The same for one key and on this thread, which waits. No latch may be held.
     pub(in crate::store) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
         let (tell, told) = mpsc::channel();
-        let jobs = self.register_load(vec![key], u64::MAX, move |result| {
+        let jobs = self.register_load(vec![Want::key(key)], u64::MAX, move |result| {
             // The receiver waits below.
             let _ = tell.send(result);
         });
@@ -355,11 +378,11 @@ impl Engine {
     /// Notes a load for each key, and answers the reads that somebody must do for them.
     fn register_load(
         &self,
-        mut keys: Vec<OwnedKey>,
+        mut keys: Vec<Want>,
         max_bytes: u64,
         done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
     ) -> Vec<Job> {
-        keys.sort_unstable_by(|a, b| (a.slot, &a.bytes).cmp(&(b.slot, &b.bytes)));
+        keys.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         keys.dedup();
         let waiting = Arc::new(Waiting {
             engine: self.clone(),
@@ -372,9 +395,10 @@ impl Engine {
         });
         let inner = self.inner();
         let mut jobs = Vec::new();
-        for key in &waiting.keys {
+        for want in &waiting.keys {
+            let key = &want.key;
             let mut shard = inner.shards[shard_of(key.hash)].latch();
-            if let Some(load) = shard.loads.get_mut(key.slot, &key.bytes) {
+            if let Some(load) = shard.loads_of(want).get_mut(key.slot, &key.bytes) {
                 load.pins += 1;
                 if matches!(load.state, LoadState::Reading { .. }) {
                     load.waiters.push(Arc::clone(&waiting));
@@ -386,14 +410,18 @@ impl Engine {
                     continue;
                 }
             }
-            let state = if shard.table.find(key.as_key()).is_some() {
+            let state = if shard.has_in_memory(want) {
                 LoadState::Filled
             } else if !inner.namespaces.is_live(key.slot) {
                 // The database was emptied since the caller looked. Filling an entry in could
                 // outlive the sweep of the slot and appear in the namespace that gets it next.
                 LoadState::Absent
             } else {
-                match self.look_beyond_table(&mut shard, key.as_key()) {
+                let beyond = match &want.page {
+                    Some(page) => self.look_beyond_pages(&mut shard, page),
+                    None => self.look_beyond_table(&mut shard, key.as_key()),
+                };
+                match beyond {
                     Beyond::Filled => LoadState::Filled,
                     Beyond::Absent => LoadState::Absent,
                     Beyond::Cold => {
@@ -404,12 +432,13 @@ impl Engine {
             };
             let reading = match state {
                 LoadState::Reading { ticket } => {
-                    jobs.push(Job { key: key.clone(), ticket });
+                    jobs.push(Job { want: want.clone(), ticket });
                     true
                 }
                 _ => false,
             };
-            match shard.loads.get_mut(key.slot, &key.bytes) {
+            let loads = shard.loads_of(want);
+            match loads.get_mut(key.slot, &key.bytes) {
                 Some(load) => {
                     load.state = state;
                     if reading {
@@ -418,7 +447,7 @@ impl Engine {
                 }
                 None => {
                     let waiters = if reading { vec![Arc::clone(&waiting)] } else { Vec::new() };
-                    shard.loads.insert(key, Load { state, pins: 1, waiters });
+                    loads.insert(key, Load { state, pins: 1, waiters });
                 }
             }
             drop(shard);
@@ -455,8 +484,10 @@ impl Engine {
 
     /// Tells the waiters of a read that it is over.
     fn end_load(&self, job: &Job, error: Option<EngineError>) {
-        let mut shard = self.inner().shards[shard_of(job.key.hash)].latch();
-        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return };
+        let key = &job.want.key;
+        let mut shard = self.inner().shards[shard_of(key.hash)].latch();
+        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
+        let Some(load) = load else { return };
         match load.state {
             // A write overtook this read and another one is under way: that one tells them.
             LoadState::Reading { ticket } if ticket != job.ticket => return,
@@ -476,17 +507,23 @@ impl Engine {
             return Ok(());
         }
         inner.cold.reads.fetch_add(1, Ordering::Relaxed);
-        let head = namespace::head(inner.namespaces.id_of(job.key.slot));
-        let engine_key = [&head, job.key.bytes.as_slice()].concat();
+        let key = &job.want.key;
+        let head: [u8; HEAD_BYTES] = job.want.head(inner.namespaces.id_of(key.slot));
+        let engine_key = [&head, key.bytes.as_slice()].concat();
         let found = self.read_newest(&engine_key, Seq::MAX)?;
         inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
-        let mut guard = inner.shards[shard_of(job.key.hash)].latch();
+        let mut guard = inner.shards[shard_of(key.hash)].latch();
         let shard = &mut *guard;
-        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return Ok(()) };
+        // A page whose collection went meanwhile must not outlive the sweep of its pages.
+        let is_gone = job.want.page.is_some()
+            && inner.graveyard.elements.newest_at(&engine_key, Seq::MAX)
+                > found.as_ref().map(|found| found.seq);
+        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
+        let Some(load) = load else { return Ok(()) };
         if load.state != (LoadState::Reading { ticket: job.ticket }) {
             return Ok(());
         }
-        let Some(Newest { meta, value, .. }) = found else {
+        let Some(Newest { meta, value, .. }) = found.filter(|_| !is_gone) else {
             load.state = LoadState::Absent;
             return Ok(());
         };
@@ -498,7 +535,10 @@ impl Engine {
             inner.cold.found.fetch_add(1, Ordering::Relaxed);
             // Room is made first: the entry itself is clean and would be a candidate.
             self.keep_within_bound(shard);
-            self.fill(shard, job.key.as_key(), meta, &value);
+            match job.want.page {
+                Some(_) => self.fill_page(shard, key.as_key(), meta, &value),
+                None => self.fill(shard, key.as_key(), meta, &value),
+            }
         }
         drop(guard);
         tell_too_large(sated);
@@ -507,8 +547,10 @@ impl Engine {
 
     /// False when all who waited for this read have as much as they may have: they are told.
     fn is_awaited(&self, job: &Job) -> bool {
-        let mut shard = self.inner().shards[shard_of(job.key.hash)].latch();
-        let Some(load) = shard.loads.get_mut(job.key.slot, &job.key.bytes) else { return true };
+        let key = &job.want.key;
+        let mut shard = self.inner().shards[shard_of(key.hash)].latch();
+        let load = shard.loads_of(&job.want).get_mut(key.slot, &key.bytes);
+        let Some(load) = load else { return true };
         if load.state != (LoadState::Reading { ticket: job.ticket }) {
             return true;
         }
@@ -538,15 +580,15 @@ impl Engine {
                 if record.meta.is_tombstone() || Some(record.seq) <= d {
                     return Ok(None);
                 }
-                let (meta, value) = (record.meta, record.value.to_vec());
-                return Ok(Some(Newest { meta, value, place: Place::Memtable }));
+                let (seq, meta, value) = (record.seq, record.meta, record.value.to_vec());
+                return Ok(Some(Newest { seq, meta, value, place: Place::Memtable }));
             }
         }
         let found = tree::get_with_level(&superversion.version, engine_key, bound)?;
         let found = found.filter(|(_, found)| !found.meta.is_tombstone() && Some(found.seq) > d);
         Ok(found.map(|(level, version)| {
-            let (meta, value) = (version.meta, version.value.to_vec());
-            Newest { meta, value, place: Place::Level(level) }
+            let (seq, meta, value) = (version.seq, version.meta, version.value.to_vec());
+            Newest { seq, meta, value, place: Place::Level(level) }
         }))
     }
 

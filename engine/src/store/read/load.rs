@@ -6,8 +6,45 @@
 
 use crate::key::{Key, Slot};
 use crate::store::OwnedKey;
+use crate::store::namespace::{self, HEAD_BYTES};
+use crate::store::page_key::{self, PageKey};
 use crate::store::read::cold::Waiter;
 use std::collections::HashMap;
+
+/// What is to be brought into memory: a key, or a page.
+#[derive(Clone, Debug)]
+pub(in crate::store) struct Want {
+    /// The key; of a page its name in memory, with a hash that leads to the shard of its root.
+    pub(in crate::store) key: OwnedKey,
+    pub(in crate::store) page: Option<PageKey>,
+}
+
+impl Want {
+    pub(in crate::store) fn key(key: OwnedKey) -> Self {
+        Self { key, page: None }
+    }
+
+    pub(in crate::store) fn page(root: &OwnedKey, page: PageKey) -> Self {
+        let (slot, hash) = (root.slot, page.hash_beside(root.hash));
+        Self { key: OwnedKey { slot, bytes: page.bytes().to_vec(), hash }, page: Some(page) }
+    }
+
+    /// What it is sorted by.
+    pub(in crate::store) fn order(&self) -> (bool, Slot, &[u8]) {
+        (self.page.is_some(), self.key.slot, &self.key.bytes)
+    }
+
+    /// Kind and namespace, before the key's bytes.
+    pub(in crate::store) fn head(&self, namespace: u64) -> [u8; HEAD_BYTES] {
+        if self.page.is_some() { page_key::head(namespace) } else { namespace::head(namespace) }
+    }
+}
+
+impl PartialEq for Want {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
 
 /// How far a load is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

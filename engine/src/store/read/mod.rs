@@ -1,6 +1,7 @@
 //! Reads: what readers look at and who they are, loads of keys that are not in memory, snapshots, iterators, scans.
 
 pub(in crate::store) mod cold;
+mod cold_pages;
 pub(in crate::store) mod iter;
 pub(in crate::store) mod load;
 pub(in crate::store) mod pins;

@@ -1,7 +1,7 @@
 //! Walks over the newest state in key order, whatever the DRAM table holds (N12, G2).
 
 use crate::cemetery::RunList;
-use crate::key::{Meta, Seq};
+use crate::key::{EngineKey, Meta, Seq};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::read::iter::{Iter, IterOptions};
@@ -94,8 +94,10 @@ impl<F: Fn(u64, &[u8], Seq) -> Option<Seq>> Graves for LatchedGraves<'_, F> {
     }
 
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
-        let Some((_, user)) = namespace::split(key) else { return Ok(None) };
-        let d = (self.in_memory)(self.engine.hash(user), key, s);
+        let d = match namespace::split(key) {
+            Some((_, user)) => (self.in_memory)(self.engine.hash(user), key, s),
+            None => self.engine.inner().graveyard.elements.newest_at(key, s),
+        };
         Ok(d.max(self.runs.newest_at(key, s)?))
     }
 }
@@ -163,6 +165,22 @@ impl Engine {
         let shard = &self.inner().shards[shard_of(hash)];
         let any = shard.graves.load(Ordering::Acquire) > 0 && shard.grave_filter.may_hold(hash);
         let d = if any { shard.latch().graves.newest_at(hash, key, s) } else { None };
+        Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
+    }
+
+    /// D(k, s) of a page (E4); none of a key of another kind that has no graves.
+    ///
+    /// # Errors
+    /// As for [`Engine::newest_grave`].
+    pub(in crate::store) fn newest_element_grave(
+        &self,
+        key: &[u8],
+        s: Seq,
+    ) -> TableResult<Option<Seq>> {
+        if !EngineKey::is_element(key) {
+            return Ok(None);
+        }
+        let d = self.inner().graveyard.elements.newest_at(key, s);
         Ok(d.max(self.inner().graveyard.spill.runs.newest_at(key, s)?))
     }
 

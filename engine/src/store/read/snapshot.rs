@@ -8,6 +8,7 @@ use crate::key::{Meta, Seq};
 use crate::memtable::Mark;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
+use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::iter::{Iter, IterOptions};
 use crate::store::read::pins::Pin;
 use crate::store::read::view::{ReaderGraves, View};
@@ -284,6 +285,26 @@ impl Snapshot {
             values[order[i]] = lives.then(|| SnapshotValue { seq, meta, value: value.to_vec() });
         })?;
         Ok(values)
+    }
+
+    /// The content that a page of the collection `cid` in database `db` had. As [`Snapshot::get`].
+    ///
+    /// # Errors
+    /// As for [`Snapshot::get`].
+    pub fn page(
+        &self,
+        db: usize,
+        cid: u64,
+        page: PageName,
+    ) -> Result<Option<Vec<u8>>, EngineError> {
+        let (view, _pin) = self.view()?;
+        let namespace = self.0.namespaces.get(db).copied().unwrap_or(namespace::FREE);
+        let key = PageKey::new(0, cid, page);
+        let engine_key = [&page_key::head(namespace), key.bytes()].concat();
+        let d = self.0.engine.newest_element_grave(&engine_key, view.s)?;
+        let found =
+            view.newest(&engine_key, |seq, _, value| (Some(seq) > d).then(|| value.to_vec()))?;
+        Ok(found.flatten())
     }
 
     /// An iterator over the keys that lived then, not positioned yet.

@@ -48,7 +48,9 @@ impl Graves for ReaderGraves<'_> {
     }
 
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>> {
-        let Some((_, user)) = namespace::split(key) else { return Ok(None) };
+        let Some((_, user)) = namespace::split(key) else {
+            return self.engine.newest_element_grave(key, s);
+        };
         self.engine.newest_grave(self.engine.hash(user), key, s)
     }
 }
@@ -259,6 +261,7 @@ impl Engine {
     pub(in crate::store) fn has_graves(&self) -> bool {
         let inner = self.inner();
         inner.shards.iter().any(|shard| shard.graves.load(Ordering::Acquire) > 0)
+            || !inner.graveyard.elements.is_empty()
             || !inner.graveyard.spill.runs.is_empty()
     }
 }

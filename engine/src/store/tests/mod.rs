@@ -18,6 +18,8 @@ mod histories;
 mod loads;
 mod memory;
 mod pacing;
+mod paged;
+mod paged_crash;
 mod paper;
 mod places;
 mod policy;

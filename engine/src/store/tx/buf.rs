@@ -13,6 +13,8 @@ pub(super) enum Staged {
     Delete { at: usize, len: usize, had_expiry: bool },
     /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
     Tombstone { at: usize, len: usize, key_len: usize, had_expiry: bool },
+    /// Prefix of a collection of about so many pages, as `Delete` has its key (E4).
+    Bury { at: usize, len: usize, pages: u64 },
 }
 
 impl Staged {
@@ -20,7 +22,7 @@ impl Staged {
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
             Self::Put { at, len, .. } | Self::Tombstone { at, len, .. } => at..at + len,
-            Self::Delete { at, .. } => at..at,
+            Self::Delete { at, .. } | Self::Bury { at, .. } => at..at,
         }
     }
 }
@@ -28,6 +30,8 @@ impl Staged {
 pub(super) struct Operation {
     pub(super) hash: u64,
     pub(super) staged: Staged,
+    /// It belongs to the operation behind it, and has the sequence of that: pages of a collection.
+    pub(super) shares_seq: bool,
 }
 
 /// Reusable buffers of a transaction, one a worker thread.
@@ -41,6 +45,8 @@ pub struct TxBuf {
     last_operation: HashMap<u64, usize>,
     indexed: usize,
     pub(super) deletes: usize,
+    /// Those of `operations` that take no sequence of their own.
+    pub(super) sharing: usize,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
     pub(super) log: Vec<u8>,
     /// Database of the first logged command, and the one selected at the end of `log`.
@@ -90,6 +96,7 @@ impl TxBuf {
         self.last_operation.clear();
         self.indexed = 0;
         self.deletes = 0;
+        self.sharing = 0;
     }
 
     /// Chooses the heights of the staged records' nodes; answers their sum.
@@ -117,7 +124,9 @@ impl TxBuf {
             .filter(|operation| operation.hash == hash)
             .find_map(|operation| {
                 let (staged, is_delete) = match operation.staged {
-                    Staged::Delete { at, len, .. } => (&self.records[at..at + len], true),
+                    Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
+                        (&self.records[at..at + len], true)
+                    }
                     Staged::Put { at, len, key_len } => {
                         (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], false)
                     }

@@ -57,7 +57,8 @@ impl Tx<'_> {
     /// `last`, the log bytes go into the log in the same critical section; without (only under all
     /// latches, where nobody else can commit) they follow at the end.
     pub(super) fn commit_staged(&mut self, last: bool) {
-        let count = self.buf.operations.len() as u64;
+        let count = (self.buf.operations.len() - self.buf.sharing) as u64;
+        debug_assert!(self.buf.operations.last().is_none_or(|last| !last.shares_seq));
         let inner = self.engine.inner();
         if count == 0 && !last {
             return;
@@ -93,8 +94,10 @@ impl Tx<'_> {
         let heights = std::mem::take(&mut self.buf.heights);
         let filler = Filler::new(self.engine, &heights);
         let mut records = std::mem::take(&mut self.buf.records);
+        let mut next_seq = first;
         for (i, operation) in operations.iter().enumerate() {
-            let seq = first + i as u64;
+            let seq = next_seq;
+            next_seq += u64::from(!operation.shares_seq);
             if let Some(room) = &mut room
                 && !operation.staged.record().is_empty()
             {
@@ -118,6 +121,10 @@ impl Tx<'_> {
     pub(super) fn publish(&mut self, operation: &Operation, records: &[u8], seq: Seq) {
         let inner = self.engine.inner();
         let hash = operation.hash;
+        if operation.shares_seq {
+            self.publish_page(operation, records, seq);
+            return;
+        }
         match operation.staged {
             Staged::Put { at, len, key_len } => {
                 let shard = self.shard(hash);
@@ -134,8 +141,33 @@ impl Tx<'_> {
                 self.shard(hash).tombstones.insert(hash, key, seq);
             }
             Staged::Delete { at, len, .. } => self.open_grave(hash, &records[at..at + len], seq),
+            // It shares the sequence of another operation.
+            Staged::Bury { .. } => {}
         }
         inner.write.note_write(hash, seq);
+    }
+
+    /// The same for a page, and for the grave of a collection (E4).
+    fn publish_page(&mut self, operation: &Operation, records: &[u8], seq: Seq) {
+        let inner = self.engine.inner();
+        let graves = &inner.graveyard.elements;
+        match operation.staged {
+            Staged::Put { at, len, key_len } => {
+                graves.close(&records[at..at + len][memtable::HEADER_BYTES..][..key_len], seq);
+            }
+            Staged::Delete { at, len, .. } => {
+                graves.open(&records[at..at + len], seq);
+                inner.graveyard.note_grave(len, &inner.upkeep.background);
+            }
+            Staged::Bury { at, len, pages } => {
+                let prefix = &records[at..at + len];
+                graves.open(prefix, seq);
+                inner.graveyard.note_dead_pages(prefix, seq, pages);
+                inner.graveyard.note_grave(len, &inner.upkeep.background);
+                self.shard(operation.hash).pages.note_dead(prefix);
+            }
+            Staged::Tombstone { .. } => {}
+        }
     }
 
     /// Opens a grave (X1).

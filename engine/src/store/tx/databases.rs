@@ -40,15 +40,17 @@ impl Tx<'_> {
     fn sweep_if_small(&mut self, slot: Slot) {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
-        let entries: usize = guards.iter().map(|(_, shard)| shard.table.len()).sum();
+        let entries: usize = guards
+            .iter()
+            .map(|(_, shard)| shard.table.len() + shard.pages.sum(crate::dram::Table::len))
+            .sum();
         let mut slots = [false; namespace::SLOTS];
         slots[usize::from(slot)] = true;
-        if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads.holds_any(&slots))
-        {
+        if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads_any(&slots)) {
             return;
         }
         for (_, shard) in guards.iter_mut() {
-            while !shard.table.sweep_slots(&slots, usize::MAX) {}
+            while !shard.sweep_slots(&slots, usize::MAX) {}
         }
         let emptied = inner.graveyard.emptied.load(Ordering::Acquire);
         if inner.graveyard.emptied_swept.load(Ordering::Acquire) + 1 >= emptied {
@@ -99,11 +101,11 @@ impl Tx<'_> {
         dead_slots.retain(|dead| {
             let mut slots = [false; namespace::SLOTS];
             slots[usize::from(dead.slot)] = true;
-            if guards.iter().any(|(_, shard)| shard.loads.holds_any(&slots)) {
+            if guards.iter().any(|(_, shard)| shard.loads_any(&slots)) {
                 return true;
             }
             for (_, shard) in guards.iter_mut() {
-                while !shard.table.sweep_slots(&slots, usize::MAX) {}
+                while !shard.sweep_slots(&slots, usize::MAX) {}
                 *shard.count_mut(dead.slot) = Count::default();
             }
             inner.namespaces.release(dead.slot);

@@ -6,7 +6,7 @@
 use super::Tx;
 use super::buf::{Operation, Staged};
 use crate::dram::{Displaced, Replaced, Table};
-use crate::key::{Key, Meta, Slot};
+use crate::key::{self, Key, Meta, Slot};
 use crate::memtable;
 use crate::shared_value::{SharedValue, Value};
 use crate::store::namespace::HEAD_BYTES;
@@ -27,6 +27,8 @@ enum OldValue {
 enum Old {
     /// No entry in the DRAM table.
     Nothing,
+    /// The operation changes no entry.
+    Untouched,
     /// Other flags, expiry and generation, and the value that it has now.
     Meta(Meta, u8),
     /// Flags and expiry, generation, access field, value.
@@ -87,6 +89,11 @@ impl Journal {
         self.states.push(OldState { slot, old: Old::Meta(meta, generation), count });
     }
 
+    /// A write of this transaction changes nothing in memory.
+    pub(super) fn note_nothing(&mut self, slot: Slot, count: Count) {
+        self.states.push(OldState { slot, old: Old::Untouched, count });
+    }
+
     /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
     /// half-way is noted and not staged.
     pub(super) fn is_whole(&self, operations: usize) -> bool {
@@ -103,6 +110,7 @@ impl Journal {
 impl Old {
     fn bring_back(&self, table: &mut Table, key: Key<'_>, bytes: &[u8]) {
         match self {
+            Self::Untouched => {}
             Self::Nothing => {
                 table.remove(key);
             }
@@ -127,7 +135,9 @@ fn key_of<'a>(operation: &Operation, records: &'a [u8]) -> &'a [u8] {
         Staged::Put { at, key_len, .. } | Staged::Tombstone { at, key_len, .. } => {
             &records[at + memtable::HEADER_BYTES..][HEAD_BYTES..key_len]
         }
-        Staged::Delete { at, len, .. } => &records[at + HEAD_BYTES..at + len],
+        Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
+            &records[at + HEAD_BYTES..at + len]
+        }
     }
 }
 
@@ -148,7 +158,12 @@ impl Tx<'_> {
             let (slot, hash) = (state.slot, operation.hash);
             let key = Key { slot, bytes: key_of(operation, &records), hash };
             let shard = self.shard(hash);
-            state.old.bring_back(&mut shard.table, key, &bytes);
+            if !operation.shares_seq {
+                state.old.bring_back(&mut shard.table, key, &bytes);
+            } else if let Some(pages) = shard.pages.table_mut() {
+                let key = Key { hash: key::hash(key.bytes), ..key };
+                state.old.bring_back(pages, key, &bytes);
+            }
             *shard.count_mut(slot) = state.count;
         }
         self.buf.reset();

@@ -10,12 +10,14 @@ mod databases;
 mod found;
 mod journal;
 mod owned_key;
+mod paged;
 mod pooled;
 
 pub use buf::TxBuf;
 pub use commit::Commit;
 pub use found::{Entry, Found};
 pub use owned_key::OwnedKey;
+pub use paged::{FoundPage, PageChange};
 
 use self::buf::{Operation, Staged};
 use super::engine::{Engine, EngineError};
@@ -274,7 +276,8 @@ impl<'e> Tx<'e> {
                 journal.note(key.slot, count, replaced);
             });
         if let Some(item) = self.count_put(key, meta, upsert) {
-            self.buf.unresolved.push((self.buf.operations.len(), item));
+            let nth = self.buf.operations.len() - self.buf.sharing;
+            self.buf.unresolved.push((nth, item));
         }
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
         self.stage_put(key, namespace, meta, value);
@@ -332,26 +335,25 @@ impl<'e> Tx<'e> {
 
     fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
-        let (at, len, key_len) = self.stage_record(key, namespace, meta, value);
+        let head = namespace::head(namespace);
+        let (at, len, key_len) = self.stage_record((&head, key.bytes), meta, value);
         let staged = Staged::Put { at, len, key_len };
-        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
     }
 
     /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
     fn stage_record(
         &mut self,
-        key: Key<'_>,
-        namespace: u64,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
         meta: Meta,
         value: &[u8],
     ) -> (usize, usize, usize) {
-        let len = memtable::encoded_len(HEAD_BYTES + key.bytes.len(), value.len());
+        let len = memtable::encoded_len(HEAD_BYTES + key.len(), value.len());
         let at = self.buf.records.len();
         self.buf.records.resize(at + len, 0);
-        let head = namespace::head(namespace);
-        memtable::encode(&mut self.buf.records[at..], 0, meta, (&head, key.bytes), value);
-        (at, len, HEAD_BYTES + key.bytes.len())
+        memtable::encode(&mut self.buf.records[at..], 0, meta, (head, key), value);
+        (at, len, HEAD_BYTES + key.len())
     }
 
     /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`.
@@ -392,7 +394,8 @@ impl<'e> Tx<'e> {
         shard.loads.overtake(key);
         self.buf.deletes += 1;
         let staged = if self.engine.inner().has_tombstones() {
-            let (at, len, key_len) = self.stage_record(key, namespace, Meta::tombstone(), b"");
+            let head = namespace::head(namespace);
+            let (at, len, key_len) = self.stage_record((&head, key.bytes), Meta::tombstone(), b"");
             Staged::Tombstone { at, len, key_len, had_expiry: removed.had_expiry }
         } else {
             let at = self.buf.records.len();
@@ -401,7 +404,7 @@ impl<'e> Tx<'e> {
             let len = self.buf.records.len() - at;
             Staged::Delete { at, len, had_expiry: removed.had_expiry }
         };
-        self.buf.operations.push(Operation { hash: key.hash, staged });
+        self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
         true
     }

@@ -22,7 +22,10 @@ impl Tx<'_> {
         for operation in &self.buf.operations {
             match operation.staged {
                 Staged::Put { len, .. } | Staged::Tombstone { len, .. } => bytes.versions += len,
-                Staged::Delete { len, .. } => bytes.graves += memtable::encoded_len(len, 0),
+                // No page comes here: `Engine::new_collection`.
+                Staged::Delete { len, .. } | Staged::Bury { len, .. } => {
+                    bytes.graves += memtable::encoded_len(len, 0)
+                }
             }
         }
         let held = self.buf.writer.take();
@@ -51,6 +54,7 @@ impl Tx<'_> {
                 Staged::Delete { at, len, had_expiry } => {
                     batch.delete(seq, &records[at..at + len], had_expiry, more);
                 }
+                Staged::Bury { .. } => {}
             }
             self.publish(operation, &records, seq);
         }

@@ -210,6 +210,7 @@ impl Engine {
             }
             self.sweep_in_turn();
             self.sweep_dead_namespaces();
+            self.sweep_dead_pages();
             inner.memory.pool.trim();
             self.adjust_memory_bound();
             // A look that fails is tried again; readers of the same blocks report the damage.

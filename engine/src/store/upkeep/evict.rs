@@ -121,7 +121,7 @@ impl Engine {
     /// Brings the sum over all shards up to date. The latch of `shard` is held.
     pub(in crate::store) fn note_table_bytes(&self, shard: &mut ShardState) {
         let inner = self.inner();
-        let bytes = shard.table.bytes();
+        let bytes = shard.table_bytes();
         let note = |noted: &mut usize, now: usize, sum: &AtomicUsize| {
             if now != *noted {
                 // Two's complement: the sum is exact whatever the order.
@@ -130,10 +130,10 @@ impl Engine {
             }
         };
         note(&mut shard.noted_bytes, bytes, &inner.memory.table_bytes);
-        let mapped = shard.table.mapped_bytes();
+        let mapped = shard.mapped_bytes();
         note(&mut shard.noted_mapped_bytes, mapped, &inner.memory.table_mapped_bytes);
         if inner.memory.shares.bound_bytes() != 0 {
-            let data = shard.table.data_bytes();
+            let data = shard.data_bytes();
             note(&mut shard.noted_data_bytes, data, &inner.memory.data_bytes);
         }
     }

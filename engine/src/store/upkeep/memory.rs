@@ -300,7 +300,8 @@ impl Engine {
         let bytes = shards.map(|shard| shard.figures().graves_bytes.load(Ordering::Relaxed) as u64);
         let graves: u64 = bytes.sum();
         let runs = self.inner().graveyard.spill.runs.load().figures();
-        graves + runs.memory_bytes + self.inner().graveyard.dead_runs.bytes() as u64
+        let elements = self.inner().graveyard.elements.bytes() as u64;
+        graves + elements + runs.memory_bytes + self.inner().graveyard.dead_runs.bytes() as u64
     }
 }
 

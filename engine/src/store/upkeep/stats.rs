@@ -154,7 +154,7 @@ impl Engine {
         let inner = self.inner();
         let runs = inner.graveyard.spill.runs.load().figures();
         let mut stats = Stats {
-            graves: runs.graves,
+            graves: runs.graves + inner.graveyard.elements.len() as u64,
             graves_spilled: runs.graves,
             grave_runs: runs.runs,
             grave_runs_bytes: runs.file_bytes,

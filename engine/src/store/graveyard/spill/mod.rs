@@ -203,6 +203,11 @@ impl Engine {
                 graves.extend(sealed.map(|grave| (grave.key.clone(), Reverse(grave.d))));
             }
         }
+        let of_elements = inner
+            .graveyard
+            .elements
+            .copies(|grave| grave.is_sealed_through(m) && is_needed(&grave));
+        graves.extend(of_elements.into_iter().map(|(key, d)| (key, Reverse(d))));
         graves.sort_unstable();
         let mut run = RunWriter::new(self, sync);
         for (key, Reverse(d)) in &graves {
@@ -221,6 +226,7 @@ impl Engine {
             return;
         }
         inner.graveyard.spill.runs.change(files, &[], 0);
+        inner.graveyard.elements.retain(|grave| !grave.is_sealed_through(m));
         for shard in &inner.shards {
             if shard.graves.load(Ordering::Acquire) > 0 {
                 let mut state = shard.latch();
@@ -240,7 +246,8 @@ impl Engine {
 
     /// Memory of the graves that are not spilled.
     pub(in crate::store) fn cemetery_bytes(&self) -> u64 {
-        let shards = self.inner().shards.iter();
-        shards.map(|shard| shard.latch().graves.bytes() as u64).sum()
+        let inner = self.inner();
+        let shards = inner.shards.iter().map(|shard| shard.latch().graves.bytes());
+        (shards.sum::<usize>() + inner.graveyard.elements.bytes()) as u64
     }
 }

@@ -1,0 +1,59 @@
+//! Pages that miss the DRAM table: as keys, by the same tickets and threads (N10).
+
+use super::cold::{Beyond, CLEAN_GENERATION, LoadPin};
+use super::load::{LoadState, Want};
+use crate::key::{self, Key, Meta, Seq};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::page_key::{self, PageKey, PageName};
+use crate::store::shard::ShardState;
+use crate::store::tx::OwnedKey;
+
+impl Engine {
+    /// [`Engine::look_beyond_table`] for a page. The latch of its root is held.
+    pub(in crate::store) fn look_beyond_pages(
+        &self,
+        shard: &mut ShardState,
+        key: &PageKey,
+    ) -> Beyond {
+        let page = key.in_table();
+        let state = shard.pages.loads.get(page.slot, page.bytes).map(|load| load.state);
+        if shard.complete || state == Some(LoadState::Absent) {
+            return Beyond::Absent;
+        }
+        let inner = self.inner();
+        let namespace = inner.namespaces.id_of(page.slot);
+        let engine_key = [&page_key::head(namespace), page.bytes].concat();
+        let d = inner.graveyard.elements.newest_at(&engine_key, Seq::MAX);
+        let below = self.below_table_of(engine_key, namespace);
+        match below.sorted() {
+            Some(record) if Some(record.seq) <= d => Beyond::Absent,
+            Some(_) if below.is_spilled => Beyond::Cold,
+            Some(record) => {
+                self.fill_page(shard, page, record.meta, record.value);
+                Beyond::Filled
+            }
+            None if below.may_be_in_tables() => Beyond::Cold,
+            None => Beyond::Absent,
+        }
+    }
+
+    pub(super) fn fill_page(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
+        let access = self.inner().write.access_now();
+        let table = shard.pages.make_table(&self.inner().memory.pages);
+        let key = Key { hash: key::hash(key.bytes), ..key };
+        table.upsert(key, meta, value, CLEAN_GENERATION, access);
+    }
+
+    /// As [`Engine::load`], for pages of the collection `cid` of `root`.
+    pub fn load_pages(
+        &self,
+        root: &OwnedKey,
+        cid: u64,
+        pages: &[PageName],
+        max_bytes: u64,
+        done: impl FnOnce(Result<LoadPin, EngineError>) + Send + 'static,
+    ) {
+        let want = |page: &PageName| Want::page(root, PageKey::new(root.slot, cid, *page));
+        self.load_wanted(pages.iter().map(want).collect(), max_bytes, done);
+    }
+}

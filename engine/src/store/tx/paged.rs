@@ -1,0 +1,208 @@
+//! Changes of collections whose content lies in pages (engine/DESIGN.md, "Paged collections").
+//!
+//! The pages that an operation changes are written with it: they have its sequence, and take none of their own. Until there are
+//! epochs (E1 to E3) each change of a page puts the whole page into the memtable.
+
+use super::Tx;
+use super::buf::{Operation, Staged};
+use crate::key::{Key, Meta, element_head};
+use crate::store::engine::{Engine, EngineError};
+use crate::store::page_key::{self, PageKey, PageName};
+use crate::store::read::cold::Beyond;
+
+/// Answer of a look-up of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundPage<'a> {
+    /// Its content.
+    Live(&'a [u8]),
+    /// There is no such page.
+    Absent,
+    /// It may lie on a device: [`Engine::load_pages`] it, then look again.
+    Cold,
+}
+
+/// What becomes of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageChange<'a> {
+    /// It has this content from now on.
+    Put(&'a [u8]),
+    /// It goes. It was there.
+    Remove,
+}
+
+impl Engine {
+    /// A number for a new collection. It is never given out again.
+    ///
+    /// # Errors
+    /// The store keeps no pages: with `deletes = tombstones`, and with `persistence-mode wbl`.
+    pub fn new_collection(&self) -> Result<u64, EngineError> {
+        self.check_takes_pages()?;
+        let inner = self.inner();
+        Ok(inner.graveyard.collections.next(|| inner.versions.new_file_number()))
+    }
+
+    fn check_takes_pages(&self) -> Result<(), EngineError> {
+        let inner = self.inner();
+        if inner.has_tombstones() || inner.write.wbl.get().is_some() {
+            let reason = "collections lie in pages only in a store with a cemetery and a log";
+            return Err(EngineError::Refused(reason.into()));
+        }
+        Ok(())
+    }
+}
+
+impl Tx<'_> {
+    /// The newest content of a page of the collection `cid` of `root`, which lives.
+    pub fn find_page(&mut self, root: Key<'_>, cid: u64, page: PageName) -> FoundPage<'_> {
+        let key = PageKey::new(root.slot, cid, page);
+        let in_memory = |table: &crate::dram::Table| table.find(key.in_table()).is_some();
+        if !self.shard(root.hash).pages.table().is_some_and(in_memory) {
+            if self.has_removed(root, &key) {
+                return FoundPage::Absent;
+            }
+            let engine = self.engine;
+            match engine.look_beyond_pages(self.shard(root.hash), &key) {
+                Beyond::Filled => {}
+                Beyond::Absent => return FoundPage::Absent,
+                Beyond::Cold => return FoundPage::Cold,
+            }
+        }
+        let table = self.shard(root.hash).pages.table();
+        let entry = table.and_then(|table| table.find(key.in_table()));
+        entry.map_or(FoundPage::Absent, |entry| FoundPage::Live(entry.value()))
+    }
+
+    /// Writes the root of a collection and the pages that change with it, each named once: one operation. The collection
+    /// is one that [`Engine::new_collection`] has named for this root.
+    ///
+    /// # Errors
+    /// As [`Engine::new_collection`]; nothing is written then.
+    pub fn put_paged(
+        &mut self,
+        root: Key<'_>,
+        cid: u64,
+        (meta, descriptor): (Meta, &[u8]),
+        changes: &[(PageName, PageChange<'_>)],
+    ) -> Result<(), EngineError> {
+        self.engine.check_takes_pages()?;
+        for (page, change) in changes {
+            let key = PageKey::new(root.slot, cid, *page);
+            match change {
+                PageChange::Put(content) => self.put_page(root, &key, content),
+                PageChange::Remove => self.remove_page(root, &key),
+            }
+        }
+        self.put(root, meta, descriptor);
+        Ok(())
+    }
+
+    /// Deletes a collection with all its pages, of which there are about so many: one operation, whatever their number. False, and
+    /// nothing is written, when the root has no value; it must not be cold.
+    ///
+    /// # Errors
+    /// As [`Engine::new_collection`].
+    pub fn delete_paged(
+        &mut self,
+        root: Key<'_>,
+        cid: u64,
+        pages: u64,
+    ) -> Result<bool, EngineError> {
+        if !matches!(self.find(root), super::Found::Live(_)) {
+            return Ok(false);
+        }
+        self.bury(root, cid, pages)?;
+        Ok(self.delete(root))
+    }
+
+    /// Writes another value over the root of a collection, whose pages all go: one operation.
+    ///
+    /// # Errors
+    /// As [`Engine::new_collection`].
+    pub fn put_over_paged(
+        &mut self,
+        root: Key<'_>,
+        (cid, pages): (u64, u64),
+        meta: Meta,
+        value: &[u8],
+    ) -> Result<(), EngineError> {
+        self.bury(root, cid, pages)?;
+        self.put(root, meta, value);
+        Ok(())
+    }
+
+    fn put_page(&mut self, root: Key<'_>, key: &PageKey, content: &[u8]) {
+        let engine = self.engine;
+        let (access, generation) = (engine.inner().write.access_now(), self.generation);
+        let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
+        let count = *shard.count_mut(root.slot);
+        let value = crate::shared_value::Value::Copied(content);
+        let table = shard.pages.make_table(&engine.inner().memory.pages);
+        let written = (generation, access);
+        table.upsert_keeping(key.in_table(), Meta::default(), value, written, |replaced| {
+            journal.note(root.slot, count, replaced);
+        });
+        shard.pages.loads.overtake(key.in_table());
+        let (at, len, key_len) = self.stage_page(root, key, content);
+        self.push_page(root, key, Staged::Put { at, len, key_len });
+    }
+
+    fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
+        let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
+        let count = *shard.count_mut(root.slot);
+        let removed = shard.pages.table_mut().and_then(|table| {
+            table.remove_keeping(key.in_table(), |replaced| {
+                journal.note(root.slot, count, replaced);
+            })
+        });
+        if removed.is_none() {
+            // It was evicted since somebody looked at it.
+            journal.note(root.slot, count, crate::dram::Replaced::Nothing);
+        }
+        shard.pages.loads.overtake(key.in_table());
+        self.buf.deletes += 1;
+        let at = self.buf.records.len();
+        self.buf.records.extend_from_slice(&page_key::head(self.namespace_of(root)));
+        self.buf.records.extend_from_slice(key.bytes());
+        let len = self.buf.records.len() - at;
+        self.push_page(root, key, Staged::Delete { at, len, had_expiry: false });
+    }
+
+    /// The grave of all pages of a collection (E4), with the operation that follows.
+    fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) -> Result<(), EngineError> {
+        self.engine.check_takes_pages()?;
+        let prefix = element_head(self.namespace_of(root), cid);
+        let count = *self.shard(root.hash).count_mut(root.slot);
+        self.buf.journal.note_nothing(root.slot, count);
+        let at = self.buf.records.len();
+        self.buf.records.extend_from_slice(&prefix);
+        let staged = Staged::Bury { at, len: prefix.len(), pages };
+        self.buf.operations.push(Operation { hash: root.hash, staged, shares_seq: true });
+        self.buf.sharing += 1;
+        Ok(())
+    }
+
+    fn push_page(&mut self, root: Key<'_>, key: &PageKey, staged: Staged) {
+        let hash = key.hash_beside(root.hash);
+        self.buf.operations.push(Operation { hash, staged, shares_seq: true });
+        self.buf.sharing += 1;
+    }
+
+    fn stage_page(
+        &mut self,
+        root: Key<'_>,
+        key: &PageKey,
+        content: &[u8],
+    ) -> (usize, usize, usize) {
+        let head = page_key::head(self.namespace_of(root));
+        self.stage_record((&head, key.bytes()), Meta::default(), content)
+    }
+
+    /// True when this transaction has removed the page and not made it again since.
+    fn has_removed(&mut self, root: Key<'_>, key: &PageKey) -> bool {
+        if self.buf.deletes == 0 {
+            return false;
+        }
+        let head = page_key::head(self.namespace_of(root));
+        self.buf.is_deleted(key.hash_beside(root.hash), &head, key.bytes())
+    }
+}
