@@ -4,7 +4,7 @@
 //! below all that a page holds, and above all that the page before holds; sequences without order have `()`.
 //!
 //! Invariants: labels ascend; the count of an inner node's child is the sum of what lies below it; no node is empty but
-//! the root of an empty directory, none has more than [`NODE_MAX`] children, and all leaves lie equally deep.
+//! the root of an empty directory, none has more than 64 children, and all leaves lie equally deep.
 
 /// Most children of a node.
 const NODE_MAX: usize = 64;

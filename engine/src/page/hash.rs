@@ -2,7 +2,7 @@
 //!
 //! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
 //! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
-//! values; long values are as [`external`](super::external) says. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+//! values; long values are as [`super::external`] says. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
@@ -304,7 +304,7 @@ impl Hash {
     }
 
     /// An entry drawn at random: each as likely as any other, but for those of pages that are far above the average.
-    /// `None` for an empty hash.
+    /// `None` for an empty hash. An operation that runs again must draw the same numbers, or each run may miss another page.
     pub fn random<'p, P: Pages>(
         &self,
         pages: &'p P,

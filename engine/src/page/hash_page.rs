@@ -7,7 +7,7 @@
 //! | tagged | above | tags, offsets, entries in the order in which they came |
 //!
 //! An entry is `key length | value length (pairs only) | key | value`. A tag is the highest byte of the key's hash.
-//! A key stands once in a page. Long values lie in pages of their own: [`external`](super::external).
+//! A key stands once in a page. Long values lie in pages of their own: [`super::external`].
 
 use super::bytes::{
     self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_WIDE, HEAD_BYTES, Offsets, PAGE_ELEMENTS_MAX,

@@ -1,10 +1,10 @@
-//! Collections of one page, which lies inside the root record: page by page what [`Hash`](super::Hash),
-//! [`Sorted`](super::Sorted) and [`List`](super::List) do for many.
+//! Collections of one page, which lies inside the root record: page by page what [`struct@super::Hash`],
+//! [`super::Sorted`] and [`super::List`] do for many.
 //!
 //! A user reads by the page's view ([`HashPage`], [`ListPage`](super::list_page::ListPage), [`ScoresPage`]), changes
 //! a copy of the page, and writes it back. A page that has [outgrown](is_outgrown) its record becomes pages of its own by
 //! `of_page` of its structure, and never comes back; one without elements goes with its key. Lists have no functions here:
-//! those of [`list_page`](super::list_page) are all that is needed. Sorted sets have no index: members are walked.
+//! those of [`super::list_page`] are all that is needed. Sorted sets have no index: members are walked.
 
 use super::Put;
 use super::bytes::damage;

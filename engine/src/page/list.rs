@@ -1,7 +1,7 @@
 //! Lists: elements in the order in which they stand, on pages in a sequence.
 //!
 //! Invariants: each page has elements, and at most `page_bytes` bytes if it has more than one; the directory has every
-//! page with its true count; `totals` counts elements and their bytes; long elements are as [`external`](super::external)
+//! page with its true count; `totals` counts elements and their bytes; long elements are as [`super::external`]
 //! says. How full pages are is no invariant.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};

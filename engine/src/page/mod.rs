@@ -2,7 +2,7 @@
 //!
 //! | structure | parts | finds a page by |
 //! |---|---|---|
-//! | [`Hash`]: hashes and sets | `h` | linear hashing of the key |
+//! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key |
 //! | [`List`] | `l` | its directory: position |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | its directory: score and member, rank; linear hashing |
 //!
