@@ -203,6 +203,7 @@ impl Engine {
                     complete: false,
                     loads: Loads::default(),
                     pages: ShardPages::default(),
+                    page_loads: Loads::default(),
                     counts: Box::new([Count::default(); SLOTS]),
                     unresolved: Vec::new(),
                     reads: ShardReads::default(),

@@ -5,7 +5,6 @@
 //! sorted (N10), evicted when a table or a sorted memtable holds it, loaded again by a ticket.
 
 use super::page_key::cid_of;
-use super::read::load::Loads;
 use crate::dram::{EntryRef, Evicted, PagePool, SweepPass, Table};
 use crate::key;
 use std::sync::Arc;
@@ -14,7 +13,6 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct ShardPages {
     table: Option<Box<Table>>,
-    pub(super) loads: Loads,
     /// Collections that are gone, and whose pages may still be in the table.
     dead: Vec<u64>,
     pass: SweepPass,
@@ -47,12 +45,11 @@ impl ShardPages {
     pub(super) fn evict(
         &mut self,
         (excess, held): (usize, usize),
-        may_go: &dyn Fn(&Loads, &EntryRef<'_>) -> bool,
+        may_go: &mut dyn FnMut(&EntryRef<'_>) -> bool,
     ) -> Evicted {
         let Some(table) = self.table.as_deref_mut() else { return Evicted::default() };
         let share = (excess as u128 * table.bytes() as u128).div_ceil(held.max(1) as u128);
-        let loads = &self.loads;
-        table.evict(share as usize, &mut |entry| may_go(loads, entry))
+        table.evict(share as usize, may_go)
     }
 
     /// The prefix of a collection was buried: its pages go step by step.

@@ -141,6 +141,7 @@ pub(super) struct ShardState {
     pub(super) loads: Loads,
     /// Pages of the collections whose roots are here.
     pub(super) pages: ShardPages,
+    pub(super) page_loads: Loads,
     pub(super) counts: Box<[Count; SLOTS]>,
     pub(super) unresolved: Vec<Unresolved>,
     pub(super) reads: ShardReads,
@@ -165,7 +166,7 @@ impl ShardState {
 
     /// The loads among which that of `want` is.
     pub(super) fn loads_of(&mut self, want: &Want) -> &mut Loads {
-        if want.page.is_some() { &mut self.pages.loads } else { &mut self.loads }
+        if want.page.is_some() { &mut self.page_loads } else { &mut self.loads }
     }
 
     /// Bytes that keys and pages in memory hold.
@@ -185,7 +186,7 @@ impl ShardState {
 
     /// True when something of these slots is on its way into memory, or pinned there.
     pub(super) fn loads_any(&self, slots: &[bool; SLOTS]) -> bool {
-        self.loads.holds_any(slots) || self.pages.loads.holds_any(slots)
+        self.loads.holds_any(slots) || self.page_loads.holds_any(slots)
     }
 
     /// Removes what is in memory of these slots, looking at so many buckets of keys and of pages; true when nothing is

@@ -316,7 +316,9 @@ impl Engine {
                 && (loads.is_empty() || loads.get(entry.slot(), entry.key()).is_none())
         };
         // Each gives its share of what is too much.
-        let of_pages = shard.pages.evict((held - bound, held), &may_go);
+        let page_loads = &shard.page_loads;
+        let excess = (held - bound, held);
+        let of_pages = shard.pages.evict(excess, &mut |entry| may_go(page_loads, entry));
         let rest = (held - bound).saturating_sub(of_pages.bytes);
         let loads = &shard.loads;
         let mut evicted = shard.table.evict(rest, &mut |entry| may_go(loads, entry));

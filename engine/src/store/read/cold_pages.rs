@@ -16,7 +16,7 @@ impl Engine {
         key: &PageKey,
     ) -> Beyond {
         let page = key.in_table();
-        let state = shard.pages.loads.get(page.slot, page.bytes).map(|load| load.state);
+        let state = shard.page_loads.get(page.slot, page.bytes).map(|load| load.state);
         if shard.complete || state == Some(LoadState::Absent) {
             return Beyond::Absent;
         }
