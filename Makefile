@@ -11,7 +11,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate pubsub scripts crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate pubsub scripts functions script-clients crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
@@ -78,6 +78,12 @@ matrix: setup build ## every command in every state it can meet, beside redis-se
 
 compat: setup build ## Redis' own tests against the server, beside what is expected of each (ARGS=--quick, --accept, unit/multi)
 	$(PY) -m compat $(ARGS)
+
+functions: setup build ## generated function libraries against redis-server, starts in each mode, kill -9 among changes (ROUNDS=100)
+	$(PY) -m functions --rounds $(ROUNDS)
+
+script-clients: setup build ## libraries of others that live on scripts: redis-py's Lock, rate-limiter-flexible, redlock
+	$(PY) -m script_clients
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity

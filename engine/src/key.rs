@@ -8,6 +8,10 @@ use std::sync::LazyLock;
 /// a namespace id (never used again, decision N7) stands behind each.
 pub type Slot = u8;
 
+/// Stands for a database where the records are meant that the layer above keeps for itself: they have a namespace of their own, are in
+/// no database, and no command on databases reaches them.
+pub const OWN_RECORDS: usize = usize::MAX;
+
 /// A sequence number: one per operation, never reused for another that may survive (rule I1).
 pub type Seq = u64;
 

@@ -57,7 +57,7 @@ pub mod table;
 pub mod tree;
 
 pub use db::{Batch, Db, DbSnapshot, Range};
-pub use key::{KEY_MAX_BYTES, Key, Meta, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
+pub use key::{KEY_MAX_BYTES, Key, Meta, OWN_RECORDS, Seq, Slot, VALUE_MAX_BYTES, key_too_long};
 pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, DiskClaim, DueKey, Engine,
     EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, Iter,

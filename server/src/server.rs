@@ -11,7 +11,7 @@ use crate::jobs::rewrite::Rewriting;
 use crate::net::ListenControl;
 use crate::observe::{Holders, Observe};
 use crate::oom_score::OomScore;
-use crate::scripting::{RunningScripts, ScriptCache};
+use crate::scripting::{Functions, RunningScripts, ScriptCache};
 use crate::session::{CursorTable, OutputLimit, Session, Sessions};
 use crate::shutdown::Shutdown;
 use crate::value::thresholds::SharedThresholds;
@@ -55,6 +55,8 @@ pub struct Server {
     pub cursors: Mutex<CursorTable>,
     /// The scripts that are known, and the memory of interpreters.
     pub scripts: ScriptCache,
+    /// The function libraries.
+    pub functions: Functions,
     /// The scripts that take long.
     pub running_scripts: RunningScripts,
     /// What others hear of changes and messages.
@@ -93,6 +95,7 @@ impl Server {
             shutdown: Shutdown::default(),
             cursors: Mutex::default(),
             scripts: ScriptCache::default(),
+            functions: Functions::default(),
             running_scripts: RunningScripts::default(),
             blocking: Waiters::new(Arc::clone(&events.waiting)),
             events,

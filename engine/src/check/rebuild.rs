@@ -13,6 +13,7 @@ use super::{CheckOptions, CheckReport};
 use crate::cemetery::Checkpoint;
 use crate::error::EngineError;
 use crate::key::{EngineKey, Meta, Seq};
+use crate::store::OWN_ID;
 use crate::table::{ReadMode, Table, TableResult};
 use crate::tree::{
     DeleteMode, LEVELS, LevelIter, MarkEdit, MergeIter, Recovered, Source, TreeOptions,
@@ -256,8 +257,11 @@ fn start_of_log(options: &CheckOptions, highest: Seq) -> Result<Seq, EngineError
 
 /// A namespace that has keys, and no database.
 fn unknown_namespaces(parts: &Parts) -> Result<Option<u64>, EngineError> {
-    let is_known =
-        |id: u64| parts.namespaces.contains(&id) || parts.dead.iter().any(|(dead, _)| *dead == id);
+    let is_known = |id: u64| {
+        id == OWN_ID
+            || parts.namespaces.contains(&id)
+            || parts.dead.iter().any(|(dead, _)| *dead == id)
+    };
     for table in &parts.tables {
         let mut iter = table.iter(ReadMode::Sequential);
         iter.seek(b"")?;

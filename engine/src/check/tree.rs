@@ -4,7 +4,7 @@ use super::{CheckOptions, CheckReport};
 use crate::cemetery::{Checkpoint, CheckpointError, newest_in_runs};
 use crate::error::EngineError;
 use crate::key::{EngineKey, Seq};
-use crate::store::FIRST_SEQ;
+use crate::store::{FIRST_SEQ, OWN_ID};
 use crate::table::{ReadMode, Table};
 use crate::tree::{
     LevelIter, MarkEdit, Place, Recovered, RecoveredFile, Source, VersionEdit, place_dir,
@@ -256,7 +256,7 @@ fn check_levels(
                 *expiring += u64::from(meta.expire_at_ms != 0);
                 report.live_keys += 1;
             }
-            None if mark.dead.iter().any(|(dead, _)| *dead == id) => {}
+            None if id == OWN_ID || mark.dead.iter().any(|(dead, _)| *dead == id) => {}
             None => report.found(
                 dir,
                 format!(

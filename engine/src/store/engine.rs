@@ -133,7 +133,7 @@ impl Engine {
         self.0.hash(key)
     }
 
-    /// The slot of logical database `db`. Changes only while all latches are held, so a value read
+    /// The slot of logical database `db`, or of [`OWN_RECORDS`](crate::OWN_RECORDS). Changes only while all latches are held, so a value read
     /// before latching must be read again under the latch.
     #[must_use]
     pub fn slot_of(&self, db: usize) -> Slot {

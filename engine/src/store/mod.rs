@@ -32,7 +32,7 @@ pub use bytes::{WriteBatch, replay_bytes};
 pub use checkpoint::CheckpointReport;
 pub use engine::Engine;
 pub use log_base::LogBase;
-pub(crate) use namespace::FIRST_SEQ;
+pub(crate) use namespace::{FIRST_SEQ, OWN_ID};
 pub use open::{OpenReport, Opening, Replay, ReplayGroup};
 pub use options::{EngineOptions, SyncPolicy};
 pub use page_key::PageName;

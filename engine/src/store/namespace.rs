@@ -3,7 +3,7 @@
 //! A slot is the one byte that DRAM entries carry; an id is for ever. Both maps change only while
 //! all latches are held, so whoever holds one latch reads a stable state.
 
-use crate::key::{EngineKey, Seq, Slot};
+use crate::key::{EngineKey, OWN_RECORDS, Seq, Slot};
 pub(super) use crate::key::{HEAD_BYTES, KIND_ELEMENT, KIND_ROOT, root_head as head};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -13,6 +13,18 @@ pub(super) const SLOTS: usize = 256;
 
 /// Ids below this belong to the databases of a new store; sequences start here.
 pub(crate) const FIRST_SEQ: Seq = 1 << 20;
+
+/// Id of the namespace of [`OWN_RECORDS`]: no database can have it, since theirs are below 256 or sequences.
+pub(crate) const OWN_ID: u64 = FIRST_SEQ - 1;
+
+/// The slot of [`OWN_RECORDS`], for ever.
+const OWN_SLOT: Slot = Slot::MAX;
+
+/// The id behind database `db` (or [`OWN_RECORDS`]) where `ids` are those of the databases; [`FREE`] for no database.
+#[must_use]
+pub(super) fn id_in(ids: &[u64], db: usize) -> u64 {
+    if db == OWN_RECORDS { OWN_ID } else { ids.get(db).copied().unwrap_or(FREE) }
+}
 
 /// Namespace id and user key of a root record's engine key; `None` for other kinds.
 #[inline]
@@ -35,7 +47,13 @@ pub(super) const FREE: u64 = u64::MAX;
 impl Namespaces {
     /// The maps of a new store: database i in slot i with id i.
     pub(super) fn new(databases: usize) -> Self {
-        let id = |slot: usize| AtomicU64::new(if slot < databases { slot as u64 } else { FREE });
+        let id = |slot: usize| {
+            AtomicU64::new(match slot {
+                slot if slot < databases => slot as u64,
+                slot if slot == usize::from(OWN_SLOT) => OWN_ID,
+                _ => FREE,
+            })
+        };
         Self {
             slot_of_db: (0..databases).map(|db| AtomicU8::new(db as u8)).collect(),
             id_of_slot: (0..SLOTS).map(id).collect(),
@@ -48,6 +66,9 @@ impl Namespaces {
     }
 
     pub(super) fn slot_of(&self, db: usize) -> Slot {
+        if db == OWN_RECORDS {
+            return OWN_SLOT;
+        }
         self.slot_of_db[db].load(Ordering::Acquire)
     }
 
@@ -62,9 +83,14 @@ impl Namespaces {
             .find(|&(_, slot)| self.id_of(slot) == id)
     }
 
-    /// True when the slot belongs to a database now; stable while any latch is held.
+    /// The slot of a live namespace id, also of the one that is no database's.
+    pub(super) fn slot_of_id(&self, id: u64) -> Option<Slot> {
+        if id == OWN_ID { Some(OWN_SLOT) } else { self.find_id(id).map(|(_, slot)| slot) }
+    }
+
+    /// True when the slot belongs to a database now, or is that of [`OWN_RECORDS`]; stable while any latch is held.
     pub(super) fn is_live(&self, slot: Slot) -> bool {
-        (0..self.databases()).any(|db| self.slot_of(db) == slot)
+        slot == OWN_SLOT || (0..self.databases()).any(|db| self.slot_of(db) == slot)
     }
 
     /// Ids by database, for the manifest: of those behind the databases in use, too. What was emptied or swapped

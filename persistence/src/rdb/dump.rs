@@ -1,8 +1,10 @@
 //! DUMP payloads: type byte, value, version (2 bytes), CRC-64 (8 bytes), both little-endian.
 
 use super::encode::write_value;
+use super::reader::opcode;
 use super::{
-    DUMP_VERSION, DUMP_VERSION_MAX, Dialect, Input, RdbError, StringOptions, Value, read_value,
+    DUMP_VERSION, DUMP_VERSION_MAX, Dialect, Input, RdbError, StringOptions, Value, read_string,
+    read_value, write_string,
 };
 use crate::checksum::crc64;
 
@@ -22,6 +24,38 @@ pub fn dump(value: &Value) -> Option<Vec<u8>> {
     let crc = crc64(&payload);
     payload.extend_from_slice(&crc.to_le_bytes());
     Some(payload)
+}
+
+/// The payload of function libraries: each as in a file, then the footer.
+#[must_use]
+pub fn dump_functions<'t>(texts: impl Iterator<Item = &'t [u8]>) -> Vec<u8> {
+    let mut payload = Vec::new();
+    for text in texts {
+        payload.push(opcode::FUNCTION);
+        write_string(&mut payload, text, StringOptions { compress: true });
+    }
+    payload.extend_from_slice(&DUMP_VERSION.to_le_bytes());
+    let crc = crc64(&payload);
+    payload.extend_from_slice(&crc.to_le_bytes());
+    payload
+}
+
+/// The texts of the libraries of what [`check_payload`] gave, if its compressed strings announce at most
+/// `unpacked_max_bytes`.
+///
+/// # Errors
+/// As for [`read_payload`], or something that is no library.
+pub fn read_functions(body: &[u8], unpacked_max_bytes: u64) -> Result<Vec<Vec<u8>>, RdbError> {
+    let mut input = Input::new(body).unpacking_at_most(unpacked_max_bytes);
+    let mut texts = Vec::new();
+    while input.left() > 0 {
+        let [found] = input.take_array()?;
+        if found != opcode::FUNCTION {
+            return Err(RdbError::BadValue { reason: "not a function library" });
+        }
+        texts.push(read_string(&mut input)?);
+    }
+    Ok(texts)
 }
 
 /// Checks version and checksum of a payload; gives type byte and value, and whose types they are.
@@ -73,6 +107,19 @@ mod tests {
 
     /// `SET a 0; DUMP a` of redis-server 7.0.15.
     const ZERO: [u8; 13] = [0, 0xc0, 0, 10, 0, 0x98, 0x40, 0xa7, 0x78, 0xf8, 0x50, 0x03, 0x08];
+
+    #[test]
+    fn libraries_come_back_from_their_payload() {
+        let texts = [&b"#!lua name=a\nx"[..], &[b'y'; 100]];
+        let payload = dump_functions(texts.into_iter());
+        let (body, _) = check_payload(&payload).unwrap();
+        assert_eq!(read_functions(body, 1000).unwrap(), texts);
+        assert!(matches!(read_functions(body, 50), Err(RdbError::TooLarge { .. })));
+        assert!(read_functions(&[0, 0xc0, 0], 1000).is_err(), "a value");
+        // `FUNCTION DUMP` of redis-server 7.0.15 without a library.
+        let empty = [10, 0, 0x5d, 0x9b, 0x5c, 0x40, 0x0f, 0x7f, 0xa2, 0xda];
+        assert_eq!(dump_functions(std::iter::empty()), empty);
+    }
 
     #[test]
     fn payload_equals_that_of_redis() {

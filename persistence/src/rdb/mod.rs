@@ -29,7 +29,7 @@ mod value;
 mod worth;
 mod writer;
 
-pub use dump::{check_payload, dump, read_payload};
+pub use dump::{check_payload, dump, dump_functions, read_functions, read_payload};
 pub use error::RdbError;
 pub use input::Input;
 pub use length::{Length, read_count, read_length, write_length};
@@ -45,6 +45,9 @@ pub const DUMP_VERSION: u16 = 10;
 
 /// Newest version of Redis' own numbering that RESTORE takes.
 pub const DUMP_VERSION_MAX: u16 = 12;
+
+/// Lowest version of files with function libraries: that of Redis 7.0.
+pub(crate) const FUNCTION_VERSION: u16 = 10;
 
 /// Lowest version of files that is written: that of Redis 5.0 to 6.2, which all newer servers read.
 pub const FILE_VERSION: u16 = 9;

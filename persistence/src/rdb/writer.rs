@@ -4,7 +4,7 @@ use super::encode::write_value;
 use super::reader::opcode;
 use super::string::UNCOMPRESSED_MAX_BYTES;
 use super::worth::Worth;
-use super::{StringOptions, Value, write_length, write_string};
+use super::{FUNCTION_VERSION, StringOptions, Value, write_length, write_string};
 use crate::checksum::Crc64;
 use std::io::{self, Write};
 
@@ -30,6 +30,7 @@ pub struct Writer<W: Write> {
     crc: Option<Crc64>,
     strings: StringOptions,
     worth: Worth,
+    version: u16,
     written: u64,
 }
 
@@ -43,6 +44,7 @@ impl<W: Write> Writer<W> {
             crc: options.checksum.then(Crc64::new),
             strings: StringOptions { compress: options.compress },
             worth: Worth::default(),
+            version: options.version,
             written: 0,
         }
     }
@@ -72,11 +74,19 @@ impl<W: Write> Writer<W> {
         self.hand_on()
     }
 
-    /// The source of a function library; needs version 10.
+    /// The source of a function library. The first stands so near to the beginning that the version there can still be raised to
+    /// the one which knows libraries.
     ///
     /// # Errors
-    /// The output fails.
+    /// The output fails, or so much stands before the first that the beginning has gone.
     pub fn function(&mut self, source: &[u8]) -> io::Result<()> {
+        if self.version < FUNCTION_VERSION {
+            if self.written > 0 {
+                return Err(io::Error::other("function libraries stand before the keys of a file"));
+            }
+            self.version = FUNCTION_VERSION;
+            self.buffer[5..9].copy_from_slice(format!("{FUNCTION_VERSION:04}").as_bytes());
+        }
         self.buffer.push(opcode::FUNCTION);
         write_string(&mut self.buffer, source, self.strings);
         self.hand_on()

@@ -94,6 +94,7 @@ pub fn run(config: Config) -> Result<(), String> {
         drop(pid_file);
         std::process::exit(0);
     };
+    server.functions.read(&server.engine)?;
     server.saving.note_loaded(server.engine.last_seq());
     match takeover.bytes() {
         Some(bytes) => server.loading.begin(bytes),

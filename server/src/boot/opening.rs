@@ -199,10 +199,15 @@ fn open_store(
                 let (read, all) = group.progress;
                 server.loading.note_progress(read, all);
             }
-            let (server, client, executor) = replay.get_or_insert_with(|| {
-                let server = Server::new(engine.clone(), databases);
-                (server, Client::default(), Executor::new(table::table(), 0, false))
-            });
+            let (server, client, executor) = match &mut replay {
+                Some(replay) => replay,
+                None => {
+                    let server = Server::new(engine.clone(), databases);
+                    server.functions.read(engine)?;
+                    let executor = Executor::new(table::table(), 0, false);
+                    replay.insert((server, Client::default(), executor))
+                }
+            };
             executor.replay(server, client, group.commands)
         })
         .map_err(failed)?;

@@ -15,6 +15,7 @@ mod debug;
 mod dump;
 mod eval;
 mod expire;
+mod function;
 mod geo;
 mod hash;
 mod hyperloglog;
@@ -24,15 +25,16 @@ mod keys;
 mod latency;
 mod list;
 mod memory;
+mod module;
 mod monitor;
 mod pop;
 mod positions;
 mod pubsub;
 mod replication;
 mod rewrite;
+mod run_script;
 mod save;
 mod scan;
-mod script;
 mod set;
 mod shutdown;
 mod slowlog;
@@ -74,7 +76,8 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     rewrite::COMMANDS,
     save::COMMANDS,
     scan::COMMANDS,
-    script::COMMANDS,
+    function::COMMANDS,
+    module::COMMANDS,
     set::COMMANDS,
     shutdown::COMMANDS,
     slowlog::COMMANDS,

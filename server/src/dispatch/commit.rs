@@ -31,6 +31,9 @@ pub(super) fn commit(
         ready => serve(server, &mut tx, changes, ready),
     };
     changes.signal(&server.events);
+    if tx.holds_all() {
+        server.functions.keep();
+    }
     let required = tx.commit().last_seq;
     for (waiter, reply) in served {
         waiter.answer(reply, required);
@@ -136,13 +139,16 @@ pub(super) fn publish(
 
 /// Takes back what a transaction has written. Where a part of it has its place in the order of writes already, that
 /// cannot be done: the process ends, and the next start finds the state without any of it.
-pub(super) fn take_back(tx: Tx<'_>, changes: &mut Changes, name: &str) {
+pub(super) fn take_back(server: &Server, tx: Tx<'_>, changes: &mut Changes, name: &str) {
     if tx.is_part_committed() {
         log::warning(&format!(
             "A transaction failed in '{name}' behind an operation on a whole database and cannot be taken back: the \
              process ends, and the next start leaves it out"
         ));
         std::process::abort();
+    }
+    if tx.holds_all() {
+        server.functions.take_back();
     }
     drop(tx);
     changes.forget();

@@ -268,7 +268,7 @@ impl Executor {
         let ran = match calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out) {
             Ok(ran) => ran,
             Err((name, error)) => {
-                take_back(tx, &mut self.changes, name);
+                take_back(server, tx, &mut self.changes, name);
                 client.select(db_before);
                 refuse(server, client, out, &error, mark);
                 return Outcome::Done(0);

@@ -266,7 +266,7 @@ impl Executor {
                     }
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
-                        take_back(tx, changes, spec.name);
+                        take_back(server, tx, changes, spec.name);
                         (refuse(server, client, out, &error, mark), 0)
                     }
                 }

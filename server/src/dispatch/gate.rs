@@ -23,13 +23,17 @@ option). Please check the Redis logs for details about the RDB error.";
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const LOADING: CommandError = CommandError::text("LOADING Redis is loading the dataset in memory");
 
-/// What those hear who wait for a script's keys for too long.
-const BUSY: CommandError = CommandError::text(
-    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
-);
+/// What those hear who wait for the keys of a script, or of a function, for too long.
+pub(crate) fn busy(is_function: bool) -> CommandError {
+    CommandError::text(if is_function {
+        "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
+    } else {
+        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+    })
+}
 
 /// True when a script has been running for longer than `busy-reply-threshold`.
-fn is_busy(server: &Server) -> bool {
+pub(crate) fn is_busy(server: &Server) -> bool {
     let threshold_ms = server.setting("busy-reply-threshold").parse().unwrap_or(5000);
     let longest = server.running_scripts.longest();
     longest.is_some_and(|longest| longest > Duration::from_millis(threshold_ms))
@@ -45,7 +49,8 @@ pub(super) fn wait_or_refuse(
     if !is_busy(server) {
         return Outcome::Paced;
     }
-    refuse(server, client, out, &BUSY, mark);
+    let error = busy(server.running_scripts.oldest_is_function());
+    refuse(server, client, out, &error, mark);
     Outcome::Done(0)
 }
 
@@ -178,7 +183,7 @@ impl Executor {
         // Its figures come from all shards.
         if spec.class == Class::Survey && server.running_scripts.is_any() {
             if is_busy(server) {
-                return refuse(BUSY);
+                return refuse(busy(server.running_scripts.oldest_is_function()));
             }
             return Err(Refusal::Later(Outcome::Paced));
         }

@@ -50,7 +50,7 @@ pub use error::{CommandError, CommandResult, OUT_OF_MEMORY};
 pub use executor::{Executor, Outcome};
 pub(crate) use gate::SAVE_FAILED;
 pub use gate::too_long_key;
-pub(crate) use gate::{Early, check_early};
+pub(crate) use gate::{Early, busy, check_early, is_busy};
 pub(crate) use guard::{error_of, give_up};
 pub(crate) use latch::each_key;
 pub use log_wait::LogWait;

@@ -74,7 +74,7 @@ impl Executor {
                 None => called,
                 Some(ScriptWants::End(error)) => Err(error),
                 Some(wants) => {
-                    take_back(tx, &mut self.changes, spec.name);
+                    take_back(server, tx, &mut self.changes, spec.name);
                     out.truncate(mark);
                     match wants {
                         ScriptWants::Latches(hashes) => {
@@ -96,7 +96,7 @@ impl Executor {
             let ended = match called {
                 Ok(called) => (called, commit(server, tx, &mut self.changes, scope, &self.hashes)),
                 Err(error) => {
-                    take_back(tx, &mut self.changes, spec.name);
+                    take_back(server, tx, &mut self.changes, spec.name);
                     turn = ScriptTurn::default();
                     (refuse(server, client, out, &error, mark), 0)
                 }
@@ -105,8 +105,10 @@ impl Executor {
             let (reply, changes) = ((&mut *out, mark), &mut self.changes);
             let (called, required) =
                 publish(server, client, changes, reply, turn.has_written, ended);
-            account(self.worker, server, client, spec, args, started, called);
-            show_monitors(server, client.db, client, spec, args, required);
+            if !self.replaying {
+                account(self.worker, server, client, spec, args, started, called);
+                show_monitors(server, client.db, client, spec, args, required);
+            }
             finish(server, turn, required);
             return Outcome::Done(required);
         }

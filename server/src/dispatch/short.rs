@@ -72,7 +72,7 @@ impl Executor {
         let ended = match call(&mut ctx, mark) {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
-                take_back(tx, changes, spec.name);
+                take_back(server, tx, changes, spec.name);
                 (refuse(server, client, out, &error, mark), 0)
             }
         };

@@ -99,12 +99,15 @@ fn pack_value(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<()> {
                 }
             }
             None => {
-                let pairs: Vec<_> = table.pairs::<Value, Value>().collect::<Result<_>>()?;
-                pack_count(pairs.len(), 0x80, 0xde, out);
-                for (key, value) in pairs {
+                // Their number is known at the end: to hold all of them takes a place in a stack each.
+                let (begin, mut pairs, mut head) = (out.len(), 0, Vec::new());
+                table.for_each(|key: Value, value: Value| {
+                    pairs += 1;
                     pack_value(&key, depth + 1, out)?;
-                    pack_value(&value, depth + 1, out)?;
-                }
+                    pack_value(&value, depth + 1, out)
+                })?;
+                pack_count(pairs, 0x80, 0xde, &mut head);
+                out.splice(begin..begin, head);
             }
         },
         _ => out.push(0xc0),

@@ -8,6 +8,16 @@ use mlua::{Lua, Result, Table, Value};
 /// Deeper tables are answered with an error where they would go on; Redis' bound is that of Lua's stack.
 const DEPTH_MAX: usize = 1000;
 
+/// How many fields a table has. They are not held together: each takes a place in a stack.
+fn len_of(table: &Table) -> Result<usize> {
+    let mut len = 0;
+    table.for_each(|_: Value, _: Value| {
+        len += 1;
+        Ok(())
+    })?;
+    Ok(len)
+}
+
 /// A reader of reply bytes that this server wrote itself.
 struct Reader<'a> {
     lua: &'a Lua,
@@ -108,6 +118,14 @@ impl<'a> Reader<'a> {
                 }
                 self.field("map", map)
             }
+            // Attributes are not shown: the reply that they belong to follows.
+            b'|' => {
+                for _ in 0..self.count() {
+                    self.value()?;
+                    self.value()?;
+                }
+                self.value()
+            }
             b'~' => {
                 let (set, len) = (self.lua.create_table()?, self.count());
                 for _ in 0..len {
@@ -191,21 +209,15 @@ impl Writer<'_> {
             return Ok(());
         }
         if let Value::Table(map) = table.raw_get("map")? {
-            let pairs: Vec<(Value, Value)> = map.pairs().collect::<Result<_>>()?;
-            self.out.map(pairs.len());
-            for (key, value) in pairs {
+            self.out.map(len_of(&map)?);
+            return map.for_each(|key: Value, value: Value| {
                 self.value(&key, depth + 1)?;
-                self.value(&value, depth + 1)?;
-            }
-            return Ok(());
+                self.value(&value, depth + 1)
+            });
         }
         if let Value::Table(set) = table.raw_get("set")? {
-            let pairs: Vec<(Value, Value)> = set.pairs().collect::<Result<_>>()?;
-            self.out.set(pairs.len());
-            for (key, _) in pairs {
-                self.value(&key, depth + 1)?;
-            }
-            return Ok(());
+            self.out.set(len_of(&set)?);
+            return set.for_each(|key: Value, _: Value| self.value(&key, depth + 1));
         }
         if let Value::String(text) = table.raw_get("big_number")? {
             let text = one_line(&text.as_bytes());

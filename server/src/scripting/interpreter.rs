@@ -1,16 +1,19 @@
 //! One Lua state: made once a thread, used by one script at a time.
 
+use super::libraries::Libraries;
+use super::library::{Function as LibraryFunction, Library};
 use super::raise::{Raised, error_table, translate};
 use super::redis_api;
+use super::register::{Register, Registered};
 use super::script::Script;
-use super::{bit, cjson, cmsgpack, convert, random::Random, struct_lib};
+use super::{PROGRAM_MAX_BYTES, bit, cjson, cmsgpack, convert, random::Random, struct_lib, unpack};
 use crate::resp::{Args, Reply};
 use mlua::{
     Error, Function, HookTriggers, Lua, LuaOptions, MultiValue, Result, StdLib, Table, Value,
     Variadic, VmState,
 };
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,6 +53,25 @@ pub struct Limits {
     pub kill: Option<Arc<AtomicBool>>,
     /// Bytes of memory of the interpreter; 0 for no limit.
     pub memory_max_bytes: usize,
+}
+
+/// What an interpreter runs.
+#[derive(Clone, Copy, Debug)]
+pub enum Program<'p> {
+    /// A script.
+    Script(&'p Script),
+    /// A function of a library.
+    Function(&'p Library, &'p LibraryFunction),
+}
+
+impl Program<'_> {
+    /// What errors call it.
+    fn name(self) -> String {
+        match self {
+            Self::Script(script) => script.sha.clone(),
+            Self::Function(_, function) => String::from_utf8_lossy(&function.name).into_owned(),
+        }
+    }
 }
 
 /// How a script has ended.
@@ -97,7 +119,7 @@ impl Watch {
     }
 }
 
-const KILLED: &[u8] = b"ERR Script killed by user with SCRIPT KILL.";
+const KILLED: &[u8] = b"ERR Script killed by user with SCRIPT KILL...";
 
 fn end(stop: Stop) -> Error {
     let text = if stop == Stop::Killed { KILLED } else { b"ERR the script is stopped" };
@@ -108,12 +130,23 @@ fn end(stop: Stop) -> Error {
 pub struct Interpreter {
     lua: Lua,
     run: Function,
+    run_function: Function,
+    load_library: Function,
     redis: Table,
+    redis_of_functions: Table,
     globals: Table,
+    library_globals: Table,
     json: cjson::Shared,
     watch: Rc<Watch>,
     resp3: Rc<Cell<bool>>,
     compiled: RefCell<HashMap<String, Function>>,
+    /// The functions of the libraries that were loaded, by the libraries' ids.
+    libraries: RefCell<HashMap<u64, HashMap<Vec<u8>, Function>>>,
+    /// Memory that the libraries have taken when they were loaded.
+    library_bytes: Cell<usize>,
+    register: Register,
+    /// What a library logs while it is loaded is dropped: it has been logged when it came.
+    is_quiet: Rc<Cell<bool>>,
     memory_max_bytes: Cell<usize>,
     is_broken: Cell<bool>,
 }
@@ -130,6 +163,11 @@ impl Interpreter {
         let native = lua.create_table()?;
         let redis = redis_api::open(&lua, Rc::clone(&resp3), knows_command)?;
         native.raw_set("redis", &redis)?;
+        let (register, is_quiet) = (Register::default(), Rc::default());
+        let redis_of_functions = redis_api::of_functions(&lua, &redis)?;
+        native.raw_set("redis_of_functions", &redis_of_functions)?;
+        let redis_of_libraries = redis_api::of_libraries(&lua, &register, &is_quiet)?;
+        native.raw_set("redis_of_libraries", redis_of_libraries)?;
         native.raw_set("cjson", cjson::open(&lua, &json)?)?;
         native.raw_set("cmsgpack", cmsgpack::open(&lua)?)?;
         native.raw_set("struct", struct_lib::open(&lua)?)?;
@@ -146,7 +184,7 @@ impl Interpreter {
         let is_stopping = lua.create_function(move |_, ()| Ok(stopping.stop.get().is_some()))?;
         native.raw_set("is_stopping", is_stopping)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (run, globals): (Function, Table) = prelude.call(&native)?;
+        let (run, run_function, load_library, globals, library_globals) = prelude.call(&native)?;
         let watched = Rc::clone(&watch);
         let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
         lua.set_global_hook(triggers, move |lua, _| {
@@ -164,12 +202,20 @@ impl Interpreter {
         Ok(Self {
             lua,
             run,
+            run_function,
+            load_library,
             redis,
+            redis_of_functions,
             globals,
+            library_globals,
             json,
             watch,
             resp3,
             compiled: RefCell::default(),
+            libraries: RefCell::default(),
+            library_bytes: Cell::new(0),
+            register,
+            is_quiet,
             memory_max_bytes: Cell::new(0),
             is_broken: Cell::new(false),
         })
@@ -187,8 +233,23 @@ impl Interpreter {
         !self.watch.is_armed.get() && !self.is_broken.get()
     }
 
-    /// Compiles a text; the error is Lua's.
-    fn compile(&self, body: &[u8]) -> std::result::Result<Function, Vec<u8>> {
+    /// The part of it that is for the code of libraries.
+    #[must_use]
+    pub fn library_bytes(&self) -> usize {
+        self.library_bytes.get()
+    }
+
+    /// Compiles a text; the error is Lua's. The collector rests meanwhile: the parser holds things that it does not know
+    /// to be in use.
+    fn compile(
+        &self,
+        body: &[u8],
+        name: &str,
+        globals: &Table,
+    ) -> std::result::Result<Function, Vec<u8>> {
+        if body.len() > PROGRAM_MAX_BYTES {
+            return Err(format!("more than {PROGRAM_MAX_BYTES} bytes").into_bytes());
+        }
         // A compiled chunk is read as a text, and is none.
         let guarded;
         let body = if body.first() == Some(&27) {
@@ -197,9 +258,11 @@ impl Interpreter {
         } else {
             body
         };
-        let chunk =
-            self.lua.load(body).set_name("@user_script").set_environment(self.globals.clone());
-        chunk.into_function().map_err(|error| match error {
+        let chunk = self.lua.load(body).set_name(name).set_environment(globals.clone());
+        self.lua.gc_stop();
+        let function = chunk.into_function();
+        self.lua.gc_restart();
+        function.map_err(|error| match error {
             Error::SyntaxError { message, .. } => message.into_bytes(),
             other => other.to_string().into_bytes(),
         })
@@ -217,9 +280,10 @@ impl Interpreter {
         if let Some(function) = self.compiled.borrow().get(&script.sha) {
             return Ok(function.clone());
         }
-        let function = self.compile(script.code()).map_err(|text| {
-            [b"ERR Error compiling script (new function): ".as_slice(), &text].concat()
-        })?;
+        let function =
+            self.compile(script.code(), "@user_script", &self.globals).map_err(|text| {
+                [b"ERR Error compiling script (new function): ".as_slice(), &text].concat()
+            })?;
         let mut compiled = self.compiled.borrow_mut();
         if compiled.len() >= COMPILED_MAX {
             compiled.clear();
@@ -228,16 +292,91 @@ impl Interpreter {
         Ok(function)
     }
 
-    /// Runs a script.
-    pub fn run<'a>(
+    /// Runs the text of a library, which must not be loaded yet; answers what functions it has registered.
+    ///
+    /// # Errors
+    /// The whole error that who brings it gets.
+    pub(super) fn try_library(
         &self,
-        script: &Script,
-        keys: impl Iterator<Item = &'a [u8]>,
-        argv: impl Iterator<Item = &'a [u8]>,
-        host: &mut dyn Host,
+        library: &Library,
         limits: Limits,
-        out: &mut Reply,
-    ) -> Ended {
+    ) -> std::result::Result<Vec<LibraryFunction>, Vec<u8>> {
+        self.begin(limits);
+        let registered = self.load(library, false);
+        match registered.map_err(|error| error.to_string().into_bytes()).flatten() {
+            _ if self.watch.stop.get().is_some() => {
+                Err(b"ERR Error registering functions: ERR FUNCTION LOAD timeout".to_vec())
+            }
+            other => other.map(|registered| registered.functions),
+        }
+    }
+
+    /// Loads a library; the inner error is the whole one that a client gets.
+    fn load(
+        &self,
+        library: &Library,
+        is_quiet: bool,
+    ) -> Result<std::result::Result<Registered, Vec<u8>>> {
+        let compiled = self.compile(library.code(), "@user_function", &self.library_globals);
+        let function = match compiled {
+            Ok(function) => function,
+            Err(text) => return Ok(Err([b"ERR Error compiling function: ", &*text].concat())),
+        };
+        *self.register.borrow_mut() = Some(Registered::default());
+        self.is_quiet.set(is_quiet);
+        let called: Result<(bool, Value)> = self.load_library.call(function);
+        let registered = self.register.borrow_mut().take().unwrap_or_default();
+        let (is_fine, value) = called?;
+        if is_fine {
+            return Ok(Ok(registered));
+        }
+        let text = match &value {
+            Value::Table(table) => table.raw_get::<mlua::LuaString>("err")?.as_bytes().to_vec(),
+            _ => b"ERR not enough memory".to_vec(),
+        };
+        Ok(Err([b"ERR Error registering functions: ", &*text].concat()))
+    }
+
+    /// Forgets the libraries that are not among these.
+    pub fn keep_libraries(&self, libraries: &Libraries) {
+        if self.libraries.borrow().is_empty() {
+            return;
+        }
+        let ids: HashSet<u64> = libraries.all().map(|library| library.id).collect();
+        self.libraries.borrow_mut().retain(|id, _| ids.contains(id));
+    }
+
+    /// A function of a library, which is loaded if it was not yet; the inner error is the whole one that a client gets.
+    fn function_of_library(
+        &self,
+        library: &Library,
+        function: &LibraryFunction,
+    ) -> Result<std::result::Result<Function, Vec<u8>>> {
+        let name = function.name.to_ascii_lowercase();
+        let known = self.libraries.borrow().get(&library.id).map(|code| code.get(&name).cloned());
+        let code = match known {
+            Some(code) => code,
+            None => {
+                let before = self.lua.used_memory();
+                let registered = match self.load(library, true)? {
+                    Ok(registered) => registered,
+                    Err(text) => return Ok(Err(text)),
+                };
+                let grown = self.lua.used_memory().saturating_sub(before);
+                self.library_bytes.set(self.library_bytes.get() + grown);
+                let code = registered.code.get(&name).cloned();
+                self.libraries.borrow_mut().insert(library.id, registered.code);
+                code
+            }
+        };
+        // One that chance decided about when the library came.
+        Ok(code.ok_or_else(|| b"ERR Function not found".to_vec()))
+    }
+
+    /// Begins to watch what runs.
+    fn begin(&self, limits: Limits) {
+        // It may have been left at rest by a parser that ran out of memory.
+        self.lua.gc_restart();
         self.json.reset();
         self.resp3.set(false);
         self.watch.started.set(Instant::now());
@@ -248,8 +387,21 @@ impl Interpreter {
             // Only a state without an allocator of its own refuses this.
             let _ = self.lua.set_memory_limit(limits.memory_max_bytes);
         }
+    }
+
+    /// Runs a script or a function.
+    pub fn run<'a>(
+        &self,
+        program: Program<'_>,
+        keys: impl Iterator<Item = &'a [u8]>,
+        argv: impl Iterator<Item = &'a [u8]>,
+        host: &mut dyn Host,
+        limits: Limits,
+        out: &mut Reply,
+    ) -> Ended {
+        self.begin(limits);
         let mark = out.len();
-        let ended = self.run_inside(script, keys, argv, host, out);
+        let ended = self.run_inside(program, keys, argv, host, out);
         *self.watch.kill.borrow_mut() = None;
         match self.watch.stop.get() {
             Some(Stop::Host) => return Ended::Stopped,
@@ -283,14 +435,21 @@ impl Interpreter {
 
     fn run_inside<'a>(
         &self,
-        script: &Script,
+        program: Program<'_>,
         keys: impl Iterator<Item = &'a [u8]>,
         argv: impl Iterator<Item = &'a [u8]>,
         host: &mut dyn Host,
         out: &mut Reply,
     ) -> Result<Ended> {
         let lua = &self.lua;
-        let function = match self.function_of(script) {
+        let (function, run, redis) = match program {
+            Program::Script(script) => (self.function_of(script), &self.run, &self.redis),
+            Program::Function(library, function) => {
+                let function = self.function_of_library(library, function)?;
+                (function, &self.run_function, &self.redis_of_functions)
+            }
+        };
+        let function = match function {
             Ok(function) => function,
             Err(text) => return Ok(Ended::Failed(text, false)),
         };
@@ -309,9 +468,9 @@ impl Interpreter {
                 let function = scope.create_function(move |lua, args: Variadic<Value>| {
                     self.redis_call(lua, host, &args, raises)
                 })?;
-                self.redis.raw_set(name, function)?;
+                redis.raw_set(name, function)?;
             }
-            self.run.call((function, keys, argv))
+            run.call((function, keys, argv))
         })?;
         if is_fine {
             convert::write(&value, self.resp3.get(), out)?;
@@ -325,11 +484,11 @@ impl Interpreter {
             }
             return Ok(Ended::Returned);
         }
-        self.failure(script, &value)
+        self.failure(program, &value)
     }
 
     /// The error that a script has ended with, and where.
-    fn failure(&self, script: &Script, value: &Value) -> Result<Ended> {
+    fn failure(&self, program: Program<'_>, value: &Value) -> Result<Ended> {
         let Value::Table(table) = value else {
             // There was no memory for the handler.
             let text = match translate(&self.lua, value.clone())? {
@@ -342,7 +501,8 @@ impl Interpreter {
         let mut text = text.as_bytes().to_vec();
         let (source, line) = (table.raw_get("source")?, table.raw_get("line")?);
         if let (Value::String(source), Value::Integer(line)) = (source, line) {
-            let place = format!(" script: {}, on {}:{line}.", script.sha, source.to_string_lossy());
+            let place =
+                format!(" script: {}, on {}:{line}.", program.name(), source.to_string_lossy());
             text.extend_from_slice(place.as_bytes());
         }
         let counted = table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
@@ -392,6 +552,17 @@ impl Interpreter {
 
 /// What the prelude takes from Rust.
 fn add_natives(lua: &Lua, native: &Table) -> Result<()> {
+    native.raw_set("program_max", PROGRAM_MAX_BYTES)?;
+    let rest = lua.create_function(|lua, ()| {
+        lua.gc_stop();
+        Ok(())
+    })?;
+    native.raw_set("rest_collector", rest)?;
+    let wake = lua.create_function(|lua, ()| {
+        lua.gc_restart();
+        Ok(())
+    })?;
+    native.raw_set("wake_collector", wake)?;
     native.raw_set("translate", lua.create_function(translate)?)?;
     native.raw_set("place", lua.create_function(|lua, ()| place(lua))?)?;
     let begun = Instant::now();
@@ -411,6 +582,7 @@ fn add_natives(lua: &Lua, native: &Table) -> Result<()> {
             redis_api::random_seed(lua, &seeded, values)
         })?,
     )?;
+    native.raw_set("unpack", unpack::open(lua)?)?;
     let collect = lua.create_function(|lua, what: Option<mlua::LuaString>| {
         let what = what.map(|what| what.to_string_lossy());
         match what.as_deref() {

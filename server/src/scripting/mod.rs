@@ -8,22 +8,33 @@ mod cjson;
 mod cmsgpack;
 mod convert;
 mod interpreter;
+mod libraries;
+mod library;
 mod raise;
 mod random;
 mod redis_api;
+mod register;
 mod running;
+#[cfg(test)]
+mod sandbox_tests;
 mod script;
 mod struct_lib;
 #[cfg(test)]
 mod tests;
+mod unpack;
 
 pub use cache::ScriptCache;
-pub use interpreter::{Answer, Ended, Host, Interpreter, Limits};
-pub use running::{NotKilled, Occupied, Running, RunningScripts};
-pub use script::{Script, ScriptFlags};
+pub use interpreter::{Answer, Ended, Host, Interpreter, Limits, Program};
+pub use libraries::{Functions, Libraries, NotAdded};
+pub use library::{Function, Library};
+pub use running::{Call, NotKilled, Occupied, Running, RunningScripts, Work};
+pub use script::{Pace, Script, ScriptFlags};
 
 /// Longest text that a library function makes, in bytes.
 const OUTPUT_MAX_BYTES: usize = 512 << 20;
+
+/// Longest text of a program, in bytes. Lua counts some things in it with 32 bits.
+const PROGRAM_MAX_BYTES: usize = 512 << 20;
 
 /// The stack that a thread needs which runs scripts: libraries and patterns go down as deep as their input says, within
 /// bounds.

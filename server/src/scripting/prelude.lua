@@ -3,7 +3,7 @@
 local native = ...
 local rawnext, rawpairs, rawsettable, rawgettable = next, pairs, rawset, rawget
 local getmeta, setmeta, raise, typeof = getmetatable, setmetatable, error, type
-local call, xcall, load_text, load_pieces, count = pcall, xpcall, loadstring, load, select
+local call, xcall, parse, count = pcall, xpcall, loadstring, select
 local setenvironment, join, resume = setfenv, table.concat, coroutine.resume
 local translate = native.translate
 
@@ -97,7 +97,7 @@ function base.getmetatable(...)
     return nil
   end
   if behind[value] then
-    return value == native.globals and of_globals or nil
+    return (value == native.globals or value == native.library_globals) and of_globals or nil
   end
   return getmeta(value)
 end
@@ -149,6 +149,17 @@ function base.xpcall(...)
   end))
 end
 
+-- The parser holds things that the collector does not know to be in use: it rests meanwhile.
+local function load_text(text, name)
+  if #text > native.program_max then
+    return nil, "program too long"
+  end
+  native.rest_collector()
+  local f, err = parse(text, name)
+  native.wake_collector()
+  return f, err
+end
+
 local function is_compiled(text)
   return typeof(text) == "string" and byte_at(text) == 27
 end
@@ -161,6 +172,7 @@ function base.loadstring(text, name)
   if typeof(text) ~= "string" and typeof(text) ~= "number" then
     raise("bad argument #1 to 'loadstring' (string expected, got " .. (text == nil and "no value" or typeof(text)) .. ")", 2)
   end
+  text = text .. ""
   return load_text(text, name)
 end
 
@@ -168,17 +180,27 @@ function base.load(reader, name)
   if typeof(reader) ~= "function" then
     raise("bad argument #1 to 'load' (function expected, got " .. (reader == nil and "no value" or typeof(reader)) .. ")", 2)
   end
-  local is_first = true
-  return load_pieces(function()
-    local piece = reader()
-    if is_first and piece ~= "" then
-      is_first = false
-      if is_compiled(piece) then
-        return " " .. piece
-      end
+  -- All of it is read before the parser begins: a reader runs code of the script.
+  local pieces, size = {}, 0
+  while true do
+    local is_fine, piece = call(reader)
+    if not is_fine then
+      return nil, without_place(translate(piece))
     end
-    return piece
-  end, name or "=(load)")
+    if piece == nil or piece == "" then
+      break
+    end
+    if typeof(piece) ~= "string" and typeof(piece) ~= "number" then
+      return nil, "reader function must return a string"
+    end
+    size = size + #(piece .. "")
+    if size > native.program_max then
+      return nil, "program too long"
+    end
+    pieces[#pieces + 1] = piece
+  end
+  local text = join(pieces)
+  return load_text(is_compiled(text) and " " .. text or text, name or "=(load)")
 end
 
 local tables = {}
@@ -222,7 +244,6 @@ for name, plain_at in rawpairs({ find = 4, match = 0, gmatch = 0, gfind = 0, gsu
     return f(...)
   end
 end
-string.dump = nil
 local strs = {}
 for name, f in rawpairs(string) do
   strs[name] = f
@@ -237,7 +258,7 @@ maths.random, maths.randomseed = native.random, native.randomseed
 for name, f in rawpairs({
   assert = assert, collectgarbage = native.collectgarbage, error = error, gcinfo = gcinfo, ipairs = ipairs,
   rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
-  unpack = unpack, _VERSION = _VERSION,
+  unpack = native.unpack, _VERSION = _VERSION,
 }) do
   base[name] = f
 end
@@ -258,7 +279,27 @@ setmeta(base, globals_meta)
 local globals = protect(base)
 base._G = globals
 native.globals = globals
-setenvironment(0, globals)
+
+-- What functions see: the globals of scripts without what is for scripts alone. While a library is loaded it sees nothing
+-- but its own table `redis`.
+local of_functions, of_libraries = {}, {}
+for name, value in rawpairs(base) do
+  of_functions[name] = value
+end
+of_functions.os = nil
+of_functions.redis = protect(native.redis_of_functions)
+of_libraries.redis = protect(setmeta(native.redis_of_libraries, globals_meta))
+setmeta(of_functions, globals_meta)
+setmeta(of_libraries, globals_meta)
+local library_meta = {}
+local library_globals = protect(of_functions, library_meta)
+of_functions._G = library_globals
+native.library_globals = library_globals
+
+local function show_libraries(real)
+  library_meta.__index = real
+  behind[library_globals] = real
+end
 
 -- What an error is answered with: its text, and the place of the script's code that has raised it.
 local function handle(err)
@@ -283,11 +324,29 @@ end
 
 -- Runs a script's function; answers whether it went well, and its first value or the error.
 local function run(f, keys, argv)
-  if keys then
-    base.KEYS, base.ARGV = keys, argv
-  end
+  setenvironment(0, globals)
+  base.KEYS, base.ARGV = keys, argv
   local is_fine, value = xcall(f, handle)
   return is_fine, value
 end
 
-return run, globals
+-- Runs a function of a library.
+local function run_function(f, keys, argv)
+  setenvironment(0, library_globals)
+  local is_fine, value = xcall(function()
+    local value = f(keys, argv)
+    return value
+  end, handle)
+  return is_fine, value
+end
+
+-- Runs the text of a library, which registers its functions.
+local function load_library(f)
+  setenvironment(0, library_globals)
+  show_libraries(of_libraries)
+  local is_fine, value = xcall(f, handle)
+  show_libraries(of_functions)
+  return is_fine, value
+end
+
+return run, run_function, load_library, globals, library_globals

@@ -131,7 +131,7 @@ impl<'a> Arguments<'a> {
         bad_argument(self.lua, number, self.function, why)
     }
 
-    fn wrong_type(&self, number: usize, wanted: &str) -> Error {
+    pub(super) fn wrong_type(&self, number: usize, wanted: &str) -> Error {
         let got = self.get(number).map_or("no value", type_name);
         self.fail(number, &format!("{wanted} expected, got {got}"))
     }

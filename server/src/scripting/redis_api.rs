@@ -3,6 +3,7 @@
 use super::convert::error_text;
 use super::raise::{Arguments, Raised, c_cast, error_table, failure, to_bytes, to_f64, to_number};
 use super::random::Random;
+use super::register::{self, Register};
 use crate::digest;
 use crate::interop::c_numbers::general;
 use crate::log;
@@ -65,7 +66,7 @@ fn status_reply(lua: &Lua, values: MultiValue) -> Result<Table> {
     Ok(table)
 }
 
-fn write_log(_: &Lua, values: MultiValue) -> Result<()> {
+fn write_log(values: &MultiValue) -> Result<()> {
     if values.len() < 2 {
         return Err(error("ERR redis.log() requires two arguments or more."));
     }
@@ -118,7 +119,7 @@ pub(super) fn open(
     table.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     table.raw_set("error_reply", lua.create_function(error_reply)?)?;
     table.raw_set("status_reply", lua.create_function(status_reply)?)?;
-    table.raw_set("log", lua.create_function(write_log)?)?;
+    table.raw_set("log", lua.create_function(|_, values: MultiValue| write_log(&values))?)?;
     table.raw_set("set_repl", lua.create_function(set_repl)?)?;
     let setter = lua.create_function(move |_, values: MultiValue| set_resp(&resp3, &values))?;
     table.raw_set("setresp", setter)?;
@@ -135,21 +136,55 @@ pub(super) fn open(
         Ok(true)
     })?;
     table.raw_set("acl_check_cmd", acl)?;
+    for (name, value) in
+        [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)]
+    {
+        table.raw_set(name, f64::from(value))?;
+    }
+    add_constants(&table)?;
+    Ok(table)
+}
+
+/// What libraries see of it, too, while they are loaded.
+fn add_constants(table: &Table) -> Result<()> {
     for (name, value) in [
         ("LOG_DEBUG", 0),
         ("LOG_VERBOSE", 1),
         ("LOG_NOTICE", 2),
         ("LOG_WARNING", 3),
-        ("REPL_NONE", 0),
-        ("REPL_AOF", 1),
-        ("REPL_SLAVE", 2),
-        ("REPL_REPLICA", 2),
-        ("REPL_ALL", 3),
         ("REDIS_VERSION_NUM", REDIS_VERSION_NUMBER),
     ] {
         table.raw_set(name, f64::from(value))?;
     }
-    table.raw_set("REDIS_VERSION", REDIS_VERSION)?;
+    table.raw_set("REDIS_VERSION", REDIS_VERSION)
+}
+
+/// The table `redis` of functions without `call` and `pcall`: that of scripts, without what was for scripts alone.
+pub(super) fn of_functions(lua: &Lua, of_scripts: &Table) -> Result<Table> {
+    let table = lua.create_table()?;
+    of_scripts.for_each(|name: Value, value: Value| table.raw_set(name, value))?;
+    for name in ["breakpoint", "debug", "replicate_commands"] {
+        table.raw_set(name, Value::Nil)?;
+    }
+    Ok(table)
+}
+
+/// The table `redis` of libraries that are being loaded. What they log is dropped while `is_quiet`.
+pub(super) fn of_libraries(
+    lua: &Lua,
+    register: &Register,
+    is_quiet: &Rc<Cell<bool>>,
+) -> Result<Table> {
+    let table = lua.create_table()?;
+    table.raw_set("register_function", register::open(lua, register)?)?;
+    let is_quiet = Rc::clone(is_quiet);
+    let log = lua.create_function(
+        move |_, values: MultiValue| {
+            if is_quiet.get() { Ok(()) } else { write_log(&values) }
+        },
+    )?;
+    table.raw_set("log", log)?;
+    add_constants(&table)?;
     Ok(table)
 }
 

@@ -17,6 +17,47 @@ pub struct Running {
     pub has_written: AtomicBool,
     /// The server ends: what it has written does not count.
     pub is_given_up: AtomicBool,
+    /// What it runs now.
+    work: Mutex<Option<Work>>,
+}
+
+/// What runs.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// A script.
+    Script,
+    /// A function.
+    Function(Call),
+}
+
+/// A call of a function.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The function's name.
+    pub name: Vec<u8>,
+    /// The request.
+    pub request: Vec<Vec<u8>>,
+    /// When it began.
+    pub since: Instant,
+}
+
+impl Running {
+    /// It runs this from now on, or nothing: it has ended, waits, or is a transaction between two of its commands.
+    pub fn works_on(&self, work: Option<Work>) {
+        *self.work.lock() = work;
+    }
+
+    /// Whether it runs a function, where it runs anything.
+    fn is_function(&self) -> Option<bool> {
+        self.work.lock().as_ref().map(|work| matches!(work, Work::Function(_)))
+    }
+
+    fn call(&self) -> Option<Call> {
+        match &*self.work.lock() {
+            Some(Work::Function(call)) => Some(call.clone()),
+            _ => None,
+        }
+    }
 }
 
 /// Why no script was killed.
@@ -26,6 +67,8 @@ pub enum NotKilled {
     NothingRuns,
     /// All that run have written.
     HasWritten,
+    /// What runs are functions, and a script was to be killed, or the other way round.
+    OtherKind,
 }
 
 /// The scripts that run on threads of their own.
@@ -33,6 +76,8 @@ pub enum NotKilled {
 pub struct RunningScripts {
     all: Mutex<Vec<Arc<Running>>>,
     occupied: AtomicU64,
+    /// `DEBUG SET-DISABLE-DENY-SCRIPTS`: scripts may call what is not meant for them.
+    pub allows_all: AtomicBool,
 }
 
 /// The shards of a running script are occupied while this lives.
@@ -51,6 +96,7 @@ impl RunningScripts {
             kill: Arc::default(),
             has_written: AtomicBool::new(false),
             is_given_up: AtomicBool::new(false),
+            work: Mutex::default(),
         });
         let mut all = self.all.lock();
         all.push(Arc::clone(&running));
@@ -83,6 +129,21 @@ impl RunningScripts {
         self.all.lock().iter().map(|running| running.since.elapsed()).max()
     }
 
+    /// True when the oldest runs a function.
+    #[must_use]
+    pub fn oldest_is_function(&self) -> bool {
+        let all = self.all.lock();
+        let oldest = all.iter().min_by_key(|running| running.since);
+        oldest.and_then(|oldest| oldest.is_function()).unwrap_or(false)
+    }
+
+    /// The call of the function that has been running for the longest time.
+    #[must_use]
+    pub fn oldest_call(&self) -> Option<Call> {
+        let all = self.all.lock();
+        all.iter().filter_map(|running| running.call()).min_by_key(|call| call.since)
+    }
+
     /// The server ends: scripts are ended whatever they have written, and nothing of them stays.
     pub fn give_up(&self) {
         for running in self.all.lock().iter() {
@@ -91,23 +152,28 @@ impl RunningScripts {
         }
     }
 
-    /// SCRIPT KILL: all that have written nothing are told to end.
+    /// SCRIPT KILL and FUNCTION KILL: all of the kind that have written nothing are told to end.
     ///
     /// # Errors
     /// None could be told.
-    pub fn kill(&self) -> Result<(), NotKilled> {
+    pub fn kill(&self, functions: bool) -> Result<(), NotKilled> {
         let all = self.all.lock();
-        if all.is_empty() {
-            return Err(NotKilled::NothingRuns);
-        }
-        let mut any = false;
+        let mut why = Some(NotKilled::NothingRuns);
         for running in all.iter() {
-            if !running.has_written.load(Ordering::Acquire) {
+            let Some(is_function) = running.is_function() else { continue };
+            if running.has_written.load(Ordering::Acquire) {
+                why = why.map(|why| match why {
+                    NotKilled::NothingRuns => NotKilled::HasWritten,
+                    other => other,
+                });
+            } else if is_function == functions {
                 running.kill.store(true, Ordering::Release);
-                any = true;
+                why = None;
+            } else {
+                why = why.map(|_| NotKilled::OtherKind);
             }
         }
-        if any { Ok(()) } else { Err(NotKilled::HasWritten) }
+        why.map_or(Ok(()), Err)
     }
 }
 
@@ -128,16 +194,21 @@ mod tests {
         let scripts = RunningScripts::default();
         let first = scripts.start(0b011);
         let second = scripts.start(0b110);
+        assert_eq!(scripts.kill(false), Err(NotKilled::NothingRuns), "they wait");
+        first.running.works_on(Some(Work::Script));
+        second.running.works_on(Some(Work::Script));
         assert_eq!(scripts.occupied().load(Ordering::Relaxed), 0b111);
         first.running.has_written.store(true, Ordering::Release);
-        assert_eq!(scripts.kill(), Ok(()));
+        assert_eq!(scripts.kill(true), Err(NotKilled::OtherKind));
+        assert!(!second.running.kill.load(Ordering::Relaxed));
+        assert_eq!(scripts.kill(false), Ok(()));
         assert!(second.running.kill.load(Ordering::Relaxed));
         assert!(!first.running.kill.load(Ordering::Relaxed));
         drop(second);
         assert_eq!(scripts.occupied().load(Ordering::Relaxed), 0b011);
-        assert_eq!(scripts.kill(), Err(NotKilled::HasWritten));
+        assert_eq!(scripts.kill(false), Err(NotKilled::HasWritten));
         drop(first);
-        assert_eq!(scripts.kill(), Err(NotKilled::NothingRuns));
+        assert_eq!(scripts.kill(false), Err(NotKilled::NothingRuns));
         assert!(!scripts.is_any());
     }
 }

@@ -14,6 +14,25 @@ pub struct ScriptFlags {
     pub allow_oom: bool,
 }
 
+/// Whether a program took long when it ran last: then it does not run on a thread that serves others.
+#[derive(Debug, Default)]
+pub struct Pace(AtomicBool);
+
+impl Pace {
+    /// True when it took long.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether it took long.
+    pub fn note_long(&self, is_long: bool) {
+        if self.is_long() != is_long {
+            self.0.store(is_long, Ordering::Relaxed);
+        }
+    }
+}
+
 /// One script.
 #[derive(Debug)]
 pub struct Script {
@@ -23,7 +42,8 @@ pub struct Script {
     pub flags: ScriptFlags,
     body: Box<[u8]>,
     code_at: usize,
-    is_long: AtomicBool,
+    /// Whether it takes long.
+    pub pace: Pace,
 }
 
 impl Script {
@@ -34,7 +54,7 @@ impl Script {
     pub fn new(body: &[u8]) -> Result<Self, Vec<u8>> {
         let (flags, code_at) = first_line(body)?;
         let sha = digest::hex(&digest::sha1(body));
-        Ok(Self { sha, flags, body: body.into(), code_at, is_long: AtomicBool::new(false) })
+        Ok(Self { sha, flags, body: body.into(), code_at, pace: Pace::default() })
     }
 
     /// What Lua reads: the text without its first line, whose end stays for the numbers of the lines.
@@ -46,19 +66,6 @@ impl Script {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>() + self.body.len() + self.sha.capacity()
-    }
-
-    /// True when it took long when it ran last: it does not run on a thread that serves others.
-    #[must_use]
-    pub fn is_long(&self) -> bool {
-        self.is_long.load(Ordering::Relaxed)
-    }
-
-    /// Notes whether it took long.
-    pub fn note_long(&self, is_long: bool) {
-        if self.is_long() != is_long {
-            self.is_long.store(is_long, Ordering::Relaxed);
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Answers commands by name.
-struct Commands;
+pub(super) struct Commands;
 
 impl Host for Commands {
     fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer {
@@ -29,15 +29,16 @@ impl Host for Commands {
     }
 }
 
-fn interpreter() -> Interpreter {
+pub(super) fn interpreter() -> Interpreter {
     Interpreter::new(|args| args.get(0) == b"set").expect("the sandbox loads")
 }
 
-fn run_in(interpreter: &Interpreter, body: &str, limits: Limits) -> (Ended, String) {
+pub(super) fn run_in(interpreter: &Interpreter, body: &str, limits: Limits) -> (Ended, String) {
     let script = Script::new(body.as_bytes()).expect("no bad first line");
     let mut out = Reply::new();
     let none = || std::iter::empty::<&[u8]>();
-    let ended = interpreter.run(&script, none(), none(), &mut Commands, limits, &mut out);
+    let ended =
+        interpreter.run(Program::Script(&script), none(), none(), &mut Commands, limits, &mut out);
     (ended, String::from_utf8_lossy(out.bytes()).into_owned())
 }
 
@@ -224,99 +225,6 @@ fn libraries_pack_and_unpack() {
     ]);
 }
 
-/// Ways out of the sandbox, and into what other scripts see: each is refused, or does nothing.
-const ATTACKS: &[&str] = &[
-    // Code that was compiled elsewhere.
-    "return string.dump(function() end)",
-    "return loadstring('\\27Lua')()",
-    "return load(function() return '\\27Lua' end)()",
-    "return ('').dump(function() end)",
-    // What the sandbox leaves out.
-    "return os.execute('true')",
-    "return os.exit()",
-    "return io.open('/etc/passwd')",
-    "return require('os')",
-    "return dofile('/etc/passwd')",
-    "return loadfile('/etc/passwd')",
-    "return package.loadlib('x', 'y')",
-    "return debug.getinfo(1)",
-    "return debug.sethook()",
-    "return getfenv(0)",
-    "return setfenv(1, {})",
-    "return newproxy(true)",
-    "return module('x')",
-    "print('x')",
-    // Globals, directly and around metatables (CVE-2022-24735, CVE-2025-46818).
-    "x = 1",
-    "function f() end",
-    "_G.x = 1",
-    "_G._G = nil",
-    "KEYS = nil",
-    "tostring = nil",
-    "rawset(_G, 'x', 1)",
-    "setmetatable(_G, {})",
-    "setmetatable(_G, nil)",
-    "getmetatable(_G).__index = nil",
-    "getmetatable(_G).__newindex = nil",
-    "rawset(getmetatable(_G), '__index', nil)",
-    "loadstring('x = 1')()",
-    "coroutine.wrap(function() x = 1 end)()",
-    // Libraries.
-    "redis.call = nil",
-    "string.rep = nil",
-    "table.insert(string, 1)",
-    "table.remove(redis)  redis[1] = 1",
-    "table.sort(math) math.x = 1",
-    "rawset(redis, 'call', nil)",
-    "setmetatable(redis, {})",
-    "for name, f in pairs(redis) do redis[name] = nil end",
-    "next(redis) rawset(string, 'rep', nil)",
-    "getmetatable('').__index = nil",
-    "getmetatable('').__index.rep = nil",
-    "rawset(getmetatable('').__index, 'rep', nil)",
-    "getmetatable('').__add = function() end",
-    "setmetatable('', {})",
-    // Deep nesting (CVE-2018-11218) and numbers beyond their range (CVE-2018-11219, CVE-2024-31449).
-    "return cmsgpack.unpack(string.rep('\\145', 100000))",
-    "return cmsgpack.unpack('\\221\\255\\255\\255\\255')",
-    "return cjson.decode(string.rep('[', 100000))",
-    "local t = {} t[1] = t return cjson.encode(t)",
-    "return struct.pack('>I2147483648', 10)",
-    "return struct.unpack('c2147483647', 'x')",
-    "return struct.unpack('>c0', 'x')",
-    "return struct.size('!7i')",
-    // The memory of the parser and of the stack (CVE-2020-14147, CVE-2021-32626, CVE-2025-49844).
-    "local function f() return 1 + f() end return f()",
-    "return loadstring(string.rep('(', 100000))()",
-    "return unpack({}, 1, 1e8)",
-    "return string.gsub(string.rep('a', 300000), string.rep('.-', 100000), 'x')",
-    "return ('a'):match(string.rep('a?', 100000))",
-];
-
-#[test]
-fn attacks_on_the_sandbox_are_refused_and_leave_nothing_behind() {
-    // With the stack that the server's threads have.
-    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run_attacks);
-    thread.expect("a thread").join().expect("every attack is refused");
-}
-
-fn run_attacks() {
-    assert!(ATTACKS.len() >= 40);
-    let interpreter = interpreter();
-    let whole = "return {type(redis.call), type(string.rep), type(tostring), type(KEYS), ('x'):rep(2), \
-                 tostring(rawget(_G, 'x')), type(math.floor), tostring(rawget(string, 'dump'))}";
-    let (_, before) = run_in(&interpreter, whole, Limits::default());
-    assert!(before.contains("function") && before.contains("xx"), "{before}");
-    for attack in ATTACKS {
-        let limits = Limits { memory_max_bytes: 64 << 20, ..Limits::default() };
-        let (ended, reply) = run_in(&interpreter, attack, limits);
-        assert!(matches!(ended, Ended::Failed(..)), "{attack} answers {reply}");
-        assert!(interpreter.is_sound(), "{attack}");
-        let (_, after) = run_in(&interpreter, whole, Limits::default());
-        assert_eq!(after, before, "{attack}");
-    }
-}
-
 #[test]
 fn a_script_ends_when_its_time_is_over_whatever_it_catches() {
     for body in [
@@ -335,7 +243,7 @@ fn a_script_ends_when_its_time_is_over_whatever_it_catches() {
             panic!("{body} is not killed")
         };
         let text = String::from_utf8_lossy(&text).into_owned();
-        assert!(text.starts_with("ERR Script killed by user with SCRIPT KILL."), "{text}");
+        assert!(text.starts_with("ERR Script killed by user with SCRIPT KILL..."), "{text}");
     }
 }
 

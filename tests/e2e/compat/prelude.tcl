@@ -3,7 +3,8 @@
 # - When the set-up of a block of tests fails (a CONFIG SET of its parameters, say), the block is lost and
 #   reported as "[err]: BLOCK file: why", and the rest of the file goes on.
 # - After a test that failed, the tests behind it get a new connection: they must not find the MULTI, the MONITOR or
-#   the unread reply that it has left.
+#   the unread reply that it has left. A script or a function without end that it has left is ended, and so is a
+#   bound of memory.
 
 rename run_external_server_test suite_run_external_server_test
 proc run_external_server_test {code overrides} {
@@ -27,5 +28,8 @@ proc test {args} {
         [dict get $server client] close
         dict set server client $client
         lset ::servers end $server
+        catch {$client script kill}
+        catch {$client function kill}
+        catch {$client config set maxmemory 0}
     }
 }

@@ -195,7 +195,7 @@ impl Engine {
     #[must_use]
     pub fn iter(&self, options: &IterOptions) -> Iter {
         let (view, pin, namespaces) = self.newest_view();
-        let id = namespaces.get(options.db).copied().unwrap_or(namespace::FREE);
+        let id = namespace::id_in(&namespaces, options.db);
         Iter::new(self.clone(), &view, pin, namespace::head(id), options, None)
     }
 }

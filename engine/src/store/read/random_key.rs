@@ -89,7 +89,7 @@ impl Engine {
             return Ok(None);
         }
         let (view, _pin, namespaces) = self.newest_view();
-        let id = namespaces.get(db).copied().unwrap_or(namespace::FREE);
+        let id = namespace::id_in(&namespaces, db);
         let graves = ReaderGraves::new(self, self.has_graves());
         self.draw_key(&view, &namespace::head(id), &graves, now_ms, random)
     }

@@ -342,7 +342,7 @@ impl Snapshot {
     }
 
     fn head(&self, db: usize) -> [u8; namespace::HEAD_BYTES] {
-        namespace::head(self.0.namespaces.get(db).copied().unwrap_or(namespace::FREE))
+        namespace::head(namespace::id_in(&self.0.namespaces, db))
     }
 
     /// A view of now for a read of then. S does not lose the sequence between the named pin and the

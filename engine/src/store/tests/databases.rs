@@ -2,7 +2,7 @@
 
 use super::crash::small_options;
 use super::harness::*;
-use crate::key::Meta;
+use crate::key::{Key, Meta, OWN_RECORDS};
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
 
@@ -125,5 +125,68 @@ fn a_database_is_empty_when_its_last_key_has_gone() {
     assert!(run(&engine, &Op::Delete(2, b"key".to_vec())));
     engine.count(2).expect("settled");
     assert!(is_empty(2));
+    engine.abandon();
+}
+
+/// Records of the layer above are in no database: none of what is done to databases reaches them.
+#[test]
+fn own_records_are_beside_all_databases() {
+    let storage = SimStorage::new();
+    let engine = start(&storage, 3).expect("opens");
+    let put_own = |engine: &Engine, name: &[u8], value: &[u8]| {
+        let (mut buf, hash) = (TxBuf::default(), engine.hash(name));
+        let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut buf);
+        let key = Key { slot: engine.slot_of(OWN_RECORDS), bytes: name, hash };
+        tx.put(key, Meta::default(), value);
+        tx.commit();
+    };
+    let own = |engine: &Engine| {
+        let mut iter = engine.iter(&IterOptions { db: OWN_RECORDS, ..IterOptions::default() });
+        iter.seek_to_first().expect("read");
+        let mut found = Vec::new();
+        while iter.valid() {
+            found.push((iter.key().to_vec(), iter.value().to_vec()));
+            iter.next().expect("read");
+        }
+        found
+    };
+    put(&engine, 0, "key");
+    put_own(&engine, b"a", b"old");
+    let before = engine.snapshot(SnapshotOptions::default()).expect("opened");
+    put_own(&engine, b"a", b"new");
+    put_own(&engine, b"b", b"other");
+    engine.flush_now().expect("flush");
+    for db in 0..3 {
+        assert!(run(&engine, &Op::Flush(db)));
+    }
+    assert!(run(&engine, &Op::Swap(0, 1)));
+    for round in 0..3 {
+        put(&engine, 0, &format!("more {round}"));
+        put_own(&engine, b"a", b"newest");
+        engine.flush_now().expect("flush");
+    }
+    let found = before.get(OWN_RECORDS, b"a").expect("read").expect("it was there");
+    assert_eq!(found.value, b"old");
+    drop(before);
+    assert_eq!((0..3).map(|db| engine.count(db).expect("count")).sum::<u64>(), 3);
+    let expected = [(b"a".to_vec(), b"newest".to_vec()), (b"b".to_vec(), b"other".to_vec())];
+    assert_eq!(own(&engine), expected);
+    assert!(
+        engine.sample(7, 100, false).iter().all(|candidate| candidate.db < 3),
+        "none is evicted"
+    );
+    engine.close().expect("closes");
+    // As many databases as their ids might be mistaken for.
+    let engine = start(&storage, 128).expect("opens");
+    assert_eq!(own(&engine), expected);
+    let (mut buf, hash) = (TxBuf::default(), engine.hash(b"a"));
+    let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut buf);
+    let key = Key { slot: engine.slot_of(OWN_RECORDS), bytes: b"a", hash };
+    assert!(tx.bring_in(key).expect("read") && tx.delete(key));
+    tx.commit();
+    engine.flush_now().expect("flush");
+    engine.close().expect("closes");
+    let engine = start(&storage, 128).expect("opens");
+    assert_eq!(own(&engine), expected[1..]);
     engine.abandon();
 }

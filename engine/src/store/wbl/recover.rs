@@ -136,12 +136,11 @@ impl Tx<'_> {
         hash: u64,
     ) -> Result<(Key<'r>, bool), EngineError> {
         let (id, bytes) = split_key(record)?;
-        let found: Option<(usize, Slot)> = self.engine.inner().namespaces.find_id(id);
+        let found: Option<Slot> = self.engine.inner().namespaces.slot_of_id(id);
         if found.is_none() && self.engine.inner().namespaces.is_beyond(id) {
             return Err(unusable(record, "there are fewer databases now"));
         }
-        let slot = found.map_or(0, |(_, slot)| slot);
-        Ok((Key { slot, bytes, hash }, found.is_some()))
+        Ok((Key { slot: found.unwrap_or(0), bytes, hash }, found.is_some()))
     }
 
     fn recovered_database(&self, record: &Record<'_>, db: u64) -> Result<usize, EngineError> {

@@ -37,6 +37,7 @@ const SUPPORTED: &[&str] = &[
     "PROTOCOL",
     "RELOAD",
     "SET-ACTIVE-EXPIRE",
+    "SET-DISABLE-DENY-SCRIPTS",
     "SDSLEN",
     "SEGFAULT",
     "SLEEP",
@@ -73,6 +74,12 @@ fn debug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         (b"set-active-expire", 3) => {
             let on = crate::number::parse_i64(args.get(2)).unwrap_or(0) != 0;
             ctx.server.observe.set_active_expire(on);
+            ctx.out.ok();
+            Ok(())
+        }
+        (b"set-disable-deny-scripts", 3) => {
+            let on = crate::number::parse_i64(args.get(2)).unwrap_or(0) != 0;
+            ctx.server.running_scripts.allows_all.store(on, std::sync::atomic::Ordering::Relaxed);
             ctx.out.ok();
             Ok(())
         }

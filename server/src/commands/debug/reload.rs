@@ -4,21 +4,22 @@ use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::jobs::rdb;
 use crate::jobs::rewrite;
 use crate::resp::command_bytes;
-use sexton_engine::{Latched, TxBuf};
+use crate::scripting::Libraries;
+use sexton_engine::{Latched, OWN_RECORDS, TxBuf};
 use std::path::Path;
 
-/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases, loads. NOFLUSH leaves what is
-/// there, and a key of the file replaces it as MERGE says in Redis.
+/// `DEBUG RELOAD [NOSAVE] [NOFLUSH] [MERGE]`: saves, empties all databases and functions, loads. NOFLUSH leaves what is
+/// there, and a key of the file replaces it as MERGE says in Redis. A function library does so with MERGE only.
 ///
 /// Clients hear LOADING from the moment the databases are empty. The log has all of it: a kill in
 /// the middle leaves what was loaded so far, and the file.
 pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (mut save, mut flush) = (true, true);
+    let (mut save, mut flush, mut merge) = (true, true, false);
     for option in ctx.args.from(2) {
         match option.to_ascii_lowercase().as_slice() {
             b"nosave" => save = false,
             b"noflush" => flush = false,
-            b"merge" => {}
+            b"merge" => merge = true,
             _ => {
                 return Err(CommandError::text(
                     "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
@@ -35,7 +36,7 @@ pub(super) fn reload(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     let options = server.config.options();
     let path = options.dir.join(&options.dbfilename);
-    load(ctx, &path, flush)
+    load(ctx, &path, flush, merge)
         .map_err(|error| format!("ERR Error trying to load the RDB: {error}"))?;
     ctx.out.ok();
     Ok(())
@@ -47,19 +48,20 @@ pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.tx.is_some() {
         return Err(CommandError::text("ERR DEBUG LOADAOF is not allowed inside a transaction"));
     }
-    rewrite::with_base(ctx.server, |path| load(ctx, path, true))
+    rewrite::with_base(ctx.server, |path| load(ctx, path, true, false))
         .map_err(|error| format!("ERR Error trying to load the AOF: {error}"))?;
     ctx.out.ok();
     Ok(())
 }
 
 /// Loads a file in place of what is there, or with it. Clients hear LOADING meanwhile.
-fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool) -> Result<(), String> {
+fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool, merge: bool) -> Result<(), String> {
     let server = ctx.server;
     let size =
         std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
     server.loading.begin(size);
-    let loaded = empty_all(ctx, flush).and_then(|()| rdb::load_file(server, path).map(|_| ()));
+    let loaded =
+        empty_all(ctx, flush).and_then(|()| rdb::merge_file(server, path, merge).map(|_| ()));
     server.loading.end();
     loaded
 }
@@ -71,6 +73,19 @@ fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
     let engine = &ctx.server.engine;
     let mut buf = TxBuf::default();
     let mut tx = engine.begin(Latched::All, &mut buf);
+    let functions = &ctx.server.functions;
+    let libraries = functions.current();
+    let mut any = false;
+    for library in libraries.all() {
+        let record = ctx.key_in(OWN_RECORDS, library.name.as_bytes());
+        tx.bring_in(record).map_err(|error| error.to_string())?;
+        any |= tx.delete(record);
+    }
+    if any {
+        tx.log(0, &command_bytes(&[b"FUNCTION", b"FLUSH"]));
+        functions.change(Libraries::default());
+        functions.keep();
+    }
     for db in 0..ctx.server.databases {
         let count = tx.count(db).map_err(|error| error.to_string())?;
         if count == 0 {

@@ -104,11 +104,14 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("used_memory_lua_human", human(interpreters));
     text.field("used_memory_scripts_eval", script_bytes);
     text.field("number_of_cached_scripts", scripts);
-    // No functions yet.
-    text.zeros(&["number_of_functions", "number_of_libraries", "used_memory_vm_functions"]);
+    let (libraries, functions, library_bytes) = ctx.server.functions.current().size();
+    text.field("number_of_functions", functions);
+    text.field("number_of_libraries", libraries);
+    // An interpreter runs both kinds.
+    text.zeros(&["used_memory_vm_functions"]);
     text.bytes("used_memory_vm_total", interpreters);
-    text.field("used_memory_functions", 0);
-    text.bytes("used_memory_scripts", script_bytes as u64);
+    text.field("used_memory_functions", library_bytes);
+    text.bytes("used_memory_scripts", (script_bytes + library_bytes) as u64);
     text.bytes("maxmemory", maxmemory);
     text.field("maxmemory_policy", ctx.server.setting("maxmemory-policy"));
     text.overhead("allocator_frag", memory.active_bytes, memory.allocated_bytes);

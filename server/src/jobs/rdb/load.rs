@@ -9,10 +9,14 @@ use crate::keyspace::{NotStored, from_dumped};
 use crate::log;
 use crate::observe::now_s;
 use crate::resp::command_bytes;
+use crate::scripting::{Libraries, Library};
 use crate::server::Server;
-use sexton_engine::{KEY_MAX_BYTES, Key, Latched, Meta, TxBuf, VALUE_MAX_BYTES, key_too_long};
+use sexton_engine::{
+    KEY_MAX_BYTES, Key, Latched, Meta, OWN_RECORDS, TxBuf, VALUE_MAX_BYTES, key_too_long,
+};
 use sexton_persistence::rdb::{self, Input, KeyRecord, Reader, Record, Value};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Keys between two notes of the progress.
@@ -36,6 +40,8 @@ pub struct Loader<'s> {
     buf: TxBuf,
     delay: Duration,
     counts: Counts,
+    /// A function library takes the place of one of its name.
+    merges: bool,
     /// Bytes of the files before this one.
     bytes_before: u64,
 }
@@ -52,7 +58,14 @@ impl<'s> Loader<'s> {
     pub fn new(server: &'s Server) -> Self {
         let delay_us = server.config.options().key_load_delay_us;
         let delay = Duration::from_micros(u64::try_from(delay_us).unwrap_or(0));
-        Self { server, buf: TxBuf::default(), delay, counts: Counts::default(), bytes_before: 0 }
+        Self {
+            server,
+            buf: TxBuf::default(),
+            delay,
+            counts: Counts::default(),
+            merges: false,
+            bytes_before: 0,
+        }
     }
 
     fn loading(&self) -> &'s Loading {
@@ -85,9 +98,7 @@ impl<'s> Loader<'s> {
                     }
                 }
                 Record::Key(entry) => self.put(db, *entry)?,
-                Record::Function(_) => {
-                    return Err("a function library, which this version cannot store".into());
-                }
+                Record::Function(text) => self.put_library(&text)?,
                 Record::ModuleAux(name) => {
                     return Err(format!("data of the module type '{name}'"));
                 }
@@ -186,6 +197,26 @@ impl<'s> Loader<'s> {
         Ok(())
     }
 
+    fn put_library(&mut self, text: &[u8]) -> Result<(), String> {
+        let failed = |text: &[u8]| format!("a function library: {}", String::from_utf8_lossy(text));
+        let library = Arc::new(Library::new(text, None).map_err(|text| failed(&text))?);
+        self.wait_for_room()?;
+        let (engine, functions) = (&self.server.engine, &self.server.functions);
+        let name = library.name.clone();
+        let hash = engine.hash(name.as_bytes());
+        let key = Key { slot: engine.slot_of(OWN_RECORDS), bytes: name.as_bytes(), hash };
+        let mut tx = engine.begin(Latched::All, &mut self.buf);
+        let mut libraries = Libraries::clone(&functions.current());
+        libraries.add(library, self.merges).map_err(|not_added| failed(&not_added.text()))?;
+        functions.change(libraries);
+        tx.put(key, Meta::default(), text);
+        tx.log(0, &command_bytes(&[b"FUNCTION", b"LOAD", b"REPLACE", text]));
+        functions.keep();
+        tx.commit();
+        engine.kick_log();
+        Ok(())
+    }
+
     /// Waits as any writer would. Policies that delete keys do so here too.
     fn wait_for_room(&mut self) -> Result<(), String> {
         eviction::make_room(self.server, &mut self.buf, 1);
@@ -204,9 +235,17 @@ impl<'s> Loader<'s> {
 /// # Errors
 /// As [`Loader::load`]; the text begins with the path.
 pub fn load_file(server: &Server, path: &Path) -> Result<Counts, String> {
+    merge_file(server, path, false)
+}
+
+/// [`load_file`], where function libraries that are there may be replaced.
+///
+/// # Errors
+/// As [`Loader::load`]; the text begins with the path.
+pub fn merge_file(server: &Server, path: &Path, merges: bool) -> Result<Counts, String> {
     let file = devices::open_to_read(&*server.storage(), path).map_err(|e| e.to_string())?;
     let size = file.len();
-    let mut loader = Loader::new(server);
+    let mut loader = Loader { merges, ..Loader::new(server) };
     loader
         .load(Input::stream(file, size))
         .map_err(|error| format!("{}: {error}", path.display()))?;

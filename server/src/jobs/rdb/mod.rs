@@ -13,7 +13,7 @@ mod saving;
 #[cfg(test)]
 mod tests;
 
-pub use load::{Counts, Loader, load_file};
+pub use load::{Counts, Loader, load_file, merge_file};
 pub use loading::{Loading, LoadingView};
 pub use save::{SaveError, save, save_before_exit};
 pub(crate) use save::{remove_temporary_files, write_base};

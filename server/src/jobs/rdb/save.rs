@@ -8,7 +8,7 @@ use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use crate::session::Pause;
 use sexton_config::Options;
-use sexton_engine::{EngineError, IterOptions, Snapshot, SnapshotOptions};
+use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
 use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
 use std::fmt;
@@ -248,6 +248,14 @@ fn write_snapshot<W: Write>(
     ] {
         writer.aux(name, text).map_err(failed)?;
     }
+    let options_of_libraries = IterOptions { db: OWN_RECORDS, ..IterOptions::default() };
+    let mut libraries = snapshot.iter(&options_of_libraries)?;
+    libraries.seek_to_first()?;
+    while libraries.valid() {
+        writer.function(libraries.value()).map_err(failed)?;
+        libraries.next()?;
+    }
+    drop(libraries);
     let engine = &server.engine;
     let counts: Vec<_> = (0..server.databases).map(|db| engine.count_provisional(db)).collect();
     let delay = Duration::from_micros(u64::try_from(options.rdb_key_save_delay_us).unwrap_or(0));

@@ -1,0 +1,403 @@
+//! Running scripts and functions: the interpreters of the threads, what a program may take, and what it reaches.
+
+use crate::client::ScriptWants;
+use crate::client_memory::request_max_bytes;
+use crate::dispatch::after::note_slow;
+use crate::dispatch::call::call;
+use crate::dispatch::load::cold_keys_now;
+use crate::dispatch::{
+    Args, Class, CommandError, CommandResult, Ctx, Flags, OUT_OF_MEMORY, SAVE_FAILED, busy,
+    each_key,
+};
+use crate::events::pubsub::Kind;
+use crate::resp::{Reply, pack};
+use crate::scripting::{
+    Answer, Call, Ended, Host, Interpreter, Libraries, Limits, NotKilled, Pace, Program, Running,
+    ScriptFlags, Work,
+};
+use crate::server::Server;
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// How long a script may take on a thread that serves others.
+const SLICE: Duration = Duration::from_millis(2);
+
+/// Most memory of one interpreter, in bytes, where no bound asks for less.
+const MEMORY_MAX_BYTES: u64 = 1 << 30;
+
+/// What it may have whatever the bounds ask for, in bytes, its libraries left aside: it takes a part of that before anything runs.
+const MEMORY_MIN_BYTES: usize = 16 << 20;
+
+/// Interpreters beyond this size are made anew after a script.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// Bytes beyond that which the code of function libraries may take.
+const LIBRARIES_KEPT_BYTES: usize = 256 << 20;
+
+/// The interpreter of a thread.
+struct Kept {
+    interpreter: Interpreter,
+    /// The scripts' generation that it has compiled.
+    generation: u64,
+    /// The libraries of which it may have loaded some.
+    libraries: Arc<Libraries>,
+    /// Its memory, as it is counted.
+    counted: i64,
+}
+
+thread_local! {
+    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+}
+
+fn make_interpreter() -> Result<Interpreter, CommandError> {
+    Interpreter::new(|args| super::table::lookup(args).is_ok())
+        .map_err(|error| format!("ERR no interpreter for scripts could be made: {error}").into())
+}
+
+/// Runs with this thread's interpreter, which is made where there is none.
+pub(super) fn with_interpreter<R>(
+    ctx: &mut Ctx<'_, '_>,
+    run: impl FnOnce(&Interpreter, &mut Ctx<'_, '_>) -> R,
+) -> Result<R, CommandError> {
+    let scripts = &ctx.server.scripts;
+    let generation = scripts.generation();
+    let kept = KEPT.with_borrow_mut(Option::take).filter(|kept| {
+        let is_new = kept.generation == generation;
+        if !is_new {
+            scripts.count_interpreter(-kept.counted);
+        }
+        is_new
+    });
+    let mut kept = match kept {
+        Some(kept) => kept,
+        None => {
+            let libraries = Arc::default();
+            Kept { interpreter: make_interpreter()?, generation, libraries, counted: 0 }
+        }
+    };
+    let libraries = ctx.server.functions.current();
+    if !Arc::ptr_eq(&libraries, &kept.libraries) {
+        kept.interpreter.keep_libraries(&libraries);
+        kept.libraries = libraries;
+    }
+    let result = run(&kept.interpreter, ctx);
+    let scripts = &ctx.server.scripts;
+    let kept_bytes = KEPT_BYTES + kept.interpreter.library_bytes().min(LIBRARIES_KEPT_BYTES);
+    if kept.interpreter.memory_bytes() > kept_bytes || !kept.interpreter.is_sound() {
+        scripts.count_interpreter(-kept.counted);
+        return Ok(result);
+    }
+    let bytes = kept.interpreter.memory_bytes() as i64;
+    scripts.count_interpreter(bytes - kept.counted);
+    kept.counted = bytes;
+    KEPT.set(Some(kept));
+    Ok(result)
+}
+
+pub(super) fn failed(text: Vec<u8>) -> CommandError {
+    CommandError::Quoting("", text.into(), "")
+}
+
+/// Why a script may not begin.
+fn refusal(server: &Server, flags: ScriptFlags, read_only: bool) -> Option<CommandError> {
+    if flags.is_old {
+        return None;
+    }
+    if read_only && !flags.no_writes {
+        return Some(CommandError::text(
+            "ERR Can not execute a script with write flag using *_ro command.",
+        ));
+    }
+    if !flags.no_writes && server.saving.refuses_writes() {
+        return Some(CommandError::text(SAVE_FAILED));
+    }
+    if !flags.no_writes
+        && let Some(reason) = server.engine.write_refusal()
+    {
+        return Some(format!("MISCONF Errors writing to the AOF file: {reason}").into());
+    }
+    if !flags.allow_oom && !flags.no_writes && server.settings.out_of_memory.load(Ordering::Relaxed)
+    {
+        return Some(CommandError::text(
+            "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+        ));
+    }
+    None
+}
+
+/// What runs, and what is known of it.
+#[derive(Clone, Copy)]
+pub(super) struct Runnable<'r> {
+    pub(super) program: Program<'r>,
+    pub(super) pace: &'r Pace,
+    pub(super) flags: ScriptFlags,
+}
+
+/// Runs a program with the `keys` keys and the further arguments of the request.
+pub(super) fn run(
+    ctx: &mut Ctx<'_, '_>,
+    runnable: Runnable<'_>,
+    keys: usize,
+    read_only: bool,
+) -> CommandResult {
+    if let Some(error) = refusal(ctx.server, runnable.flags, read_only) {
+        return Err(error);
+    }
+    if runnable.pace.is_long() && !ctx.client.script.is_alone {
+        ctx.client.script.wants = Some(ScriptWants::Alone);
+        return Ok(());
+    }
+    let running = ctx.client.script.running.clone();
+    if let Some(running) = &running {
+        running.works_on(Some(match runnable.program {
+            Program::Script(_) => Work::Script,
+            Program::Function(_, function) => {
+                let request = ctx.args.from(0).map(<[u8]>::to_vec).collect();
+                let name = function.name.clone();
+                Work::Function(Call { name, request, since: Instant::now() })
+            }
+        }));
+    }
+    let ended = with_interpreter(ctx, |interpreter, ctx| {
+        run_in(interpreter, ctx, runnable, keys, read_only)
+    });
+    running.inspect(|running| running.works_on(None));
+    let ended = ended?;
+    let is_given_up = |running: &Arc<Running>| running.is_given_up.load(Ordering::Acquire);
+    if ctx.client.script.running.as_ref().is_some_and(is_given_up) {
+        let error = CommandError::text("ERR the server ends, nothing was changed");
+        ctx.client.script.wants = Some(ScriptWants::End(error));
+        return Ok(());
+    }
+    match ended {
+        Ended::Returned => Ok(()),
+        Ended::Failed(text, is_counted) => {
+            if is_counted {
+                ctx.out.error(&text);
+                return Ok(());
+            }
+            Err(failed(text))
+        }
+        Ended::Stopped => Ok(()),
+        Ended::OutOfTime => {
+            runnable.pace.note_long(true);
+            ctx.client.script.wants = Some(ScriptWants::Alone);
+            Ok(())
+        }
+    }
+}
+
+fn run_in(
+    interpreter: &Interpreter,
+    ctx: &mut Ctx<'_, '_>,
+    runnable: Runnable<'_>,
+    keys: usize,
+    read_only: bool,
+) -> Ended {
+    let Runnable { program, pace, flags } = runnable;
+    let args = ctx.args;
+    let (mark, started) = (ctx.out.len(), Instant::now());
+    let is_alone = ctx.client.script.is_alone;
+    let limits = Limits {
+        slice: (!is_alone).then_some(SLICE),
+        kill: ctx.client.script.running.as_ref().map(|running| Arc::clone(&running.kill)),
+        memory_max_bytes: (request_max_bytes(ctx.server).min(MEMORY_MAX_BYTES) as usize)
+            .max(MEMORY_MIN_BYTES + interpreter.library_bytes()),
+    };
+    // Its commands answer the script, whatever the client wants to hear.
+    let reply_mode = std::mem::take(&mut ctx.client.reply_mode);
+    let db = ctx.client.db;
+    let logged = ctx.tx().log_bytes();
+    let mut out = std::mem::take(ctx.out);
+    let is_full = ctx.server.settings.out_of_memory.load(Ordering::Relaxed);
+    let mut host = ScriptHost {
+        ctx,
+        read_only: read_only || flags.no_writes,
+        no_memory: is_full && !flags.allow_oom,
+        writes_logged: 0,
+    };
+    let (key_args, argv) = (args.from(3).take(keys), args.from(3 + keys));
+    let ended = interpreter.run(program, key_args, argv, &mut host, limits, &mut out);
+    let several = host.writes_logged > 1;
+    *ctx.out = out;
+    ctx.client.reply_mode = reply_mode;
+    ctx.client.select(db);
+    if !matches!(ended, Ended::Returned) {
+        ctx.out.truncate(mark);
+    }
+    if several && logged == 0 && !ctx.client.script.in_transaction {
+        ctx.tx().enclose_log(b"*1\r\n$5\r\nMULTI\r\n", b"*1\r\n$4\r\nEXEC\r\n");
+    }
+    if is_alone && started.elapsed() < SLICE / 2 {
+        pace.note_long(false);
+    }
+    ended
+}
+
+/// What a script reaches of the server.
+struct ScriptHost<'h, 'a, 'e> {
+    ctx: &'h mut Ctx<'a, 'e>,
+    read_only: bool,
+    no_memory: bool,
+    /// Commands that have logged something.
+    writes_logged: u32,
+}
+
+impl ScriptHost<'_, '_, '_> {
+    fn stop(&mut self, wants: ScriptWants) -> Answer {
+        self.ctx.client.script.wants = Some(wants);
+        Answer::Stopped
+    }
+
+    /// Why a script may not call the command, in Redis' order.
+    fn refusal(&self, flags: Flags, class: Class, name: &str) -> Option<Vec<u8>> {
+        let server = self.ctx.server;
+        // Those of this server are for operators; figures come from all shards, whose latches a script may hold.
+        let is_apart =
+            matches!(class, Class::Survey | Class::Script) || name.starts_with("sexton.");
+        let is_denied = flags.contains(Flags::NOSCRIPT)
+            && !server.running_scripts.allows_all.load(Ordering::Relaxed);
+        if is_denied || is_apart {
+            return Some(b"ERR This Redis command is not allowed from script".to_vec());
+        }
+        // COMMAND does not tell that these may replicate.
+        let publishes = matches!(name, "publish" | "spublish");
+        let writes = publishes || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE));
+        if self.read_only && writes {
+            return Some(b"ERR Write commands are not allowed from read-only scripts.".to_vec());
+        }
+        if flags.contains(Flags::WRITE) {
+            if server.saving.refuses_writes() {
+                return Some(SAVE_FAILED.as_bytes().to_vec());
+            }
+            if let Some(reason) = server.engine.write_refusal() {
+                return Some(
+                    format!("MISCONF Errors writing to the AOF file: {reason}").into_bytes(),
+                );
+            }
+        }
+        (self.no_memory && flags.contains(Flags::DENYOOM))
+            .then(|| OUT_OF_MEMORY.as_bytes().to_vec())
+    }
+
+    /// PUBLISH: who gets the message is known now; it leaves when the script's writes have their place.
+    fn publish(&mut self, kind: Kind, args: Args<'_>, reply: &mut Reply) {
+        let receivers = self.ctx.server.events.pubsub.receivers(kind, args.get(1));
+        reply.int(receivers as i64);
+        let message = (kind, args.get(1).to_vec(), args.get(2).to_vec());
+        self.ctx.client.script.messages.push(message);
+    }
+}
+
+impl Host for ScriptHost<'_, '_, '_> {
+    fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer {
+        let (server, table) = (self.ctx.server, self.ctx.table);
+        let refuse = |text: &[u8]| Answer::Refused(text.to_vec());
+        let Ok(spec) = table.lookup(args) else {
+            return refuse(b"ERR Unknown Redis command called from script");
+        };
+        if !spec.accepts(args.len()) {
+            self.ctx.client.script.tally(spec).reject();
+            return refuse(b"ERR Wrong number of args calling Redis command from script");
+        }
+        if let Some(text) = self.refusal(spec.flags, spec.class, spec.name) {
+            self.ctx.client.script.tally(spec).reject();
+            return Answer::Refused(text);
+        }
+        if let Some(error) = crate::dispatch::too_long_key(spec, args) {
+            self.ctx.client.script.tally(spec).reject();
+            return Answer::Refused(error.bytes());
+        }
+        let Some(tx) = self.ctx.tx.as_deref_mut() else {
+            return refuse(b"ERR This Redis command is not allowed from script");
+        };
+        match spec.class {
+            Class::Keyed => {
+                let mut missing = Vec::new();
+                each_key(spec, args, |key| {
+                    let hash = server.engine.hash(key);
+                    if !tx.holds(hash) {
+                        missing.push(hash);
+                    }
+                });
+                if !missing.is_empty() {
+                    return self.stop(ScriptWants::Latches(missing));
+                }
+                let turn = &self.ctx.client.script;
+                if !turn.reads_cold && !tx.is_part_committed() {
+                    let cold = cold_keys_now(server, self.ctx.client.db, spec, args, tx);
+                    if !cold.is_empty() {
+                        return self.stop(ScriptWants::Cold(cold));
+                    }
+                }
+            }
+            // They walk over everything, and may wait.
+            Class::Exclusive | Class::Offload => {
+                if !(tx.holds_all() && self.ctx.client.script.is_alone) {
+                    return self.stop(ScriptWants::AllLatches);
+                }
+            }
+            Class::Local | Class::Survey | Class::Script => {}
+        }
+        let begun = Instant::now();
+        let (logged, db) = (tx.log_bytes(), self.ctx.client.db);
+        let now_ms = self.ctx.now_ms;
+        let called = match spec.name {
+            "publish" | "spublish" => {
+                let kind = if spec.name == "publish" { Kind::Channel } else { Kind::Shard };
+                self.publish(kind, args, reply);
+                Ok(crate::dispatch::call::Called { failed: false })
+            }
+            _ => {
+                let tx = (spec.class != Class::Local).then_some(tx);
+                let client = &mut *self.ctx.client;
+                let changes = &mut *self.ctx.changes;
+                let mut ctx =
+                    Ctx { server, client, table, args, spec, out: reply, tx, changes, now_ms };
+                call(&mut ctx, 0)
+            }
+        };
+        let called = match called {
+            Ok(called) => called,
+            Err(error) => return self.stop(ScriptWants::End(error)),
+        };
+        let time_us = begun.elapsed().as_micros() as u64;
+        self.ctx.client.script.tally(spec).record(time_us, called.failed);
+        note_slow(server, self.ctx.client, spec, args, 0, time_us);
+        let tx = self.ctx.tx();
+        let (wrote, operations) = (tx.log_bytes() > logged, tx.operations());
+        self.writes_logged += u32::from(wrote);
+        let turn = &mut self.ctx.client.script;
+        if operations > 0 && !turn.has_written {
+            turn.has_written = true;
+            if let Some(running) = &turn.running {
+                running.has_written.store(true, Ordering::Release);
+            }
+        }
+        if server.observe.monitors.is_active()
+            && !spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN))
+        {
+            turn.shown.push((db, pack(args.from(0))));
+        }
+        Answer::Replied
+    }
+}
+
+/// SCRIPT KILL and FUNCTION KILL: each answers for the other kind as Redis does.
+pub(super) fn kill(ctx: &mut Ctx<'_, '_>, functions: bool) -> CommandResult {
+    let text = match ctx.server.running_scripts.kill(functions) {
+        Ok(()) => {
+            ctx.out.ok();
+            return Ok(());
+        }
+        Err(NotKilled::NothingRuns) => "NOTBUSY No scripts in execution right now.",
+        Err(NotKilled::HasWritten) => {
+            "UNKILLABLE Sorry the script already executed write commands against the dataset. You can either wait the \
+             script termination or kill the server in a hard way using the SHUTDOWN NOSAVE command."
+        }
+        Err(NotKilled::OtherKind) => return Err(busy(!functions)),
+    };
+    Err(CommandError::text(text))
+}
