@@ -6,8 +6,9 @@ use crate::events::pubsub::{Kind, Subscriptions};
 use crate::resp::pack;
 use crate::scripting::Running;
 use crate::server::Server;
-use crate::session::{ReplyMode, Session};
+use crate::session::{ReplyMode, Session, TrackingMode};
 use sexton_engine::{OwnedKey, Seq};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -47,6 +48,8 @@ pub struct Client {
     pub snapshot_session: Option<Box<SnapshotSession>>,
     /// Channels, patterns and shard channels it listens to.
     pub subscriptions: Subscriptions,
+    /// Prefixes that it has named with CLIENT TRACKING.
+    pub prefixes: BTreeSet<Vec<u8>>,
     /// What a script that runs for the client needs, and asks for.
     pub script: ScriptTurn,
     /// The reply to the request that runs now waits for this write of others as well (N13).
@@ -168,10 +171,11 @@ impl Client {
         Self { id: session.id, authenticated, session, ..Self::default() }
     }
 
-    /// Bytes of the names that it watches and listens to.
+    /// Bytes of the names that it watches, tracks and listens to.
     #[must_use]
     pub fn name_bytes(&self) -> usize {
-        self.watched_bytes + self.subscriptions.bytes()
+        let prefix_bytes: usize = self.prefixes.iter().map(Vec::len).sum();
+        self.watched_bytes + self.subscriptions.bytes() + prefix_bytes
     }
 
     /// Bytes of the commands that MULTI has queued.
@@ -180,7 +184,7 @@ impl Client {
         self.session.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// Memory beside what [`Session::memory_bytes`] counts. Names lie with those who look for them, too.
+    /// What the connection holds beside its buffers. Names lie with those who look for them, too.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         size_of::<Self>() + 2 * self.name_bytes()
@@ -254,6 +258,23 @@ impl Client {
         self.watched.push(Watched { db, key: key.to_vec(), expire_at_ms });
         self.watched_bytes += key.len();
         self.session.watching.store(self.watched.len(), Ordering::Relaxed);
+    }
+
+    /// CLIENT TRACKING ON with these options, and prefixes that it has not named yet.
+    pub fn start_tracking(
+        &mut self,
+        server: &Server,
+        how: (TrackingMode, u64),
+        prefixes: Vec<&[u8]>,
+    ) {
+        let mut new = prefixes;
+        new.retain(|prefix| self.prefixes.insert(prefix.to_vec()));
+        server.events.tracking.start(&self.session, how, &new);
+    }
+
+    /// CLIENT TRACKING OFF.
+    pub fn stop_tracking(&mut self, server: &Server) {
+        server.events.tracking.stop(&self.session, &std::mem::take(&mut self.prefixes));
     }
 
     /// Forgets all watches and what they have seen.

@@ -8,7 +8,7 @@ use crate::log;
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::KEY_MAX_BYTES;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
 /// The task of a connection and its socket, in bytes.
 pub const TASK_BYTES: usize = 512;
@@ -30,6 +30,9 @@ const CLIENTS_SHARE_EVICTING: u64 = 4;
 /// And at least so much then: what a few dozen ordinary requests in flight take.
 const CLIENTS_MIN_EVICTING_BYTES: u64 = 16 << 20;
 
+/// What is remembered of the caches of clients: one part of this many.
+const TRACKING_SHARE: u64 = 64;
+
 /// One reply: one part of this many.
 const REPLY_SHARE: u64 = 8;
 
@@ -39,10 +42,15 @@ const TRANSIENT_SHARE: u64 = 4;
 /// However small the bound, so much is allowed: a request of a few hundred kilobytes is nothing unusual.
 const LEAST_BYTES: u64 = 256 << 10;
 
+/// The least that `maxmemory-clients` means, as in Redis: with less nobody could talk to the server any more.
+const ASKED_MIN_BYTES: u64 = 128 << 10;
+
 /// Memory of all connections.
 #[derive(Debug, Default)]
 pub struct ClientMemory {
     bytes: AtomicUsize,
+    /// `maxmemory-clients`: bytes, a percentage of `maxmemory` where negative, 0 for no bound.
+    asked: AtomicI64,
 }
 
 impl ClientMemory {
@@ -50,6 +58,24 @@ impl ClientMemory {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// `maxmemory-clients`: bytes, a percentage of `maxmemory` where negative, 0 for no bound.
+    pub fn set_max(&self, asked: i64) {
+        self.asked.store(asked, Ordering::Relaxed);
+    }
+
+    /// What `maxmemory-clients` allows all connections together; `u64::MAX` for no bound.
+    fn asked_max_bytes(&self, maxmemory: u64) -> u64 {
+        let asked = self.asked.load(Ordering::Relaxed);
+        if asked == 0 || (asked < 0 && maxmemory == 0) {
+            return u64::MAX;
+        }
+        let bytes = match u64::try_from(asked) {
+            Ok(bytes) => bytes,
+            Err(_) => (u128::from(maxmemory) * u128::from(asked.unsigned_abs()) / 100) as u64,
+        };
+        bytes.max(ASKED_MIN_BYTES)
     }
 
     /// A connection holds `bytes` now.
@@ -95,6 +121,15 @@ impl RequestBounds {
     }
 }
 
+/// Most bytes of what is remembered of the caches of clients; 0 for no bound.
+#[must_use]
+pub fn tracking_max_bytes(server: &Server) -> u64 {
+    match share(server, TRACKING_SHARE) {
+        u64::MAX => 0,
+        bytes => bytes,
+    }
+}
+
 /// Most bytes of one reply.
 #[must_use]
 pub fn reply_max_bytes(server: &Server) -> u64 {
@@ -128,19 +163,20 @@ fn clients_max_bytes(server: &Server) -> u64 {
     }
 }
 
-/// Closes the connections that hold most, as Redis' `maxmemory-clients` does, while all of them together hold more
-/// than their share, beside what each has when it is idle. True when `session` is one of them.
-#[must_use]
-pub fn evict_clients(server: &Server, session: &Session) -> bool {
-    let max = clients_max_bytes(server);
-    let held = server.client_memory.bytes() as u64;
-    if held <= max {
-        return false;
+/// Closes the connections that hold most while all of them together hold as much as `maxmemory-clients` says, or more than
+/// their share of `maxmemory` beside what each has when it is idle.
+pub fn evict_clients(server: &Server) {
+    let memory = &server.client_memory;
+    let held = memory.bytes() as u64;
+    let (asked, share) =
+        (memory.asked_max_bytes(server.engine.memory_bound()), clients_max_bytes(server));
+    if held < asked && held <= share {
+        return;
     }
     let idle = (server.sessions.len() * IDLE_BYTES) as u64;
-    let max = max.saturating_add(idle);
+    let max = share.saturating_add(idle).min(asked - 1);
     if held <= max {
-        return false;
+        return;
     }
     let mut all = server.sessions.all();
     all.retain(|other| !other.no_evict.load(Ordering::Relaxed));
@@ -157,7 +193,9 @@ pub fn evict_clients(server: &Server, session: &Session) -> bool {
             other.kill();
         }
     }
-    session.is_killed()
+    if left > max {
+        log::warning("Over client maxmemory after evicting all evictable clients");
+    }
 }
 
 #[cfg(test)]
@@ -174,10 +212,14 @@ mod tests {
             session
         };
         let sessions = [300, 100, 500, 400].map(|kib| open(kib << 10));
-        assert!(!evict_clients(&server, &sessions[0]), "there is no bound");
+        let evicts = |session: &Session| {
+            evict_clients(&server);
+            session.is_killed()
+        };
+        assert!(!evicts(&sessions[0]), "there is no bound");
         // An eighth is a megabyte.
         server.engine.set_memory_bound(8 << 20);
-        assert!(!evict_clients(&server, &sessions[1]));
+        assert!(!evicts(&sessions[1]));
         assert_eq!(
             sessions.each_ref().map(|session| session.is_killed()),
             [false, false, true, false]
@@ -185,11 +227,38 @@ mod tests {
         server.client_memory.note(&sessions[2], 0);
         sessions[3].no_evict.store(true, Ordering::Relaxed);
         server.client_memory.note(&sessions[3], 900 << 10);
-        assert!(evict_clients(&server, &sessions[0]));
+        assert!(evicts(&sessions[0]));
         assert!(!sessions[3].is_killed(), "CLIENT NO-EVICT");
         for session in &sessions {
             server.client_memory.note(session, 0);
         }
         assert_eq!(server.client_memory.bytes(), 0);
+    }
+
+    #[test]
+    fn maxmemory_clients_is_a_number_of_bytes_or_a_share() {
+        let memory = ClientMemory::default();
+        assert_eq!(memory.asked_max_bytes(1 << 30), u64::MAX);
+        memory.set_max(1 << 20);
+        assert_eq!(memory.asked_max_bytes(0), 1 << 20);
+        memory.set_max(1);
+        assert_eq!(memory.asked_max_bytes(0), ASKED_MIN_BYTES);
+        memory.set_max(-50);
+        assert_eq!(memory.asked_max_bytes(1 << 30), 1 << 29);
+        assert_eq!(memory.asked_max_bytes(0), u64::MAX, "there is nothing to have a share of");
+    }
+
+    #[test]
+    fn the_largest_go_for_maxmemory_clients_and_what_an_idle_one_has_counts() {
+        let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
+        let sessions = [200, 400, 300].map(|kib| {
+            let session = server.sessions.open(String::new(), String::new(), -1);
+            server.client_memory.note(&session, kib << 10);
+            session
+        });
+        server.client_memory.set_max(501 << 10);
+        evict_clients(&server);
+        assert_eq!(sessions.each_ref().map(|session| session.is_killed()), [false, true, false]);
+        assert_eq!(server.stats.evicted_clients(), 1);
     }
 }

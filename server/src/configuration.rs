@@ -1,5 +1,6 @@
 //! The live configuration: what CONFIG GET shows, and what CONFIG SET does to the running server.
 
+use crate::client_memory::{evict_clients, tracking_max_bytes};
 use crate::crash;
 use crate::devices::disk_of_level_0;
 use crate::jobs::eviction;
@@ -272,12 +273,21 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
             let bytes = unsigned(1 << 20, i64::MAX)?.min(VALUE_MAX_BYTES);
             settings.bulk_max_bytes.store(bytes, Ordering::Relaxed);
         }
+        "maxmemory-clients" => {
+            server.client_memory.set_max(config.options().maxmemory_clients);
+            evict_clients(server);
+        }
+        "tracking-table-max-keys" => {
+            server.events.tracking.set_max_keys(unsigned(0, i64::MAX)?);
+        }
         "maxmemory" => {
             let bound = memory_bound(config.options());
             if let Some(remark) = small_bound_remark(bound.bytes) {
                 log::notice(&remark);
             }
             server.engine.note_memory_bound(bound);
+            server.events.tracking.set_max_bytes(tracking_max_bytes(server));
+            evict_clients(server);
         }
         "undo-max-bytes" | "undo-full" => {
             let max = config.text("undo-max-bytes").unwrap_or_default();

@@ -5,6 +5,7 @@ use crate::blocking::Waiters;
 use crate::client_memory::ClientMemory;
 use crate::configuration::Configuration;
 use crate::events::Events;
+use crate::events::tracking::Post;
 use crate::jobs::eviction::Eviction;
 use crate::jobs::rdb::{Loading, Saving};
 use crate::jobs::rewrite::Rewriting;
@@ -181,6 +182,15 @@ impl Server {
             &self.events.pubsub.output_limit
         } else {
             &self.settings.output_limit
+        }
+    }
+
+    /// How messages reach connections whose clients cache.
+    pub(crate) fn post(&self) -> Post<'_> {
+        Post {
+            sessions: &self.sessions,
+            normal_limit: &self.settings.output_limit,
+            listener_limit: &self.events.pubsub.output_limit,
         }
     }
 

@@ -7,10 +7,8 @@ use crate::kind::Kind;
 pub(super) const PROTECTED_ACTION: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("local", 2)];
 const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)];
 const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
-const NO_CLIENT_EVICTION: &str = "eviction of clients is not built yet";
 const NO_TLS: &str = "TLS is not built";
 const NO_OUTGOING: &str = "the server connects to no other server";
-const NO_TRACKING: &str = "client-side caching is not built yet";
 const NO_ACL: &str = "users other than the default one are not built yet";
 const NO_MODULES: &str = "modules are not built";
 const OWN_THREADS: &str = "worker-threads says how many threads serve connections";
@@ -36,9 +34,8 @@ pub(super) const TABLE: &[Directive] = &[
     ),
     memory("client-query-buffer-limit", 1 << 20, LONG_MAX, "1gb"),
     memory("proto-max-bulk-len", 1 << 20, LONG_MAX, "512mb"),
-    special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0")
-        .refused(NO_CLIENT_EVICTION),
-    int("tracking-table-max-keys", 0, LONG_MAX, "1000000").no_effect(NO_TRACKING),
+    special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0"),
+    int("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
     optional("requirepass").sensitive(),
     text("aclfile", super::anything, "").immutable().refused(NO_ACL_FILE),
     choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels").no_effect(NO_ACL),

@@ -2,8 +2,10 @@
 
 use super::connection::checked_name;
 use super::introspect::help;
+use super::tracking::{caching, get_redirection, tracking, tracking_info};
 use crate::auth::DEFAULT_USER;
-use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
+use crate::client_memory::evict_clients;
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Handler, Traits};
 use crate::number::parse_i64;
 use crate::session::{Pause, Session};
 use std::sync::Arc;
@@ -13,25 +15,30 @@ use std::time::{Duration, Instant};
 /// CLIENT and its subcommands.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::container("client").with(Traits::WHILE_PAUSED),
-    Binding::local("client|caching", caching),
-    Binding::local("client|getname", get_name),
-    Binding::local("client|getredir", get_redirection),
-    Binding::local("client|help", help),
-    Binding::local("client|id", id),
-    Binding::local("client|info", info),
-    Binding::local("client|kill", kill),
-    Binding::local("client|list", list),
-    Binding::local("client|no-evict", no_evict),
-    Binding::local("client|no-touch", no_touch),
-    Binding::local("client|pause", pause),
-    Binding::local("client|reply", reply),
-    Binding::local("client|setinfo", set_info),
-    Binding::local("client|setname", set_name),
-    Binding::local("client|tracking", tracking),
-    Binding::local("client|trackinginfo", tracking_info),
-    Binding::local("client|unblock", unblock),
-    Binding::local("client|unpause", unpause),
+    about_client("client|caching", caching),
+    about_client("client|getname", get_name),
+    about_client("client|getredir", get_redirection),
+    about_client("client|help", help),
+    about_client("client|id", id),
+    about_client("client|info", info),
+    about_client("client|kill", kill),
+    about_client("client|list", list),
+    about_client("client|no-evict", no_evict),
+    about_client("client|no-touch", no_touch),
+    about_client("client|pause", pause),
+    about_client("client|reply", reply),
+    about_client("client|setinfo", set_info),
+    about_client("client|setname", set_name),
+    about_client("client|tracking", tracking).with(Traits::GATHERS_NAMES),
+    about_client("client|trackinginfo", tracking_info),
+    about_client("client|unblock", unblock),
+    about_client("client|unpause", unpause),
 ];
+
+/// One after which CLIENT CACHING still has a say.
+const fn about_client(name: &'static str, run: Handler) -> Binding {
+    Binding::local(name, run).with(Traits::BEFORE_CACHING)
+}
 
 /// Longest CLIENT PAUSE; more is taken as this much.
 const PAUSE_MAX: Duration = Duration::from_secs(60 * 60 * 24 * 365);
@@ -287,72 +294,13 @@ fn switch(ctx: &mut Ctx<'_, '_>, of: fn(&Session) -> &AtomicBool) -> CommandResu
 }
 
 fn no_evict(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    switch(ctx, |session| &session.no_evict)
+    switch(ctx, |session| &session.no_evict)?;
+    evict_clients(ctx.server);
+    Ok(())
 }
 
 fn no_touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     switch(ctx, |session| &session.no_touch)
-}
-
-/// Tracking is not built: OFF, and whatever Redis would refuse, are answered as Redis answers them.
-fn tracking(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let mut redirected = false;
-    let mut options = ctx.args.from(3);
-    while let Some(option) = options.next() {
-        match option.to_ascii_lowercase().as_slice() {
-            b"bcast" | b"optin" | b"optout" | b"noloop" => {}
-            b"prefix" if options.next().is_some() => {}
-            b"redirect" => {
-                let id = options.next().ok_or(CommandError::Syntax)?;
-                if redirected {
-                    return Err(CommandError::text(
-                        "ERR A client can only redirect to a single other client",
-                    ));
-                }
-                let id = parse_i64(id).ok_or(CommandError::NotInteger)?;
-                redirected = true;
-                let known = u64::try_from(id).is_ok_and(|id| ctx.server.sessions.get(id).is_some());
-                if !known {
-                    return Err(CommandError::text(
-                        "ERR The client ID you want redirect to does not exist",
-                    ));
-                }
-            }
-            _ => return Err(CommandError::Syntax),
-        }
-    }
-    match ctx.args.get(2).to_ascii_lowercase().as_slice() {
-        b"off" => {
-            ctx.out.ok();
-            Ok(())
-        }
-        b"on" => Err(CommandError::text("ERR client tracking is not supported by this version")),
-        _ => Err(CommandError::Syntax),
-    }
-}
-
-fn caching(_ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    Err(CommandError::text(
-        "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
-         OPTOUT mode enabled",
-    ))
-}
-
-fn get_redirection(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.int(-1);
-    Ok(())
-}
-
-fn tracking_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.map(3);
-    ctx.out.bulk(b"flags");
-    ctx.out.set(1);
-    ctx.out.bulk(b"off");
-    ctx.out.bulk(b"redirect");
-    ctx.out.int(-1);
-    ctx.out.bulk(b"prefixes");
-    ctx.out.array(0);
-    Ok(())
 }
 
 /// CLIENT UNBLOCK id [TIMEOUT|ERROR]: who waits with a command hears what it would when nothing comes, or an error.

@@ -172,6 +172,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     client.subscriptions.clear(&ctx.server.events.pubsub, &client.session);
     // What was sent to it before goes out in front of the reply, as in the other order it could be
     // taken for one.
+    client.stop_tracking(ctx.server);
     let parcel = client.session.outbox.take();
     client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));
     ctx.out.raw(&parcel.bytes);

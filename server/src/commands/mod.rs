@@ -43,6 +43,7 @@ mod sort;
 mod sorted_set;
 mod string;
 pub mod table;
+mod tracking;
 mod transaction;
 mod wait;
 

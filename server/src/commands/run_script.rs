@@ -3,7 +3,7 @@
 use crate::client::ScriptWants;
 use crate::client_memory::request_max_bytes;
 use crate::dispatch::after::note_slow;
-use crate::dispatch::call::call;
+use crate::dispatch::call::{call_in_script, remember_keys};
 use crate::dispatch::load::cold_keys_now;
 use crate::dispatch::{
     Args, Class, CommandError, CommandResult, Ctx, Flags, OUT_OF_MEMORY, SAVE_FAILED, busy,
@@ -356,9 +356,13 @@ impl Host for ScriptHost<'_, '_, '_> {
                 let changes = &mut *self.ctx.changes;
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out: reply, tx, changes, now_ms };
-                call(&mut ctx, 0)
+                call_in_script(&mut ctx)
             }
         };
+        // As in Redis the keys that the script declares, whichever it reads.
+        if spec.flags.contains(Flags::READONLY) {
+            remember_keys(self.ctx);
+        }
         let called = match called {
             Ok(called) => called,
             Err(error) => return self.stop(ScriptWants::End(error)),

@@ -3,7 +3,7 @@
 use super::after::{refuse, write_outcome};
 use super::guard::run_guarded;
 use super::latch::each_key;
-use super::{Class, CommandError, Ctx};
+use super::{Class, CommandError, Ctx, Flags};
 use crate::client_memory::load_max_bytes;
 use sexton_engine::{Seq, SyncPolicy};
 
@@ -16,12 +16,53 @@ pub(crate) struct Called {
 
 /// Runs the handler of `ctx` inside the transaction of `ctx`, under latches that the caller holds, on keys that the
 /// caller has loaded. What it has answered from `mark` on is its reply then, or an error. It is the caller who checks
-/// arity and rights before, commits, accounts, and shows the call to those who watch.
+/// arity and rights before, commits, accounts, and shows the call to those who watch. What it reads is remembered for a
+/// client that tracks.
 ///
 /// # Errors
 /// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
+#[inline]
 pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
-    ctx.changes.begin_command();
+    ctx.changes.begin_command(Some(ctx.client.id));
+    let called = run(ctx, mark)?;
+    if ctx.client.session.tracking.is_on() {
+        note_reads(ctx);
+    }
+    Ok(called)
+}
+
+/// Remembers the keys of a command that reads, as soon as the transaction ends. Those of the past are not what a client
+/// may have in its cache.
+#[cold]
+fn note_reads(ctx: &mut Ctx<'_, '_>) {
+    let names_keys = matches!(ctx.spec.class, Class::Keyed | Class::Exclusive);
+    if !names_keys || !ctx.spec.flags.contains(Flags::READONLY) {
+        return;
+    }
+    if ctx.tx.is_none() {
+        each_key(ctx.spec, ctx.args, |key| ctx.changes.read_past(key));
+        return;
+    }
+    remember_keys(ctx);
+}
+
+/// Remembers the keys that the request of `ctx` names, for a client that tracks what it reads.
+pub(crate) fn remember_keys(ctx: &mut Ctx<'_, '_>) {
+    if ctx.client.session.tracking.mode().remembers_reads() {
+        each_key(ctx.spec, ctx.args, |key| ctx.changes.read(&ctx.server.events, key));
+    }
+}
+
+/// The same of a command that a script runs.
+///
+/// # Errors
+/// Those of [`call`].
+pub(crate) fn call_in_script(ctx: &mut Ctx<'_, '_>) -> Result<Called, CommandError> {
+    ctx.changes.begin_command(None);
+    run(ctx, 0)
+}
+
+fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.client.would_wait = None;
     let result = run_guarded(ctx).inspect_err(|_| ctx.changes.forget())?;
     let called = Called { failed: result.is_err() };

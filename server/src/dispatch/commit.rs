@@ -16,7 +16,7 @@ use crate::value::ValueType;
 use sexton_engine::{Found, Key, Seq, SyncPolicy, Tx};
 use std::sync::Arc;
 
-/// Tells watchers and commits; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
+/// Tells watchers, commits, and tells those who cache; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
 /// is not durable yet: with `appendfsync always` its reply waits for the last write of its keys.
 pub(super) fn commit(
     server: &Server,
@@ -35,6 +35,7 @@ pub(super) fn commit(
         server.functions.keep();
     }
     let required = tx.commit().last_seq;
+    changes.tell_caches(&server.events, server.post());
     for (waiter, reply) in served {
         waiter.answer(reply, required);
     }
@@ -78,14 +79,15 @@ fn serve(
             if !waiter.claim() {
                 continue;
             }
-            changes.write(events, db, &bytes, Some(popped.event()));
+            // Nobody else's request has done it: with NOLOOP, too, the writer's own client is to hear of it.
+            changes.modify(events, db, &bytes, Some(popped.event()));
             match popped.rest() {
                 Some((meta, value)) => {
                     tx.put(key, meta, value);
                 }
                 None => {
                     tx.delete(key);
-                    changes.write(events, db, &bytes, Some(Event::generic("del")));
+                    changes.modify(events, db, &bytes, Some(Event::generic("del")));
                 }
             }
             let logged = popped.logged(&bytes);

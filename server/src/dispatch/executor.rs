@@ -8,7 +8,9 @@ use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
-use super::{Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table};
+use super::{
+    Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
+};
 use crate::blocking::{State, Waiter};
 use crate::client::{Client, Queued};
 use crate::client_memory::written_max_bytes;
@@ -16,6 +18,7 @@ use crate::events::Changes;
 use crate::jobs::eviction;
 use crate::resp::Reply;
 use crate::server::Server;
+use crate::session::TrackingMode;
 use sexton_engine::{OwnedKey, Seq, SyncPolicy, TxBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -89,6 +92,14 @@ impl Executor {
         self.table
     }
 
+    /// Tells those who hear of all keys with a prefix what the requests of a batch have changed, before they are answered;
+    /// `client`, whose requests they were, behind its replies.
+    #[inline]
+    pub fn tell_prefixes(&mut self, server: &Server, client: &Client, out: &mut Reply) {
+        let own = Some((&*client.session, out));
+        self.changes.end_batch(&server.events, server.post(), own);
+    }
+
     /// Ends a batch of requests, before anybody hears of it.
     pub fn end_batch(&mut self, server: &Server) {
         server.engine.end_batch(&mut self.tx_buf);
@@ -113,6 +124,9 @@ impl Executor {
         if let Some(waiter) = client.waiter.take()
             && let Some(outcome) = self.resume(server, client, (waiter, args), out)
         {
+            if matches!(outcome, Outcome::Done(_)) {
+                self.end_caching(client, args);
+            }
             return outcome;
         }
         if !self.replaying {
@@ -171,8 +185,21 @@ impl Executor {
         out.limit(u64::MAX);
         if matches!(outcome, Outcome::Done(_)) {
             client.reply_mode.end_request();
+            self.end_caching(client, args);
         }
+        self.changes.tell_own(&server.events, server.post(), (&client.session, out));
         outcome
+    }
+
+    /// CLIENT CACHING is for one request, or the whole transaction, behind it.
+    fn end_caching(&self, client: &Client, args: Args<'_>) {
+        let tracking = &client.session.tracking;
+        if tracking.mode().has(TrackingMode::CACHING)
+            && client.transaction.is_none()
+            && !self.table.lookup(args).is_ok_and(|spec| spec.traits.has(Traits::BEFORE_CACHING))
+        {
+            tracking.end_caching();
+        }
     }
 
     /// A request that has waited goes on: with its answer, without one, or by looking again (`None`).

@@ -98,6 +98,9 @@ impl Executor {
         if let Some(access) = touched {
             tx.set_access(key, access);
         }
+        if client.session.tracking.mode().remembers_reads() {
+            server.events.tracking.remember(bytes, client.id);
+        }
         tx.commit();
         self.fast.gets += 1;
         Some(engine.last_write(hash))
@@ -124,15 +127,19 @@ impl Executor {
         }
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
         let access = kept_access(server, client, &mut tx, key, now_ms);
-        self.changes.write(&server.events, client.db, bytes, Some(Event::string("set")));
-        self.changes.signal(&server.events);
+        let (changes, events) = (&mut self.changes, &server.events);
+        changes.begin_command(Some(client.id));
+        changes.write(events, client.db, bytes, Some(Event::string("set")));
+        changes.signal(events);
         let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
         // Nobody waits for it: that was asked under its latch.
-        let _ = self.changes.take_ready();
-        self.changes.publish(&server.events, commit.last_seq);
+        let _ = changes.take_ready();
+        changes.tell_caches(events, server.post());
+        changes.publish(events, commit.last_seq);
         out.ok();
+        changes.tell_own(events, server.post(), (&client.session, out));
         Some(commit.last_seq)
     }
 

@@ -3,7 +3,11 @@
 
 use crate::client::Client;
 use crate::server::Server;
+use crate::session::TrackingMode;
 use std::sync::atomic::Ordering;
+
+/// The modes of CLIENT TRACKING in which CLIENT CACHING has a say.
+const CHOICES: TrackingMode = TrackingMode::OPTIN.and(TrackingMode::OPTOUT);
 
 /// Conditions of a client and of the server under which requests are refused, put off, or run with more than their
 /// handler.
@@ -43,6 +47,9 @@ impl Obstacles {
     /// The keys of the next request could not be loaded: the gate's caller refuses it.
     const LOAD_REFUSED: Self = Self(1 << 14);
 
+    /// Whether a read is remembered depends on CLIENT CACHING.
+    const CHOOSES_CACHING: Self = Self(1 << 15);
+
     /// Those that concern every request of the client, as far as the gate explains them.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
@@ -62,6 +69,7 @@ impl Obstacles {
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
             .when(client.load_refused, Self::LOAD_REFUSED)
+            .when(client.session.tracking.mode().has(CHOICES), Self::CHOOSES_CACHING)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)
             .when(engine.given_up_through() > engine.durable(), Self::UNTELLABLE)

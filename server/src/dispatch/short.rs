@@ -82,6 +82,7 @@ impl Executor {
             refuse_cut(server, client, (out, mark), required);
         }
         out.limit(u64::MAX);
+        self.changes.tell_own(&server.events, server.post(), (&client.session, out));
         self.fast.count(spec, called.failed);
         Some(required)
     }

@@ -1,28 +1,67 @@
 //! What a transaction has changed, in order, and what others hear of it.
 //!
 //! Handlers append; nobody is told before the transaction ends. Watchers are told under its latches, so that no EXEC can
-//! run between the change and the news of it. Listeners are told when the sequence of the write is known: like the reply,
-//! messages wait for the log (N13).
+//! run between the change and the news of it; so is what is remembered of caches, and those who cache hear of it when the
+//! latches are gone. Listeners are told when the sequence of the write is known: like the reply, messages wait for the
+//! log (N13).
 
 use super::Events;
 use super::notify::{Event, KEYEVENT_BIT, KEYSPACE_BIT};
 use super::pubsub::Kind;
+use super::tracking::{Changed, Post, Taken};
+use crate::resp::Reply;
+use crate::session::Session;
 use sexton_engine::Seq;
+use std::sync::Arc;
 
 /// One change, or an event without one.
 #[derive(Debug)]
 struct Change {
     db: usize,
     key: Vec<u8>,
-    /// The value or its expiry is another one now.
+    /// Watchers are to hear of it: the value or its expiry is another one now.
     modifies: bool,
+    cached: Cached,
     event: Option<Event>,
+}
+
+/// What has changed a value, for those who do not hear of what they have changed by themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    /// The request that runs.
+    Request,
+    /// Its script: as in Redis, who hears of all keys with a prefix hears of that.
+    Script,
+    /// No request: time, or memory, or another connection that has waited.
+    Nobody,
+}
+
+/// What becomes of the value that clients may have in their caches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cached {
+    /// Nothing.
+    Stays,
+    /// It is another one now.
+    Changes(By),
+    /// Those of all keys are.
+    AllChange,
+    /// The connection has read it.
+    IsRead,
 }
 
 /// The changes of one transaction. While nobody watches or listens, they are only counted.
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
+    /// The connection whose request runs; 0 for none.
+    by: u64,
+    /// A script of it does.
+    in_script: bool,
+    /// What those who cache have not been told yet, and the connection whose request runs is told behind its reply.
+    taken: Vec<Taken>,
+    own: Vec<Taken>,
+    /// What those are told at the end of the batch who hear of all keys with a prefix.
+    broadcast: Changed,
     /// Keys that were written while somebody waited for one, with their databases.
     ready: Vec<(usize, Vec<u8>)>,
     /// Changes and log forms of the command that runs.
@@ -31,10 +70,12 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// A command begins.
+    /// A command of the connection `by` begins; `None` for one of the script that its request is.
     #[inline]
-    pub fn begin_command(&mut self) {
+    pub fn begin_command(&mut self, by: Option<u64>) {
         (self.written, self.logged) = (0, 0);
+        self.in_script = by.is_none();
+        self.by = by.unwrap_or(self.by);
     }
 
     /// False when the command that runs has changed something and has logged nothing: the next start would refuse
@@ -54,22 +95,56 @@ impl Changes {
     #[inline]
     pub fn write(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
         self.written += 1;
-        self.modify(events, db, key, event);
+        if events.are_used() {
+            let by = if self.in_script { By::Script } else { By::Request };
+            self.push(events, (db, key), true, Cached::Changes(by), event);
+        }
     }
 
-    /// `key` is another one now, by something that has a log form of its own.
+    /// `key` is another one now, by something that has a log form of its own: it is nobody's request.
     #[inline]
     pub fn modify(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
         if events.are_used() {
-            self.push(events, db, key, true, event);
+            self.push(events, (db, key), true, Cached::Changes(By::Nobody), event);
         }
+    }
+
+    /// Something else stands behind `key`, which somebody watches: its database is another one.
+    pub fn replace_watched(&mut self, events: &Events, db: usize, key: &[u8]) {
+        self.push(events, (db, key), true, Cached::Stays, None);
+    }
+
+    /// Those who cache hear of the change of `key` behind what the command has changed since then.
+    pub fn tell_last(&mut self, events: &Events, key: &[u8]) {
+        let is_it = |change: &&mut Change| change.key == key && change.cached != Cached::Stays;
+        if let Some(change) = self.list.iter_mut().rev().find(is_it) {
+            let cached = std::mem::replace(&mut change.cached, Cached::Stays);
+            self.push(events, (0, key), false, cached, None);
+        }
+    }
+
+    /// A database is emptied. As in Redis, all that clients have in their caches is to go.
+    pub fn empty(&mut self, events: &Events) {
+        if events.tracking.is_used() {
+            self.push(events, (0, b""), false, Cached::AllChange, None);
+        }
+    }
+
+    /// The connection whose command runs has read `key`, which its client may put into its cache.
+    pub fn read(&mut self, events: &Events, key: &[u8]) {
+        self.push(events, (0, key), false, Cached::IsRead, None);
+    }
+
+    /// The connection whose command runs has read `key` as it was: its client hears that it is not so now.
+    pub fn read_past(&mut self, key: &[u8]) {
+        self.own.push(Taken::Key(key.to_vec(), vec![self.by], 0));
     }
 
     /// An event that changes nothing, or one more for the last change.
     #[inline]
     pub fn tell(&mut self, events: &Events, db: usize, key: &[u8], event: Event) {
         if events.are_used() {
-            self.push(events, db, key, false, Some(event));
+            self.push(events, (db, key), false, Cached::Stays, Some(event));
         }
     }
 
@@ -77,17 +152,18 @@ impl Changes {
     fn push(
         &mut self,
         events: &Events,
-        db: usize,
-        key: &[u8],
+        (db, key): (usize, &[u8]),
         modifies: bool,
+        cached: Cached,
         event: Option<Event>,
     ) {
         if modifies && events.are_waiting() {
             self.ready.push((db, key.to_vec()));
         }
         let is_heard = event.is_some_and(|event| events.is_heard(event));
-        if is_heard || (modifies && events.watches.is_used()) {
-            self.list.push(Change { db, key: key.to_vec(), modifies, event });
+        let is_tracked = cached != Cached::Stays && events.tracking.is_used();
+        if is_heard || is_tracked || (modifies && events.watches.is_used()) {
+            self.list.push(Change { db, key: key.to_vec(), modifies, cached, event });
         }
     }
 
@@ -109,25 +185,91 @@ impl Changes {
         self.ready.push((db, key));
     }
 
-    /// Watchers hear of the changes. To be called before the transaction ends, under its latches.
+    /// Watchers hear of the changes, and what is remembered of caches follows them. To be called before the transaction
+    /// ends, under its latches.
     #[inline]
-    pub fn signal(&self, events: &Events) {
+    pub fn signal(&mut self, events: &Events) {
         if !self.list.is_empty() {
-            self.signal_all(events);
+            self.signal_watchers(events);
+            self.track(events);
         }
     }
 
     #[cold]
-    fn signal_all(&self, events: &Events) {
+    fn signal_watchers(&self, events: &Events) {
         for change in self.list.iter().filter(|change| change.modifies) {
             events.watches.touch(change.db, &change.key);
+        }
+    }
+
+    /// In the order of the commands: what was read before the transaction changed it must be forgotten, and what was
+    /// read behind that is true.
+    fn track(&mut self, events: &Events) {
+        let tracking = &events.tracking;
+        if !tracking.is_used() {
+            return;
+        }
+        for Change { key, cached, .. } in &self.list {
+            match *cached {
+                Cached::Stays => {}
+                Cached::IsRead => tracking.remember(key, self.by),
+                Cached::Changes(by) => {
+                    if tracking.has_prefixes() {
+                        let by = if by == By::Request { self.by } else { 0 };
+                        self.broadcast.insert(key.clone(), by);
+                    }
+                    let by = if by == By::Nobody { 0 } else { self.by };
+                    if let Some(readers) = tracking.take(key) {
+                        self.taken.push(Taken::Key(key.clone(), readers, by));
+                    }
+                }
+                Cached::AllChange => {
+                    tracking.take_all();
+                    self.taken.push(Taken::All);
+                }
+            }
+        }
+    }
+
+    /// Those who cache hear of the changes, which can be seen by now; the connection whose request runs has to wait for
+    /// [`Changes::tell_own`].
+    #[inline]
+    pub fn tell_caches(&mut self, events: &Events, post: Post<'_>) {
+        if !self.taken.is_empty() {
+            events.tracking.tell(post, &self.taken, self.by);
+            self.own.append(&mut self.taken);
+        }
+    }
+
+    /// The connection whose request has run hears of what it has changed, behind its reply.
+    #[inline]
+    pub fn tell_own(&mut self, events: &Events, post: Post<'_>, own: (&Arc<Session>, &mut Reply)) {
+        if !self.own.is_empty() {
+            events.tracking.tell_own(post, std::mem::take(&mut self.own), own);
+        }
+    }
+
+    /// The batch is over: those hear of its changes who hear of all keys with a prefix. `own`: the connection whose
+    /// requests they were, and its replies.
+    #[inline]
+    pub fn end_batch(
+        &mut self,
+        events: &Events,
+        post: Post<'_>,
+        own: Option<(&Session, &mut Reply)>,
+    ) {
+        if !self.broadcast.is_empty() {
+            let own = own.map(|(session, out)| (session.id, out));
+            events.tracking.broadcast(post, &std::mem::take(&mut self.broadcast), own);
         }
     }
 
     /// Watchers hear of the changes so far, and not once more at the end: who begins to watch now hears of none of them.
     /// To be called under the latches of their keys.
     pub fn signal_so_far(&mut self, events: &Events) {
-        self.signal(events);
+        if !self.list.is_empty() {
+            self.signal_watchers(events);
+        }
         self.list.iter_mut().for_each(|change| change.modifies = false);
     }
 
@@ -219,7 +361,7 @@ mod tests {
         assert!(!changes.are_logged());
         changes.note_logged();
         assert!(changes.are_logged());
-        changes.begin_command();
+        changes.begin_command(Some(0));
         changes.modify(&events, 0, b"k", Some(Event::EXPIRED));
         assert!(changes.are_logged(), "it has a log form of its own");
     }

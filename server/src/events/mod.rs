@@ -1,9 +1,10 @@
-//! What others hear of commands and changes: key-space events, channels, watched keys, MONITOR.
+//! What others hear of commands and changes: key-space events, channels, watched keys, caches of clients, MONITOR.
 
 mod changes;
 mod monitor;
 pub mod notify;
 pub mod pubsub;
+pub mod tracking;
 pub mod watch;
 
 pub use changes::Changes;
@@ -14,6 +15,7 @@ use notify::EventSwitch;
 use pubsub::PubSub;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use tracking::Tracking;
 use watch::WatchRegistry;
 
 /// Who hears of changes and messages.
@@ -23,6 +25,8 @@ pub struct Events {
     pub switch: EventSwitch,
     /// Watched keys.
     pub watches: WatchRegistry,
+    /// Caches of clients.
+    pub tracking: Tracking,
     /// Who listens to which channels.
     pub pubsub: PubSub,
     /// Clients that wait for keys to have something.
@@ -30,10 +34,13 @@ pub struct Events {
 }
 
 impl Events {
-    /// True while somebody watches or listens to anything.
+    /// True while somebody watches, caches, or listens to anything.
     #[inline]
     fn are_used(&self) -> bool {
-        self.watches.is_used() || self.pubsub.is_used() || self.are_waiting()
+        self.watches.is_used()
+            || self.pubsub.is_used()
+            || self.tracking.is_used()
+            || self.are_waiting()
     }
 
     /// True while somebody waits for a key to have something.

@@ -41,6 +41,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf, 1);
+        server.events.tracking.keep_limit(server.post());
         let more =
             !server.loading.is_active() && expire_slice(server, &mut buf) || server.over_bound();
         std::thread::sleep(if more { REST } else { TICK });
@@ -127,7 +128,9 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
         }
         changes.signal(&server.events);
         let commit = tx.commit();
+        changes.tell_caches(&server.events, server.post());
         changes.publish(&server.events, commit.last_seq);
+        changes.end_batch(&server.events, server.post(), None);
     }
     due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
     cold

@@ -66,6 +66,7 @@ impl BatchRun<'_> {
         self.plan();
         let requests = self.worker.batch.requests.len();
         self.worker.executor.make_room(self.server, requests);
+        self.tell_before();
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();
@@ -134,6 +135,19 @@ impl BatchRun<'_> {
         }
         self.settle(plain, begun);
         stop
+    }
+
+    /// Caches of clients are to stay within the table of what they have read. What this client hears of that, and of keys
+    /// that were evicted, goes out in front of its replies, as in Redis.
+    fn tell_before(&mut self) {
+        self.server.events.tracking.keep_limit(self.server.post());
+        let (session, reply) = (&self.client.session, &mut self.worker.reply);
+        if session.tracking.is_on() && session.outbox.bytes() != 0 && reply.is_empty() {
+            let parcel = session.outbox.take();
+            let required = parcel.marks.last().map_or(0, |&(_, required)| required);
+            *self.required = required.max(*self.required);
+            reply.raw(&parcel.bytes);
+        }
     }
 
     /// How many plain requests are timed together. Reading the clock costs a third of a plain GET, so it is read for

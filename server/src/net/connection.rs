@@ -111,6 +111,7 @@ impl Drop for Connection {
                 self.server.blocking.remove(&waiter);
             }
             client.subscriptions.clear(&self.server.events.pubsub, &self.session);
+            client.stop_tracking(&self.server);
         }
         if self.session.monitor.load(Ordering::Relaxed) {
             self.server.observe.monitors.stop(self.session.id);
@@ -180,7 +181,10 @@ impl Connection {
     /// Tells others how much waits in the buffers, and what they take.
     pub(super) fn note_buffers(&self) {
         let session = &self.session;
-        session.query_bytes.store(self.input.len() - self.input_start, Ordering::Relaxed);
+        let parsed = self.scanner.parsed_bytes().min(self.input.len() - self.input_start);
+        session.parsed_bytes.store(parsed, Ordering::Relaxed);
+        let query = self.input.len() - self.input_start - parsed;
+        session.query_bytes.store(query, Ordering::Relaxed);
         let free = self.input.capacity() - self.input.len() + self.input_start;
         session.query_free_bytes.store(free, Ordering::Relaxed);
         session.output_bytes.store(self.output.len() - self.sent, Ordering::Relaxed);
@@ -190,16 +194,16 @@ impl Connection {
     /// Says what the connection holds; with all others it must stay within their share of the memory bound.
     pub(super) fn note_memory(&mut self) {
         let Some(client) = &self.client else { return };
-        let bytes = self.session.memory_bytes()
-            + client.held_bytes()
-            + self.scanner.held_bytes()
-            + TASK_BYTES;
+        let beside = client.held_bytes() + self.scanner.held_bytes() + TASK_BYTES;
+        self.session.beside_bytes.store(beside, Ordering::Relaxed);
+        let bytes = self.session.memory_bytes();
         if bytes == self.session.noted_bytes.load(Ordering::Relaxed) {
             return;
         }
         let server = &self.server;
         server.client_memory.note(&self.session, bytes);
-        if evict_clients(server, &self.session) {
+        evict_clients(server);
+        if self.session.is_killed() {
             self.input = Vec::new();
             self.input_start = 0;
             self.input_ready = false;
@@ -271,8 +275,11 @@ impl Connection {
             if let Poll::Ready(Ok(count @ 1..)) = read {
                 self.count_input(count);
                 self.check_input_limit();
+                // A large request counts while it arrives: what it takes is gone when it has run.
+                self.note_buffers();
+                self.note_memory();
                 // While an argument is known to be incomplete there is nothing to look for.
-                if !self.closing && count >= wanted {
+                if !self.closing && !self.session.is_killed() && count >= wanted {
                     self.run_own_input(worker, cx);
                 }
             }
@@ -407,6 +414,7 @@ impl Connection {
                     if matches!(outcome, Outcome::Offload) {
                         used = base + request.end as usize;
                         commands += 1;
+                        worker.tell_prefixes(&self.server, &client);
                         self.put_out(worker, required, cx);
                         client.resp3 = worker.reply.is_resp3();
                         let args = Args::new(&buf[base..], worker.batch.args(&request));
@@ -438,6 +446,7 @@ impl Connection {
                 break;
             }
         }
+        worker.tell_prefixes(&self.server, &client);
         client.resp3 = worker.reply.is_resp3();
         self.client = Some(client);
         self.put_out(worker, required, cx);
@@ -561,6 +570,7 @@ impl Connection {
                 out.error(&error_of(&name, payload).bytes());
                 0
             });
+            executor.tell_prefixes(&server, &client, &mut out);
             client.resp3 = out.is_resp3();
             let reply = std::mem::take(out.buf_mut());
             server.engine.kick_log();

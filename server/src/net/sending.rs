@@ -5,7 +5,7 @@
 //! one fence makes durable what all of them have written to persistent memory.
 
 use super::batch::TURN_REPLY_BYTES;
-use super::connection::Connection;
+use super::connection::{Connection, Parked};
 use super::worker::WorkerState;
 use sexton_engine::{Seq, SyncPolicy};
 use std::sync::atomic::Ordering;
@@ -87,11 +87,12 @@ impl Connection {
     }
 
     /// What others have for this connection goes behind its replies. A connection that does not read
-    /// leaves it where its size is watched.
+    /// leaves it where its size is watched. While a helper runs a request, its reply may have been made already.
     pub(super) fn empty_outbox(&mut self) {
         let unsent = (self.output.len() - self.sent) as u64;
         let pause = self.server.settings.output_limit.pause_bytes();
-        if self.session.outbox.bytes() == 0 || self.parked.is_some() || unsent > pause {
+        let helped = matches!(self.parked, Some(Parked::Helper(_)));
+        if self.session.outbox.bytes() == 0 || helped || unsent > pause {
             return;
         }
         let parcel = self.session.outbox.take();

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::helper::HelperPool;
 use super::stream::Stream;
+use crate::client::Client;
 use crate::commands::table;
 use crate::dispatch::Executor;
 use crate::resp::{Batch, Reply};
@@ -62,6 +63,11 @@ impl WorkerState {
 }
 
 impl WorkerState {
+    /// Tells those who hear of all keys with a prefix what the requests behind the replies of this turn have changed.
+    pub(super) fn tell_prefixes(&mut self, server: &Server, client: &Client) {
+        self.executor.tell_prefixes(server, client, &mut self.reply);
+    }
+
     /// Wakes the connection when the durable sequence moves. `round`: when it asked last, 0 for never; it is listed
     /// once, however often it asks.
     pub(super) fn wake_when_durable(&mut self, round: &mut u64, cx: &Context<'_>) {

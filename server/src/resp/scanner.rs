@@ -123,6 +123,9 @@ impl Batch {
     }
 }
 
+/// An argument from which on Redis keeps what is in front of it elsewhere.
+const LONG_ARGUMENT_BYTES: usize = 32 << 10;
+
 /// The scanner's memory of one connection.
 #[derive(Debug, Default)]
 pub struct Scanner {
@@ -158,6 +161,14 @@ impl Scanner {
     pub fn wanted_bytes(&self, available: usize) -> usize {
         let bulk_len = self.bulk_len.filter(|_| !self.passing);
         bulk_len.map_or(0, |len| (self.at + len + 2).saturating_sub(available))
+    }
+
+    /// Bytes of the unfinished request in front of the argument that is arriving, where that is a long one: what Redis
+    /// takes out of its query buffer.
+    #[must_use]
+    pub fn parsed_bytes(&self) -> usize {
+        let is_long = self.bulk_len.is_some_and(|len| len >= LONG_ARGUMENT_BYTES);
+        if is_long && !self.passing { self.at } else { 0 }
     }
 
     /// Memory of the arguments' places.

@@ -6,9 +6,11 @@
 pub mod outbox;
 pub(crate) mod output_limit;
 mod scan_cursors;
+mod tracking;
 
 pub use output_limit::OutputLimit;
 pub use scan_cursors::CursorTable;
+pub use tracking::{TrackingMode, TrackingState};
 
 use outbox::Outbox;
 use parking_lot::Mutex;
@@ -115,12 +117,18 @@ pub struct Session {
     pub blocked: AtomicBool,
     /// True for a connection that runs MONITOR.
     pub monitor: AtomicBool,
+    /// What CLIENT TRACKING has asked for.
+    pub tracking: TrackingState,
     /// The snapshot that the connection reads.
     pub snapshot: Mutex<Option<SnapshotWatch>>,
     /// What [`crate::client_memory::ClientMemory`] counts of the connection: all that it held at its last turn.
     pub noted_bytes: AtomicUsize,
-    /// Bytes waiting in the read buffer, and its free room.
+    /// What of it nobody but the connection knows: its names, its scanner, its task.
+    pub beside_bytes: AtomicUsize,
+    /// Bytes waiting in the read buffer.
     pub query_bytes: AtomicUsize,
+    /// Bytes of arguments in front of a long one that is arriving.
+    pub parsed_bytes: AtomicUsize,
     /// Free room of the read buffer, in bytes.
     pub query_free_bytes: AtomicUsize,
     /// Bytes of replies not sent yet.
@@ -176,9 +184,12 @@ impl Session {
             no_touch: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
+            tracking: TrackingState::default(),
             snapshot: Mutex::new(None),
             noted_bytes: AtomicUsize::new(0),
+            beside_bytes: AtomicUsize::new(0),
             query_bytes: AtomicUsize::new(0),
+            parsed_bytes: AtomicUsize::new(0),
             query_free_bytes: AtomicUsize::new(0),
             output_bytes: AtomicUsize::new(0),
             output_buffer_bytes: AtomicUsize::new(0),
@@ -299,17 +310,20 @@ impl Session {
         }
     }
 
-    /// Memory that the connection takes: its buffers, what it has queued, what others have for it, and itself.
+    /// Memory that the connection takes: its buffers, what it has queued, what others have for it, itself, and what was
+    /// beside that at its last turn.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let buffers = [
             &self.query_bytes,
+            &self.parsed_bytes,
             &self.query_free_bytes,
             &self.output_buffer_bytes,
             &self.queued_bytes,
         ];
         let buffers: usize = buffers.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum();
-        buffers + self.outbox.bytes() + size_of::<Self>()
+        let beside = self.beside_bytes.load(Ordering::Relaxed);
+        buffers + self.outbox.bytes() + size_of::<Self>() + beside
     }
 
     /// One line of CLIENT LIST, without its end of line.
@@ -332,6 +346,16 @@ impl Session {
         if self.blocked.load(Ordering::Relaxed) {
             flags.push('b');
         }
+        let tracking = self.tracking.mode();
+        for (mode, flag) in [
+            (TrackingMode::ON, 't'),
+            (TrackingMode::BROKEN_REDIRECT, 'R'),
+            (TrackingMode::BCAST, 'B'),
+        ] {
+            if tracking.has(mode) {
+                flags.push(flag);
+            }
+        }
         if self.no_evict.load(Ordering::Relaxed) {
             flags.push('e');
         }
@@ -348,7 +372,7 @@ impl Session {
         let [sub, psub, ssub] = self.subscriptions.each_ref().map(load);
         let mut line = format!(
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} \
-             psub={psub} ssub={ssub} multi={queued} qbuf={query} qbuf-free={free} argv-mem=0 \
+             psub={psub} ssub={ssub} multi={queued} qbuf={query} qbuf-free={free} argv-mem={} \
              multi-mem={}",
             self.id,
             self.addr,
@@ -358,15 +382,17 @@ impl Session {
             self.created.elapsed().as_secs(),
             self.idle_s(),
             load(&self.db),
+            load(&self.parsed_bytes),
             load(&self.queued_bytes),
         );
         // Writing to a string cannot fail.
         let _ = write!(
             line,
             " rbs=0 rbp=0 obl={output} oll=0 omem={output_memory} tot-mem={} events={events} cmd={} \
-             user=default redir=-1 resp={} lib-name={} lib-ver={}",
+             user=default redir={} resp={} lib-name={} lib-ver={}",
             self.memory_bytes(),
             self.last_command.lock(),
+            self.tracking.shown_redirect(),
             self.protocol.load(Ordering::Relaxed),
             text(&labels.lib_name),
             text(&labels.lib_ver),

@@ -42,10 +42,12 @@ UNITS = [
     ("external", "unit/functions", True),
     ("external", "unit/dump", False),
     ("external", "unit/querybuf", True),
+    ("external", "unit/tracking", True),
     ("external", "integration/redis-cli", False),
     ("own", "unit/auth", True),
     ("own", "unit/info", True),
     ("own", "unit/limits", True),
+    ("own", "unit/client-eviction", False),
     ("own", "unit/obuf-limits", False),
     ("own", "unit/maxmemory", False),
     ("own", "unit/networking", True),
@@ -82,11 +84,9 @@ WAITS = {
     "geo": "positions (GEOADD and its relatives)",
     "replication": "replication (SYNC, REPLICAOF; the suite reads what is propagated as a replica)",
     "acl": "users with rights (ACL SETUSER)",
-    "tracking": "client tracking",
     "migrate": "MIGRATE",
     "module": "modules",
     "cluster": "cluster commands",
-    "eviction": "eviction of clients",
     "block": "a block of tests whose set-up needs what is not built",
 }
 
@@ -125,10 +125,6 @@ def guess(seen):
         return "replication"
     if "no blocked clients" in seen:
         return "list"
-    if "eviction of clients" in seen:
-        return "eviction"
-    if "tracking is not" in seen:
-        return "tracking"
     return None
 
 

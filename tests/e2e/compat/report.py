@@ -32,9 +32,9 @@ yet; *inside* look into redis-server's inside; *differs* ask for what we do othe
 
 OTHERS = """
 Not run, as the whole unit waits: `unit/type/list*`, `set`, `zset`, `stream*`, `unit/bitops`, `bitfield`, `geo`, `hyperloglog`
-and `sort` (the types), `unit/scripting` and `functions` (scripts), `unit/tracking` (client tracking), `unit/acl*` (users with rights),
+and `sort` (the types), `unit/scripting` and `functions` (scripts), `unit/acl*` (users with rights),
 `unit/pubsubshard`, `unit/wait` and `integration/replication*`, `psync*`, `failover`, `block-repl` (replication),
-`unit/client-eviction` (eviction of clients), `integration/convert-*`, `corrupt-dump*` (dumps of the other types).
+`integration/convert-*`, `corrupt-dump*` (dumps of the other types).
 """
 
 

@@ -18,7 +18,6 @@ ALLOWED = [
     ("appendonly and appendfsync", "CONFIG|SET", rb"^\+OK", rb"^-ERR CONFIG SET failed .*'appendfsync'\) - there is no append only file"),
     ("SSUBSCRIBE inside MULTI", "SSUBSCRIBE", rb"isn't allowed for a DENY BLOCKING client", rb"ssubscribe"),
     ("SCRIPT DEBUG", "SCRIPT|DEBUG", rb"OK|ERR", rb"(^|\n)-ERR SCRIPT DEBUG is not supported"),
-    ("CLIENT TRACKING ON", "CLIENT|TRACKING", rb"^\+OK|^-ERR", rb"(^|\n)-ERR client tracking is not supported"),
 ]
 
 

@@ -55,7 +55,7 @@ pub(super) fn load_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// Loads a file in place of what is there, or with it. Clients hear LOADING meanwhile.
-fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool, merge: bool) -> Result<(), String> {
+fn load(ctx: &mut Ctx<'_, '_>, path: &Path, flush: bool, merge: bool) -> Result<(), String> {
     let server = ctx.server;
     let size =
         std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
@@ -66,14 +66,16 @@ fn load(ctx: &Ctx<'_, '_>, path: &Path, flush: bool, merge: bool) -> Result<(), 
     loaded
 }
 
-fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
+fn empty_all(ctx: &mut Ctx<'_, '_>, flush: bool) -> Result<(), String> {
     if !flush {
         return Ok(());
     }
-    let engine = &ctx.server.engine;
+    let server = ctx.server;
+    let (engine, events) = (&server.engine, &server.events);
+    ctx.changes.empty(events);
     let mut buf = TxBuf::default();
     let mut tx = engine.begin(Latched::All, &mut buf);
-    let functions = &ctx.server.functions;
+    let functions = &server.functions;
     let libraries = functions.current();
     let mut any = false;
     for library in libraries.all() {
@@ -86,24 +88,28 @@ fn empty_all(ctx: &Ctx<'_, '_>, flush: bool) -> Result<(), String> {
         functions.change(Libraries::default());
         functions.keep();
     }
-    for db in 0..ctx.server.databases {
+    for db in 0..server.databases {
         let count = tx.count(db).map_err(|error| error.to_string())?;
         if count == 0 {
             continue;
         }
-        for bytes in ctx.server.events.watches.keys_of(db) {
+        for bytes in events.watches.keys_of(db) {
             let key = ctx.key_in(db, &bytes);
             // One that cannot be read counts as there.
             if tx.bring_in(key).unwrap_or(true) {
-                ctx.server.events.watches.touch(db, &bytes);
+                events.watches.touch(db, &bytes);
             }
         }
         if !tx.flush_database(db) {
+            ctx.changes.signal(events);
             tx.commit();
+            ctx.changes.tell_caches(events, server.post());
             return Err("too many emptied databases wait to be swept".into());
         }
         tx.log(db, &command_bytes(&[b"FLUSHDB"]));
     }
+    ctx.changes.signal(events);
     tx.commit();
+    ctx.changes.tell_caches(events, server.post());
     Ok(())
 }

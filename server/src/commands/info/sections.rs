@@ -73,7 +73,8 @@ pub(super) fn clients(text: &mut Text, ctx: &Ctx<'_, '_>) {
         most(|session| session.output_bytes.load(Ordering::Relaxed)),
     );
     text.field("blocked_clients", ctx.server.sessions.blocked());
-    text.zeros(&["tracking_clients", "clients_in_timeout_table"]);
+    text.field("tracking_clients", ctx.server.events.tracking.clients());
+    text.field("clients_in_timeout_table", 0);
 }
 
 pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
@@ -243,11 +244,13 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "active_defrag_key_misses",
         "total_active_defrag_time",
         "current_active_defrag_time",
-        "tracking_total_keys",
-        "tracking_total_items",
-        "tracking_total_prefixes",
-        "unexpected_error_replies",
     ]);
+    let tracking = &ctx.server.events.tracking;
+    let (keys, items) = tracking.sizes();
+    text.field("tracking_total_keys", keys);
+    text.field("tracking_total_items", items);
+    text.field("tracking_total_prefixes", tracking.prefixes());
+    text.field("unexpected_error_replies", 0);
     text.field("total_error_replies", load(&traffic.error_replies));
     text.field("dump_payload_sanitizations", 0);
     text.field("total_reads_processed", load(&traffic.reads));

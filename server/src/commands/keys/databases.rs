@@ -31,7 +31,7 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
         if is_alive(ctx, db, &bytes)
             || replaced_by.is_some_and(|other| is_alive(ctx, other, &bytes))
         {
-            ctx.changes.modify(&ctx.server.events, db, &bytes, None);
+            ctx.changes.replace_watched(&ctx.server.events, db, &bytes);
         }
     }
 }
@@ -56,6 +56,7 @@ fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
 pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     let db = ctx.client.db;
+    ctx.changes.empty(&ctx.server.events);
     flush(ctx, db)?;
     ctx.out.ok();
     Ok(())
@@ -65,6 +66,7 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// not depend on how many databases the replaying server is configured for. A save that runs is called off.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
+    ctx.changes.empty(&ctx.server.events);
     for db in 0..ctx.server.databases {
         flush(ctx, db)?;
     }

@@ -48,6 +48,7 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     // Redis tells of the new name last.
     ctx.put_anew(db, target, meta, &value, None);
     ctx.delete(db, source, Event::generic("rename_from"));
+    ctx.changes.tell_last(&ctx.server.events, target);
     ctx.tell(target, Event::generic("rename_to"));
     ctx.log_request();
     Ok(true)

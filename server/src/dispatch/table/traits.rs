@@ -34,6 +34,9 @@ impl Traits {
     /// Refused while the connection reads a snapshot.
     pub const NOT_IN_SNAPSHOT: Self = Self(1 << 11);
 
+    /// CLIENT CACHING is for the request behind it.
+    pub const BEFORE_CACHING: Self = Self(1 << 12);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {

@@ -120,7 +120,9 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
     if is_there && remove(server, (&mut tx, &mut changes), db, key, Reason::Evicted) {
         changes.signal(&server.events);
         let commit = tx.commit();
+        changes.tell_caches(&server.events, server.post());
         changes.publish(&server.events, commit.last_seq);
+        changes.end_batch(&server.events, server.post(), None);
     }
 }
 

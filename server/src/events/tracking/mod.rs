@@ -1,0 +1,260 @@
+//! CLIENT TRACKING: caches of clients, and what they hear when a value that they may have is another one.
+//!
+//! A read remembers its keys, and a write takes them out, both under the latch of the key and in the order in which the
+//! transaction did them (N19). What was taken out is told when the write can be seen, and before it is answered. So a client
+//! that has read the old value hears of the write behind that reply, and one that has heard of it reads the new one.
+
+mod message;
+mod table;
+
+pub use message::Post;
+
+use crate::resp::Reply;
+use crate::session::{Session, TrackingMode};
+use message::News;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use table::{ReaderTable, Readers};
+
+/// The connections that hear of all keys with a prefix.
+type Prefixes = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
+
+/// Keys that have changed, and which connection did it last; 0 for nobody's request.
+pub(super) type Changed = BTreeMap<Vec<u8>, u64>;
+
+/// All caches of clients.
+#[derive(Debug, Default)]
+pub struct Tracking {
+    /// Connections that track, and keys that are remembered: one word for those who write.
+    live: AtomicUsize,
+    clients: AtomicUsize,
+    readers: ReaderTable,
+    prefixes: Mutex<Prefixes>,
+    /// Number of them.
+    prefix_count: AtomicUsize,
+    /// `tracking-table-max-keys`; 0 for no bound.
+    max_keys: AtomicU64,
+    /// Most memory of what is remembered; 0 for no bound.
+    max_bytes: AtomicU64,
+}
+
+/// What a transaction has taken out, and has not told yet.
+#[derive(Debug)]
+pub(super) enum Taken {
+    /// A key, those who have read it, and whose request has changed it.
+    Key(Vec<u8>, Readers, u64),
+    /// All of them.
+    All,
+}
+
+impl Tracking {
+    /// True while a write must be noted.
+    #[inline]
+    pub(super) fn is_used(&self) -> bool {
+        self.live.load(Ordering::Relaxed) != 0
+    }
+
+    /// True while somebody wants to hear of all keys with a prefix.
+    pub(super) fn has_prefixes(&self) -> bool {
+        self.prefix_count.load(Ordering::Relaxed) != 0
+    }
+
+    /// Number of connections that track.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.clients.load(Ordering::Relaxed)
+    }
+
+    /// Number of keys that are remembered, and of pairs of a key and a connection.
+    #[must_use]
+    pub fn sizes(&self) -> (usize, usize) {
+        (self.readers.keys(), self.readers.items())
+    }
+
+    /// Number of prefixes that somebody has named.
+    #[must_use]
+    pub fn prefixes(&self) -> usize {
+        self.prefix_count.load(Ordering::Relaxed)
+    }
+
+    /// `tracking-table-max-keys`; 0 for no bound.
+    pub fn set_max_keys(&self, max: u64) {
+        self.max_keys.store(max, Ordering::Relaxed);
+    }
+
+    /// Most memory of what is remembered; 0 for no bound.
+    pub fn set_max_bytes(&self, max: u64) {
+        self.max_bytes.store(max, Ordering::Relaxed);
+    }
+
+    /// CLIENT TRACKING ON: with these options, `redirect` (0: nobody) hears in place of the connection. `prefixes` are those
+    /// that it has not named before.
+    pub fn start(
+        &self,
+        session: &Arc<Session>,
+        (mode, redirect): (TrackingMode, u64),
+        prefixes: &[&[u8]],
+    ) {
+        if !session.tracking.is_on() {
+            self.clients.fetch_add(1, Ordering::Relaxed);
+            self.live.fetch_add(1, Ordering::Relaxed);
+        }
+        session.tracking.set(mode.and(TrackingMode::ON), redirect);
+        let mut known = self.prefixes.lock();
+        for prefix in prefixes {
+            known.entry(prefix.to_vec()).or_default().push(Arc::clone(session));
+        }
+        self.prefix_count.store(known.len(), Ordering::Relaxed);
+    }
+
+    /// CLIENT TRACKING OFF, RESET, or the connection has ended. `prefixes` are those that it has named. What is
+    /// remembered of it stays until its keys change.
+    pub fn stop(&self, session: &Session, prefixes: &BTreeSet<Vec<u8>>) {
+        if !session.tracking.is_on() {
+            return;
+        }
+        session.tracking.set(TrackingMode::NONE, 0);
+        let mut known = self.prefixes.lock();
+        for prefix in prefixes {
+            let Some(listeners) = known.get_mut(prefix) else { continue };
+            listeners.retain(|listener| listener.id != session.id);
+            if listeners.is_empty() {
+                known.remove(prefix);
+            }
+        }
+        self.prefix_count.store(known.len(), Ordering::Relaxed);
+        self.clients.fetch_sub(1, Ordering::Relaxed);
+        self.live.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The connection `id` has read `key`. To be called under the key's latch.
+    pub fn remember(&self, key: &[u8], id: u64) {
+        self.live.fetch_add(self.readers.add(key, id), Ordering::Relaxed);
+    }
+
+    /// `key` changes. To be called under its latch.
+    pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
+        let readers = self.readers.take(key)?;
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        Some(readers)
+    }
+
+    /// All keys change. To be called under all latches.
+    pub(super) fn take_all(&self) {
+        self.live.fetch_sub(self.readers.clear(), Ordering::Relaxed);
+    }
+
+    /// True while more keys are remembered than `tracking-table-max-keys` or memory allows.
+    #[inline]
+    fn is_over_limit(&self) -> bool {
+        let is_over = |size: usize, max: &AtomicU64| {
+            let max = max.load(Ordering::Relaxed);
+            max != 0 && size as u64 > max
+        };
+        is_over(self.readers.keys(), &self.max_keys)
+            || is_over(self.readers.bytes(), &self.max_bytes)
+    }
+
+    /// Gives up keys, and tells those who have read them, until as many are left as are allowed.
+    #[inline]
+    pub fn keep_limit(&self, post: Post<'_>) {
+        while self.is_over_limit() {
+            let Some((key, readers)) = self.readers.take_any() else { break };
+            self.live.fetch_sub(1, Ordering::Relaxed);
+            tell_readers(post, &key, &readers, 0);
+        }
+    }
+
+    /// Tells of what was taken out. The one whose request it was, `own`, is told by [`Tracking::tell_own`].
+    pub(super) fn tell(&self, post: Post<'_>, taken: &[Taken], own: u64) {
+        for taken in taken {
+            match taken {
+                Taken::Key(key, readers, by) => {
+                    let others: Readers = readers.iter().copied().filter(|&id| id != own).collect();
+                    tell_readers(post, key, &others, *by);
+                }
+                Taken::All => {
+                    for session in post.sessions.all() {
+                        if session.id != own && session.tracking.is_on() {
+                            post.tell(&session, News::All, None);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells the connection whose request it was, behind its reply.
+    pub(super) fn tell_own(
+        &self,
+        post: Post<'_>,
+        taken: Vec<Taken>,
+        (own, out): (&Arc<Session>, &mut Reply),
+    ) {
+        for taken in taken {
+            let id = own.id;
+            match taken {
+                Taken::Key(key, readers, by) => {
+                    if readers.contains(&id) && hears(own, by) {
+                        post.tell(own, News::Keys(&[&key]), Some((id, out)));
+                    }
+                }
+                Taken::All if own.tracking.is_on() => {
+                    post.tell(own, News::All, Some((id, out)));
+                }
+                Taken::All => {}
+            }
+        }
+    }
+
+    /// Tells those who hear of all keys with a prefix, in one message for each prefix. The one whose requests they were
+    /// is told behind its replies.
+    pub(super) fn broadcast(
+        &self,
+        post: Post<'_>,
+        changed: &Changed,
+        mut own: Option<(u64, &mut Reply)>,
+    ) {
+        let prefixes = self.prefixes.lock();
+        for (prefix, listeners) in prefixes.iter() {
+            let from = (Bound::Included(prefix.as_slice()), Bound::Unbounded);
+            let keys: Vec<(&[u8], u64)> = changed
+                .range::<[u8], _>(from)
+                .map(|(key, by)| (key.as_slice(), *by))
+                .take_while(|(key, _)| key.starts_with(prefix))
+                .collect();
+            for listener in listeners {
+                let quiet = listener.tracking.mode().has(TrackingMode::NOLOOP);
+                let keys: Vec<&[u8]> = keys
+                    .iter()
+                    .filter(|(_, by)| !quiet || *by != listener.id)
+                    .map(|&(key, _)| key)
+                    .collect();
+                if !keys.is_empty() {
+                    let own = own.as_mut().map(|(id, out)| (*id, &mut **out));
+                    post.tell(listener, News::Keys(&keys), own);
+                }
+            }
+        }
+    }
+}
+
+/// True when a reader is to hear of a change by this connection.
+fn hears(reader: &Session, by: u64) -> bool {
+    let mode = reader.tracking.mode();
+    // What is remembered may be from before it was another mode.
+    mode.has(TrackingMode::ON)
+        && !mode.has(TrackingMode::BCAST)
+        && !(mode.has(TrackingMode::NOLOOP) && by == reader.id)
+}
+
+fn tell_readers(post: Post<'_>, key: &[u8], readers: &[u64], by: u64) {
+    for session in readers.iter().filter_map(|&id| post.sessions.get(id)) {
+        if hears(&session, by) {
+            post.tell(&session, News::Keys(&[key]), None);
+        }
+    }
+}
