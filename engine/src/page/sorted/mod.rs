@@ -6,6 +6,7 @@
 //! `page_bytes` bytes; a page's bound lies at or below its members and above those of the page before; `totals` counts
 //! members, and their bytes and eight for each score.
 
+mod bound;
 mod check;
 mod index;
 mod iter;
@@ -24,7 +25,7 @@ use super::scores_page::{self, Cut, Scored, ScoresPage, compare};
 use super::sequence::{Sequence, SequenceSizes};
 use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
 use super::{Totals, fits};
-use order::Bound;
+use bound::Bound;
 use std::ops::Range;
 
 /// How full pages get.

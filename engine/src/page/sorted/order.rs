@@ -1,32 +1,12 @@
 //! The order of a sorted set: where a member comes in, and goes out.
 
+use super::bound::Bound;
 use super::{Sorted, wrong};
 use crate::page::bytes::HEAD_BYTES;
 use crate::page::score::Score;
 use crate::page::scores_page::{self, Cut, Scored};
 use crate::page::sequence::{self, Sequence, Side};
 use crate::page::store::{PageEdit, PageError, Pages, at_page};
-
-/// Lies at or below all members of a page: a score, and the beginning of a member.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Bound {
-    pub order: u64,
-    pub member: Box<[u8]>,
-}
-
-impl Bound {
-    /// The shortest that parts two neighbours.
-    pub(super) fn between(left: Option<Scored<'_>>, right: Scored<'_>) -> Self {
-        let order = right.0.order();
-        let shared = match left {
-            Some(left) if left.0.order() == order => {
-                1 + left.1.iter().zip(right.1).take_while(|(a, b)| a == b).count()
-            }
-            _ => 0,
-        };
-        Self { order, member: right.1[..shared.min(right.1.len())].into() }
-    }
-}
 
 impl Sorted {
     /// Puts a member into the order. The index is not asked.
