@@ -40,6 +40,7 @@ pub mod value;
 pub use arguments::{Arguments, Invocation};
 pub use config::Config;
 pub use error::{ConfigError, RewriteError, SetError};
-pub use load::ExtraLine;
+pub use load::{ExtraLine, system_text};
 pub use options::Options;
+pub use rewrite::replace_file;
 pub use set::{SetBy, SetDone};

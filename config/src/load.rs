@@ -210,10 +210,13 @@ pub(crate) fn check_class(row: &Directive, value: &Value) -> Result<(), String> 
 }
 
 fn open_error(path: &Path, error: &std::io::Error) -> ConfigError {
-    let text = error.to_string();
-    // Without Rust's " (os error 2)" it is the text of the C library, which Redis prints.
-    let reason = text.split(" (os error").next().unwrap_or_default().to_owned();
-    ConfigError::Open { path: path.to_owned(), reason }
+    ConfigError::Open { path: path.to_owned(), reason: system_text(error) }
+}
+
+/// An error of the system in the words of the C library, which Redis prints: without Rust's ` (os error 2)`.
+#[must_use]
+pub fn system_text(error: &std::io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 fn read_bounded(path: &Path) -> Result<Vec<u8>, ConfigError> {
@@ -321,9 +324,7 @@ mod tests {
                 "tls-cluster"
             ]
         );
-        for text in
-            ["tls-port 7000", "replicaof a 1", "min-replicas-to-write 1", "aclfile users.acl"]
-        {
+        for text in ["tls-port 7000", "replicaof a 1", "min-replicas-to-write 1"] {
             assert!(Config::from_text(text.as_bytes()).is_err(), "{text}");
         }
     }

@@ -73,6 +73,8 @@ pub struct Options {
     pub maxmemory_clients: i64,
     /// `tracking-table-max-keys`: Most keys remembered for client-side caching.
     pub tracking_table_max_keys: u64,
+    /// `aclfile`: File of the users; empty for none.
+    pub aclfile: Vec<u8>,
     /// `acllog-max-len`: Most entries of ACL LOG.
     pub acllog_max_len: usize,
     /// `acl-pubsub-default`: Whether new users may use every channel.
@@ -328,6 +330,7 @@ impl Options {
             },
             maxmemory_clients: view.int("maxmemory-clients"),
             tracking_table_max_keys: view.int("tracking-table-max-keys"),
+            aclfile: view.text("aclfile").map(<[u8]>::to_vec).unwrap_or_default(),
             acllog_max_len: view.int("acllog-max-len"),
             acl_pubsub_default_all: view.number("acl-pubsub-default") == 1,
             daemonize: view.on("daemonize"),

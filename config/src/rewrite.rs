@@ -138,7 +138,11 @@ fn is_kept(name: &[u8]) -> bool {
         || table::DEPRECATED.iter().any(|known| same(known.as_bytes()))
 }
 
-fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
+/// Writes a file anew: to a temporary one beside it, synced and renamed, so that a crash leaves the old content or the new.
+///
+/// # Errors
+/// What the system says; the old file is then there.
+pub fn replace_file(path: &Path, content: &[u8]) -> std::io::Result<()> {
     // The file itself is replaced, not a symbolic link to it.
     let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let mut name = path.file_name().unwrap_or_default().to_owned();

@@ -1,5 +1,6 @@
 //! The state of one connection that commands may see and change.
 
+use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
 use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::events::pubsub::{Kind, Subscriptions};
@@ -21,6 +22,8 @@ pub struct Client {
     pub db: usize,
     /// True once AUTH succeeded, or from the start while no password is set.
     pub authenticated: bool,
+    /// Whom it acts as, and with which rights.
+    pub identity: Identity,
     /// What becomes of replies.
     pub reply_mode: ReplyMode,
     /// The connection closes once its replies are sent (QUIT, CLIENT KILL of itself).
@@ -84,6 +87,8 @@ pub struct ScriptTurn {
     pub messages: Vec<(Kind, Vec<u8>, Vec<u8>)>,
     /// Its calls, which count when it has run to its end.
     pub tallies: Vec<(&'static CommandSpec, Tally)>,
+    /// What its user was refused in it.
+    pub denials: Vec<Denial>,
     /// Its commands, for MONITOR: the database, and the arguments with their places.
     pub shown: Vec<(usize, PackedRequest)>,
 }
@@ -167,8 +172,42 @@ impl Client {
     /// The state of a connection that was just accepted and listed.
     #[must_use]
     pub fn new(server: &Server, session: Arc<Session>) -> Self {
-        let authenticated = !server.auth.is_required();
-        Self { id: session.id, authenticated, session, ..Self::default() }
+        let mut client = Self { id: session.id, session, ..Self::default() };
+        client.act_as_anybody(server);
+        client
+    }
+
+    /// It acts as the default user, who may be asked for a password first.
+    pub fn act_as_anybody(&mut self, server: &Server) {
+        self.act_as(server.auth.anybody());
+        self.authenticated = !server.auth.is_required();
+    }
+
+    /// It has shown that it is this user.
+    pub fn act_as(&mut self, identity: Identity) {
+        *self.session.user.lock() = identity.user().name().to_vec();
+        self.identity = identity;
+        self.authenticated = true;
+    }
+
+    /// True when nothing but AUTH and its like may be done.
+    #[must_use]
+    pub fn must_authenticate(&self, server: &Server) -> bool {
+        !self.authenticated && server.auth.is_required()
+    }
+
+    /// Brings its rights up to date. False when its user is gone: then the connection closes.
+    pub fn renew_rights(&mut self, server: &Server) -> bool {
+        if self.identity.is_current(&server.auth) {
+            return true;
+        }
+        let stays = !self.session.is_killed() && server.auth.renew(&mut self.identity);
+        if !stays {
+            self.identity = server.auth.anybody();
+            self.authenticated = false;
+            self.closing = true;
+        }
+        stays
     }
 
     /// Bytes of the names that it watches, tracks and listens to.
@@ -220,9 +259,12 @@ impl Client {
         self.session.queued_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Queues a command.
+    /// Queues a command; not where EXEC will fail anyway.
     pub fn queue(&mut self, queued: Queued) {
-        if let Some(transaction) = &mut self.transaction {
+        let is_lost = self.watch_dirty.load(Ordering::Acquire);
+        if let Some(transaction) = &mut self.transaction
+            && !(is_lost || transaction.failed)
+        {
             transaction.queued.push(queued);
             self.session.queued.store(transaction.queued.len() + 1, Ordering::Relaxed);
             let bytes = transaction.queued.last().map_or(0, Queued::memory_bytes);

@@ -100,13 +100,13 @@ impl Configuration {
         }
     }
 
-    /// CONFIG REWRITE.
+    /// CONFIG REWRITE; `users` are lines that take the place of the file's.
     ///
     /// # Errors
     /// Redis' text when there is no file or it cannot be written.
-    pub fn rewrite(&self) -> Result<(), String> {
+    pub fn rewrite(&self, users: &[Vec<u8>]) -> Result<(), String> {
         let config = self.inner.lock().clone();
-        config.rewrite(None).map_err(|error| error.to_string())
+        config.rewrite(Some(users)).map_err(|error| error.to_string())
     }
 
     /// Path of the configuration file; empty when there is none.
@@ -123,8 +123,9 @@ impl Configuration {
 pub fn start(server: &Server, config: Config) -> Result<(), String> {
     for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
-        // The store was opened with its policy, and what the system allows is looked at later.
-        let is_in_force = matches!(&*name, "appendonly" | "appendfsync" | "logfile" | "loglevel");
+        // The store was opened with its policy, users have been read, and what the system allows is looked at later.
+        let is_in_force =
+            matches!(&*name, "appendonly" | "appendfsync" | "logfile" | "loglevel" | "requirepass");
         if !is_in_force && name != "maxclients" {
             apply(server, &config, &name).map_err(|reason| format!("{name}: {reason}"))?;
         }
@@ -198,6 +199,10 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
     const INT_MAX: i64 = i32::MAX as i64;
     match name {
         "requirepass" => server.auth.set_password(text),
+        "acl-pubsub-default" => server.auth.set_all_channels(text == b"allchannels"),
+        "acllog-max-len" => {
+            server.auth.denials.set_len_max(unsigned(0, i64::MAX)? as usize);
+        }
         "loglevel" => {
             let level = String::from_utf8_lossy(text);
             log::set_level(log::Level::named(&level).ok_or("argument is not a level")?);

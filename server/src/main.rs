@@ -26,16 +26,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let kept = [
-        (config.users(), "ACL users are not built yet"),
-        (config.renamed_commands(), "rename-command is not built yet"),
-    ];
-    for (lines, reason) in kept {
-        // Better no start than a command or a user that somebody believes to be locked.
-        if let Some(line) = lines.first() {
-            eprintln!("{}", line.refuse(reason));
-            return ExitCode::FAILURE;
-        }
+    if let Err(error) = boot::take_lines(&config) {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
     }
     match boot::run(config) {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,11 +9,9 @@ const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)
 const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
 const NO_TLS: &str = "TLS is not built";
 const NO_OUTGOING: &str = "the server connects to no other server";
-const NO_ACL: &str = "users other than the default one are not built yet";
 const NO_MODULES: &str = "modules are not built";
 const OWN_THREADS: &str = "worker-threads says how many threads serve connections";
 const ALL_AT_ONCE: &str = "connections are accepted as they come";
-const NO_ACL_FILE: &str = "ACL files are not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
     special("bind", Kind::Bind, "* -::*"),
@@ -37,9 +35,9 @@ pub(super) const TABLE: &[Directive] = &[
     special("maxmemory-clients", Kind::Memory { min: -100, max: LONG_MAX, percent: true }, "0"),
     int("tracking-table-max-keys", 0, LONG_MAX, "1000000"),
     optional("requirepass").sensitive(),
-    text("aclfile", super::anything, "").immutable().refused(NO_ACL_FILE),
-    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels").no_effect(NO_ACL),
-    int("acllog-max-len", 0, LONG_MAX, "128").no_effect(NO_ACL),
+    text("aclfile", super::anything, "").immutable(),
+    choice("acl-pubsub-default", PUBSUB_DEFAULT, "resetchannels"),
+    int("acllog-max-len", 0, LONG_MAX, "128"),
     choice("enable-protected-configs", PROTECTED_ACTION, "no").immutable(),
     choice("enable-debug-command", PROTECTED_ACTION, "no").immutable(),
     choice("enable-module-command", PROTECTED_ACTION, "no").immutable().no_effect(NO_MODULES),

@@ -4,6 +4,9 @@ mod import;
 mod opening;
 mod options;
 mod signals;
+mod users;
+
+pub use users::take_lines;
 
 use crate::net::{EarlyRules, Listeners, UNSEEN_START, Workers};
 use crate::process::{self, PidFile, Supervisor};
@@ -26,6 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The text that tells why it could not start or end well.
 pub fn run(config: Config) -> Result<(), String> {
     let (supervisor, in_background) = prepare(&config)?;
+    let auth = users::load(&config)?;
     let mut options = config.options().clone();
     if options.persistence_mode == PersistenceMode::Wbl {
         // The store is durable, as with a log (N3).
@@ -47,7 +51,7 @@ pub fn run(config: Config) -> Result<(), String> {
     if has_data {
         listeners.answer_early(EarlyRules {
             protected_mode: options.protected_mode,
-            requires_password: options.requirepass.as_ref().is_some_and(|text| !text.is_empty()),
+            requires_password: auth.is_required(),
             clients_max: clients_max as usize,
             seen_from,
         });
@@ -60,7 +64,7 @@ pub fn run(config: Config) -> Result<(), String> {
         drop(pid_file);
         std::process::exit(0);
     };
-    let server = Arc::new(Server::new(engine, options.databases));
+    let server = Arc::new(Server { auth, ..Server::new(engine, options.databases) });
     // Set here and nowhere else.
     let _ = server.store_id.set(store_id);
     let _ = server.devices.set(devices);

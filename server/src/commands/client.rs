@@ -3,7 +3,7 @@
 use super::connection::checked_name;
 use super::introspect::help;
 use super::tracking::{caching, get_redirection, tracking, tracking_info};
-use crate::auth::DEFAULT_USER;
+use crate::auth::Auth;
 use crate::client_memory::evict_clients;
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Handler, Traits};
 use crate::number::parse_i64;
@@ -155,12 +155,13 @@ struct Filter<'a> {
     addr: Option<&'a [u8]>,
     local_addr: Option<&'a [u8]>,
     client_type: Option<ClientType>,
+    user: Option<&'a [u8]>,
     age_s: Option<u64>,
     with_me: bool,
 }
 
 impl<'a> Filter<'a> {
-    fn parse(args: Args<'a>) -> Result<Self, CommandError> {
+    fn parse(auth: &Auth, args: Args<'a>) -> Result<Self, CommandError> {
         let mut filter = Self::default();
         let mut at = 2;
         while at < args.len() {
@@ -178,11 +179,8 @@ impl<'a> Filter<'a> {
                 b"type" => filter.client_type = Some(client_type(value)?),
                 b"addr" => filter.addr = Some(value),
                 b"laddr" => filter.local_addr = Some(value),
-                b"user" if value == DEFAULT_USER => {}
-                b"user" => {
-                    let user = String::from_utf8_lossy(value);
-                    return Err(format!("ERR No such user '{user}'").into());
-                }
+                b"user" if auth.user(value).is_some() => filter.user = Some(value),
+                b"user" => return Err(CommandError::quoting("ERR No such user '", value, "'")),
                 b"maxage" => {
                     let age = parse_i64(value).ok_or(CommandError::text(
                         "ERR maxage is not an integer or out of range",
@@ -206,6 +204,7 @@ impl<'a> Filter<'a> {
             && self.addr.is_none_or(|addr| session.addr.as_bytes() == addr)
             && self.local_addr.is_none_or(|addr| session.local_addr.as_bytes() == addr)
             && self.client_type.is_none_or(|wanted| wanted.includes(session))
+            && self.user.is_none_or(|user| *session.user.lock() == user)
             && self.age_s.is_none_or(|age_s| session.created.elapsed().as_secs() >= age_s)
     }
 }
@@ -217,7 +216,7 @@ fn kill(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let filter = if old_form {
         Filter { addr: Some(args.get(2)), with_me: true, ..Filter::default() }
     } else {
-        Filter::parse(args)?
+        Filter::parse(&ctx.server.auth, args)?
     };
     let mut killed = 0;
     for session in ctx.server.sessions.all() {

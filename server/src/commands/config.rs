@@ -3,7 +3,7 @@
 use super::introspect::help;
 use crate::commands::table;
 use crate::configuration;
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits};
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
 use sexton_config::SetBy;
 
 /// CONFIG and its subcommands.
@@ -14,7 +14,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("config|resetstat", reset_statistics),
     Binding::local("config|rewrite", rewrite),
     // A change of `appendonly` waits for the log.
-    Binding::offload("config|set", set).with(Traits::CHANGES_SETTINGS),
+    Binding::offload("config|set", set).with(Traits::CHANGES_SETTINGS).secret_where(is_sensitive),
 ];
 
 /// `CONFIG GET pattern [pattern ...]`: each directive once, whatever patterns match it.
@@ -27,6 +27,12 @@ fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ctx.out.bulk(&text);
     }
     Ok(())
+}
+
+/// True of the value of a directive that holds a password.
+fn is_sensitive(args: Args<'_>, at: usize) -> bool {
+    let is_value = at >= 3 && !at.is_multiple_of(2);
+    is_value && sexton_config::table::find(args.get(at - 1)).is_some_and(|row| row.sensitive)
 }
 
 /// `CONFIG SET directive value [directive value ...]`: all of them or none.
@@ -60,7 +66,12 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn rewrite(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.server.config.rewrite().map_err(CommandError::from)?;
+    // With a file of their own users do not stand here; lines that do are taken out.
+    let users = match ctx.server.setting("aclfile").is_empty() {
+        true => ctx.server.auth.lines(ctx.table.catalog()),
+        false => Vec::new(),
+    };
+    ctx.server.config.rewrite(&users).map_err(CommandError::from)?;
     ctx.out.ok();
     Ok(())
 }

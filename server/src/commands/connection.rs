@@ -1,17 +1,18 @@
 //! Commands about the connection itself: who is there, which protocol, which database.
 
+use super::acl::act_as;
 use crate::auth::DEFAULT_USER;
 use crate::client::Client;
-use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, OnDatabases, Traits};
+use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OnDatabases, Traits};
 use crate::session::Labels;
 use crate::version::REDIS_VERSION;
 use std::sync::atomic::Ordering;
 
 /// PING, ECHO, HELLO, AUTH, SELECT, QUIT, RESET.
 pub(super) const COMMANDS: &[Binding] = &[
-    Binding::local("auth", auth).secret_from(1),
+    Binding::local("auth", auth).secret_where(|_, at| at >= 1),
     Binding::local("echo", echo),
-    Binding::local("hello", hello).secret_from(2),
+    Binding::local("hello", hello).secret_where(is_of_auth_option),
     Binding::local("ping", ping).with(Traits::WHILE_SUBSCRIBED).with(Traits::TELLS_OF_FAILED_SAVES),
     Binding::local("quit", quit).with(Traits::CONTROLS_TRANSACTION).with(Traits::WHILE_SUBSCRIBED),
     Binding::local("reset", reset)
@@ -68,7 +69,7 @@ fn select(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// `AUTH password` and `AUTH user password`
 fn auth(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (user, password) = match ctx.args.len() {
-        2 if !ctx.server.auth.is_required() => {
+        2 if ctx.server.auth.anybody().user().needs_no_password() => {
             return Err(CommandError::text(
                 "ERR AUTH <password> called without any password configured for the default user. \
                  Are you sure your configuration is correct?",
@@ -78,12 +79,24 @@ fn auth(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         3 => (ctx.args.get(1), ctx.args.get(2)),
         _ => return Err(CommandError::Syntax),
     };
-    if !ctx.server.auth.accepts(user, password) {
+    if !act_as(ctx, user, password) {
         return Err(WRONG_PASSWORD);
     }
-    ctx.client.authenticated = true;
     ctx.out.ok();
     Ok(())
+}
+
+/// True of a name and a password behind `AUTH` among the options of HELLO.
+fn is_of_auth_option(args: Args<'_>, wanted: usize) -> bool {
+    let mut at = 2;
+    while at < args.len() {
+        let is_auth = args.get(at).eq_ignore_ascii_case(b"auth");
+        if is_auth && (at + 1..=at + 2).contains(&wanted) {
+            return true;
+        }
+        at += if is_auth { 3 } else { 2 };
+    }
+    false
 }
 
 /// `HELLO [protover [AUTH user password] [SETNAME name]]`
@@ -106,10 +119,9 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let more = args.len() - at - 1;
         let option = args.get(at);
         if option.eq_ignore_ascii_case(b"auth") && more >= 2 {
-            if !ctx.server.auth.accepts(args.get(at + 1), args.get(at + 2)) {
+            if !act_as(ctx, args.get(at + 1), args.get(at + 2)) {
                 return Err(WRONG_PASSWORD);
             }
-            ctx.client.authenticated = true;
             at += 3;
         } else if option.eq_ignore_ascii_case(b"setname") && more >= 1 {
             let name = checked_name(args.get(at + 1))?;
@@ -119,7 +131,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             return Err(CommandError::quoting("ERR Syntax error in HELLO option '", option, "'"));
         }
     }
-    if !ctx.client.authenticated && ctx.server.auth.is_required() {
+    if ctx.client.must_authenticate(ctx.server) {
         return Err(CommandError::text(
             "NOAUTH HELLO must be called with the client already authenticated, otherwise the \
              HELLO AUTH <user> <pass> option can be used to authenticate the client and \
@@ -187,7 +199,7 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     }
     ctx.client.db = 0;
     ctx.client.reply_mode.reset();
-    ctx.client.authenticated = !ctx.server.auth.is_required();
+    ctx.client.act_as_anybody(ctx.server);
     ctx.client.close_snapshot_session();
     ctx.client.discard_transaction();
     ctx.client.unwatch(ctx.server);

@@ -24,7 +24,9 @@ pub(super) const COMMANDS: &[Binding] = &[
 /// HELP of any container: the lines of the subcommands that this server has.
 pub(super) fn help(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let name = ctx.spec.name.split('|').next().unwrap_or_default();
-    let Some(container) = table::find(name.as_bytes()) else { return Err(CommandError::Syntax) };
+    let Some(container) = table::table().find_own(name.as_bytes()) else {
+        return Err(CommandError::Syntax);
+    };
     let mut shown = true;
     let lines: Vec<&str> = container
         .metadata
@@ -58,15 +60,15 @@ pub(super) fn write_help(out: &mut Reply, name: &str, lines: &[&str]) {
 }
 
 fn all_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.array(table::all().len());
-    for spec in table::all() {
+    ctx.out.array(table::callable().len());
+    for spec in table::callable() {
         write_info(ctx.out, spec);
     }
     Ok(())
 }
 
 fn count(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    ctx.out.int(table::all().len() as i64);
+    ctx.out.int(table::callable().len() as i64);
     Ok(())
 }
 
@@ -117,7 +119,7 @@ pub(super) fn in_category(spec: &CommandSpec, name: &[u8]) -> bool {
 
 fn docs(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let specs: Vec<&CommandSpec> = if ctx.args.len() == 2 {
-        table::all().iter().collect()
+        table::callable().collect()
     } else {
         ctx.args.from(2).filter_map(table::find_full).collect()
     };

@@ -1,7 +1,8 @@
 //! SUBSCRIBE, PUBLISH, PUBSUB and their relatives.
 
+use super::acl::may_still_listen;
 use super::introspect::help;
-use crate::dispatch::{Binding, CommandResult, Ctx, Traits};
+use crate::dispatch::{Binding, CommandResult, Ctx, OnChannels, Traits};
 use crate::events::pubsub::Kind;
 
 const LISTENS: Traits = Traits::WHILE_SUBSCRIBED.and(Traits::ANSWERS_PUSHES);
@@ -9,12 +10,15 @@ const LISTENS: Traits = Traits::WHILE_SUBSCRIBED.and(Traits::ANSWERS_PUSHES);
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
     Binding::local("subscribe", |ctx| subscribe(ctx, Kind::Channel, b"subscribe"))
+        .on_channels(OnChannels::Listens)
         .with(LISTENS)
         .with(Traits::GATHERS_NAMES),
     Binding::local("psubscribe", |ctx| subscribe(ctx, Kind::Pattern, b"psubscribe"))
+        .on_channels(OnChannels::ListensToPatterns)
         .with(LISTENS)
         .with(Traits::GATHERS_NAMES),
     Binding::local("ssubscribe", |ctx| subscribe(ctx, Kind::Shard, b"ssubscribe"))
+        .on_channels(OnChannels::Listens)
         .with(LISTENS)
         .with(Traits::GATHERS_NAMES),
     Binding::local("unsubscribe", |ctx| unsubscribe(ctx, Kind::Channel, b"unsubscribe"))
@@ -23,8 +27,8 @@ pub(super) const COMMANDS: &[Binding] = &[
         .with(LISTENS),
     Binding::local("sunsubscribe", |ctx| unsubscribe(ctx, Kind::Shard, b"sunsubscribe"))
         .with(LISTENS),
-    Binding::local("publish", |ctx| publish(ctx, Kind::Channel)),
-    Binding::local("spublish", |ctx| publish(ctx, Kind::Shard)),
+    Binding::local("publish", |ctx| publish(ctx, Kind::Channel)).on_channels(OnChannels::Publishes),
+    Binding::local("spublish", |ctx| publish(ctx, Kind::Shard)).on_channels(OnChannels::Publishes),
     Binding::container("pubsub"),
     Binding::local("pubsub|channels", |ctx| names(ctx, Kind::Channel)),
     Binding::local("pubsub|shardchannels", |ctx| names(ctx, Kind::Shard)),
@@ -50,6 +54,9 @@ fn subscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     for name in ctx.args.from(1) {
         let client = &mut *ctx.client;
         client.subscriptions.add(&ctx.server.events.pubsub, kind, name, &client.session);
+        if !may_still_listen(ctx, kind, name) {
+            ctx.client.closing = true;
+        }
         confirm(ctx, kind, word, Some(name));
     }
     Ok(())

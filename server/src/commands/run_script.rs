@@ -1,13 +1,14 @@
 //! Running scripts and functions: the interpreters of the threads, what a program may take, and what it reaches.
 
+use crate::auth::Context;
 use crate::client::ScriptWants;
 use crate::client_memory::request_max_bytes;
 use crate::dispatch::after::note_slow;
 use crate::dispatch::call::{call_in_script, remember_keys};
 use crate::dispatch::load::cold_keys_now;
 use crate::dispatch::{
-    Args, Class, CommandError, CommandResult, Ctx, Flags, OUT_OF_MEMORY, SAVE_FAILED, busy,
-    each_key,
+    Args, Class, CommandError, CommandResult, CommandSpec, Ctx, Flags, OUT_OF_MEMORY, SAVE_FAILED,
+    busy, each_key,
 };
 use crate::events::pubsub::Kind;
 use crate::resp::{Reply, pack};
@@ -52,7 +53,7 @@ thread_local! {
 }
 
 fn make_interpreter() -> Result<Interpreter, CommandError> {
-    Interpreter::new(|args| super::table::lookup(args).is_ok())
+    Interpreter::new()
         .map_err(|error| format!("ERR no interpreter for scripts could be made: {error}").into())
 }
 
@@ -252,7 +253,8 @@ impl ScriptHost<'_, '_, '_> {
     }
 
     /// Why a script may not call the command, in Redis' order.
-    fn refusal(&self, flags: Flags, class: Class, name: &str) -> Option<Vec<u8>> {
+    fn refusal(&mut self, spec: &'static CommandSpec, args: Args<'_>) -> Option<Vec<u8>> {
+        let (flags, class, name) = (spec.flags, spec.class, spec.name);
         let server = self.ctx.server;
         // Those of this server are for operators; figures come from all shards, whose latches a script may hold.
         let is_apart =
@@ -261,6 +263,15 @@ impl ScriptHost<'_, '_, '_> {
             && !server.running_scripts.allows_all.load(Ordering::Relaxed);
         if is_denied || is_apart {
             return Some(b"ERR This Redis command is not allowed from script".to_vec());
+        }
+        if let Err(denied) = self.ctx.client.check_rights(spec, args) {
+            // Of a run that counts: it may begin again.
+            let in_transaction = self.ctx.client.script.in_transaction;
+            let command = if in_transaction { "exec" } else { self.ctx.spec.name };
+            self.ctx.client.session.note_command(command);
+            let denial = self.ctx.client.denial((spec, args), denied, Context::Lua);
+            self.ctx.client.script.denials.push(denial);
+            return Some(denied.script_text().as_bytes().to_vec());
         }
         // COMMAND does not tell that these may replicate.
         let publishes = matches!(name, "publish" | "spublish");
@@ -292,6 +303,11 @@ impl ScriptHost<'_, '_, '_> {
 }
 
 impl Host for ScriptHost<'_, '_, '_> {
+    fn may(&self, args: Args<'_>) -> Option<bool> {
+        let spec = self.ctx.table.lookup(args).ok()?;
+        Some(self.ctx.client.check_rights(spec, args).is_ok())
+    }
+
     fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer {
         let (server, table) = (self.ctx.server, self.ctx.table);
         let refuse = |text: &[u8]| Answer::Refused(text.to_vec());
@@ -302,7 +318,7 @@ impl Host for ScriptHost<'_, '_, '_> {
             self.ctx.client.script.tally(spec).reject();
             return refuse(b"ERR Wrong number of args calling Redis command from script");
         }
-        if let Some(text) = self.refusal(spec.flags, spec.class, spec.name) {
+        if let Some(text) = self.refusal(spec, args) {
             self.ctx.client.script.tally(spec).reject();
             return Answer::Refused(text);
         }

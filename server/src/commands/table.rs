@@ -4,20 +4,42 @@ pub use crate::dispatch::table::find_subcommand;
 
 use super::GROUPS;
 use crate::dispatch::{Args, CommandError, CommandSpec, Table};
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::build(GROUPS));
+static TABLE: OnceLock<Table> = OnceLock::new();
 
 /// The table, for those who run commands by it.
 #[must_use]
 pub fn table() -> &'static Table {
-    &TABLE
+    TABLE.get_or_init(|| Table::build(GROUPS))
+}
+
+/// Gives commands other names, or none (`rename-command`): before anybody has asked for the table.
+///
+/// # Errors
+/// The place of the pair that cannot be, and why.
+pub fn rename_all<'n>(
+    renames: impl Iterator<Item = (&'n [u8], &'n [u8])>,
+) -> Result<(), (usize, &'static str)> {
+    let mut table = Table::build(GROUPS);
+    for (nth, (old, new)) in renames.enumerate() {
+        table.rename(old, new).map_err(|error| (nth, error))?;
+    }
+    // Nobody has asked for it: the process has just started.
+    let _ = TABLE.set(table);
+    Ok(())
 }
 
 /// All commands by name; subcommands stand in their containers.
 #[must_use]
 pub fn all() -> &'static [CommandSpec] {
-    TABLE.all()
+    table().all()
+}
+
+/// The commands that clients can call.
+pub fn callable() -> impl ExactSizeIterator<Item = &'static CommandSpec> {
+    let found: Vec<_> = all().iter().filter(|spec| spec.is_called()).collect();
+    found.into_iter()
 }
 
 /// All commands and subcommands.
@@ -28,7 +50,7 @@ pub fn all_with_subcommands() -> impl Iterator<Item = &'static CommandSpec> {
 /// The command of this name (any case), subcommands left aside.
 #[must_use]
 pub fn find(name: &[u8]) -> Option<&'static CommandSpec> {
-    TABLE.find(name)
+    table().find(name)
 }
 
 /// The command or subcommand written as `name` or `container|sub` (any case).
@@ -45,7 +67,7 @@ pub fn find_full(name: &[u8]) -> Option<&'static CommandSpec> {
 /// # Errors
 /// Redis' texts for unknown commands and subcommands.
 pub fn lookup(args: Args<'_>) -> Result<&'static CommandSpec, CommandError> {
-    TABLE.lookup(args)
+    table().lookup(args)
 }
 
 /// [`lookup`], and the number of arguments is right.

@@ -2,10 +2,10 @@
 
 use super::call::Called;
 use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
-use crate::client::{Client, ScriptTurn};
+use crate::client::{Client, PackedRequest, ScriptTurn};
 use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
-use crate::resp::Reply;
+use crate::resp::{Reply, pack};
 use crate::server::Server;
 use sexton_engine::Seq;
 use std::sync::atomic::Ordering;
@@ -39,6 +39,8 @@ pub(crate) fn note_slow(
 ) {
     let observe = &server.observe;
     if observe.slowlog.is_slow(time_us) && !spec.flags.contains(Flags::SKIP_SLOWLOG) {
+        let redacted = redacted(spec, args);
+        let args = shown(redacted.as_ref(), args);
         let name = client.session.labels.lock().name.clone();
         let addr = client.session.addr.clone();
         observe.slowlog.push(args, more, now_ms() / 1000, time_us, addr, &name);
@@ -48,6 +50,19 @@ pub(crate) fn note_slow(
         let event = if fast { "fast-command" } else { "command" };
         observe.latency.record(event, now_ms() / 1000, time_us / 1000);
     }
+}
+
+/// The request with what nobody may see in it left out; `None` when there is no such thing.
+fn redacted(spec: &CommandSpec, args: Args<'_>) -> Option<PackedRequest> {
+    let is_secret = |at: usize| (spec.is_secret)(args, at);
+    (1..args.len()).any(is_secret).then(|| {
+        let shown = |(at, arg)| if is_secret(at) { &b"(redacted)"[..] } else { arg };
+        pack(args.from(0).enumerate().map(shown))
+    })
+}
+
+fn shown<'a>(redacted: Option<&'a PackedRequest>, args: Args<'a>) -> Args<'a> {
+    redacted.map_or(args, |(bytes, ranges)| Args::new(bytes, ranges))
 }
 
 /// MONITOR sees a request when what it wrote or read is durable.
@@ -68,22 +83,25 @@ pub(crate) fn show_monitors(
     }
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
-    monitors.feed(args, spec.secret_from, (db, &client.session.addr), now_us, required);
+    let redacted = redacted(spec, args);
+    let args = shown(redacted.as_ref(), args);
+    monitors.feed(args, (db, &client.session.addr), now_us, required);
 }
 
 /// MONITOR sees a command of a script as one of the client `lua`.
 fn show_script(server: &Server, db: usize, args: Args<'_>, required: Seq) {
     let now_us =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |age| age.as_micros() as u64);
-    server.observe.monitors.feed(args, None, (db, "lua"), now_us, required);
+    server.observe.monitors.feed(args, (db, "lua"), now_us, required);
 }
 
-/// The calls of a script that does not run again come into the statistics.
+/// The calls of a script that does not run again come into the statistics, and what it was refused into ACL LOG.
 pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
     let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
     for (spec, tally) in turn.tallies.drain(..) {
         spec.stats.record_tally(turn.worker, &tally, histogram);
     }
+    turn.denials.drain(..).for_each(|denial| server.auth.denials.note(denial, now_ms()));
 }
 
 /// What a script has left to do when its writes have their place: messages, and lines for MONITOR.

@@ -233,12 +233,17 @@ impl<'e> Ctx<'_, 'e> {
     pub fn log_request(&mut self) {
         let db = self.client.db;
         self.changes.note_logged();
-        if let Some(request) = self.args.as_logged() {
+        let mut bytes = Vec::new();
+        if self.spec.is_renamed() {
+            let mut words: Vec<&[u8]> = self.args.from(0).collect();
+            words[0] = self.spec.name.as_bytes();
+            crate::resp::write_command(&mut bytes, words.into_iter());
+        } else if let Some(request) = self.args.as_logged() {
             self.tx().log(db, request);
             return;
+        } else {
+            crate::resp::write_command(&mut bytes, self.args.from(0));
         }
-        let mut bytes = Vec::new();
-        crate::resp::write_command(&mut bytes, self.args.from(0));
         self.tx().log(db, &bytes);
     }
 

@@ -12,6 +12,7 @@ use super::{
     Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
     selected_db,
 };
+use crate::auth::Context;
 use crate::client::{Client, Queued, ScriptTurn, ScriptWants};
 use crate::events::Changes;
 use crate::resp::Reply;
@@ -134,6 +135,14 @@ impl Calls<'_> {
                 continue;
             }
             let (begun, mark) = (Instant::now(), out.len());
+            // A command before it, or somebody else, may have changed the rights. A user that is gone closes the
+            // connection behind the reply.
+            client.renew_rights(server);
+            if let Err(denied) = client.check_rights(spec, args) {
+                client.note_denied(server, (spec, args), denied, Context::Multi);
+                refuse(server, client, out, &denied.queued_text().into(), mark);
+                continue;
+            }
             let tx = (spec.class != Class::Local).then_some(&mut *tx);
             if spec.class == Class::Script {
                 client.script = ScriptTurn {
@@ -259,13 +268,14 @@ impl Executor {
             return Outcome::Cold(cold);
         }
         client.unwatch(server);
-        client.session.queued.store(0, Ordering::Relaxed);
         client.session.queued_bytes.store(0, Ordering::Relaxed);
 
         let (mark, db_before) = (out.len(), client.db);
         let running = occupied.as_ref().map(|occupied| &occupied.running);
         let calls = Calls { table: self.table, worker: self.worker, server, now_ms, running };
-        let ran = match calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out) {
+        let ran = calls.run(client, &transaction.queued, (&mut tx, &mut self.changes), out);
+        client.session.queued.store(0, Ordering::Relaxed);
+        let ran = match ran {
             Ok(ran) => ran,
             Err((name, error)) => {
                 take_back(server, tx, &mut self.changes, name);
@@ -308,7 +318,7 @@ impl Executor {
         started: Instant,
         (called, required): (Called, Seq),
     ) {
-        if let Some(spec) = self.table.find(b"exec") {
+        if let Some(spec) = self.table.find_own(b"exec") {
             account(self.worker, server, client, spec, args, started, called);
             show_monitors(server, client.db, client, spec, args, required);
         }

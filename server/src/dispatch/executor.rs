@@ -130,6 +130,9 @@ impl Executor {
             return outcome;
         }
         if !self.replaying {
+            if !client.renew_rights(server) {
+                return Outcome::Done(0);
+            }
             self.make_room(server, 1);
         }
         out.limit(written_max_bytes(server, &client.session));
@@ -148,8 +151,7 @@ impl Executor {
             }
             Err(Refusal::Error(error)) => {
                 // Inside of MULTI and outside, as in Redis.
-                let aborts = args.get(0).eq_ignore_ascii_case(b"exec");
-                let error = if aborts { abort(server, client, &error) } else { error };
+                let error = if self.is_exec(args) { abort(server, client, &error) } else { error };
                 client.fail_transaction();
                 write_error(server, out, &error);
                 drop_if_muted(client, out, mark);
@@ -164,8 +166,7 @@ impl Executor {
         let outcome = match outcome {
             Outcome::Cold(_) if load_refused => {
                 let error = CommandError::text(OUT_OF_MEMORY);
-                let aborts = args.get(0).eq_ignore_ascii_case(b"exec");
-                let error = if aborts { abort(server, client, &error) } else { error };
+                let error = if self.is_exec(args) { abort(server, client, &error) } else { error };
                 refuse(server, client, out, &error, mark);
                 Outcome::Done(0)
             }
@@ -200,6 +201,12 @@ impl Executor {
         {
             tracking.end_caching();
         }
+    }
+
+    /// True of EXEC, by whatever name.
+    fn is_exec(&self, args: Args<'_>) -> bool {
+        let spec = self.table.find(args.get(0));
+        spec.is_some_and(|spec| spec.traits.has(Traits::RUNS_QUEUED))
     }
 
     /// A request that has waited goes on: with its answer, without one, or by looking again (`None`).

@@ -44,7 +44,9 @@ pub(super) struct PlainSpecs {
 
 impl PlainSpecs {
     pub(super) fn of(table: &'static Table) -> Option<Self> {
-        Some(Self { get: table.find(b"get")?, set: table.find(b"set")? })
+        // The batch knows them by these names.
+        let find = |name: &[u8]| table.find(name).filter(|spec| !spec.is_renamed());
+        Some(Self { get: find(b"get")?, set: find(b"set")? })
     }
 }
 

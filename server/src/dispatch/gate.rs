@@ -7,6 +7,7 @@ use super::{
     Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession, Table, Traits,
 };
 use super::{Executor, Outcome};
+use crate::auth::Context;
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::resp::Reply;
@@ -81,7 +82,9 @@ impl Executor {
         client: &Client,
         args: Args<'_>,
     ) -> Result<(&'static CommandSpec, Verdict), Refusal> {
-        let spec = match self.table.lookup(args) {
+        let found =
+            if self.replaying { self.table.lookup_own(args) } else { self.table.lookup(args) };
+        let spec = match found {
             Ok(spec) => spec,
             Err(error) => {
                 return Err(if is_of_a_browser(args) {
@@ -116,6 +119,11 @@ impl Executor {
         let in_transaction = word.has(Obstacles::IN_TRANSACTION);
         if in_transaction && spec.flags.contains(Flags::NO_MULTI) {
             return refuse(CommandError::text("ERR Command not allowed inside a transaction"));
+        }
+        if let Err(denied) = client.check_rights(spec, args) {
+            let context = if in_transaction { Context::Multi } else { Context::TopLevel };
+            client.note_denied(server, (spec, args), denied, context);
+            return refuse(format!("NOPERM {}", denied.text(spec.name)).into());
         }
         let exec = in_transaction && spec.traits.has(Traits::RUNS_QUEUED);
         let queued_flag = |flag| {

@@ -32,6 +32,9 @@ pub(crate) mod load;
 mod log_wait;
 mod obstacles;
 mod replay;
+pub(crate) mod rights;
+#[cfg(test)]
+mod rights_tests;
 mod script;
 mod short;
 mod snapshot_session;
@@ -56,7 +59,7 @@ pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
-pub use table::{Binding, CommandSpec, Flags, OnDatabases, Table, Tally, Traits};
+pub use table::{Binding, CommandSpec, Flags, OnChannels, OnDatabases, Table, Tally, Traits};
 
 use crate::resp::write_command;
 

@@ -49,12 +49,14 @@ impl Obstacles {
 
     /// Whether a read is remembered depends on CLIENT CACHING.
     const CHOOSES_CACHING: Self = Self(1 << 15);
+    /// Some user has changed since the client's rights were looked up.
+    const STALE_RIGHTS: Self = Self(1 << 16);
 
     /// Those that concern every request of the client, as far as the gate explains them.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
         Self::NONE
-            .when(!client.authenticated, Self::NOT_AUTHENTICATED)
+            .when(client.must_authenticate(server), Self::NOT_AUTHENTICATED)
             .when(client.snapshot_session.is_some(), Self::IN_SNAPSHOT)
             .when(client.transaction.is_some(), Self::IN_TRANSACTION)
             .when(client.only_listens(), Self::ONLY_LISTENS)
@@ -70,6 +72,7 @@ impl Obstacles {
             .when(!client.reply_mode.is_on(), Self::MUTED)
             .when(client.load_refused, Self::LOAD_REFUSED)
             .when(client.session.tracking.mode().has(CHOICES), Self::CHOOSES_CACHING)
+            .when(!client.identity.is_current(&server.auth), Self::STALE_RIGHTS)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)
             .when(engine.given_up_through() > engine.durable(), Self::UNTELLABLE)

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 const NOW_MS: u64 = 1_000_000;
 
-struct Bench {
-    server: Server,
-    executor: Executor,
+pub(super) struct Bench {
+    pub(super) server: Server,
+    pub(super) executor: Executor,
 }
 
 impl Bench {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let engine = Engine::in_memory(16).expect("a store in memory opens");
         Self {
             server: Server::new(engine, 16),
@@ -29,7 +29,7 @@ impl Bench {
         }
     }
 
-    fn client(&self) -> Client {
+    pub(super) fn client(&self) -> Client {
         Client { authenticated: !self.server.auth.is_required(), ..Client::default() }
     }
 
@@ -41,7 +41,7 @@ impl Bench {
         (outcome, String::from_utf8_lossy(out.bytes()).into_owned())
     }
 
-    fn run(&mut self, client: &mut Client, line: &str) -> String {
+    pub(super) fn run(&mut self, client: &mut Client, line: &str) -> String {
         // A key may have left memory: the bound and a freeze in the background decide when.
         let mut pins = Vec::new();
         loop {
@@ -58,7 +58,7 @@ impl Bench {
         }
     }
 
-    fn run_all(&mut self, client: &mut Client, lines: &[&str]) {
+    pub(super) fn run_all(&mut self, client: &mut Client, lines: &[&str]) {
         for line in lines {
             self.run(client, line);
         }

@@ -219,6 +219,9 @@ impl BatchRun<'_> {
     ) -> bool {
         let worker = &mut *self.worker;
         let args = Args::new(self.buf, worker.batch.args(request));
+        if self.client.identity.is_restricted() && !worker.executor.may(self.client, args) {
+            return false;
+        }
         let hash = worker.plan[index].hash;
         let (server, out) = (self.server, &mut worker.reply);
         let required = match kind {

@@ -73,6 +73,19 @@ impl World {
         Self { server, disk, table, listener, watchers: watchers.into() }
     }
 
+    /// A client that acts as a user with these rules; without any, as one who may do everything.
+    fn client(&self, rules: &str) -> Client {
+        let mut client = Client { authenticated: true, ..Client::default() };
+        if !rules.is_empty() {
+            let rules: Vec<Vec<u8>> =
+                rules.split(' ').map(|rule| rule.as_bytes().to_vec()).collect();
+            let auth = &self.server.auth;
+            auth.set_user(self.table.catalog(), b"ann", &rules).expect("these are rules");
+            client.act_as(auth.authenticate(b"ann", b"").expect("it is on, and has no password"));
+        }
+        client
+    }
+
     fn traces(self, replies: &[u8]) -> Traces {
         let Self { server, disk, table, listener, watchers } = self;
         let entries = server.observe.slowlog.newest(1000);
@@ -184,9 +197,13 @@ fn late_history() -> Vec<Vec<Vec<u8>>> {
 }
 
 fn short_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
+    short_way_as("", slower_than_us, reads)
+}
+
+fn short_way_as(rules: &str, slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
     let world = World::new(slower_than_us);
     let mut worker = worker_of(&world);
-    let mut client = Client { authenticated: true, ..Client::default() };
+    let mut client = world.client(rules);
     let (mut replies, mut now_ms) = (Vec::new(), NOW_MS);
     for requests in reads {
         replies.extend(run_read(&world, (&mut worker, &mut client), requests, now_ms));
@@ -235,9 +252,13 @@ fn run_read(
 }
 
 fn long_way(slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
+    long_way_as("", slower_than_us, reads)
+}
+
+fn long_way_as(rules: &str, slower_than_us: i64, reads: &[Vec<Vec<Vec<u8>>>]) -> Traces {
     let world = World::new(slower_than_us);
     let mut executor = Executor::new(world.table, 0, true);
-    let mut client = Client { authenticated: true, ..Client::default() };
+    let mut client = world.client(rules);
     let (mut out, mut now_ms) = (Reply::new(), NOW_MS);
     for requests in reads {
         for request in requests {
@@ -266,6 +287,20 @@ fn plain_requests_leave_the_traces_of_any_other() {
         assert!(short.log.contains("SET\n$2\nk0\n") && short.log.contains("DEL"), "{}", short.log);
         assert!(!short.events.bytes.is_empty() && short.expired == 1);
     }
+}
+
+#[test]
+fn a_user_with_few_rights_is_refused_on_the_short_way_as_on_the_long_one() {
+    let reads = [history(), mixed_history()];
+    let rules = "on nopass +@read +set +incr +rename %R~k* ~plain ~number";
+    let (short, long) = (short_way_as(rules, -1, &reads), long_way_as(rules, -1, &reads));
+    assert_eq!(short, long);
+    let figures = |name: &str| short.calls.iter().find(|(known, ..)| *known == name);
+    for name in ["get", "set"] {
+        let &(_, calls, rejected, _) = figures(name).expect("was asked for");
+        assert!(calls > 0 && rejected > 0, "{name}: {calls} calls, {rejected} refused");
+    }
+    assert!(figures("append").is_some_and(|&(_, calls, rejected, _)| calls == 0 && rejected > 0));
 }
 
 #[test]

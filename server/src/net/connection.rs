@@ -310,8 +310,9 @@ impl Connection {
         let limit = self.server.settings.query_buffer_max_bytes.load(Ordering::Relaxed) as usize;
         // Positions in the buffer are 32 bits wide, whatever the limit.
         let limit = limit.min(u32::MAX as usize - READ_STEP_BYTES);
-        let authenticated = self.client.as_ref().is_some_and(|client| client.authenticated);
-        let limit = if authenticated { limit } else { limit.min(UNAUTHENTICATED_INPUT_BYTES) };
+        let is_known =
+            self.client.as_ref().is_some_and(|client| !client.must_authenticate(&self.server));
+        let limit = if is_known { limit } else { limit.min(UNAUTHENTICATED_INPUT_BYTES) };
         if self.input.len() > limit {
             self.input = Vec::new();
             self.input_start = 0;
@@ -362,10 +363,10 @@ impl Connection {
             let settings = &self.server.settings;
             let limits = Limits {
                 bulk_max_bytes: settings.bulk_max_bytes.load(Ordering::Relaxed),
-                authenticated: client.authenticated,
+                authenticated: !client.must_authenticate(&self.server),
                 request_max_bytes: request_max_bytes(&self.server),
                 // AUTH changes the limits of what stands behind it.
-                requests_max: if client.authenticated { 1024 } else { 1 },
+                requests_max: if client.must_authenticate(&self.server) { 1 } else { 1024 },
             };
             let (scanned, error) = self.scanner.scan(&mut buf[used..], &mut worker.batch, limits);
             if worker.batch.requests.is_empty() && error.is_none() {

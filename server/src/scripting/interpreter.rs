@@ -42,6 +42,9 @@ pub enum Answer {
 pub trait Host {
     /// Runs a command and writes its reply.
     fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer;
+
+    /// Whether the script's user may run the command; `None`: there is no such command.
+    fn may(&self, args: Args<'_>) -> Option<bool>;
 }
 
 /// What a script may take.
@@ -152,16 +155,16 @@ pub struct Interpreter {
 }
 
 impl Interpreter {
-    /// A state with the sandbox. `knows_command`: whether a request addresses a command of the server.
+    /// A state with the sandbox.
     ///
     /// # Errors
     /// A mistake in the sandbox, or no memory.
-    pub fn new(knows_command: fn(Args<'_>) -> bool) -> Result<Self> {
+    pub fn new() -> Result<Self> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::new())?;
         let json = cjson::Shared::default();
         let resp3 = Rc::new(Cell::new(false));
         let native = lua.create_table()?;
-        let redis = redis_api::open(&lua, Rc::clone(&resp3), knows_command)?;
+        let redis = redis_api::open(&lua, Rc::clone(&resp3))?;
         native.raw_set("redis", &redis)?;
         let (register, is_quiet) = (Register::default(), Rc::default());
         let redis_of_functions = redis_api::of_functions(&lua, &redis)?;
@@ -470,6 +473,11 @@ impl Interpreter {
                 })?;
                 redis.raw_set(name, function)?;
             }
+            let host = &host;
+            let may = scope.create_function(move |_, args: Variadic<Value>| {
+                redis_api::check_rights(&args, |args| host.borrow().may(args))
+            })?;
+            redis.raw_set("acl_check_cmd", may)?;
             run.call((function, keys, argv))
         })?;
         if is_fine {

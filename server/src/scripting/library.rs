@@ -179,7 +179,7 @@ impl Library {
         // On a stack that is large enough, whoever asks.
         let tried = std::thread::scope(|scope| {
             let run = || {
-                let interpreter = Interpreter::new(|_| false).map_err(|error| {
+                let interpreter = Interpreter::new().map_err(|error| {
                     format!("ERR no interpreter for functions could be made: {error}").into_bytes()
                 })?;
                 interpreter.try_library(&library, limits)

@@ -1,4 +1,4 @@
-//! The table `redis` but for `call` and `pcall`, which belong to the script that runs.
+//! The table `redis` but for `call`, `pcall` and `acl_check_cmd`, which belong to the script that runs.
 
 use super::convert::error_text;
 use super::raise::{Arguments, Raised, c_cast, error_table, failure, to_bytes, to_f64, to_number};
@@ -109,12 +109,18 @@ fn set_repl(_: &Lua, values: MultiValue) -> Result<()> {
     Ok(())
 }
 
-/// The table `redis` without `call` and `pcall`.
-pub(super) fn open(
-    lua: &Lua,
-    resp3: Rc<Cell<bool>>,
-    knows_command: fn(Args<'_>) -> bool,
-) -> Result<Table> {
+/// redis.acl_check_cmd.
+pub(super) fn check_rights(
+    args: &[Value],
+    may: impl FnOnce(Args<'_>) -> Option<bool>,
+) -> Result<bool> {
+    let (bytes, ranges) = request(args).map_err(error)?;
+    may(Args::new(&bytes, &ranges))
+        .ok_or_else(|| error("ERR Invalid command passed to redis.acl_check_cmd()"))
+}
+
+/// The table `redis` without what asks the script's host.
+pub(super) fn open(lua: &Lua, resp3: Rc<Cell<bool>>) -> Result<Table> {
     let table = lua.create_table()?;
     table.raw_set("sha1hex", lua.create_function(sha1hex)?)?;
     table.raw_set("error_reply", lua.create_function(error_reply)?)?;
@@ -127,15 +133,6 @@ pub(super) fn open(
     table.raw_set("breakpoint", lua.create_function(|_, _: MultiValue| Ok(false))?)?;
     table.raw_set("debug", lua.create_function(|_, _: MultiValue| Ok(()))?)?;
     table.raw_set("replicate_commands", lua.create_function(|_, _: MultiValue| Ok(true))?)?;
-    let acl = lua.create_function(move |_, args: mlua::Variadic<Value>| {
-        let (bytes, ranges) = request(&args).map_err(error)?;
-        if !knows_command(Args::new(&bytes, &ranges)) {
-            return Err(error("ERR Invalid command passed to redis.acl_check_cmd()"));
-        }
-        // There is one user, who may do everything.
-        Ok(true)
-    })?;
-    table.raw_set("acl_check_cmd", acl)?;
     for (name, value) in
         [("REPL_NONE", 0), ("REPL_AOF", 1), ("REPL_SLAVE", 2), ("REPL_REPLICA", 2), ("REPL_ALL", 3)]
     {

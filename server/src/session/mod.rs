@@ -12,6 +12,7 @@ pub use output_limit::OutputLimit;
 pub use scan_cursors::CursorTable;
 pub use tracking::{TrackingMode, TrackingState};
 
+use crate::auth::DEFAULT_USER;
 use outbox::Outbox;
 use parking_lot::Mutex;
 use sexton_engine::SnapshotWatch;
@@ -99,6 +100,8 @@ pub struct Session {
     pub created: Instant,
     /// Name, library and version.
     pub labels: Mutex<Labels>,
+    /// Name of the user that it acts as.
+    pub user: Mutex<Vec<u8>>,
     /// Selected database.
     pub db: AtomicUsize,
     /// 2 or 3.
@@ -175,6 +178,7 @@ impl Session {
             fd,
             created: Instant::now(),
             labels: Mutex::default(),
+            user: Mutex::new(DEFAULT_USER.to_vec()),
             db: AtomicUsize::new(0),
             protocol: AtomicU8::new(2),
             queued: AtomicUsize::new(0),
@@ -389,9 +393,10 @@ impl Session {
         let _ = write!(
             line,
             " rbs=0 rbp=0 obl={output} oll=0 omem={output_memory} tot-mem={} events={events} cmd={} \
-             user=default redir={} resp={} lib-name={} lib-ver={}",
+             user={} redir={} resp={} lib-name={} lib-ver={}",
             self.memory_bytes(),
             self.last_command.lock(),
+            text(&self.user.lock()),
             self.tracking.shown_redirect(),
             self.protocol.load(Ordering::Relaxed),
             text(&labels.lib_name),

@@ -120,7 +120,7 @@ impl<'s> Replay<'s> {
             _ => return Err(format!("not a command. {BAD_FORMAT}")),
         }
         let name = args.get(0);
-        if table::find(name).is_none() {
+        if table::table().find_own(name).is_none() {
             let name = name.escape_ascii();
             return Err(format!("Unknown command '{name}' reading the append only file"));
         }
@@ -135,7 +135,9 @@ impl<'s> Replay<'s> {
             self.wait_for_room()?;
             return self.executor.replay(self.server, &mut self.client, &commands);
         }
-        if let Some(error) = table::lookup(args).ok().and_then(|spec| too_long_key(spec, args)) {
+        if let Some(error) =
+            table::table().lookup_own(args).ok().and_then(|spec| too_long_key(spec, args))
+        {
             return Err(String::from_utf8_lossy(&error.bytes()).into_owned());
         }
         if let Some(commands) = &mut self.transaction {

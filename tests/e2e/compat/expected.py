@@ -45,6 +45,8 @@ UNITS = [
     ("external", "unit/tracking", True),
     ("external", "integration/redis-cli", False),
     ("own", "unit/auth", True),
+    ("own", "unit/acl", True),
+    ("own", "unit/acl-v2", True),
     ("own", "unit/info", True),
     ("own", "unit/limits", True),
     ("own", "unit/client-eviction", False),
@@ -116,7 +118,7 @@ COMMANDS = [
 
 def guess(seen):
     """The reason that what a failed test saw points to, or None."""
-    found = re.search(r"n (?:sub)?command '([^']+)'", seen)
+    found = re.search(r"(?:n (?:sub)?command|ERR Command) '([^']+)'", seen)
     if found:
         for reason, pattern in COMMANDS:
             if re.fullmatch(pattern, found[1].upper()):

@@ -35,8 +35,8 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "server",
         &[
             &["allocator", "arenas", "clock", "digest", "interop", "log", "number", "version"],
-            &["crash", "descriptors", "oom_score", "process", "resp", "value"],
-            &["auth", "scripting", "session", "shutdown"],
+            &["auth", "crash", "descriptors", "oom_score", "process", "resp", "value"],
+            &["scripting", "session", "shutdown"],
             &["blocking", "events"],
             &["observe"],
             &["server"],

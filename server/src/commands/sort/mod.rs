@@ -7,6 +7,7 @@ mod order;
 mod pattern;
 mod texts;
 
+use crate::auth::KeyRights;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::Kind;
@@ -30,7 +31,8 @@ fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
-    let mut options = Options::parse(ctx.args, read_only)?;
+    let reads_all_keys = ctx.client.may_with_all_keys(ctx.spec, ctx.args, KeyRights::READ);
+    let mut options = Options::parse(ctx.args, read_only, reads_all_keys)?;
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let source = ctx.inspect(Purpose::Read, db, key, |entry, _| {
         entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)

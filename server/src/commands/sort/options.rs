@@ -5,6 +5,11 @@ use crate::dispatch::{Args, CommandError};
 use crate::number::parse_i64;
 use std::ops::Range;
 
+const BY_DENIED: CommandError =
+    CommandError::text("ERR BY option of SORT denied due to insufficient ACL permissions.");
+const GET_DENIED: CommandError =
+    CommandError::text("ERR GET option of SORT denied due to insufficient ACL permissions.");
+
 /// The options of SORT.
 #[derive(Debug, Default)]
 pub(super) struct Options<'a> {
@@ -24,7 +29,12 @@ pub(super) struct Options<'a> {
 }
 
 impl<'a> Options<'a> {
-    pub(super) fn parse(args: Args<'a>, read_only: bool) -> Result<Self, CommandError> {
+    /// `reads_all_keys`: the user may read whatever key a pattern leads to.
+    pub(super) fn parse(
+        args: Args<'a>,
+        read_only: bool,
+        reads_all_keys: bool,
+    ) -> Result<Self, CommandError> {
         let mut options = Self::default();
         let mut at = 2;
         while at < args.len() {
@@ -44,8 +54,12 @@ impl<'a> Options<'a> {
                 }
                 b"BY" if behind >= 1 => {
                     options.set_by(args.get(at + 1));
+                    if options.by.is_some() && !reads_all_keys {
+                        return Err(BY_DENIED);
+                    }
                     at += 1;
                 }
+                b"GET" if behind >= 1 && !reads_all_keys => return Err(GET_DENIED),
                 b"GET" if behind >= 1 => {
                     options.get.push(Pattern::parse(args.get(at + 1)));
                     at += 1;

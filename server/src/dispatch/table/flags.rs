@@ -1,4 +1,6 @@
-//! Command flags as a bit set, so that the dispatcher can ask for several at once.
+//! Command flags as a bit set, so that the dispatcher can ask for several at once, and what flags of keys need.
+
+use crate::auth::KeyRights;
 
 /// Redis' command flags, named as COMMAND prints them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -81,4 +83,13 @@ impl Flags {
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
+}
+
+/// What a user must be allowed to do with a key for a command with these key flags (`RW access update`).
+pub(crate) fn key_rights(flags: &str) -> KeyRights {
+    flags.split(' ').fold(KeyRights::NONE, |rights, flag| match flag {
+        "access" => rights.and(KeyRights::READ),
+        "update" | "insert" | "delete" => rights.and(KeyRights::WRITE),
+        _ => rights,
+    })
 }

@@ -1,6 +1,8 @@
 //! Finding the keys of a request by the key specifications of its command.
 
 use super::CommandSpec;
+use super::flags::key_rights;
+use crate::auth::KeyRights;
 use crate::dispatch::Args;
 use crate::number::parse_i64;
 
@@ -11,6 +13,14 @@ pub struct KeyUse {
     pub index: usize,
     /// Redis' key flags, blank separated (`RW access update`).
     pub flags: &'static str,
+}
+
+impl KeyUse {
+    /// What a user must be allowed to do with it.
+    #[must_use]
+    pub fn rights(&self) -> KeyRights {
+        key_rights(self.flags)
+    }
 }
 
 /// The arguments do not say where the keys are (`EVAL s abc`), or only the command itself knows.
@@ -27,6 +37,9 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
         let get = args.from(3).any(|arg| arg.eq_ignore_ascii_case(b"get"));
         let flags = if get { "RW access update" } else { "OW update" };
         return Ok(vec![KeyUse { index: 1, flags }]);
+    }
+    if spec.name == "bitfield" {
+        return Ok(vec![KeyUse { index: 1, flags: bit_field_flags(args) }]);
     }
     if matches!(spec.name, "sort" | "sort_ro") {
         return Ok(sort_keys(spec, args));
@@ -60,6 +73,21 @@ fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
             keys.push(KeyUse { index: at + 1, flags: "OW update" });
         }
     }
+}
+
+/// What BITFIELD does with its key: it only reads with nothing but GET. What it will refuse counts as a change, as in
+/// Redis.
+fn bit_field_flags(args: Args<'_>) -> &'static str {
+    let mut at = 2;
+    while at < args.len() {
+        let behind = args.len() - at - 1;
+        at += match args.get(at).to_ascii_lowercase().as_slice() {
+            b"get" if behind >= 2 => 3,
+            b"overflow" if behind >= 1 => 2,
+            _ => return "RW access update",
+        };
+    }
+    "RO access"
 }
 
 /// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
@@ -195,6 +223,18 @@ mod tests {
         assert_eq!(keys("georadius k 0 0 1 m store d"), Ok(vec![1, 7]));
         assert_eq!(keys("georadius k 0 0 1 m store d store e"), Ok(vec![1, 7, 9]));
         assert_eq!(keys("georadiusbymember k m 1 m storedist e"), Ok(vec![1, 6]));
+    }
+
+    #[test]
+    fn bit_fields_are_only_read_by_get() {
+        let flags = |request: &str| {
+            let (bytes, ranges) = crate::resp::pack(request.split(' ').map(str::as_bytes));
+            bit_field_flags(Args::new(&bytes, &ranges))
+        };
+        assert_eq!(flags("bitfield k"), "RO access");
+        assert_eq!(flags("bitfield k get u8 0 OVERFLOW sat GET u4 1"), "RO access");
+        assert_eq!(flags("bitfield k get u8 0 set u8 0 1"), "RW access update");
+        assert_eq!(flags("bitfield k get u8"), "RW access update");
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! somebody asks for it.
 
 use super::Flags;
+use super::flags::key_rights;
+use crate::auth::KeyRights;
 use crate::dispatch::KeyRange;
 
 /// The embedded file; see its head for the format.
@@ -62,6 +64,12 @@ impl Metadata {
         })
     }
 
+    /// True for what redis-server 7.0 has, too.
+    pub(super) fn is_of_redis_7_0(&self) -> bool {
+        let is_newer = self.field("since").is_some_and(|version| version.starts_with("7.2"));
+        !is_newer && !OWN_FILE.contains(&format!("\n@{}\n", self.name))
+    }
+
     /// Number of arguments, the command's name included; negative: at least that many.
     pub(super) fn arity(&self) -> i32 {
         self.field("arity").and_then(|text| text.parse().ok()).unwrap_or(-1)
@@ -69,6 +77,18 @@ impl Metadata {
 
     pub(super) fn flags(&self) -> Flags {
         self.words("flags").filter_map(Flags::named).fold(Flags::default(), Flags::union)
+    }
+
+    /// What is done with each key, if the arguments do not matter for that.
+    pub(super) fn key_rights(&self) -> Option<KeyRights> {
+        if self.keys().first == 0 || self.flags().contains(Flags::MOVABLEKEYS) {
+            return None;
+        }
+        let mut specs = self.fields("spec");
+        let (Some(text), None) = (specs.next(), specs.next()) else { return None };
+        let flags = text.split(" ; ").next().unwrap_or_default();
+        let depends = flags.split(' ').any(|flag| matches!(flag, "not_key" | "variable_flags"));
+        (!depends).then(|| key_rights(flags))
     }
 
     pub(super) fn keys(&self) -> KeyRange {

@@ -7,6 +7,7 @@
 mod flags;
 mod keys;
 mod metadata;
+mod rename;
 mod stats;
 mod traits;
 
@@ -14,9 +15,10 @@ pub use flags::Flags;
 pub use keys::{KeyError, KeyUse, key_positions};
 pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
-pub use traits::{IsBlind, OnDatabases, Traits};
+pub use traits::{IsBlind, IsSecret, OnChannels, OnDatabases, Traits};
 
 use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};
+use crate::auth::{Catalog, KeyRights};
 
 /// Ties a command's name to its code.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +28,8 @@ pub struct Binding {
     is_blind: IsBlind,
     traits: Traits,
     on_databases: OnDatabases,
-    secret_from: Option<usize>,
+    on_channels: OnChannels,
+    is_secret: IsSecret,
     pub(crate) run: Handler,
 }
 
@@ -38,7 +41,8 @@ impl Binding {
             is_blind: |_| false,
             traits: Traits::NONE,
             on_databases: OnDatabases::Nothing,
-            secret_from: None,
+            on_channels: OnChannels::Nothing,
+            is_secret: |_, _| false,
             run,
         }
     }
@@ -112,10 +116,17 @@ impl Binding {
         self
     }
 
-    /// Arguments from this one on are secrets: MONITOR does not show them.
+    /// What it does with channels.
     #[must_use]
-    pub const fn secret_from(mut self, index: usize) -> Self {
-        self.secret_from = Some(index);
+    pub const fn on_channels(mut self, what: OnChannels) -> Self {
+        self.on_channels = what;
+        self
+    }
+
+    /// Arguments of which this is true are secrets: MONITOR and the slow log do not show them.
+    #[must_use]
+    pub const fn secret_where(mut self, is_secret: IsSecret) -> Self {
+        self.is_secret = is_secret;
         self
     }
 }
@@ -144,8 +155,16 @@ pub struct CommandSpec {
     pub traits: Traits,
     /// What it does to databases as a whole.
     pub on_databases: OnDatabases,
-    /// The first argument that MONITOR does not show.
-    pub secret_from: Option<usize>,
+    /// What it does with channels.
+    pub on_channels: OnChannels,
+    /// True of an argument that MONITOR and the slow log do not show.
+    pub is_secret: IsSecret,
+    /// Its number for access rules.
+    pub acl_id: usize,
+    /// What it does with each of its keys, where that is the same for all of them and the request does not matter.
+    pub(super) key_rights: Option<KeyRights>,
+    /// The name that clients call it by: its own, another one, or none (`rename-command`).
+    pub called: &'static str,
     /// The function.
     pub run: Handler,
     /// Calls and times, for INFO commandstats and LATENCY HISTOGRAM.
@@ -167,7 +186,11 @@ impl CommandSpec {
             is_blind: binding.is_blind,
             traits: binding.traits,
             on_databases: binding.on_databases,
-            secret_from: binding.secret_from,
+            on_channels: binding.on_channels,
+            is_secret: binding.is_secret,
+            acl_id: 0,
+            key_rights: metadata.key_rights(),
+            called: metadata.name,
             run: binding.run,
             stats: CommandStats::default(),
             metadata,
@@ -231,6 +254,8 @@ pub struct Table {
     specs: Vec<CommandSpec>,
     /// Open addressing: index of the spec plus one, 0 for an empty slot.
     slots: Box<[u16; SLOTS]>,
+    /// All commands of Redis and of this server, for access rules.
+    catalog: Catalog,
 }
 
 impl Table {
@@ -241,9 +266,12 @@ impl Table {
             groups.iter().flat_map(|group| group.iter()).find(|binding| binding.name == name)
         };
         let mut specs: Vec<CommandSpec> = Vec::new();
+        let mut catalog = Catalog::default();
         for metadata in Metadata::all() {
+            let acl_id =
+                catalog.add(metadata.name, metadata.words("acl"), metadata.is_of_redis_7_0());
             let Some(binding) = find(metadata.name) else { continue };
-            let mut spec = CommandSpec::new(binding, metadata);
+            let mut spec = CommandSpec { acl_id, ..CommandSpec::new(binding, metadata) };
             match (metadata.name.split_once('|'), specs.last_mut()) {
                 (Some((container, _)), Some(last)) if last.name == container => {
                     spec.traits = spec.traits.and(last.traits);
@@ -252,28 +280,40 @@ impl Table {
                 _ => specs.push(spec),
             }
         }
-        let mut slots = Box::new([0; SLOTS]);
-        for (index, spec) in specs.iter().enumerate() {
-            let mut slot = Self::slot(fold(spec.name.as_bytes()));
-            while slots[slot] != 0 {
+        let mut table = Self { specs, slots: Box::new([0; SLOTS]), catalog };
+        table.place_names();
+        table
+    }
+
+    /// Puts all commands that clients can call where they are looked for.
+    fn place_names(&mut self) {
+        self.slots.fill(0);
+        for (index, spec) in self.specs.iter().enumerate().filter(|(_, spec)| spec.is_called()) {
+            let mut slot = Self::slot(fold(spec.called.as_bytes()));
+            while self.slots[slot] != 0 {
                 slot = (slot + 1) % SLOTS;
             }
-            slots[slot] = index as u16 + 1;
+            self.slots[slot] = index as u16 + 1;
         }
-        Self { specs, slots }
+    }
+
+    /// All commands of Redis and of this server, as access rules know them.
+    #[must_use]
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     fn slot(folded: u64) -> usize {
         (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % SLOTS
     }
 
-    /// The command of this name (any case), subcommands left aside.
+    /// The command that clients call by this name (any case), subcommands left aside.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<&CommandSpec> {
         let mut slot = Self::slot(fold(name));
         loop {
             let spec = &self.specs[usize::from(self.slots[slot]).checked_sub(1)?];
-            if spec.name.as_bytes().eq_ignore_ascii_case(name) {
+            if spec.called.as_bytes().eq_ignore_ascii_case(name) {
                 return Some(spec);
             }
             slot = (slot + 1) % SLOTS;
@@ -293,6 +333,11 @@ impl Table {
     /// Redis' texts for unknown commands and subcommands.
     pub fn lookup(&self, args: Args<'_>) -> Result<&CommandSpec, CommandError> {
         let Some(spec) = self.find(args.get(0)) else { return Err(unknown_command(args)) };
+        Self::row_of(spec, args)
+    }
+
+    /// The row of `spec` that a request addresses.
+    fn row_of<'t>(spec: &'t CommandSpec, args: Args<'_>) -> Result<&'t CommandSpec, CommandError> {
         if spec.subcommands.is_empty() || args.len() < 2 {
             return Ok(spec);
         }

@@ -68,3 +68,20 @@ pub enum OnDatabases {
 
 /// Says of a request that it never looks at the old values of its keys.
 pub type IsBlind = fn(Args<'_>) -> bool;
+
+/// Says of an argument of a request that nobody else may see it.
+pub type IsSecret = fn(Args<'_>, usize) -> bool;
+
+/// What a command does with channels, for access rules.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnChannels {
+    /// Nothing that needs a right.
+    #[default]
+    Nothing,
+    /// Publishes to the one that is its first argument.
+    Publishes,
+    /// Listens to those that are its arguments.
+    Listens,
+    /// Listens to the patterns that are its arguments.
+    ListensToPatterns,
+}

@@ -99,6 +99,21 @@ impl PubSub {
         self.listeners.lock()[kind as usize].get(name).map_or(0, Vec::len)
     }
 
+    /// The connections that listen to a name for which `wanted` holds, each as often as it does.
+    pub fn listeners_where(
+        &self,
+        wanted: impl Fn(Kind, &[u8], &Session) -> bool,
+    ) -> Vec<Arc<Session>> {
+        let listeners = self.listeners.lock();
+        let mut found = Vec::new();
+        for kind in KINDS {
+            for (name, sessions) in &listeners[kind as usize] {
+                found.extend(sessions.iter().filter(|s| wanted(kind, name, s)).cloned());
+            }
+        }
+        found
+    }
+
     /// Sends a message that leaves when `required` is durable (N13; 0 for at once); answers how many
     /// connections get it, each as often as it listens.
     pub fn publish(&self, kind: Kind, channel: &[u8], message: &[u8], required: Seq) -> usize {

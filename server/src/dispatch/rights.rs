@@ -1,0 +1,132 @@
+//! Whether the client's user may do what a request asks for: the one place that looks, for requests by themselves and of
+//! the short way, for those of a transaction when they are queued and when they run, and for those of scripts.
+
+use super::table::key_positions;
+use super::{Args, CommandSpec, Executor, Flags, OnChannels};
+use crate::auth::{Context, Denial, Denied, KeyRights, Reason, Request};
+use crate::client::Client;
+use crate::clock::now_ms;
+use crate::server::Server;
+use std::ops::Range;
+
+/// A request with the row of its command.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    /// The row.
+    pub spec: &'static CommandSpec,
+    /// The arguments, the command's name included.
+    pub args: Args<'a>,
+}
+
+impl Request for Asked<'_> {
+    fn command(&self) -> usize {
+        self.spec.acl_id
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.spec.flags.contains(Flags::NO_AUTH)
+    }
+
+    fn first_arg(&self) -> Option<&[u8]> {
+        (self.args.len() > 1).then(|| self.args.get(1))
+    }
+
+    fn arg(&self, at: usize) -> &[u8] {
+        self.args.get(at)
+    }
+
+    fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize> {
+        let Some(rights) = self.spec.key_rights else {
+            let keys = key_positions(self.spec, self.args).unwrap_or_default();
+            let mut refused =
+                keys.iter().filter(|key| !allowed(self.args.get(key.index), key.rights()));
+            return refused.next().map(|key| key.index);
+        };
+        let (range, count) = (self.spec.keys, self.args.len());
+        let last = if range.last < 0 {
+            count.saturating_add_signed(range.last)
+        } else {
+            range.last.unsigned_abs().min(count - 1)
+        };
+        (range.first..=last)
+            .step_by(range.step.max(1))
+            .find(|&at| !allowed(self.args.get(at), rights))
+    }
+
+    fn channels(&self) -> (Range<usize>, bool) {
+        let count = self.args.len();
+        match self.spec.on_channels {
+            OnChannels::Nothing => (0..0, false),
+            OnChannels::Publishes => (1..count.min(2), false),
+            OnChannels::Listens => (1..count, false),
+            OnChannels::ListensToPatterns => (1..count, true),
+        }
+    }
+}
+
+impl Client {
+    /// Looks at the rights that the client has as of the last [`Client::renew_rights`].
+    ///
+    /// # Errors
+    /// What its user may not do.
+    #[inline]
+    pub(crate) fn check_rights(
+        &self,
+        spec: &'static CommandSpec,
+        args: Args<'_>,
+    ) -> Result<(), Denied> {
+        if !self.identity.is_restricted() {
+            return Ok(());
+        }
+        self.identity.user().check(&Asked { spec, args })
+    }
+
+    /// True when the client's user may run the request, and do this with all keys.
+    pub(crate) fn may_with_all_keys(
+        &self,
+        spec: &'static CommandSpec,
+        args: Args<'_>,
+        rights: KeyRights,
+    ) -> bool {
+        !self.identity.is_restricted()
+            || self.identity.user().may_with_all_keys(&Asked { spec, args }, rights)
+    }
+
+    /// The refusal of a request, as ACL LOG has it.
+    pub(crate) fn denial(
+        &self,
+        (spec, args): (&'static CommandSpec, Args<'_>),
+        denied: Denied,
+        context: Context,
+    ) -> Denial {
+        let (reason, object) = match denied {
+            Denied::Command => (Reason::Command, spec.name.as_bytes()),
+            Denied::Key(at) => (Reason::Key, args.get(at)),
+            Denied::Channel(at) => (Reason::Channel, args.get(at)),
+        };
+        let user = self.identity.user().name().to_vec();
+        Denial { reason, context, object: object.to_vec(), user, client: self.session.line() }
+    }
+
+    /// Notes a refusal for ACL LOG. The client's last command is that of `request`, unless EXEC runs it.
+    pub(super) fn note_denied(
+        &self,
+        server: &Server,
+        request: (&'static CommandSpec, Args<'_>),
+        denied: Denied,
+        context: Context,
+    ) {
+        let in_exec = context == Context::Multi && self.transaction.is_none();
+        self.session.note_command(if in_exec { "exec" } else { request.0.name });
+        server.auth.denials.note(self.denial(request, denied, context), now_ms());
+    }
+}
+
+impl Executor {
+    /// True when the client's user may run the request; false for one that is not a command, too.
+    #[must_use]
+    pub fn may(&self, client: &Client, args: Args<'_>) -> bool {
+        let spec = self.table.lookup(args);
+        spec.is_ok_and(|spec| client.check_rights(spec, args).is_ok())
+    }
+}
