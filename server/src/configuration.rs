@@ -331,6 +331,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         _ if name.starts_with("hash-max-")
             || name.starts_with("zset-max-")
+            || name.starts_with("stream-node-max-")
             || matches!(name, "set-max-intset-entries" | "hll-sparse-max-bytes") =>
         {
             settings.thresholds.set(Thresholds::of(config.options()));

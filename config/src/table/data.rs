@@ -62,8 +62,8 @@ pub(super) const TABLE: &[Directive] = &[
         .alias("zset-max-ziplist-value")
         .no_effect(NO_COLLECTIONS),
     memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000"),
-    memory("stream-node-max-bytes", 0, LONG_MAX, "4096").no_effect(NO_COLLECTIONS),
-    int("stream-node-max-entries", 0, LONG_MAX, "100").no_effect(NO_COLLECTIONS),
+    memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
+    int("stream-node-max-entries", 0, LONG_MAX, "100"),
     choice("sanitize-dump-payload", SANITIZE, "no").no_effect(OWN_WAY),
     yes_no("activerehashing", "yes").no_effect(OWN_WAY),
     yes_no("jemalloc-bg-thread", "yes").no_effect(OWN_WAY),

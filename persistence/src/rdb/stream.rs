@@ -78,7 +78,7 @@ pub struct Group {
     pub name: Vec<u8>,
     /// Last delivered.
     pub last_id: StreamId,
-    /// Entries read; `None` when not known (also in files of before Redis 7.0).
+    /// Entries read; `None` when not known.
     pub entries_read: Option<u64>,
     /// Pending entries in order of their IDs.
     pub pending: Vec<Pending>,
@@ -183,6 +183,13 @@ pub(super) fn read(input: &mut Input<'_>, found: u8) -> Result<Stream, RdbError>
     for _ in 0..read_count(input)? {
         stream.groups.push(read_group(input, found)?);
     }
+    if found == code::STREAM {
+        let estimated: Vec<_> =
+            stream.groups.iter().map(|group| stream.estimated_read(group)).collect();
+        for (group, read) in stream.groups.iter_mut().zip(estimated) {
+            group.entries_read = read;
+        }
+    }
     Ok(stream)
 }
 
@@ -223,11 +230,23 @@ const NODE_BYTES: usize = 4096;
 const NODE_ENTRIES: usize = 100;
 
 impl Stream {
+    /// What a group has read, where it can be told without being written: nothing, one entry, or all. Files of before Redis
+    /// 7.0 say no more.
+    fn estimated_read(&self, group: &Group) -> Option<u64> {
+        match self.entries.first().map(|entry| entry.id) {
+            None => Some(0),
+            Some(_) if group.last_id == self.last_id => Some(self.entries.len() as u64),
+            Some(first) if group.last_id < first => Some(0),
+            Some(first) if group.last_id == first => Some(1),
+            Some(_) => None,
+        }
+    }
+
     /// Whether type 15, which every version since 5.0 reads, would lose something.
     pub(super) fn needs_type_19(&self) -> bool {
         self.entries_added != self.entries.len() as u64
             || self.max_deleted_id != StreamId::default()
-            || self.groups.iter().any(|group| group.entries_read.is_some())
+            || self.groups.iter().any(|group| group.entries_read != self.estimated_read(group))
     }
 }
 
@@ -386,6 +405,9 @@ mod tests {
         assert!(stream.needs_type_19());
         stream.entries_added = 250;
         stream.max_deleted_id = StreamId::default();
+        assert!(stream.needs_type_19());
+        // Its group stands before the first entry.
+        stream.groups[0].entries_read = Some(0);
         assert!(!stream.needs_type_19());
         assert_eq!(read(&mut Input::new(&bytes), code::STREAM), Ok(stream));
     }

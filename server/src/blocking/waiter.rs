@@ -1,6 +1,7 @@
 //! One client that waits.
 
 use super::pop::Pop;
+use super::read::Read;
 use crate::session::Session;
 use crate::value::ValueType;
 use parking_lot::Mutex;
@@ -30,6 +31,8 @@ pub enum Wants {
     Pop(Pop),
     /// To run its command again when a list is there.
     List,
+    /// To read what is new in streams.
+    Read(Read),
 }
 
 /// A client that waits for one of some keys.
@@ -76,10 +79,11 @@ impl Waiter {
         }
     }
 
-    /// True when a value of this type, or of one that is not known, may be what it waits for.
+    /// True when a value of this type, or of one that is not known, may be what it takes something out of.
     #[must_use]
     pub fn fits(&self, kind: Option<ValueType>) -> bool {
         match (&self.wants, kind) {
+            (Wants::Read(_), _) => false,
             (_, None) => true,
             (Wants::Pop(Pop { scored: true, .. }), Some(kind)) => kind == ValueType::SortedSet,
             (_, Some(kind)) => kind == ValueType::List,

@@ -1,10 +1,14 @@
 //! All clients that wait, by key.
 
-use super::waiter::{State, Waiter};
+use super::waiter::{State, Waiter, Wants};
 use parking_lot::Mutex;
+use sexton_engine::Seq;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What a member of a group hears whose stream is gone.
+pub const STREAM_IS_GONE: &[u8] = b"UNBLOCKED the stream key no longer exists";
 
 /// Those who wait for each key of each database.
 type Queues = HashMap<(usize, Vec<u8>), VecDeque<Arc<Waiter>>>;
@@ -78,6 +82,30 @@ impl Waiters {
     #[must_use]
     pub fn wait_for(&self, db: usize, key: &[u8]) -> bool {
         self.queues.lock().contains_key(&(db, key.to_vec()))
+    }
+
+    /// Who waits for what is new in the stream of this key, the oldest first.
+    #[must_use]
+    pub fn readers_of(&self, db: usize, key: &[u8]) -> Vec<Arc<Waiter>> {
+        let queues = self.queues.lock();
+        let Some(queue) = queues.get(&(db, key.to_vec())) else { return Vec::new() };
+        let reads = |waiter: &&Arc<Waiter>| {
+            waiter.state() == State::Waiting && matches!(waiter.wants, Wants::Read(_))
+        };
+        queue.iter().filter(reads).cloned().collect()
+    }
+
+    /// These keys are gone by writes up to `required`: who reads as a member of a group hears of it.
+    pub fn tell_gone(&self, keys: Vec<(usize, Vec<u8>)>, required: Seq) {
+        for (db, key) in keys {
+            for waiter in self.readers_of(db, &key) {
+                let is_member = matches!(&waiter.wants, Wants::Read(read) if read.member.is_some());
+                if is_member && waiter.claim() {
+                    self.remove(&waiter);
+                    waiter.answer([b"-", STREAM_IS_GONE, b"\r\n"].concat(), required);
+                }
+            }
+        }
     }
 
     /// The keys of a database that somebody waits for.

@@ -41,6 +41,7 @@ mod slowlog;
 mod snapshot;
 mod sort;
 mod sorted_set;
+mod stream;
 mod string;
 pub mod table;
 mod tracking;
@@ -85,6 +86,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     snapshot::COMMANDS,
     sort::COMMANDS,
     sorted_set::COMMANDS,
+    stream::COMMANDS,
     string::COMMANDS,
     wait::COMMANDS,
     transaction::COMMANDS,

@@ -4,11 +4,16 @@ use super::CommandError;
 use super::after::refuse;
 use super::call::Called;
 use super::latch::Scope;
-use crate::blocking::{Waiter, Wants};
+use crate::blocking::{STREAM_IS_GONE, Waiter, Wants};
 use crate::client::Client;
 use crate::clock::now_ms;
 use crate::events::{Changes, Event};
+use crate::keyspace::Kind;
+use crate::keyspace::collection::{Edit, StreamEdit, Streams};
 use crate::keyspace::pop::take;
+use crate::keyspace::stream_read::{
+    answer_entries, answer_stream_name, answer_streams, deliver, entries_after,
+};
 use crate::log;
 use crate::resp::{Reply, command_bytes};
 use crate::server::Server;
@@ -60,6 +65,9 @@ fn serve(
     let mut served = Vec::new();
     for (db, bytes) in ready {
         let key = Key { slot: engine.slot_of(db), bytes: &bytes, hash: engine.hash(&bytes) };
+        for waiter in server.blocking.readers_of(db, &bytes) {
+            serve_reader(server, tx, changes, (db, key), &waiter, &mut served);
+        }
         loop {
             let (kind, popped_by) = match tx.find(key) {
                 Found::Absent => break,
@@ -102,6 +110,79 @@ fn serve(
     // These changes are nothing that anybody else could have.
     let _ = changes.take_ready();
     served
+}
+
+/// Gives somebody who waits for what is new in a stream what there is, or says that there will be nothing.
+fn serve_reader(
+    server: &Server,
+    tx: &mut Tx<'_>,
+    changes: &mut Changes,
+    (db, key): (usize, Key<'_>),
+    waiter: &Arc<Waiter>,
+    served: &mut Vec<(Arc<Waiter>, Vec<u8>)>,
+) {
+    let Wants::Read(read) = &waiter.wants else { return };
+    let mut reply = Reply::new();
+    reply.set_resp3(waiter.resp3);
+    let mut delivered = None;
+    let stream = match tx.find(key) {
+        Found::Cold => {
+            waiter.wake();
+            return;
+        }
+        Found::Live(entry) if entry.meta().is_expired(now_ms()) => return,
+        Found::Live(entry) => Streams::view(entry),
+        Found::Absent => None,
+    };
+    let place = waiter.keys.iter().position(|other| other == key.bytes).unwrap_or_default();
+    let after = read.after.get(place).copied().unwrap_or_default();
+    match (&read.member, stream) {
+        (None, None) => return,
+        (Some(_), None) => reply.error(STREAM_IS_GONE),
+        (None, Some(stream)) => {
+            let entries = entries_after(stream, after, read.count);
+            if entries.is_empty() {
+                return;
+            }
+            answer_streams(1, &mut reply);
+            answer_stream_name(key.bytes, &mut reply);
+            answer_entries(&entries, &mut reply);
+        }
+        (Some(member), Some(stream)) => {
+            let groups = stream.groups();
+            match groups.iter().position(|group| group.name == member.group) {
+                None => reply.error(
+                    b"NOGROUP the consumer group this client was blocked on no longer exists",
+                ),
+                Some(index) => {
+                    if entries_after(stream, groups[index].last_id, 1).is_empty() {
+                        return;
+                    }
+                    answer_streams(1, &mut reply);
+                    answer_stream_name(key.bytes, &mut reply);
+                    let at = (key.bytes, index);
+                    let done = deliver(stream, at, member, read.count, now_ms(), &mut reply);
+                    delivered = Some((done, stream.expire_at_ms()));
+                }
+            }
+        }
+    }
+    if !waiter.claim() {
+        return;
+    }
+    if let Some((done, expire_at_ms)) = delivered {
+        let new = done.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
+        changes.write(&server.events, db, key.bytes, new);
+        for logged in &done.logged {
+            tx.put(key, StreamEdit::expiring_at(expire_at_ms), done.edit.bytes());
+            tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+        }
+    }
+    if let Some(error) = reply.bytes().strip_prefix(b"-") {
+        server.observe.traffic.count_error(error);
+    }
+    server.blocking.remove(waiter);
+    served.push((Arc::clone(waiter), reply.bytes().to_vec()));
 }
 
 /// Why a request that writes nothing cannot be told of writes up to `required`: they are not durable, and nobody knows

@@ -902,6 +902,86 @@ fn what_a_damaged_hyperloglog_has_seen_before_the_damage_stays() {
     assert_eq!(bench.run(&mut client, "PFADD p 0"), ":0\r\n");
 }
 
+#[test]
+fn what_stream_commands_log_makes_the_same_data_with_as_many_operations() {
+    let requests_and_logs = [
+        ("XADD s 5-1 a 1 b 2", "XADD s 5-1 a 1 b 2"),
+        ("XADD s 6-* a 3", "XADD s 6-0 a 3"),
+        ("XADD s NOMKSTREAM MAXLEN ~ 100 6-* a 3", "XADD s MAXLEN = 3 6-1 a 3"),
+        ("XADD s MAXLEN 3 7 c 4", "XADD s MAXLEN 3 7-0 c 4"),
+        ("XADD none NOMKSTREAM * a 1", ""),
+        ("XADD s * a 1", "XADD s 1000000-0 a 1"),
+        ("XDEL s 6-1 1-1", "XDEL s 6-1 1-1"),
+        ("XDEL s 6-1", ""),
+        ("XGROUP CREATE s g 0", "XGROUP CREATE s g 0"),
+        ("XGROUP CREATE t g $ MKSTREAM", "XGROUP CREATE t g $ MKSTREAM"),
+        ("XGROUP CREATECONSUMER s g ann", "XGROUP CREATECONSUMER s g ann"),
+        ("XGROUP CREATECONSUMER s g ann", ""),
+        ("XTRIM s MAXLEN 9", ""),
+        ("XTRIM s MINID 6", ""),
+        ("XSETID t 3-3 ENTRIESADDED 5", "XSETID t 3-3 ENTRIESADDED 5"),
+        ("XGROUP SETID t g $", "XGROUP SETID t g $"),
+        ("XTRIM s MINID ~ 9999999", "XTRIM s MAXLEN = 0"),
+        ("XGROUP DESTROY t none", ""),
+        ("XACK s g 1-1", ""),
+    ];
+    let looks = ["XRANGE s - +", "XINFO STREAM s", "XINFO GROUPS s", "XINFO GROUPS t", "XLEN t"];
+    replays(&requests_and_logs, &looks);
+}
+
+#[test]
+fn what_a_group_reads_and_claims_is_logged_by_outcome() {
+    let (mut bench, mut again) = (Bench::new(), Bench::new());
+    let (mut client, mut log_client) = (bench.client(), again.client());
+    let mut replayer = Executor::new(crate::commands::table::table(), 0, false);
+    let before =
+        ["XADD s 1-0 a 1", "XADD s 2-0 a 2", "XADD s 3-0 a 3", "XGROUP CREATE s g 0 ENTRIESREAD 0"];
+    let steps: [(&str, &[&str]); 6] = [
+        (
+            "XREADGROUP GROUP g ann COUNT 2 STREAMS s >",
+            &[
+                "XCLAIM s g ann 0 1-0 2-0 TIME 1000000 RETRYCOUNT 1 FORCE JUSTID LASTID 2-0",
+                "XGROUP SETID s g 2-0 ENTRIESREAD 2",
+            ],
+        ),
+        (
+            "XREADGROUP GROUP g ann STREAMS s 1-0",
+            &["XCLAIM s g ann 0 2-0 TIME 1000000 RETRYCOUNT 2 FORCE JUSTID LASTID 2-0"],
+        ),
+        (
+            "XREADGROUP GROUP g bob NOACK STREAMS s >",
+            &["XGROUP CREATECONSUMER s g bob", "XGROUP SETID s g 3-0 ENTRIESREAD 3"],
+        ),
+        ("XDEL s 1-0", &["XDEL s 1-0"]),
+        (
+            "XAUTOCLAIM s g bob 0 0",
+            &[
+                "XACK s g 1-0",
+                "XCLAIM s g bob 0 2-0 TIME 1000000 RETRYCOUNT 3 FORCE JUSTID LASTID 3-0",
+            ],
+        ),
+        (
+            "XCLAIM s g ann 0 2-0 3-0 FORCE RETRYCOUNT 9",
+            &["XCLAIM s g ann 0 2-0 3-0 TIME 1000000 RETRYCOUNT 9 FORCE JUSTID LASTID 3-0"],
+        ),
+    ];
+    bench.run_all(&mut client, &before);
+    again.run_all(&mut log_client, &before);
+    for (request, logs) in steps {
+        let reply = bench.run(&mut client, request);
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+        for log in logs {
+            let words: Vec<&[u8]> = log.split(' ').map(str::as_bytes).collect();
+            replayer.replay(&again.server, &mut log_client, &command_bytes(&words)).expect(log);
+        }
+        assert_eq!(bench.server.engine.last_seq(), again.server.engine.last_seq(), "{request}");
+        for look in ["XPENDING s g - + 10", "XINFO GROUPS s", "XPENDING s g"] {
+            let (ours, theirs) = (bench.run(&mut client, look), again.run(&mut log_client, look));
+            assert_eq!(ours, theirs, "{look} after {request}");
+        }
+    }
+}
+
 /// Runs the requests, and what the log has of each on a server of its own: both must have made as many operations, and
 /// answer `looks` alike.
 fn replays(requests_and_logs: &[(&str, &str)], looks: &[&str]) {

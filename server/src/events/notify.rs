@@ -19,6 +19,8 @@ pub enum NotifyClass {
     SortedSet = b'z',
     /// Hash commands.
     Hash = b'h',
+    /// Stream commands.
+    Stream = b't',
     /// A key was deleted because its time had come.
     Expired = b'x',
     /// A key was deleted to make room.
@@ -30,7 +32,7 @@ pub enum NotifyClass {
 }
 
 /// All classes; the position is the bit in [`EventSwitch`].
-const CLASSES: [NotifyClass; 10] = [
+const CLASSES: [NotifyClass; 11] = [
     NotifyClass::Generic,
     NotifyClass::String,
     NotifyClass::Expired,
@@ -41,6 +43,7 @@ const CLASSES: [NotifyClass; 10] = [
     NotifyClass::Set,
     NotifyClass::SortedSet,
     NotifyClass::Hash,
+    NotifyClass::Stream,
 ];
 pub(super) const KEYSPACE_BIT: u32 = 1 << 30;
 pub(super) const KEYEVENT_BIT: u32 = 1 << 31;
@@ -135,6 +138,12 @@ impl Event {
     #[must_use]
     pub const fn hash(name: &'static str) -> Self {
         Self { class: NotifyClass::Hash, name }
+    }
+
+    /// One of a stream command.
+    #[must_use]
+    pub const fn stream(name: &'static str) -> Self {
+        Self { class: NotifyClass::Stream, name }
     }
 }
 

@@ -130,6 +130,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
         let commit = tx.commit();
         changes.tell_caches(&server.events, server.post());
         changes.publish(&server.events, commit.last_seq);
+        server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
         changes.end_batch(&server.events, server.post(), None);
     }
     due.retain(|due| cold.iter().any(|key| key.hash == due.hash));

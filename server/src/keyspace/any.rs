@@ -2,7 +2,7 @@
 
 use super::collection::{
     Edit, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit, SortedSetView,
-    Thresholds,
+    StreamEdit, StreamView, Thresholds,
 };
 use super::string::Written;
 use crate::value::{self, ValueType};
@@ -22,6 +22,8 @@ pub enum AnyView<'v> {
     SortedSet(SortedSetView<'v>),
     /// A hash.
     Hash(HashView<'v>),
+    /// A stream.
+    Stream(StreamView<'v>),
 }
 
 impl<'v> AnyView<'v> {
@@ -34,7 +36,7 @@ impl<'v> AnyView<'v> {
             ValueType::Set => SetView::of(meta, value).map(Self::Set),
             ValueType::SortedSet => SortedSetView::of(meta, value).map(Self::SortedSet),
             ValueType::Hash => HashView::of(meta, value).map(Self::Hash),
-            ValueType::Stream => None,
+            ValueType::Stream => StreamView::of(meta, value).map(Self::Stream),
         }
     }
 
@@ -47,6 +49,7 @@ impl<'v> AnyView<'v> {
             Self::Set(set) => set.encoding().name(),
             Self::SortedSet(set) => set.encoding().name(),
             Self::Hash(hash) => hash.encoding().name(),
+            Self::Stream(stream) => stream.encoding().name(),
         }
     }
 
@@ -79,6 +82,7 @@ impl<'v> AnyView<'v> {
                 }
                 Value::Hash(strings, Vec::new())
             }
+            Self::Stream(stream) => Value::Stream(Box::new(stream.to_dumped())),
         }
     }
 }
@@ -125,6 +129,10 @@ pub fn from_dumped(value: Value, thresholds: &Thresholds) -> Result<(u8, Vec<u8>
             finished(&hash)
         }
         Value::Hash(..) => Err(NotStored::Type("hash with fields that expire".to_owned())),
+        Value::Stream(stream) => {
+            let stream = StreamEdit::of_dumped(*stream, thresholds).ok_or(NotStored::Damaged)?;
+            finished(&stream)
+        }
         other => Err(NotStored::Type(other.type_name().to_owned())),
     }
 }

@@ -7,6 +7,7 @@ mod load;
 mod lookup;
 pub mod pop;
 mod remove;
+pub mod stream_read;
 mod string;
 
 pub use any::{AnyView, NotStored, from_dumped};

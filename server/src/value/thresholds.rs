@@ -19,6 +19,10 @@ pub struct Thresholds {
     pub sorted_set_value_bytes: u64,
     /// `hll-sparse-max-bytes`.
     pub hyperloglog_sparse_bytes: u64,
+    /// `stream-node-max-bytes`; 0 for no limit.
+    pub stream_node_bytes: u64,
+    /// `stream-node-max-entries`; 0 for no limit.
+    pub stream_node_entries: u64,
 }
 
 impl Thresholds {
@@ -32,6 +36,8 @@ impl Thresholds {
             sorted_set_entries: options.zset_max_listpack_entries,
             sorted_set_value_bytes: options.zset_max_listpack_value_bytes,
             hyperloglog_sparse_bytes: options.hll_sparse_max_bytes,
+            stream_node_bytes: options.stream_node_max_bytes,
+            stream_node_entries: options.stream_node_max_entries,
         }
     }
 }
@@ -45,6 +51,8 @@ pub struct SharedThresholds {
     sorted_set_entries: AtomicU64,
     sorted_set_value_bytes: AtomicU64,
     hyperloglog_sparse_bytes: AtomicU64,
+    stream_node_bytes: AtomicU64,
+    stream_node_entries: AtomicU64,
 }
 
 impl SharedThresholds {
@@ -58,6 +66,8 @@ impl SharedThresholds {
             sorted_set_entries: self.sorted_set_entries.load(Relaxed),
             sorted_set_value_bytes: self.sorted_set_value_bytes.load(Relaxed),
             hyperloglog_sparse_bytes: self.hyperloglog_sparse_bytes.load(Relaxed),
+            stream_node_bytes: self.stream_node_bytes.load(Relaxed),
+            stream_node_entries: self.stream_node_entries.load(Relaxed),
         }
     }
 
@@ -69,6 +79,8 @@ impl SharedThresholds {
         self.sorted_set_entries.store(thresholds.sorted_set_entries, Relaxed);
         self.sorted_set_value_bytes.store(thresholds.sorted_set_value_bytes, Relaxed);
         self.hyperloglog_sparse_bytes.store(thresholds.hyperloglog_sparse_bytes, Relaxed);
+        self.stream_node_bytes.store(thresholds.stream_node_bytes, Relaxed);
+        self.stream_node_entries.store(thresholds.stream_node_entries, Relaxed);
     }
 }
 
@@ -82,6 +94,8 @@ impl Default for SharedThresholds {
             sorted_set_entries: AtomicU64::new(128),
             sorted_set_value_bytes: AtomicU64::new(64),
             hyperloglog_sparse_bytes: AtomicU64::new(3000),
+            stream_node_bytes: AtomicU64::new(4096),
+            stream_node_entries: AtomicU64::new(100),
         }
     }
 }

@@ -28,6 +28,8 @@ UNITS = [
     ("external", "unit/bitops", True),
     ("external", "unit/bitfield", True),
     ("external", "unit/hyperloglog", True),
+    ("external", "unit/type/stream", True),
+    ("external", "unit/type/stream-cgroups", True),
     ("external", "unit/sort", True),
     ("external", "unit/expire", True),
     ("external", "unit/other", True),

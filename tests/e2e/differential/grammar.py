@@ -7,7 +7,7 @@ few ms and followed by a `wait` step before anything can look at it.
 
 import random
 
-from . import bits, hashes, hyperloglogs, lists, positions, sets, sorted_sets, sorting
+from . import bits, hashes, hyperloglogs, lists, positions, sets, sorted_sets, sorting, streams
 from .step import EXACT, LENGTH, MAP_KEYS, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 
 #: Keys that commands of one family mostly use, by family; strings may lie under them, too.
@@ -16,6 +16,7 @@ FAMILY_KEYS = {
     "hyperloglog": [b"p0", b"p1", b"{t}p"],
     "list": [b"l0", b"l1", b"{t}l"],
     "set": [b"s0", b"s1", b"{t}s"],
+    "stream": [b"x0", b"x1", b"{t}x"],
     "sorted set": [b"z0", b"z1", b"{t}z"],
 }
 STRING_KEYS = [b"k0", b"k1", b"k2", b"k3", b"k4", b"{t}a", b"{t}b", b"", b"a key", b"\x00\xff\r\n$3", b"k*?[x]\\"]
@@ -218,7 +219,7 @@ class Grammar:
             ("CONFIG", 0.6, self.config),
             ("?unknown", 0.6, self.unknown),
             *bits.rows(self), *hashes.rows(self), *hyperloglogs.rows(self), *lists.rows(self), *sets.rows(self), *sorted_sets.rows(self),
-            *positions.rows(self), *sorting.rows(self),
+            *positions.rows(self), *sorting.rows(self), *streams.rows(self),
         ]
 
     def pairs(self):

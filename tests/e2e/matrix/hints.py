@@ -202,6 +202,7 @@ COLLECTIONS = {
     "hyperloglog": lambda key, value: [b"PFADD", key, value, b"5", b"word"],
     "hash": lambda key, value: [b"HSET", key, b"field", value, b"17", b"5", b"long", b"x" * 70],
     "list": lambda key, value: [b"RPUSH", key, value, b"5", b"word", b"-3"],
+    "stream": lambda key, value: [b"XADD", key, b"5-1", b"field", value, b"17", b"5"],
     "set": lambda key, value: [b"SADD", key, value, b"5", b"word"],
     "sorted-set": lambda key, value: [b"ZADD", key, b"1", value, b"5", b"word", b"-inf", b"first"],
     "geo": lambda key, value: [b"GEOADD", key, b"2", b"40", value, b"1.5", b"1.5", b"word", b"-70", b"-20", b"far"],

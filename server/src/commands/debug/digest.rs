@@ -6,6 +6,7 @@ use crate::digest::{hex, sha1};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::interop::c_numbers::general;
 use crate::keyspace::AnyView;
+use crate::keyspace::collection::stream::{HIGHEST, LOWEST};
 use crate::value::ValueType;
 use sexton_engine::{Meta, ScanItem, ScanRange};
 
@@ -41,7 +42,9 @@ impl Digest {
     fn mix_value(&mut self, meta: Meta, value: &[u8]) -> CommandResult {
         let unknown = CommandError::text("ERR a value is of an unknown type");
         let kind = ValueType::of(meta.flags).ok_or(unknown.clone())?;
-        self.mix(&(kind as u32).to_be_bytes());
+        // Redis has modules between hashes and streams.
+        let number = if kind == ValueType::Stream { 6 } else { kind as u32 };
+        self.mix(&number.to_be_bytes());
         match AnyView::of(meta, value).ok_or(unknown)? {
             AnyView::String(string) => self.mix(string),
             AnyView::List(list) => list.iter().for_each(|element| self.mix(element)),
@@ -53,6 +56,15 @@ impl Digest {
             }
             AnyView::Hash(hash) => {
                 hash.iter().for_each(|(field, value)| self.xor_pair(field, value));
+            }
+            AnyView::Stream(stream) => {
+                for entry in stream.range(LOWEST, HIGHEST) {
+                    self.mix(format!("{}.{}", entry.id.ms, entry.id.seq).as_bytes());
+                    for (field, value) in entry.pairs() {
+                        self.mix(field);
+                        self.mix(value);
+                    }
+                }
             }
         }
         if meta.expire_at_ms != 0 {

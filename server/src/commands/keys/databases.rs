@@ -49,6 +49,7 @@ fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
         ));
     }
     ctx.log(db, &[b"FLUSHDB"]);
+    note_waited_for(ctx, db);
     Ok(())
 }
 
@@ -86,6 +87,13 @@ pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
+/// Keys that somebody waits for may have something else now, or nothing.
+fn note_waited_for(ctx: &mut Ctx<'_, '_>, db: usize) {
+    for key in ctx.server.blocking.keys_of(db) {
+        ctx.changes.note_ready(db, key);
+    }
+}
+
 /// SWAPDB index1 index2: one operation, none when both are the same.
 pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let index = |at: usize, error| {
@@ -102,11 +110,7 @@ pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         touch_watched(ctx, b, Some(a));
         ctx.tx().swap_databases(a, b);
         ctx.log_request();
-        for db in [a, b] {
-            for key in ctx.server.blocking.keys_of(db) {
-                ctx.changes.note_ready(db, key);
-            }
-        }
+        [a, b].into_iter().for_each(|db| note_waited_for(ctx, db));
     }
     ctx.out.ok();
     Ok(())

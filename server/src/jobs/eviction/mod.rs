@@ -122,6 +122,7 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
         let commit = tx.commit();
         changes.tell_caches(&server.events, server.post());
         changes.publish(&server.events, commit.last_seq);
+        server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
         changes.end_batch(&server.events, server.post(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Collections: what a key holds whose type is list, set, sorted set or hash, and what is written for one.
+//! Collections: what a key holds whose type is list, set, sorted set, hash or stream, and what is written for one.
 //!
 //! A collection lies whole in the value of its root record:
 //!
@@ -10,21 +10,25 @@
 //!                     | members in the order in which they came, packed                          (encoding hashtable)
 //! sorted set  content = (score, f64 LE | member, packed) ascending by score, then member
 //! hash        content = (field, packed | value, packed) in the order in which the fields came
+//! stream      content = last ID u128 LE | highest deleted ID u128 LE | entries ever added u64 LE | bytes of groups u32 LE
+//!                       | nodes u32 LE | groups | nodes | where each node begins u32 LE
 //! ```
 //!
 //! [`packed`] has the form of one byte string. The encoding is what OBJECT ENCODING answers: Redis' thresholds decide at
-//! each write, and as in Redis it never goes back. No collection is empty: the key goes with its last element.
+//! each write, and as in Redis it never goes back. No collection but a stream is empty: the key goes with its last element.
 
 mod hash;
 mod list;
 pub mod packed;
 mod set;
 mod sorted_set;
+pub mod stream;
 
 pub use hash::{HashEdit, HashView, Hashes};
 pub use list::{ListEdit, ListView, Lists};
 pub use set::{SetEdit, SetView, Sets};
 pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order, score_text};
+pub use stream::{StreamEdit, StreamView, Streams};
 
 use crate::value::ValueType;
 pub use crate::value::thresholds::Thresholds;
@@ -53,13 +57,22 @@ pub enum Encoding {
     Skiplist = 3,
     /// A list.
     Quicklist = 4,
+    /// A stream.
+    Stream = 5,
 }
 
 impl Encoding {
     fn of(byte: u8) -> Option<Self> {
-        [Self::Listpack, Self::Intset, Self::Hashtable, Self::Skiplist, Self::Quicklist]
-            .into_iter()
-            .find(|encoding| *encoding as u8 == byte)
+        [
+            Self::Listpack,
+            Self::Intset,
+            Self::Hashtable,
+            Self::Skiplist,
+            Self::Quicklist,
+            Self::Stream,
+        ]
+        .into_iter()
+        .find(|encoding| *encoding as u8 == byte)
     }
 
     /// The name, as Redis has it.
@@ -71,6 +84,7 @@ impl Encoding {
             Self::Hashtable => "hashtable",
             Self::Skiplist => "skiplist",
             Self::Quicklist => "quicklist",
+            Self::Stream => "stream",
         }
     }
 }

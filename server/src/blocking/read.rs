@@ -1,0 +1,25 @@
+//! What somebody wants to read of streams.
+
+use sexton_persistence::rdb::StreamId;
+
+/// Who reads as a member of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The group.
+    pub group: Vec<u8>,
+    /// The consumer.
+    pub consumer: Vec<u8>,
+    /// What is read counts as acknowledged.
+    pub acknowledges: bool,
+}
+
+/// What is to be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// For each key: entries behind this ID. A member reads behind what its group has read.
+    pub after: Vec<StreamId>,
+    /// At most so many entries.
+    pub count: u64,
+    /// On behalf of a group.
+    pub member: Option<Member>,
+}

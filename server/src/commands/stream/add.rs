@@ -1,0 +1,174 @@
+//! XADD and XSETID.
+
+use super::find;
+use super::id::{parse_new, parse_strict};
+use super::trim::TrimWords;
+use crate::dispatch::{CommandError, CommandResult, Ctx};
+use crate::events::Event;
+use crate::keyspace::collection::Edit;
+use crate::keyspace::collection::stream::{HIGHEST, LOWEST, StreamEdit, id_after, id_text};
+use sexton_persistence::rdb::StreamId;
+
+/// Longest entry, in bytes of its fields and values.
+const ENTRY_MAX_BYTES: usize = 1 << 30;
+
+const TOO_LARGE: CommandError = CommandError::text("ERR Elements are too large to be stored");
+
+/// The ID that a new entry gets: `wanted` is the one of the request, with whether its second part is to be made up.
+fn new_id(
+    last: StreamId,
+    wanted: Option<(StreamId, bool)>,
+    now_ms: u64,
+) -> Result<StreamId, CommandError> {
+    let id = match wanted {
+        None if now_ms > last.ms => Some(StreamId { ms: now_ms, seq: 0 }),
+        None => id_after(last),
+        Some((id, true)) if id.ms == last.ms => {
+            let seq = last.seq.checked_add(1).ok_or(TOO_LARGE)?;
+            Some(StreamId { ms: id.ms, seq })
+        }
+        Some((id, _)) => Some(id),
+    };
+    id.filter(|&id| id > last).ok_or(CommandError::text(
+        "ERR The ID specified in XADD is equal or smaller than the target stream top item",
+    ))
+}
+
+/// XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...].
+///
+/// One operation, logged with the ID; a rough trim as an exact one to what it has left.
+pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
+    let (mut words, mut must_exist, mut at) = (TrimWords::default(), false, 2);
+    let mut wanted = None;
+    while at < args.len() {
+        let word = args.get(at);
+        if word == b"*" {
+            break;
+        }
+        match words.take(args, at)? {
+            0 if word.eq_ignore_ascii_case(b"NOMKSTREAM") => {
+                must_exist = true;
+                at += 1;
+            }
+            0 => {
+                wanted = Some(parse_new(word)?);
+                break;
+            }
+            taken => at += taken,
+        }
+    }
+    let trim = words.finish(ctx)?;
+    let pairs_at = at + 1;
+    if args.len() < pairs_at + 2 || !(args.len() - pairs_at).is_multiple_of(2) {
+        return Err(ctx.spec.arity_error());
+    }
+    if wanted == Some((LOWEST, false)) {
+        return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
+    }
+    let bytes: usize = args.from(pairs_at).map(<[u8]>::len).sum();
+    let found = find(ctx, key, bytes + 64)?;
+    if found.is_none() && must_exist {
+        ctx.out.null();
+        return Ok(());
+    }
+    let (mut edit, expire_at_ms) = found.unwrap_or_default();
+    let last = edit.view().last_id();
+    if last == HIGHEST {
+        return Err(CommandError::text(
+            "ERR The stream has exhausted the last possible ID, unable to add more items",
+        ));
+    }
+    let id = new_id(last, wanted, super::wall_ms(ctx))?;
+    if bytes > ENTRY_MAX_BYTES {
+        return Err(TOO_LARGE);
+    }
+    let names = args.from(pairs_at).step_by(2);
+    edit.add(id, names.zip(args.from(pairs_at + 1).step_by(2)), &ctx.thresholds());
+    let trimmed = trim.is_some_and(|trim| edit.trim(trim) > 0);
+    ctx.write_back(key, &edit, expire_at_ms, Event::stream("xadd"))?;
+    if trimmed {
+        ctx.tell(key, Event::stream("xtrim"));
+    }
+    let (id, left) = (id_text(id), edit.len().to_string());
+    let mut logged: Vec<&[u8]> = vec![b"XADD", key];
+    match trim {
+        Some(trim) if trim.is_rough => logged.extend([b"MAXLEN", &b"="[..], left.as_bytes()]),
+        // The options as they came.
+        Some(_) => logged.extend(args.from(2).take(at - 2)),
+        None => {}
+    }
+    logged.push(id.as_bytes());
+    logged.extend(args.from(pairs_at));
+    ctx.log(db, &logged);
+    ctx.out.bulk(id.as_bytes());
+    Ok(())
+}
+
+/// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged as it came.
+pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (args, key) = (ctx.args, ctx.args.get(1));
+    let id = parse_strict(args.get(2), 0)?;
+    let (mut added, mut deleted, mut at) = (None, LOWEST, 3);
+    while at < args.len() {
+        let is = |name: &[u8]| args.get(at).eq_ignore_ascii_case(name) && at + 1 < args.len();
+        if is(b"ENTRIESADDED") {
+            let number = u64::try_from(ctx.int_arg(at + 1)?);
+            added =
+                Some(number.map_err(|_| CommandError::text("ERR entries_added must be positive"))?);
+        } else if is(b"MAXDELETEDID") {
+            deleted = parse_strict(args.get(at + 1), 0)?;
+            if id < deleted {
+                return Err(CommandError::text(
+                    "ERR The ID specified in XSETID is smaller than the provided max_deleted_entry_id",
+                ));
+            }
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 2;
+    }
+    let (mut edit, expire_at_ms): (StreamEdit, u64) =
+        find(ctx, key, 0)?.ok_or(CommandError::NoSuchKey)?;
+    let view = edit.view();
+    if view.count() > 0 {
+        if id < view.last_valid_id() {
+            return Err(CommandError::text(
+                "ERR The ID specified in XSETID is smaller than the target stream top item",
+            ));
+        }
+        if added.is_some_and(|added| added < view.count() as u64) {
+            return Err(CommandError::text(
+                "ERR The entries_added specified in XSETID is smaller than the target stream length",
+            ));
+        }
+    }
+    edit.set_last_id(id);
+    if let Some(added) = added {
+        edit.set_entries_added(added);
+    }
+    if deleted != LOWEST {
+        edit.set_max_deleted_id(deleted);
+    }
+    ctx.write_back(key, &edit, expire_at_ms, Event::stream("xsetid"))?;
+    ctx.log_request();
+    ctx.out.ok();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_are_made_up_go_upwards() {
+        let id = |ms, seq| StreamId { ms, seq };
+        assert_eq!(new_id(id(5, 9), None, 7), Ok(id(7, 0)));
+        assert_eq!(new_id(id(5, 9), None, 5), Ok(id(5, 10)));
+        assert_eq!(new_id(id(5, u64::MAX), None, 4), Ok(id(6, 0)));
+        assert_eq!(new_id(id(5, 9), Some((id(5, 0), true)), 7), Ok(id(5, 10)));
+        assert_eq!(new_id(id(5, 9), Some((id(6, 0), true)), 7), Ok(id(6, 0)));
+        assert!(new_id(id(5, 9), Some((id(5, 9), false)), 7).is_err());
+        assert_eq!(new_id(id(5, u64::MAX), Some((id(5, 0), true)), 7), Err(TOO_LARGE));
+    }
+}

@@ -1,0 +1,248 @@
+//! XREAD and XREADGROUP.
+
+use super::id::parse_strict;
+use super::{group_at, no_key_or_group, store, wall_ms};
+use crate::blocking::{Member, Read, Wants};
+use crate::commands::pop::wait;
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::events::Event;
+use crate::keyspace::collection::Streams;
+use crate::keyspace::collection::stream::{LOWEST, StreamView};
+use crate::keyspace::stream_read::{
+    answer_entries, answer_stream_name, answer_streams, deliver, deliver_again, entries_after,
+};
+use crate::number::parse_i64;
+use crate::resp::Reply;
+use sexton_persistence::rdb::StreamId;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// Entries that somebody gets who has waited and has not said how many.
+const COUNT_AFTER_WAIT: u64 = 1000;
+
+/// What a request asks for.
+#[derive(Default)]
+struct Options {
+    /// It waits: until when.
+    block: Option<Option<Instant>>,
+    /// At most so many entries of each stream; 0 for all.
+    count: u64,
+    member: Option<Member>,
+    keys: Range<usize>,
+}
+
+/// From where a stream is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum From {
+    After(StreamId),
+    /// What the group has not read.
+    New,
+}
+
+/// XREAD [COUNT count] [BLOCK ms] STREAMS key [key ...] id [id ...].
+pub(super) fn xread(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let options = parse(ctx, false)?;
+    run(ctx, options)
+}
+
+/// XREADGROUP GROUP group consumer [COUNT count] [BLOCK ms] [NOACK] STREAMS key [key ...] id [id ...]. Logged by outcome.
+pub(super) fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let options = parse(ctx, true)?;
+    run(ctx, options)
+}
+
+/// When somebody gives up who waits for so many ms; 0 for never.
+fn deadline(text: &[u8]) -> Result<Option<Instant>, CommandError> {
+    let ms = parse_i64(text)
+        .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;
+    let ms = u64::try_from(ms).map_err(|_| CommandError::text("ERR timeout is negative"))?;
+    Ok(if ms == 0 { None } else { Instant::now().checked_add(Duration::from_millis(ms)) })
+}
+
+fn parse(ctx: &Ctx<'_, '_>, by_group: bool) -> Result<Options, CommandError> {
+    let args = ctx.args;
+    let (mut options, mut acknowledges, mut at) = (Options::default(), false, 1);
+    while at < args.len() {
+        let more = args.len() - at - 1;
+        let is = |name: &[u8], operands: usize| {
+            args.get(at).eq_ignore_ascii_case(name) && more >= operands
+        };
+        if is(b"BLOCK", 1) {
+            options.block = Some(deadline(args.get(at + 1))?);
+            at += 2;
+        } else if is(b"COUNT", 1) {
+            options.count = u64::try_from(ctx.int_arg(at + 1)?).unwrap_or(0);
+            at += 2;
+        } else if is(b"STREAMS", 1) {
+            if !more.is_multiple_of(2) {
+                // Redis calls it so in both commands.
+                return Err(CommandError::text(
+                    "ERR Unbalanced XREAD list of streams: for each stream key an ID or '$' must be specified.",
+                ));
+            }
+            options.keys = at + 1..at + 1 + more / 2;
+            break;
+        } else if is(b"GROUP", 2) {
+            if !by_group {
+                return Err(CommandError::text(
+                    "ERR The GROUP option is only supported by XREADGROUP. You called XREAD instead.",
+                ));
+            }
+            options.member = Some(Member {
+                group: args.get(at + 1).to_vec(),
+                consumer: args.get(at + 2).to_vec(),
+                acknowledges: false,
+            });
+            at += 3;
+        } else if is(b"NOACK", 0) {
+            if !by_group {
+                return Err(CommandError::text(
+                    "ERR The NOACK option is only supported by XREADGROUP. You called XREAD instead.",
+                ));
+            }
+            acknowledges = true;
+            at += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+    }
+    if options.keys.is_empty() {
+        return Err(CommandError::Syntax);
+    }
+    match &mut options.member {
+        Some(member) => member.acknowledges = acknowledges,
+        None if by_group => {
+            return Err(CommandError::text("ERR Missing GROUP option for XREADGROUP"));
+        }
+        None => {}
+    }
+    Ok(options)
+}
+
+/// From where each stream is read.
+fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, CommandError> {
+    let (args, count) = (ctx.args, options.keys.len());
+    let mut places = Vec::with_capacity(count);
+    for at in options.keys.clone() {
+        let (key, id) = (args.get(at), args.get(at + count));
+        let member = options.member.as_ref();
+        let last_id = ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, _| {
+            let Some(member) = member else {
+                return Ok(stream.map_or(LOWEST, |stream| stream.last_id()));
+            };
+            let groups = stream.map_or_else(Vec::new, |stream| stream.groups());
+            let found = group_at(&groups, &member.group);
+            found.map(|_| LOWEST).ok_or_else(|| no_group_to_read(key, &member.group))
+        })??;
+        places.push(match (id, member) {
+            (b"$", Some(_)) => {
+                return Err(CommandError::text(
+                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just return an empty result set.",
+                ));
+            }
+            (b"$", None) => From::After(last_id),
+            (b">", Some(_)) => From::New,
+            (b">", None) => {
+                return Err(CommandError::text(
+                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
+                ));
+            }
+            (id, _) => From::After(parse_strict(id, 0)?),
+        });
+    }
+    // Somebody who has waited, and is to look again, goes on from where it began to wait.
+    if let Some(Wants::Read(read)) = ctx.client.waiter.as_ref().map(|waiter| &waiter.wants)
+        && read.member.is_none()
+        && read.after.len() == count
+    {
+        places = read.after.iter().map(|&id| From::After(id)).collect();
+    }
+    Ok(places)
+}
+
+fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
+    let CommandError::Quoting(before, argument, _) = no_key_or_group(key, group) else {
+        return CommandError::NoSuchKey;
+    };
+    CommandError::Quoting(before, argument, "' in XREADGROUP with GROUP option")
+}
+
+fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
+    let places = places(ctx, &options)?;
+    let mut body = Reply::new();
+    body.set_resp3(ctx.out.is_resp3());
+    let mut streams = 0;
+    for (at, &from) in options.keys.clone().zip(&places) {
+        let key = ctx.args.get(at);
+        let is_read = match (&options.member, from) {
+            (Some(member), from) => {
+                read_as_member(ctx, key, (member, from), options.count, &mut body)?
+            }
+            (None, From::After(after)) => {
+                ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
+                    let Some(stream) = stream.filter(|stream| has_after(stream, after)) else {
+                        return false;
+                    };
+                    answer_stream_name(key, &mut body);
+                    answer_entries(&entries_after(stream, after, options.count), &mut body);
+                    true
+                })?
+            }
+            (None, From::New) => false,
+        };
+        streams += usize::from(is_read);
+    }
+    if streams > 0 {
+        answer_streams(streams, ctx.out);
+        ctx.out.raw(body.bytes());
+        return Ok(());
+    }
+    ctx.out.null_array();
+    if let Some(deadline) = options.block {
+        let after = places.into_iter().map(|place| match place {
+            From::After(id) => id,
+            From::New => LOWEST,
+        });
+        let count = if options.count == 0 { COUNT_AFTER_WAIT } else { options.count };
+        let read = Read { after: after.collect(), count, member: options.member };
+        wait(ctx, options.keys, Wants::Read(read), deadline);
+    }
+    Ok(())
+}
+
+fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {
+    stream.count() > 0 && stream.last_valid_id() > after
+}
+
+/// Reads one stream on behalf of a group; false when there is nothing to be read.
+fn read_as_member(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    (member, from): (&Member, From),
+    count: u64,
+    body: &mut Reply,
+) -> Result<bool, CommandError> {
+    let now_ms = wall_ms(ctx);
+    let delivered = ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
+        let stream = stream?;
+        let groups = stream.groups();
+        let index = group_at(&groups, &member.group)?;
+        let place = (key, index);
+        let delivered = match from {
+            From::New if !has_after(&stream, groups[index].last_id) => return None,
+            From::New => {
+                answer_stream_name(key, body);
+                deliver(stream, place, member, count, now_ms, body)
+            }
+            From::After(after) => {
+                answer_stream_name(key, body);
+                deliver_again(stream, place, member, (after, count), now_ms, body)
+            }
+        };
+        Some((delivered, stream.expire_at_ms()))
+    })?;
+    let Some((delivered, expire_at_ms)) = delivered else { return Ok(false) };
+    let event = delivered.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
+    store(ctx, key, (&delivered.edit, expire_at_ms), event, &delivered.logged)?;
+    Ok(true)
+}

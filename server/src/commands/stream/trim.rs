@@ -1,0 +1,130 @@
+//! XTRIM and XDEL, and the trim that XADD can do.
+
+use super::find;
+use super::id::parse_strict;
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, REPLAY_MS};
+use crate::events::Event;
+use crate::keyspace::collection::Edit;
+use crate::keyspace::collection::stream::{Trim, TrimTo};
+use crate::number::parse_i64;
+
+/// Entries of a node for the limit that holds where none is given.
+const NODES_OF_LIMIT: u64 = 100;
+const LIMIT_WITHOUT_NODES: u64 = 10_000;
+const LIMIT_MAX: u64 = 1_000_000;
+
+/// Options of XADD and XTRIM as far as they have been read.
+#[derive(Debug, Default)]
+pub(super) struct TrimWords {
+    to: Option<TrimTo>,
+    is_rough: bool,
+    limit: Option<u64>,
+}
+
+fn not_negative(text: &[u8], negative: &'static str) -> Result<u64, CommandError> {
+    let number = parse_i64(text).ok_or(CommandError::NotInteger)?;
+    u64::try_from(number).map_err(|_| CommandError::text(negative))
+}
+
+impl TrimWords {
+    /// Takes the option at `at`; how many words it has: 0 for another option.
+    pub(super) fn take(&mut self, args: Args<'_>, at: usize) -> Result<usize, CommandError> {
+        let (word, more) = (args.get(at), args.len() - 1 - at);
+        let by_count = word.eq_ignore_ascii_case(b"MAXLEN");
+        if more > 0 && (by_count || word.eq_ignore_ascii_case(b"MINID")) {
+            if self.to.is_some() {
+                return Err(CommandError::text(
+                    "ERR syntax error, MAXLEN and MINID options at the same time are not compatible",
+                ));
+            }
+            let sign = more >= 2 && matches!(args.get(at + 1), b"~" | b"=");
+            self.is_rough = sign && args.get(at + 1) == b"~";
+            let value = args.get(at + 1 + usize::from(sign));
+            self.to = Some(if by_count {
+                TrimTo::Entries(not_negative(value, "ERR The MAXLEN argument must be >= 0.")?)
+            } else {
+                TrimTo::From(parse_strict(value, 0)?)
+            });
+            return Ok(2 + usize::from(sign));
+        }
+        if more > 0 && word.eq_ignore_ascii_case(b"LIMIT") {
+            let limit = not_negative(args.get(at + 1), "ERR The LIMIT argument must be >= 0.")?;
+            self.limit = Some(limit);
+            return Ok(2);
+        }
+        Ok(0)
+    }
+
+    /// What they ask for. Replay knows no limit: what was logged was trimmed when it came.
+    pub(super) fn finish(self, ctx: &Ctx<'_, '_>) -> Result<Option<Trim>, CommandError> {
+        if self.limit.is_some_and(|limit| limit > 0) && self.to.is_none() {
+            return Err(CommandError::text(
+                "ERR syntax error, LIMIT cannot be used without specifying a trimming strategy",
+            ));
+        }
+        let limit = match self.limit {
+            _ if ctx.now_ms == REPLAY_MS => 0,
+            Some(_) if !self.is_rough && self.to.is_some() => {
+                return Err(CommandError::text(
+                    "ERR syntax error, LIMIT cannot be used without the special ~ option",
+                ));
+            }
+            Some(limit) => limit,
+            None if !self.is_rough => 0,
+            None => match ctx.thresholds().stream_node_entries {
+                0 => LIMIT_WITHOUT_NODES,
+                entries => entries.saturating_mul(NODES_OF_LIMIT).min(LIMIT_MAX),
+            },
+        };
+        Ok(self.to.map(|to| Trim { to, is_rough: self.is_rough, limit }))
+    }
+}
+
+/// XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]. One operation, or none when nothing goes. A rough trim is logged
+/// as an exact one to what it has left.
+pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
+    let (mut words, mut at) = (TrimWords::default(), 2);
+    while at < args.len() {
+        match words.take(args, at)? {
+            0 => return Err(CommandError::Syntax),
+            taken => at += taken,
+        }
+    }
+    let trim = words.finish(ctx)?.ok_or(CommandError::text(
+        "ERR syntax error, XTRIM must be called with a trimming strategy",
+    ))?;
+    let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+        ctx.out.int(0);
+        return Ok(());
+    };
+    let removed = edit.trim(trim);
+    if removed > 0 {
+        ctx.write_back(key, &edit, expire_at_ms, Event::stream("xtrim"))?;
+        if trim.is_rough {
+            let left = edit.len().to_string();
+            ctx.log(db, &[b"XTRIM", key, b"MAXLEN", b"=", left.as_bytes()]);
+        } else {
+            ctx.log_request();
+        }
+    }
+    ctx.out.int(removed as i64);
+    Ok(())
+}
+
+/// XDEL key id [id ...]. One operation, or none when none is there; logged as it came.
+pub(super) fn xdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+        ctx.out.int(0);
+        return Ok(());
+    };
+    let ids = ctx.args.from(2).map(|id| parse_strict(id, 0)).collect::<Result<Vec<_>, _>>()?;
+    let deleted = ids.into_iter().filter(|&id| edit.delete(id)).count();
+    if deleted > 0 {
+        ctx.write_back(key, &edit, expire_at_ms, Event::stream("xdel"))?;
+        ctx.log_request();
+    }
+    ctx.out.int(deleted as i64);
+    Ok(())
+}

@@ -1,0 +1,261 @@
+//! Consumer groups of a stream.
+//!
+//! ```text
+//! groups u32 LE, each by its name:
+//!   name, packed | last delivered ID | entries read, u64 LE (all ones: not known)
+//!   consumers u32 LE, each by its name: name, packed | seen at, u64 LE
+//!   pending u32 LE, each by its ID:     ID | delivered at, u64 LE | deliveries, u64 LE | consumer, u32 LE
+//! ```
+
+use super::id::{ID_BYTES, push_id, read_id};
+use crate::keyspace::collection::packed;
+use sexton_persistence::rdb::{self, StreamId};
+
+const UNKNOWN: u64 = u64::MAX;
+
+/// A consumer of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Consumer {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// When it asked last, in ms since the epoch.
+    pub seen_ms: u64,
+}
+
+/// An entry that was delivered and not acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pending {
+    /// The entry.
+    pub id: StreamId,
+    /// When it was delivered last, in ms since the epoch.
+    pub delivered_ms: u64,
+    /// How often.
+    pub deliveries: u64,
+    /// Whose it is, as a position in [`Group::consumers`].
+    pub consumer: usize,
+}
+
+/// A consumer group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: Vec<u8>,
+    /// Last delivered.
+    pub last_id: StreamId,
+    /// Entries read; `None` when not known.
+    pub entries_read: Option<u64>,
+    /// By name.
+    pub consumers: Vec<Consumer>,
+    /// By ID.
+    pub pending: Vec<Pending>,
+}
+
+impl Group {
+    /// Where a consumer stands.
+    #[must_use]
+    pub fn find_consumer(&self, name: &[u8]) -> Option<usize> {
+        self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name)).ok()
+    }
+
+    /// Where a consumer stands, who is added when it is not there (true).
+    pub fn consumer_or_new(&mut self, name: &[u8], now_ms: u64) -> (usize, bool) {
+        let found = self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name));
+        let Err(at) = found else { return (found.unwrap_or_default(), false) };
+        self.consumers.insert(at, Consumer { name: name.to_vec(), seen_ms: now_ms });
+        for pending in self.pending.iter_mut().filter(|pending| pending.consumer >= at) {
+            pending.consumer += 1;
+        }
+        (at, true)
+    }
+
+    /// A consumer goes, and what is pending for it; how many those were.
+    pub fn remove_consumer(&mut self, at: usize) -> usize {
+        let before = self.pending.len();
+        self.consumers.remove(at);
+        self.pending.retain(|pending| pending.consumer != at);
+        for pending in self.pending.iter_mut().filter(|pending| pending.consumer > at) {
+            pending.consumer -= 1;
+        }
+        before - self.pending.len()
+    }
+
+    /// Where an entry is pending, or would be.
+    ///
+    /// # Errors
+    /// It is not pending.
+    pub fn find_pending(&self, id: StreamId) -> Result<usize, usize> {
+        // Mostly it is a new one, behind all others.
+        match self.pending.last() {
+            Some(last) if last.id < id => Err(self.pending.len()),
+            _ => self.pending.binary_search_by_key(&id, |pending| pending.id),
+        }
+    }
+
+    /// Nothing of `ids` is pending any more; which of them were.
+    pub fn acknowledge(&mut self, ids: &[StreamId]) -> Vec<StreamId> {
+        let mut found: Vec<_> =
+            ids.iter().copied().filter(|&id| self.find_pending(id).is_ok()).collect();
+        found.sort_unstable();
+        found.dedup();
+        if !found.is_empty() {
+            self.pending.retain(|pending| found.binary_search(&pending.id).is_err());
+        }
+        found
+    }
+
+    /// Entries that are pending for a consumer.
+    pub fn pending_of(&self, consumer: usize) -> impl Iterator<Item = &Pending> {
+        self.pending.iter().filter(move |pending| pending.consumer == consumer)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        packed::push(out, &self.name);
+        push_id(out, self.last_id);
+        out.extend_from_slice(&self.entries_read.unwrap_or(UNKNOWN).to_le_bytes());
+        out.extend_from_slice(&(self.consumers.len() as u32).to_le_bytes());
+        for consumer in &self.consumers {
+            packed::push(out, &consumer.name);
+            out.extend_from_slice(&consumer.seen_ms.to_le_bytes());
+        }
+        out.extend_from_slice(&(self.pending.len() as u32).to_le_bytes());
+        for pending in &self.pending {
+            push_id(out, pending.id);
+            out.extend_from_slice(&pending.delivered_ms.to_le_bytes());
+            out.extend_from_slice(&pending.deliveries.to_le_bytes());
+            out.extend_from_slice(&(pending.consumer as u32).to_le_bytes());
+        }
+    }
+
+    /// As dumps have it.
+    #[must_use]
+    pub fn to_dumped(&self) -> rdb::Group {
+        let pending = self.pending.iter().map(|pending| rdb::Pending {
+            id: pending.id,
+            delivered_ms: pending.delivered_ms,
+            deliveries: pending.deliveries,
+        });
+        let consumers = self.consumers.iter().enumerate().map(|(at, consumer)| rdb::Consumer {
+            name: consumer.name.clone(),
+            seen_ms: consumer.seen_ms,
+            active_ms: None,
+            pending: self.pending_of(at).map(|pending| pending.id).collect(),
+        });
+        rdb::Group {
+            name: self.name.clone(),
+            last_id: self.last_id,
+            entries_read: self.entries_read,
+            pending: pending.collect(),
+            consumers: consumers.collect(),
+        }
+    }
+
+    /// From a dump; `None` when it contradicts itself.
+    #[must_use]
+    pub fn of_dumped(dumped: rdb::Group) -> Option<Self> {
+        let mut group = Self {
+            name: dumped.name,
+            last_id: dumped.last_id,
+            entries_read: dumped.entries_read,
+            ..Self::default()
+        };
+        let nobody = usize::MAX;
+        group.pending = dumped
+            .pending
+            .iter()
+            .map(|pending| Pending {
+                id: pending.id,
+                delivered_ms: pending.delivered_ms,
+                deliveries: pending.deliveries,
+                consumer: nobody,
+            })
+            .collect();
+        let mut consumers = dumped.consumers;
+        consumers.sort_by(|a, b| a.name.cmp(&b.name));
+        for (at, consumer) in consumers.iter().enumerate() {
+            for &id in &consumer.pending {
+                let place = group.find_pending(id).ok()?;
+                let owner = &mut group.pending[place].consumer;
+                if *owner != nobody {
+                    return None;
+                }
+                *owner = at;
+            }
+        }
+        let is_sorted = group.pending.is_sorted_by(|a, b| a.id < b.id)
+            && consumers.is_sorted_by(|a, b| a.name < b.name);
+        let is_owned = group.pending.iter().all(|pending| pending.consumer != nobody);
+        group.consumers = consumers
+            .into_iter()
+            .map(|consumer| Consumer { name: consumer.name, seen_ms: consumer.seen_ms })
+            .collect();
+        (is_sorted && is_owned).then_some(group)
+    }
+}
+
+/// Takes from the front of bytes that [`write_all`] has written.
+struct Source<'v>(&'v [u8]);
+
+impl<'v> Source<'v> {
+    fn item(&mut self) -> Option<&'v [u8]> {
+        let (item, rest) = packed::split(self.0)?;
+        self.0 = rest;
+        Some(item)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (bytes, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*bytes)
+    }
+
+    fn u32(&mut self) -> Option<usize> {
+        self.array().map(|bytes| u32::from_le_bytes(bytes) as usize)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn id(&mut self) -> Option<StreamId> {
+        self.array::<ID_BYTES>().and_then(|bytes| read_id(&bytes))
+    }
+
+    fn group(&mut self) -> Option<Group> {
+        let mut group = Group {
+            name: self.item()?.to_vec(),
+            last_id: self.id()?,
+            entries_read: self.u64().map(|read| (read != UNKNOWN).then_some(read))?,
+            ..Group::default()
+        };
+        for _ in 0..self.u32()? {
+            let name = self.item()?.to_vec();
+            group.consumers.push(Consumer { name, seen_ms: self.u64()? });
+        }
+        for _ in 0..self.u32()? {
+            group.pending.push(Pending {
+                id: self.id()?,
+                delivered_ms: self.u64()?,
+                deliveries: self.u64()?,
+                consumer: self.u32()?,
+            });
+        }
+        Some(group)
+    }
+}
+
+/// All groups; nothing behind damage, of which there is none in a record that was written here.
+pub(super) fn read_all(bytes: &[u8]) -> Vec<Group> {
+    let mut source = Source(bytes);
+    let count = source.u32().unwrap_or(0);
+    (0..count).map_while(|_| source.group()).collect()
+}
+
+/// The bytes of all groups: none without any.
+pub(super) fn write_all(groups: &[Group]) -> Vec<u8> {
+    let mut out = Vec::new();
+    if !groups.is_empty() {
+        out.extend_from_slice(&(groups.len() as u32).to_le_bytes());
+        groups.iter().for_each(|group| group.write(&mut out));
+    }
+    out
+}

@@ -1,0 +1,268 @@
+//! Nodes: neighbouring entries, which mostly share the names of their fields with the first one.
+//!
+//! ```text
+//! ID of the first entry | size u32 LE | entries u32 LE | deleted ones u32 LE | (names of fields, packed), packed
+//! entries, packed: flags u8 | ms - first ms, varint | seq (- first seq, in the same ms), varint
+//!                  | [number of fields, varint | names, packed] | values, packed
+//! ```
+//!
+//! Where a node ends decides what XTRIM with `~` takes away, so the size is counted as Redis counts it: the bytes of a
+//! listpack with the same entries, less those of its two counts.
+
+use super::id::{ID_BYTES, push_id, read_id};
+use crate::keyspace::collection::packed;
+use crate::number::parse_i64;
+use sexton_persistence::rdb::StreamId;
+
+pub(super) const HEAD_BYTES: usize = ID_BYTES + 12;
+const SIZE_AT: usize = ID_BYTES;
+const ENTRIES_AT: usize = ID_BYTES + 4;
+const DELETED_AT: usize = ID_BYTES + 8;
+
+const DELETED: u8 = 1;
+const OTHER_FIELDS: u8 = 2;
+/// Longest number of a varint, in bytes.
+const VARINT_MAX: usize = 10;
+/// Bytes of a listpack without elements.
+const LISTPACK_BYTES: usize = 7;
+
+fn push_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn split_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut number = 0;
+    for (at, &byte) in bytes.iter().take(VARINT_MAX).enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Some((number, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Bytes of an integer in a listpack.
+fn int_bytes(number: i64) -> usize {
+    1 + match number {
+        0..=127 => 1,
+        -4096..=4095 => 2,
+        -32_768..=32_767 => 3,
+        -8_388_608..=8_388_607 => 4,
+        -2_147_483_648..=2_147_483_647 => 5,
+        _ => 9,
+    }
+}
+
+/// Bytes of a byte string in a listpack.
+fn string_bytes(string: &[u8]) -> usize {
+    if let Some(number) = parse_i64(string) {
+        return int_bytes(number);
+    }
+    let bytes = string.len()
+        + match string.len() {
+            0..64 => 1,
+            64..4096 => 2,
+            _ => 5,
+        };
+    bytes
+        + match bytes {
+            0..=127 => 1,
+            128..16_383 => 2,
+            16_383..2_097_151 => 3,
+            2_097_151..268_435_455 => 4,
+            _ => 5,
+        }
+}
+
+/// An entry that is to be written.
+pub(super) struct NewEntry<'a> {
+    pub(super) id: StreamId,
+    pub(super) names: Vec<&'a [u8]>,
+    pub(super) values: Vec<&'a [u8]>,
+}
+
+/// One entry of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'v> {
+    /// Its ID.
+    pub id: StreamId,
+    /// It was deleted.
+    pub(super) is_deleted: bool,
+    /// Where its flags are, from the beginning of the node.
+    pub(super) flags_at: usize,
+    names: &'v [u8],
+    values: &'v [u8],
+    fields: usize,
+}
+
+impl<'v> EntryView<'v> {
+    /// Fields that it has.
+    #[must_use]
+    pub fn fields(&self) -> usize {
+        self.fields
+    }
+
+    /// Fields with their values.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + use<'v> {
+        packed::Items::new(self.names).take(self.fields).zip(packed::Items::new(self.values))
+    }
+}
+
+/// A node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeView<'v> {
+    bytes: &'v [u8],
+    pub(super) first_id: StreamId,
+}
+
+impl<'v> NodeView<'v> {
+    pub(super) fn of(bytes: &'v [u8]) -> Option<Self> {
+        let first_id = read_id(bytes)?;
+        (bytes.len() >= HEAD_BYTES).then_some(Self { bytes, first_id })
+    }
+
+    fn u32_at(&self, at: usize) -> usize {
+        self.bytes[at..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes) as usize)
+    }
+
+    /// Entries that are not deleted.
+    pub(super) fn live(&self) -> usize {
+        self.u32_at(ENTRIES_AT)
+    }
+
+    pub(super) fn deleted(&self) -> usize {
+        self.u32_at(DELETED_AT)
+    }
+
+    /// Bytes of a listpack with the same entries.
+    fn size(&self) -> usize {
+        let counts = int_bytes(self.live() as i64) + int_bytes(self.deleted() as i64);
+        self.u32_at(SIZE_AT) + counts
+    }
+
+    /// Whether one more entry belongs into it: limits of 0 are none.
+    pub(super) fn has_room(
+        &self,
+        entry: &NewEntry<'_>,
+        max_bytes: usize,
+        max_entries: u64,
+    ) -> bool {
+        let strings = entry.names.iter().chain(&entry.values);
+        let new_bytes: usize = strings.map(|string| string.len()).sum();
+        let entries = (self.live() + self.deleted()) as u64;
+        self.size() + new_bytes < max_bytes && (max_entries == 0 || entries < max_entries)
+    }
+
+    fn names(&self) -> (&'v [u8], &'v [u8]) {
+        packed::split(&self.bytes[HEAD_BYTES..]).unwrap_or_default()
+    }
+
+    /// All entries, deleted ones too.
+    pub(super) fn entries(&self) -> impl Iterator<Item = EntryView<'v>> + use<'v> {
+        let (node, (names, rest)) = (*self, self.names());
+        let fields = packed::Items::new(names).count();
+        let mut items = packed::Items::new(rest);
+        std::iter::from_fn(move || {
+            let item = items.next()?;
+            let flags_at = node.bytes.len() - items.bytes_left() - item.len();
+            let (&flags, rest) = item.split_first()?;
+            let (ms, rest) = split_varint(rest)?;
+            let (seq, mut rest) = split_varint(rest)?;
+            let first = node.first_id;
+            let seq = if ms == 0 { first.seq.wrapping_add(seq) } else { seq };
+            let (mut fields, mut names) = (fields, names);
+            if flags & OTHER_FIELDS != 0 {
+                let (count, behind) = split_varint(rest)?;
+                (fields, names) = (count as usize, behind);
+                let mut own = packed::Items::new(behind);
+                for _ in 0..fields {
+                    own.next()?;
+                }
+                rest = &behind[behind.len() - own.bytes_left()..];
+            }
+            Some(EntryView {
+                id: StreamId { ms: first.ms.wrapping_add(ms), seq },
+                is_deleted: flags & DELETED != 0,
+                flags_at,
+                names,
+                values: rest,
+                fields,
+            })
+        })
+    }
+}
+
+/// The bytes of a node with one entry.
+pub(super) fn new_node(entry: &NewEntry<'_>) -> Vec<u8> {
+    let mut names = Vec::new();
+    entry.names.iter().for_each(|name| packed::push(&mut names, name));
+    let (item, entry_bytes) = entry_item(entry, entry.id, &names);
+    let of_names: usize = entry.names.iter().map(|name| string_bytes(name)).sum();
+    let size = LISTPACK_BYTES + int_bytes(entry.names.len() as i64) + of_names + int_bytes(0);
+    let mut node = Vec::new();
+    push_id(&mut node, entry.id);
+    for number in [size + entry_bytes, 1, 0] {
+        node.extend_from_slice(&(number as u32).to_le_bytes());
+    }
+    packed::push(&mut node, &names);
+    packed::push(&mut node, &item);
+    node
+}
+
+/// The bytes of an entry in a node, and its size in a listpack.
+fn entry_item(entry: &NewEntry<'_>, first: StreamId, shared_names: &[u8]) -> (Vec<u8>, usize) {
+    let mut names = Vec::new();
+    entry.names.iter().for_each(|name| packed::push(&mut names, name));
+    let shares = names == shared_names;
+    let fields = entry.names.len();
+    let ms = entry.id.ms - first.ms;
+    let seq = if ms == 0 { entry.id.seq - first.seq } else { entry.id.seq };
+    let mut item = vec![if shares { 0 } else { OTHER_FIELDS }];
+    push_varint(&mut item, ms);
+    push_varint(&mut item, seq);
+    // Redis writes the difference whatever the millisecond, and flags of two bits.
+    let redis_seq = entry.id.seq.wrapping_sub(first.seq) as i64;
+    let mut size = int_bytes(0) + int_bytes(ms as i64) + int_bytes(redis_seq);
+    let elements = if shares { fields + 3 } else { 2 * fields + 4 };
+    size += int_bytes(elements as i64);
+    if !shares {
+        push_varint(&mut item, fields as u64);
+        item.extend_from_slice(&names);
+        size += int_bytes(fields as i64);
+        size += entry.names.iter().map(|name| string_bytes(name)).sum::<usize>();
+    }
+    entry.values.iter().for_each(|value| packed::push(&mut item, value));
+    size += entry.values.iter().map(|value| string_bytes(value)).sum::<usize>();
+    (item, size)
+}
+
+/// What is to be appended to a node for one more entry, and its size in a listpack.
+pub(super) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Vec<u8>, usize) {
+    let (item, size) = entry_item(entry, node.first_id, node.names().0);
+    let mut out = Vec::with_capacity(packed::packed_bytes(item.len()));
+    packed::push(&mut out, &item);
+    (out, size)
+}
+
+fn change_u32(node: &mut [u8], at: usize, change: impl FnOnce(u32) -> u32) {
+    if let Some(bytes) = node[at..].first_chunk_mut() {
+        *bytes = change(u32::from_le_bytes(*bytes)).to_le_bytes();
+    }
+}
+
+/// An entry of `size` bytes was appended to a node.
+pub(super) fn count_more(node: &mut [u8], size: usize) {
+    change_u32(node, SIZE_AT, |old| old + size as u32);
+    change_u32(node, ENTRIES_AT, |old| old + 1);
+}
+
+/// The entry whose flags are at `flags_at` is deleted.
+pub(super) fn delete(node: &mut [u8], flags_at: usize) {
+    node[flags_at] |= DELETED;
+    change_u32(node, ENTRIES_AT, |old| old - 1);
+    change_u32(node, DELETED_AT, |old| old + 1);
+}

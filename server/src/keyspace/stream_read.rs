@@ -1,0 +1,187 @@
+//! Reading a stream for those who want what is new: at once, or for somebody who waits for it.
+
+use super::collection::stream::{EntryView, Group, HIGHEST, Pending, id_after, id_text};
+use super::collection::{StreamEdit, StreamView};
+use crate::blocking::Member;
+use crate::resp::Reply;
+use sexton_persistence::rdb::StreamId;
+use std::collections::BTreeMap;
+
+/// A command of the log, word by word.
+pub type Logged = Vec<Vec<u8>>;
+
+/// What a read on behalf of a group leaves.
+#[derive(Debug)]
+pub struct Delivered {
+    /// The stream from now on.
+    pub edit: StreamEdit,
+    /// The consumer is a new one.
+    pub is_new_consumer: bool,
+    /// What the log is told. As many operations are to be made.
+    pub logged: Vec<Logged>,
+}
+
+/// Answers an entry.
+pub fn answer_entry(entry: &EntryView<'_>, out: &mut Reply) {
+    out.array(2);
+    out.bulk(id_text(entry.id).as_bytes());
+    out.array(2 * entry.fields());
+    for (field, value) in entry.pairs() {
+        out.bulk(field);
+        out.bulk(value);
+    }
+}
+
+/// Answers entries.
+pub fn answer_entries(entries: &[EntryView<'_>], out: &mut Reply) {
+    out.array(entries.len());
+    entries.iter().for_each(|entry| answer_entry(entry, out));
+}
+
+/// At most `count` entries behind `after`; 0 for all.
+#[must_use]
+pub fn entries_after(view: StreamView<'_>, after: StreamId, count: u64) -> Vec<EntryView<'_>> {
+    let Some(start) = id_after(after) else { return Vec::new() };
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
+    view.range(start, HIGHEST).take(most).collect()
+}
+
+/// Begins the answer of one of the streams that XREAD reads.
+pub fn answer_stream_name(key: &[u8], out: &mut Reply) {
+    if !out.is_resp3() {
+        out.array(2);
+    }
+    out.bulk(key);
+}
+
+/// Begins the answer of XREAD: of so many streams.
+pub fn answer_streams(count: usize, out: &mut Reply) {
+    if out.is_resp3() { out.map(count) } else { out.array(count) }
+}
+
+/// The words of a command.
+#[must_use]
+pub fn words(words: &[&[u8]]) -> Logged {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// How the log sets what a group has read up to.
+#[must_use]
+pub fn logged_position(key: &[u8], group: &Group) -> Logged {
+    let read = group.entries_read.map_or_else(|| "-1".to_owned(), |read| read.to_string());
+    let id = id_text(group.last_id);
+    words(&[b"XGROUP", b"SETID", key, &group.name, id.as_bytes(), b"ENTRIESREAD", read.as_bytes()])
+}
+
+/// How the log gives entries to a consumer: all were delivered at one time, and as often.
+#[must_use]
+pub fn logged_claim(
+    key: &[u8],
+    (group, consumer): (&Group, &[u8]),
+    ids: &[StreamId],
+    (delivered_ms, deliveries): (u64, u64),
+) -> Logged {
+    let mut logged = words(&[b"XCLAIM", key, &group.name, consumer, b"0"]);
+    logged.extend(ids.iter().map(|&id| id_text(id).into_bytes()));
+    let (time, count) = (delivered_ms.to_string(), deliveries.to_string());
+    let options: [&[u8]; 8] = [
+        b"TIME",
+        time.as_bytes(),
+        b"RETRYCOUNT",
+        count.as_bytes(),
+        b"FORCE",
+        b"JUSTID",
+        b"LASTID",
+        &id_text(group.last_id).into_bytes(),
+    ];
+    logged.extend(options.map(<[u8]>::to_vec));
+    logged
+}
+
+/// Delivers at most `count` (0: all) new entries, of which there is one, to a member of the group at `index`, and answers
+/// them.
+pub fn deliver(
+    view: StreamView<'_>,
+    (key, index): (&[u8], usize),
+    member: &Member,
+    count: u64,
+    now_ms: u64,
+    out: &mut Reply,
+) -> Delivered {
+    let mut groups = view.groups();
+    let group = &mut groups[index];
+    let (consumer, is_new_consumer) = group.consumer_or_new(&member.consumer, now_ms);
+    group.consumers[consumer].seen_ms = now_ms;
+    let entries = entries_after(view, group.last_id, count);
+    answer_entries(&entries, out);
+    for entry in &entries {
+        match group.entries_read {
+            Some(read) if !view.has_deleted_from(entry.id) => group.entries_read = Some(read + 1),
+            _ if view.entries_added() > 0 => group.entries_read = view.entries_up_to(entry.id),
+            _ => {}
+        }
+        group.last_id = entry.id;
+        if member.acknowledges {
+            continue;
+        }
+        let new = Pending { id: entry.id, delivered_ms: now_ms, deliveries: 1, consumer };
+        match group.find_pending(entry.id) {
+            Ok(at) => group.pending[at] = new,
+            Err(at) => group.pending.insert(at, new),
+        }
+    }
+    let mut logged = Vec::new();
+    if !member.acknowledges {
+        let ids: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        logged.push(logged_claim(key, (group, &member.consumer), &ids, (now_ms, 1)));
+    } else if is_new_consumer {
+        logged.push(words(&[b"XGROUP", b"CREATECONSUMER", key, &group.name, &member.consumer]));
+    }
+    logged.push(logged_position(key, group));
+    let mut edit = view.edit(0);
+    edit.set_groups(&groups);
+    Delivered { edit, is_new_consumer, logged }
+}
+
+/// Answers what is pending for a member of the group at `index` behind `after`, at most `count` (0: all). Those entries
+/// that are still there have been delivered once more.
+pub fn deliver_again(
+    view: StreamView<'_>,
+    (key, index): (&[u8], usize),
+    member: &Member,
+    (after, count): (StreamId, u64),
+    now_ms: u64,
+    out: &mut Reply,
+) -> Delivered {
+    let mut groups = view.groups();
+    let group = &mut groups[index];
+    let (consumer, is_new_consumer) = group.consumer_or_new(&member.consumer, now_ms);
+    group.consumers[consumer].seen_ms = now_ms;
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
+    let first = group.find_pending(after).map_or_else(|at| at, |at| at + 1);
+    let own = group.pending[first..].iter_mut().filter(|pending| pending.consumer == consumer);
+    let own: Vec<_> = own.take(most).collect();
+    out.array(own.len());
+    let mut again: BTreeMap<u64, Vec<StreamId>> = BTreeMap::new();
+    for pending in own {
+        if let Some(entry) = view.entry(pending.id) {
+            answer_entry(&entry, out);
+            pending.delivered_ms = now_ms;
+            pending.deliveries = pending.deliveries.wrapping_add(1);
+            again.entry(pending.deliveries).or_default().push(pending.id);
+        } else {
+            out.array(2);
+            out.bulk(id_text(pending.id).as_bytes());
+            out.null_array();
+        }
+    }
+    let who = (&*group, member.consumer.as_slice());
+    let mut logged: Vec<_> =
+        again.iter().map(|(&times, ids)| logged_claim(key, who, ids, (now_ms, times))).collect();
+    if is_new_consumer {
+        logged.push(words(&[b"XGROUP", b"CREATECONSUMER", key, &group.name, &member.consumer]));
+    }
+    let mut edit = view.edit(0);
+    edit.set_groups(&groups);
+    Delivered { edit, is_new_consumer, logged }
+}
