@@ -41,7 +41,7 @@ pub use read::iter::{Iter, IterOptions};
 pub use read::scan::{Scan, ScanItem, ScanRange};
 pub use read::snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};
 pub use read::undo::{UNDO_DIR, UndoFull};
-pub use tx::{Commit, Entry, Found, FoundPage, Latched, OwnedKey, PageChange, Tx, TxBuf};
+pub use tx::{Commit, Entry, Found, FoundPage, Latched, OwnedKey, PageChange, Tx, TxBuf, TxPages};
 pub use upkeep::disk_order::DiskClaim;
 pub use upkeep::due::DueKey;
 pub use upkeep::events::{Event, EventSink, Fault};

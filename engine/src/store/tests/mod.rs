@@ -20,6 +20,7 @@ mod memory;
 mod pacing;
 mod paged;
 mod paged_crash;
+mod paged_hash;
 mod paper;
 mod places;
 mod policy;

@@ -11,6 +11,7 @@ mod found;
 mod journal;
 mod owned_key;
 mod paged;
+mod pages;
 mod pooled;
 
 pub use buf::TxBuf;
@@ -18,6 +19,7 @@ pub use commit::Commit;
 pub use found::{Entry, Found};
 pub use owned_key::OwnedKey;
 pub use paged::{FoundPage, PageChange};
+pub use pages::TxPages;
 
 use self::buf::{Operation, Staged};
 use super::engine::{Engine, EngineError};

@@ -1,0 +1,254 @@
+//! The hash of `page/` over the pages of the store: what its user does, with pages that come and go.
+
+use super::harness::{self, TempDir, key};
+use crate::key::{Key, Meta};
+use crate::page::{Descriptor, Hash, HashSizes, PageError, PageId, PartKind, Stored};
+use crate::store::*;
+use crate::table::key_hash;
+use sexton_persistence::device::DiskStorage;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+
+const NAME: &[u8] = b"hash";
+
+/// Where a page has to come from.
+enum Missed {
+    Root,
+    Page(u64, PageId),
+}
+
+fn hash_of(bytes: &[u8]) -> u64 {
+    key_hash(bytes)
+}
+
+/// Root, descriptor and structure of the hash; `None` where there is none.
+fn open_hash(tx: &mut Tx<'_>, root: Key<'_>) -> Result<Option<(Descriptor, Hash)>, Missed> {
+    let found = match tx.find(root) {
+        Found::Cold => return Err(Missed::Root),
+        Found::Absent => return Ok(None),
+        Found::Live(entry) => Descriptor::decode(entry.value()).expect("a descriptor"),
+    };
+    let part = found.part(PartKind::Hash).expect("its part");
+    let hash = Hash::open(true, HashSizes::default(), found.totals, part, None);
+    Ok(Some((found, hash)))
+}
+
+/// Runs an operation on the pages until none is missing that memory has.
+fn over_pages<T>(
+    tx: &mut Tx<'_>,
+    root: Key<'_>,
+    cid: u64,
+    mut operation: impl FnMut(&mut TxPages<'_, '_, '_>) -> Result<T, PageError>,
+    then: impl FnOnce(TxPages<'_, '_, '_>, T) -> bool,
+) -> Result<bool, Missed> {
+    let mut pages = tx.pages(root, cid);
+    loop {
+        match operation(&mut pages) {
+            Ok(done) => return Ok(then(pages, done)),
+            Err(PageError::Missing(page)) => {
+                if !pages.bring(page).expect("a page that is named") {
+                    return Err(Missed::Page(cid, page));
+                }
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+fn store_hash(pages: TxPages<'_, '_, '_>, hash: &Hash, mut descriptor: Descriptor) {
+    descriptor.totals = hash.totals;
+    descriptor.set_part(hash.parts().0);
+    let mut value = Vec::new();
+    descriptor.encode_into(&mut value);
+    pages.put(Meta { flags: 20, expire_at_ms: 0 }, &value).expect("it takes pages");
+}
+
+/// Sets a field, or removes it.
+fn change(
+    tx: &mut Tx<'_>,
+    root: Key<'_>,
+    field: &[u8],
+    value: Option<&[u8]>,
+) -> Result<bool, Missed> {
+    let of = hash_of(field);
+    let found = open_hash(tx, root)?;
+    let Some((descriptor, before)) = found else {
+        let Some(value) = value else { return Ok(false) };
+        let cid = tx.engine().new_collection().expect("a cemetery and a log");
+        let mut pages = tx.pages(root, cid);
+        let mut hash =
+            Hash::build(&mut pages, true, HashSizes::default(), &[], &hash_of).expect("empty");
+        hash.put(&mut pages, (field, of), value, &hash_of).expect("a page that was made");
+        let descriptor = Descriptor {
+            encoding: 2,
+            flags: 0,
+            collection: cid,
+            totals: hash.totals,
+            expire_at_ms: 0,
+            parts: vec![hash.parts().0],
+        };
+        store_hash(pages, &hash, descriptor);
+        return Ok(true);
+    };
+    let cid = descriptor.collection;
+    if let Some(value) = value {
+        let put = |pages: &mut TxPages<'_, '_, '_>| {
+            let mut hash = before.clone();
+            hash.put(pages, (field, of), value, &hash_of).map(|_| hash)
+        };
+        return over_pages(tx, root, cid, put, |pages, hash| {
+            store_hash(pages, &hash, descriptor);
+            true
+        });
+    }
+    if before.totals.elements == 1 {
+        return Ok(tx.delete_paged(root, cid, before.pages.into()).expect("it takes pages"));
+    }
+    let remove = |pages: &mut TxPages<'_, '_, '_>| {
+        let mut hash = before.clone();
+        hash.remove(pages, (field, of), &hash_of).map(|removed| (removed, hash))
+    };
+    over_pages(tx, root, cid, remove, |pages, (removed, hash)| {
+        if removed {
+            store_hash(pages, &hash, descriptor);
+        }
+        removed
+    })
+}
+
+fn bring(engine: &Engine, missed: Missed) -> LoadPin {
+    let root = key(engine, 0, NAME);
+    let owned = OwnedKey { slot: root.slot, bytes: NAME.to_vec(), hash: root.hash };
+    let (tell, told) = mpsc::channel();
+    let done = move |result| drop(tell.send(result));
+    match missed {
+        Missed::Root => engine.load(vec![owned], u64::MAX, done),
+        Missed::Page(cid, page) => engine.load_pages(&owned, cid, &[page.into()], u64::MAX, done),
+    }
+    told.recv().expect("an answer").expect("a readable device")
+}
+
+/// One command of a log: `+ field length, field, value length, value` or `-` and the field.
+fn encode(field: &[u8], value: Option<&[u8]>) -> Vec<u8> {
+    let with_len = |bytes: &[u8]| [&[bytes.len() as u8][..], bytes].concat();
+    match value {
+        Some(value) => [b"+".to_vec(), with_len(field), with_len(value)].concat(),
+        None => [b"-".to_vec(), with_len(field)].concat(),
+    }
+}
+
+fn run(engine: &Engine, field: &[u8], value: Option<&[u8]>) -> u64 {
+    let (mut pins, mut misses) = (Vec::new(), 0);
+    let mut buf = TxBuf::default();
+    loop {
+        let root = key(engine, 0, NAME);
+        let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+        match change(&mut tx, root, field, value) {
+            Ok(changed) => {
+                if changed {
+                    tx.log(0, &encode(field, value));
+                }
+                tx.commit();
+                return misses;
+            }
+            Err(missed) => {
+                drop(tx);
+                misses += 1;
+                pins.push(bring(engine, missed));
+            }
+        }
+    }
+}
+
+fn replay(engine: &Engine, group: ReplayGroup<'_>) -> Result<(), String> {
+    let take = |rest: &mut &[u8]| {
+        let (len, tail) = rest.split_first().expect("a length");
+        let (bytes, tail) = tail.split_at(usize::from(*len));
+        *rest = tail;
+        bytes.to_vec()
+    };
+    let mut rest = group.commands;
+    while let Some((&kind, tail)) = rest.split_first() {
+        if let Some(select) = rest.strip_prefix(b"*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n") {
+            rest = select;
+            continue;
+        }
+        rest = tail;
+        let field = take(&mut rest);
+        let value = (kind == b'+').then(|| take(&mut rest));
+        run(engine, &field, value.as_deref());
+    }
+    Ok(())
+}
+
+fn fields(engine: &Engine) -> BTreeMap<Vec<u8>, Vec<u8>> {
+    let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
+    let Some(root) = snapshot.get(0, NAME).expect("readable") else { return BTreeMap::new() };
+    let descriptor = Descriptor::decode(&root.value).expect("a descriptor");
+    let part = descriptor.part(PartKind::Hash).expect("its part");
+    let hash = Hash::open(true, HashSizes::default(), descriptor.totals, part, None);
+    let mut found = BTreeMap::new();
+    for id in hash.page_ids() {
+        let page = snapshot.page(0, descriptor.collection, id.into()).expect("readable");
+        let page = page.expect("a page that is named");
+        let view = crate::page::hash_page::HashPage::parse(&page).expect("whole");
+        for entry in view.entries() {
+            let (field, value) = entry.expect("whole");
+            let mut text = Default::default();
+            let Stored::Here(value) = value else { panic!("a value as short as these") };
+            found.insert(field.bytes(&mut text).to_vec(), value.to_vec());
+        }
+    }
+    assert_eq!(found.len() as u64, descriptor.totals.elements);
+    found
+}
+
+fn open(dir: &TempDir) -> Engine {
+    let options = harness::options(dir, Arc::new(DiskStorage), SyncPolicy::EverySec);
+    let options = EngineOptions { memtable_bytes: 256 << 10, background: false, ..options };
+    Engine::open(options, &mut replay).expect("a store that opens").0
+}
+
+#[test]
+fn a_hash_over_the_pages_of_a_store_equals_a_map_through_eviction_and_restart() {
+    let dir = TempDir::new("paged-hash");
+    let mut model = BTreeMap::new();
+    let (mut state, mut misses) = (0x9e37_79b9_7f4a_7c15, 0);
+    for round in 0..3 {
+        let engine = open(&dir);
+        assert!(fields(&engine) == model, "round {round}");
+        for step in 0..4000 {
+            let bound = if step % 1000 < 500 { 2 << 10 } else { usize::MAX };
+            engine.inner().memory.shard_bound_bytes.store(bound, Ordering::Relaxed);
+            let field = format!("field:{:04}", harness::random(&mut state) % 1500).into_bytes();
+            // Fewer and fewer in the last round.
+            let removes = if round == 2 { 70 } else { 25 };
+            let value = (harness::random(&mut state) % 100 >= removes)
+                .then(|| vec![step as u8; (harness::random(&mut state) % 60) as usize]);
+            misses += run(&engine, &field, value.as_deref());
+            match value {
+                Some(value) => drop(model.insert(field, value)),
+                None => drop(model.remove(&field)),
+            }
+            if engine.must_wait() || step % 700 == 0 {
+                engine.flush_now().expect("flush");
+                while engine.compact_once().expect("compact") {}
+                engine.sweep_graves();
+            }
+        }
+        assert!(fields(&engine) == model, "round {round}");
+        let log = engine.inner().write.log.load_full().expect("a log");
+        log.sync_through(engine.last_seq()).expect("synced");
+        drop(log);
+        engine.abandon();
+    }
+    assert!(misses > 500, "{misses} pages came from a device");
+    let engine = open(&dir);
+    for field in model.keys() {
+        run(&engine, field, None);
+    }
+    assert!(fields(&engine).is_empty() && engine.count(0).expect("readable") == 0);
+    engine.close().expect("close");
+}
