@@ -203,7 +203,10 @@ impl Engine {
             }
             let settled = self.settle(&inner.flusher.settling);
             // The device failed: what is left waits for the next one who asks.
-            while let Some(hash) = inner.flusher.settling.lock().last().map(|item| item.hash) {
+            loop {
+                // A statement of its own: a condition of the loop would hold the lock through its body.
+                let next = inner.flusher.settling.lock().last().map(|item| item.hash);
+                let Some(hash) = next else { break };
                 let mut state = inner.shards[shard_of(hash)].latch();
                 state.unresolved.extend(inner.flusher.settling.lock().pop());
             }
