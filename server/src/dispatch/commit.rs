@@ -178,9 +178,6 @@ fn serve_reader(
             tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
         }
     }
-    if let Some(error) = reply.bytes().strip_prefix(b"-") {
-        server.observe.traffic.count_error(error);
-    }
     server.blocking.remove(waiter);
     served.push((Arc::clone(waiter), reply.bytes().to_vec()));
 }

@@ -3,10 +3,10 @@
 use super::save::write_all;
 use super::{Counts, Loader};
 use crate::server::Server;
-use crate::value::{PLAIN_STRING, ValueType};
+use crate::value::PLAIN_STRING;
 use sexton_config::Options;
 use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
-use sexton_persistence::rdb::{Input, Value, Writer, WriterOptions};
+use sexton_persistence::rdb::{Input, Strings, Value, Writer, WriterOptions};
 use std::path::Path;
 
 const FAR_MS: u64 = 4_102_444_800_000;
@@ -80,16 +80,16 @@ fn a_save_that_is_called_off_ends() {
 
 #[test]
 fn what_cannot_be_stored_is_named() {
-    let stream = Value::Stream(Box::default());
-    let mut file = writer(9);
+    let pair: Strings = [&b"field"[..], b"value"].into_iter().collect();
+    let mut file = writer(12);
     file.select_db(3, 1, 0).unwrap();
-    file.value(b"some\nkey", 0, &stream).unwrap();
+    file.value(b"some\nkey", 0, &Value::Hash(pair, vec![4_102_444_800_000])).unwrap();
     let file = file.finish().unwrap();
     let server = server();
     let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
     assert_eq!(
         error,
-        "key 'some\\nkey' of database 3 is of type stream, which this version cannot store"
+        "key 'some\\nkey' of database 3 is of type hash with fields that expire, which this version cannot store"
     );
 
     let mut file = writer(9);
@@ -98,8 +98,7 @@ fn what_cannot_be_stored_is_named() {
     let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
     assert_eq!(error, "database 4: this server is configured to handle 4");
 
-    let stream = Meta { flags: ValueType::Stream as u8, expire_at_ms: 0 };
-    put(&server, 0, "stream", stream, b"");
+    put(&server, 0, "newer", Meta { flags: 9, expire_at_ms: 0 }, b"");
     let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
-    assert_eq!(error.to_string(), "key 'stream' is of an unknown type");
+    assert_eq!(error.to_string(), "key 'newer' is of an unknown type");
 }
