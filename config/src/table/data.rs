@@ -16,7 +16,7 @@ const POLICIES: &[(&str, u8)] = &[
 ];
 const SANITIZE: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("clients", 2)];
 const FREED_BY_COMPACTION: &str = "what a deleted key holds is freed beside its deletion";
-const NO_COLLECTIONS: &str = "types other than strings are not built yet";
+const OWN_ENCODING: &str = "lists and sets are kept in a form of their own here";
 const OWN_WAY: &str = "memory and expiry work in another way here";
 const NO_DEFRAG_SETTINGS: &str = "active defragmentation is not built";
 const NO_DEFRAG: &str = "Active defragmentation cannot be enabled: it requires a Redis server \
@@ -43,24 +43,20 @@ pub(super) const TABLE: &[Directive] = &[
     yes_no("lazyfree-lazy-user-del", "no").no_effect(FREED_BY_COMPACTION),
     yes_no("lazyfree-lazy-user-flush", "no").no_effect(FREED_BY_COMPACTION),
     int("hash-max-listpack-entries", 0, LONG_MAX, "512")
-        .alias("hash-max-ziplist-entries")
-        .no_effect(NO_COLLECTIONS),
+        .alias("hash-max-ziplist-entries"),
     memory("hash-max-listpack-value", 0, LONG_MAX, "64")
-        .alias("hash-max-ziplist-value")
-        .no_effect(NO_COLLECTIONS),
+        .alias("hash-max-ziplist-value"),
     int("list-max-listpack-size", i32::MIN as i128, INT_MAX, "-2")
         .alias("list-max-ziplist-size")
-        .no_effect(NO_COLLECTIONS),
-    int("list-compress-depth", 0, INT_MAX, "0").no_effect(NO_COLLECTIONS),
-    int("set-max-intset-entries", 0, LONG_MAX, "512").no_effect(NO_COLLECTIONS),
-    int("set-max-listpack-entries", 0, LONG_MAX, "128").no_effect(NO_COLLECTIONS),
-    memory("set-max-listpack-value", 0, LONG_MAX, "64").no_effect(NO_COLLECTIONS),
+        .no_effect(OWN_ENCODING),
+    int("list-compress-depth", 0, INT_MAX, "0").no_effect(OWN_ENCODING),
+    int("set-max-intset-entries", 0, LONG_MAX, "512"),
+    int("set-max-listpack-entries", 0, LONG_MAX, "128").no_effect(OWN_ENCODING),
+    memory("set-max-listpack-value", 0, LONG_MAX, "64").no_effect(OWN_ENCODING),
     int("zset-max-listpack-entries", 0, LONG_MAX, "128")
-        .alias("zset-max-ziplist-entries")
-        .no_effect(NO_COLLECTIONS),
+        .alias("zset-max-ziplist-entries"),
     memory("zset-max-listpack-value", 0, LONG_MAX, "64")
-        .alias("zset-max-ziplist-value")
-        .no_effect(NO_COLLECTIONS),
+        .alias("zset-max-ziplist-value"),
     memory("hll-sparse-max-bytes", 0, LONG_MAX, "3000"),
     memory("stream-node-max-bytes", 0, LONG_MAX, "4096"),
     int("stream-node-max-entries", 0, LONG_MAX, "100"),

@@ -29,6 +29,8 @@ mod gate;
 mod guard;
 mod latch;
 pub(crate) mod load;
+#[cfg(test)]
+mod log_form_tests;
 mod log_wait;
 mod obstacles;
 mod replay;
