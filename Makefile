@@ -54,7 +54,7 @@ differential: setup build ## random commands against redis-server 7.0, replies b
 differential-cold: setup build ## the same with a restart before each pipeline, so that every key comes from a device (BATCHES=200)
 	$(PY) -m differential.cold --batches $(BATCHES)
 
-blocking: setup build ## clients that wait for lists and sorted sets: order, transactions, timeouts, many at once, kill -9
+blocking: setup build ## clients that wait for lists, sorted sets and streams: order, transactions, timeouts, many at once, kill -9
 	$(PY) -m blocking
 
 hangs: setup build ## what once waited for ever: pipelines of cold keys, MULTI beside INFO, slow helpers, clients that left

@@ -1,4 +1,4 @@
-"""Clients that wait for lists and sorted sets: order, undoing, transactions, scripts, timeouts, kill -9.
+"""Clients that wait for lists, sorted sets and streams: order, undoing, transactions, scripts, timeouts, kill -9.
 
 python3 -m blocking [--against redis]: `--against` runs the same expectations against redis-server, which must meet them too.
 """
@@ -89,6 +89,42 @@ def sorted_sets(steps, server, other):
         other.cmd(*words)
         steps.check(f"{words[0]} serves", waiting.reply().startswith(b"*3\r\n$1\r\nz\r\n$1\r\na\r\n") and other.cmd("EXISTS", "z") == 0)
         other.cmd("DEL", "keep")
+
+
+def streams(steps, server, other):
+    """All readers hear of an entry, one consumer of a group gets it; a group or stream that goes ends the wait."""
+    entry = b"*1\r\n*2\r\n$1\r\ns\r\n*1\r\n*2\r\n$3\r\n%s\r\n" + array(b"f", b"v")
+    readers = [Waiting(server, "XREAD", "BLOCK", "0", "STREAMS", "s", "$") for _ in range(2)]
+    until_blocked(other, 2)
+    other.cmd("XADD", "s", "1-1", "f", "v")
+    steps.check("all readers hear of an entry", [reader.reply() for reader in readers] == [entry % b"1-1"] * 2)
+    other.cmd("XGROUP", "CREATE", "s", "g", "$")
+    group = ["XREADGROUP", "GROUP", "g", "one", "BLOCK", "0", "STREAMS", "s", ">"]
+    first = Waiting(server, *group)
+    until_blocked(other, 1)
+    second = Waiting(server, *group)
+    until_blocked(other, 2)
+    other.cmd("XADD", "s", "1-2", "f", "v")
+    steps.check("who came first of a group gets it", first.reply() == entry % b"1-2" and blocked(other) == 1)
+    other.cmd("XADD", "s", "1-3", "f", "v")
+    steps.check("and the next one the next", second.reply() == entry % b"1-3")
+    steps.check("both are pending", other.cmd("XPENDING", "s", "g")[0] == 2)
+    waiting = Waiting(server, *group)
+    until_blocked(other, 1)
+    other.cmd("XGROUP", "DESTROY", "s", "g")
+    error = waiting.reply()
+    steps.check("a group that goes ends the wait", error.startswith(b"-NOGROUP"), error)
+    for words in (["DEL", "s"], ["SET", "s", "x"], ["RENAME", "s", "elsewhere"], ["PEXPIRE", "s", "1"]):
+        other.cmd("DEL", "s", "elsewhere")
+        other.cmd("XGROUP", "CREATE", "s", "g", "$", "MKSTREAM")
+        waiting = Waiting(server, *group)
+        until_blocked(other, 1)
+        other.cmd(*words)
+        error = waiting.reply()
+        steps.check(f"{words[0]} of a stream ends the wait", error.startswith((b"-UNBLOCKED", b"-WRONGTYPE")), error)
+    other.cmd("DEL", "s", "elsewhere")
+    in_vain = Waiting(server, "XREAD", "BLOCK", "20", "STREAMS", "s", "0")
+    steps.check("a reader's time passes", in_vain.reply() == NOTHING)
 
 
 def transactions(steps, server, other):
@@ -252,7 +288,7 @@ def main():
     steps = Steps("commands that wait")
     with Server(arguments.against, OPTIONS) as server:
         other = server.connect(timeout_s=30)
-        for part in (order, sorted_sets, transactions, moves, arrivals, endings, crowd):
+        for part in (order, sorted_sets, streams, transactions, moves, arrivals, endings, crowd):
             part(steps, server, other)
         killed(steps, server)
     steps.finish()
