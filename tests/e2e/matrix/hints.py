@@ -192,6 +192,20 @@ REQUESTS = {
         [b"HTSTATS", b"0"], [b"SET-ACTIVE-EXPIRE", b"0"], [b"RELOAD"],
         [b"PROTOCOL", b"map"], [b"ERROR", b"ERR wanted"], [b"HELP"], [b"nosuch"],
     ],
+    # Never an id of the server's clock: each would have its own.
+    "XADD": [
+        [Key(0), b"7-1", b"field", b"word"], [Key(0), b"NOMKSTREAM", b"7-*", b"17", b"5", b"field", b""],
+        [Key(0), b"MAXLEN", b"=", b"1", b"7-1", b"field", b"word"], [Key(0), b"MINID", b"~", b"6", b"LIMIT", b"5", b"9-9", b"f", b"v"],
+        [Key(0), b"1-1", b"field", b"word"], [Key(0), b"word", b"field", b"word"], [Key(0), b"7-1", b"field"],
+    ],
+    "XREAD": [
+        [b"STREAMS", Key(0), b"0"], [b"COUNT", b"1", b"STREAMS", Key(0), Key(1), b"0", b"5-0"], [b"BLOCK", b"1", b"STREAMS", Key(0), b"$"],
+        [b"STREAMS", Key(0), Key(1), b"0"], [b"BLOCK", b"-1", b"STREAMS", Key(0), b"0"],
+    ],
+    "XREADGROUP": [
+        [b"GROUP", b"g", b"one", b"COUNT", b"1", b"STREAMS", Key(0), b">"], [b"GROUP", b"g", b"one", b"NOACK", b"STREAMS", Key(0), Key(1), b">", b"0"],
+        [b"GROUP", b"g", b"one", b"BLOCK", b"1", b"STREAMS", Key(0), b">"], [b"GROUP", b"g", b"STREAMS", Key(0), b">"],
+    ],
     "SLOWLOG|GET": [[], [b"1"], [b"-1"]],
     "REPLICAOF": [[b"NO", b"ONE"]],
     "SLAVEOF": [[b"NO", b"ONE"]],
