@@ -50,10 +50,13 @@ pub fn read_functions(body: &[u8], unpacked_max_bytes: u64) -> Result<Vec<Vec<u8
     let mut texts = Vec::new();
     while input.left() > 0 {
         let [found] = input.take_array()?;
-        if found != opcode::FUNCTION {
-            return Err(RdbError::BadValue { reason: "not a function library" });
-        }
-        texts.push(read_string(&mut input)?);
+        texts.push(match found {
+            opcode::FUNCTION => read_string(&mut input)?,
+            opcode::FUNCTION_PRE_GA => {
+                return Err(RdbError::Unsupported { name: "a function of before Redis 7.0" });
+            }
+            _ => return Err(RdbError::NoFunction { found }),
+        });
     }
     Ok(texts)
 }
@@ -115,7 +118,10 @@ mod tests {
         let (body, _) = check_payload(&payload).unwrap();
         assert_eq!(read_functions(body, 1000).unwrap(), texts);
         assert!(matches!(read_functions(body, 50), Err(RdbError::TooLarge { .. })));
-        assert!(read_functions(&[0, 0xc0, 0], 1000).is_err(), "a value");
+        let value = read_functions(&[0, 0xc0, 0], 1000);
+        assert!(matches!(value, Err(RdbError::NoFunction { found: 0 })), "{value:?}");
+        let old = read_functions(&[246, 0], 1000);
+        assert!(matches!(old, Err(RdbError::Unsupported { .. })), "{old:?}");
         // `FUNCTION DUMP` of redis-server 7.0.15 without a library.
         let empty = [10, 0, 0x5d, 0x9b, 0x5c, 0x40, 0x0f, 0x7f, 0xa2, 0xda];
         assert_eq!(dump_functions(std::iter::empty()), empty);

@@ -53,6 +53,11 @@ pub enum RdbError {
         /// What does not fit.
         reason: &'static str,
     },
+    /// Something else where a function library is wanted.
+    NoFunction {
+        /// Its first byte.
+        found: u8,
+    },
     /// The input does not start like an RDB file.
     NotRdb,
     /// A version that is newer than ours.
@@ -104,6 +109,7 @@ impl fmt::Display for RdbError {
             }
             Self::BadPacked { format, at } => write!(f, "damaged {format} (its byte {at})"),
             Self::BadValue { reason } => f.write_str(reason),
+            Self::NoFunction { found } => write!(f, "type {found} is not a function library"),
             Self::NotRdb => f.write_str("Wrong signature trying to load DB from file"),
             Self::Version { found } => write!(f, "Can't handle RDB format version {found}"),
             Self::Checksum { announced, computed } => {

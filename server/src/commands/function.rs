@@ -8,7 +8,7 @@ use crate::interop::glob;
 use crate::number::parse_i64;
 use crate::scripting::{Libraries, Library, Program};
 use sexton_engine::{Meta, OWN_RECORDS};
-use sexton_persistence::rdb;
+use sexton_persistence::rdb::{self, RdbError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -195,8 +195,13 @@ fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Ok(());
     }
     let unpacked_max = ctx.memory_max_bytes();
-    let texts = rdb::read_functions(body, unpacked_max)
-        .map_err(|_| CommandError::text("ERR failed loading functions from the given payload"))?;
+    let texts = rdb::read_functions(body, unpacked_max).map_err(|error| {
+        CommandError::text(match error {
+            RdbError::Unsupported { .. } => "ERR Pre-GA function format not supported",
+            RdbError::NoFunction { .. } => "ERR given type is not a function",
+            _ => "ERR failed loading functions from the given payload",
+        })
+    })?;
     let before = ctx.server.functions.current();
     let mut after = match policy {
         Policy::Flush => Libraries::default(),
