@@ -79,7 +79,8 @@ if ! cmp -s tests/requirements.txt .venv/requirements.txt; then
 fi
 
 clients=tests/e2e/node_client
-if [[ ! -d $clients/node_modules ]]; then
+if ! cmp -s "$clients/package-lock.json" "$clients/node_modules/package-lock.json"; then
     say "Node client into $clients/node_modules"
     (cd "$clients" && npm ci --silent --no-audit --no-fund 2>/dev/null || npm install --silent --no-audit --no-fund)
+    cp "$clients/package-lock.json" "$clients/node_modules/package-lock.json"
 fi
