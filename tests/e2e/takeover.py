@@ -143,10 +143,10 @@ def rewrite(connection):
     raise SystemExit("BGREWRITEAOF does not end")
 
 
-def foreign(folder, name, *requests, appendonly="no"):
-    """A directory that redis-server 7.0 leaves after these requests."""
+def foreign(folder, name, *requests, appendonly="no", kind="redis"):
+    """A directory that redis-server 7.0, or valkey-server 9.1, leaves after these requests."""
     home = folder / name
-    with Server("redis", dict(DEBUG, appendonly=appendonly), directory=home) as other:
+    with Server(kind, dict(DEBUG, appendonly=appendonly), directory=home) as other:
         connection = other.connect()
         for request in requests:
             connection.cmd(*request)
@@ -162,16 +162,21 @@ def tree(home):
 
 
 def refusals(steps, folder):
-    home = foreign(folder, "stream", ("SET", "a", 1), ("XADD", "numbers", "1-1", "a", 1))
+    fields = (("SET", "a", 1), ("HSET", "fields", "f", 1), ("HPEXPIREAT", "fields", FAR_MS, "FIELDS", 1, "f"))
+    home = foreign(folder, "fields", *fields, kind="valkey")
     before = tree(home)
     code, line = refused(home)
-    steps.check("a stream is refused by key and type", code == 1 and "key 'numbers' of database 0 is of type stream" in line, line)
+    told = "key 'fields' of database 0 is of type hash with fields that expire" in line
+    steps.check("what cannot be stored is refused by key and type", code == 1 and told, line)
     steps.equal("nothing is left of it", tree(home), before)
 
-    home = foreign(folder, "aof-stream", ("SET", "a", 1), ("XADD", "numbers", "1-1", "a", 1), appendonly="yes")
+    home = foreign(folder, "aof-fields", *fields, appendonly="yes", kind="valkey")
     before = tree(home)
+    text = next((home / "appendonlydir").glob("*.incr.aof")).read_bytes()
+    at = text.rindex(b"*", 0, text.index(b"HPEXPIREAT"))
     code, line = refused(home)
-    steps.check("a command is refused with its position", code == 1 and "incr.aof: at byte 50: Unknown command 'XADD'" in line, line)
+    told = f"incr.aof: at byte {at}: Unknown command 'HPEXPIREAT'" in line
+    steps.check("a command is refused with its position", code == 1 and told, line)
     steps.equal("the log is where it was", tree(home), before)
 
     home = foreign(folder, "damaged", ("DEBUG", "POPULATE", 1000))

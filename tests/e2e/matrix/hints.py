@@ -165,6 +165,7 @@ NAMES = {
     "ZMPOP numkeys": [b"1", b"2"],
     "BZMPOP numkeys": [b"1", b"2"],
     "BZMPOP timeout": [b"0.001"],
+    "ACL|DRYRUN username": [b"default", b"nobody"],
     "BLPOP timeout": [b"0.001"],
     "BRPOP timeout": [b"0.001"],
     "BLMPOP timeout": [b"0.001"],
