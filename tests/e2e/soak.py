@@ -43,8 +43,14 @@ ELSEWHERE = {
 SCRIPT = "return(redis.call('strlen',KEYS[1]))"
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
 
-#: Arguments that bring an answer. {k}: a key, {k2}: another one, {n}: a small number, {s}: a string,
-#: {t}: seconds far ahead, {T}: milliseconds, {at}, {AT}: the same as moments, {d}: a DUMP.
+#: A function library; FUNCTION FLUSH and DELETE run beside it.
+LIBRARY = "#!lua name=lib\nredis.register_function{function_name='f',callback=function(keys)return redis.call('strlen',keys[1])end,flags={'no-writes'}}"
+
+#: What FUNCTION DUMP of redis-server 7.0 answers without libraries.
+NO_LIBRARIES = b"\n\x00]\x9b\\@\x0f\x7f\xa2\xda"
+
+#: Arguments that bring an answer, as words or as a text of words. {k}: a key, {k2}: another one, {n}: a small number, {s}: a string,
+#: {t}: seconds far ahead, {T}: milliseconds, {at}, {AT}: the same as moments, {d}: a DUMP, {fd}: a FUNCTION DUMP.
 ARGUMENTS = {
     "append": "{k} {s}", "asking": "", "bitcount": "{k}", "copy": "{k} {k2} REPLACE", "decrby": "num:{i} {n}",
     "decr": "num:{i}", "echo": "{s}", "expire": "{k} {t}", "expireat": "{k} {at}", "getex": "{k} EX {t}",
@@ -66,6 +72,8 @@ ARGUMENTS = {
     "pubsub|shardchannels": "", "pubsub|shardnumsub": "channel:1", "slowlog|get": "{n}", "acl|cat": "string",
     "acl|getuser": "default", "sexton.snapshot|info": "", "unsubscribe": "channel:{n}", "punsubscribe": "c*:{n}",
     "sunsubscribe": "channel:{n}", "latency|histogram": "get",
+    "fcall": "f 1 {k}", "fcall_ro": "f 1 {k}", "function|load": ["REPLACE", LIBRARY], "function|delete": "lib",
+    "function|restore": "{fd} REPLACE", "acl|dryrun": "default get {k}",
     "eval": "return(redis.call('append',KEYS[1],'{n}')) 1 {k}", "eval_ro": "return(redis.call('get',KEYS[1])) 1 {k}",
     "evalsha": f"{SCRIPT_SHA} 1 {{k}}", "evalsha_ro": f"{SCRIPT_SHA} 1 {{k}}", "script|load": SCRIPT,
 }  # fmt: skip
@@ -96,6 +104,12 @@ ARGUMENTS |= {
     "zinter": "2 sorted:{i} sorted:1", "zdiff": "2 sorted:{i} sorted:1", "zintercard": "2 sorted:{i} sorted:1",
     "zunionstore": "sorted:2 2 sorted:{i} sorted:3", "zinterstore": "sorted:2 2 sorted:{i} sorted:1",
     "zdiffstore": "sorted:2 2 sorted:{i} sorted:1", "bzpopmin": "sorted:{i} 0.001", "bzpopmax": "sorted:{i} 0.001", "bzmpop": "0.001 1 sorted:{i} MAX",
+    "xadd": "stream:{i} MAXLEN 50 * f {n}", "xlen": "stream:{i}", "xrange": "stream:{i} - + COUNT 3", "xrevrange": "stream:{i} + - COUNT 3",
+    "xdel": "stream:{i} {n}-1", "xtrim": "stream:{i} MAXLEN 10", "xread": "COUNT 2 STREAMS stream:{i} 0", "xgroup|create": "stream:1 g 0 MKSTREAM",
+    "xgroup|createconsumer": "stream:1 g c{n}", "xgroup|delconsumer": "stream:1 g c{n}", "xgroup|destroy": "stream:1 other", "xgroup|setid": "stream:1 g 0",
+    "xreadgroup": "GROUP g c1 COUNT 2 STREAMS stream:1 >", "xack": "stream:1 g {n}-1", "xpending": "stream:1 g", "xclaim": "stream:1 g c2 0 {n}-1",
+    "xautoclaim": "stream:1 g c2 0 0", "xinfo|stream": "stream:1", "xinfo|groups": "stream:1", "xinfo|consumers": "stream:1 g",
+    "xsetid": "stream:1 9999999999999-0",
     "bitop": "AND bits:{i} {k} {k2}", "pfadd": "log:1 {n}",
     "geoadd": "places:{i} {n} 40 {n}", "geodist": "places:{i} {n} 1", "geohash": "places:{i} {n}", "geopos": "places:{i} {n}",
     "georadius": "places:{i} 13 40 500 km", "georadius_ro": "places:{i} 13 40 500 km", "georadiusbymember": "none:{i} {n} 500 km",
@@ -106,7 +120,7 @@ ARGUMENTS |= {
 #: Commands whose every answer may be an error: they want a subcommand, cluster mode is off, the policy is not an LFU one,
 #: there is no sample, no snapshot or no HyperLogLog any more.
 ERRORS_ONLY = {
-    "acl", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
+    "acl", "acl|load", "acl|save", "xgroup", "xinfo", "function|kill", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
     "slowlog", "sexton.snapshot", "object|freq", "pfdebug", "client|caching", "readonly", "readwrite", "asking",
     "cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|info", "cluster|keyslot", "cluster|links", "cluster|myid",
     "cluster|myshardid", "cluster|nodes", "cluster|shards", "cluster|slots", "latency|graph", "sexton.snapshot|info",
@@ -139,6 +153,10 @@ class Words:
         far_s = self.random.randrange(10_000, 1_000_000)
         if word == "{d}":
             return self.dump
+        if word == "{fd}":
+            return NO_LIBRARIES
+        if word == LIBRARY:
+            return word.encode()
         if word == "{s}":
             return self.value()
         if word in ("{k}", "{k2}"):
@@ -154,7 +172,8 @@ class Words:
     def request(self, name, entry):
         words = name.encode().split(b"|")
         if name in ARGUMENTS:
-            return words + [self.fill(word) for word in ARGUMENTS[name].split()]
+            template = ARGUMENTS[name]
+            return words + [self.fill(word) for word in (template.split() if isinstance(template, str) else template)]
         arity, first, last, step = entry[1], entry[3], entry[4], entry[5]
         count = max(abs(arity), first + 1 if first else 0)
         for at in range(len(words), count):
