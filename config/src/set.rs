@@ -226,7 +226,7 @@ mod tests {
         let done = done.unwrap();
         assert_eq!(done.changed, ["slowlog-max-len", "hash-max-listpack-value", "activerehashing"]);
         let names: Vec<&str> = done.without_effect.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["hash-max-listpack-value", "activerehashing"]);
+        assert_eq!(names, ["activerehashing"]);
         assert_eq!(config.options().slowlog_max_len, 20);
         assert_eq!(config.options().hash_max_listpack_value_bytes, 2);
     }
