@@ -199,7 +199,8 @@ impl Engine {
         loop {
             for shard in &inner.shards {
                 let mut state = shard.latch();
-                inner.flusher.settling.lock().append(&mut state.unresolved);
+                // With its room, which a burst may have made large.
+                inner.flusher.settling.lock().extend(std::mem::take(&mut state.unresolved));
             }
             let settled = self.settle(&inner.flusher.settling);
             // The device failed: what is left waits for the next one who asks.
@@ -210,6 +211,7 @@ impl Engine {
                 let mut state = inner.shards[shard_of(hash)].latch();
                 state.unresolved.extend(inner.flusher.settling.lock().pop());
             }
+            *inner.flusher.settling.lock() = Vec::new();
             settled?;
             let guards = inner.barrier();
             if guards.iter().all(|guard| guard.unresolved.is_empty()) {
