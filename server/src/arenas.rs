@@ -3,16 +3,34 @@
 
 use tikv_jemalloc_ctl::raw;
 
-/// With a bound of memory a free stretch of this many bytes goes back to the system at once. What large values leave would
-/// otherwise stay for a second, and a few of them are a good part of a small bound.
-const BOUNDED_STRETCH_BYTES: usize = 1 << 20;
+/// A `maxmemory` below this many bytes is a small bound.
+const SMALL_BOUND_BYTES: u64 = 512 << 20;
 
-/// Without one, jemalloc's own default: fresh pages are dear.
+/// Under a small bound a free stretch of this many bytes goes back to the system at once. What large values leave would
+/// otherwise stay for a second, and a few of them are a good part of the bound.
+const SMALL_STRETCH_BYTES: usize = 1 << 20;
+
+/// Otherwise jemalloc's own default: fresh pages are dear.
 const STRETCH_BYTES: usize = 8 << 20;
 
-/// Tells all arenas that there are; new ones hear of it at the next call.
-pub fn give_back_large_stretches(is_bounded: bool) {
-    let bytes = if is_bounded { BOUNDED_STRETCH_BYTES } else { STRETCH_BYTES };
+/// All arenas at once, as jemalloc counts them.
+const DECAY_OF_ALL: &[u8] = b"arena.4096.decay\0";
+const PURGE_OF_ALL: &[u8] = b"arena.4096.purge\0";
+
+/// Gives back what is free, by the size of the bound of memory (0: none). To be called often: new arenas hear of it at
+/// the next call, and under a small bound each call gives back the pages whose time is up.
+///
+/// jemalloc gives nothing back at once while threads of its own do it in the background, which is cheaper for everybody
+/// else. So it has these threads only where there is room for a second's garbage.
+pub fn give_back(bound_bytes: u64) {
+    let is_small = bound_bytes != 0 && bound_bytes < SMALL_BOUND_BYTES;
+    let stretch_bytes = if is_small { SMALL_STRETCH_BYTES } else { STRETCH_BYTES };
+    let in_background = !is_small;
+    // SAFETY: jemalloc describes it as a `bool`.
+    if unsafe { raw::read(b"background_thread\0") } != Ok(in_background) {
+        // SAFETY: as above.
+        let _ = unsafe { raw::write(b"background_thread\0", in_background) };
+    }
     // SAFETY: jemalloc describes it as an `unsigned`.
     let Ok(arenas) = (unsafe { raw::read::<u32>(b"arenas.narenas\0") }) else { return };
     let mut place = [0; 3];
@@ -23,23 +41,63 @@ pub fn give_back_large_stretches(is_bounded: bool) {
         place[1] = arena;
         // One that nobody has used yet answers an error.
         // SAFETY: jemalloc describes it as a `size_t`.
-        let _ = unsafe { raw::write_mib(&place, bytes) };
+        let _ = unsafe { raw::write_mib(&place, stretch_bytes) };
     }
+    if is_small {
+        call(DECAY_OF_ALL);
+    }
+}
+
+/// Gives back every page that is free, now (MEMORY PURGE).
+pub fn give_back_everything() {
+    call(PURGE_OF_ALL);
+}
+
+/// Runs what stands behind a name that takes and answers nothing.
+fn call(name: &[u8]) {
+    debug_assert_eq!(name.last(), Some(&0));
+    let nothing = std::ptr::null_mut();
+    // SAFETY: the name ends with a zero byte, and null pointers say that there is nothing to read or write.
+    let _ = unsafe {
+        tikv_jemalloc_sys::mallctl(name.as_ptr().cast(), nothing, nothing.cast(), nothing, 0)
+    };
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Bytes of a stretch that is taken, touched and given back, above what a small bound tolerates.
+    const FREED_BYTES: usize = 6 << 20;
+
+    /// Pages that nobody uses and that the process has still, in the arena of this number.
+    fn unused_pages(arena: u32) -> usize {
+        tikv_jemalloc_ctl::epoch::advance().unwrap();
+        // SAFETY: jemalloc describes it as a `size_t`.
+        unsafe { raw::read(format!("stats.arenas.{arena}.pdirty\0").as_bytes()) }.unwrap()
+    }
+
     #[test]
-    fn every_arena_that_is_used_hears_of_the_bound() {
-        let threshold = || {
-            // SAFETY: as above; the first arena is there from the start.
-            unsafe { raw::read::<usize>(b"arena.0.oversize_threshold\0") }
-        };
-        give_back_large_stretches(true);
-        assert_eq!(threshold(), Ok(BOUNDED_STRETCH_BYTES));
-        give_back_large_stretches(false);
-        assert_eq!(threshold(), Ok(STRETCH_BYTES));
+    fn large_stretches_leave_at_once_under_a_small_bound_only() {
+        // An arena of its own, which no other test uses.
+        // SAFETY: jemalloc describes both as an `unsigned`.
+        let arena: u32 = unsafe { raw::read(b"arenas.create\0") }.unwrap();
+        // SAFETY: as above.
+        let before: u32 = unsafe { raw::update(b"thread.arena\0", arena) }.unwrap();
+        let leave_a_stretch = || drop(std::hint::black_box(vec![1_u8; FREED_BYTES]));
+        give_back(64 << 20);
+        leave_a_stretch();
+        let under_a_small_bound = unused_pages(arena);
+        give_back(0);
+        leave_a_stretch();
+        let without_a_bound = unused_pages(arena);
+        give_back_everything();
+        let purged = unused_pages(arena);
+        // SAFETY: as above.
+        unsafe { raw::write(b"thread.arena\0", before) }.unwrap();
+        let stretch = FREED_BYTES / 4096;
+        assert!(under_a_small_bound < stretch, "{under_a_small_bound}");
+        assert!(without_a_bound >= stretch, "{without_a_bound}");
+        assert!(purged < stretch, "{purged}");
     }
 }

@@ -1,6 +1,7 @@
 //! MEMORY: figures of the allocator, and what a key costs.
 
 use super::introspect::help;
+use crate::arenas;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::observe::{Holders, Memory};
 use crate::resp::Reply;
@@ -45,7 +46,7 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn purge(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    // The allocator returns dirty pages by its own decay clock; there is nothing to force.
+    arenas::give_back_everything();
     ctx.out.ok();
     Ok(())
 }

@@ -38,6 +38,8 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
     let mut ticks = 0_u64;
     let mut measured = Instant::now();
+    // Before the first client: a tenth of a second is enough to fill a small bound with garbage.
+    arenas::give_back(server.engine.memory_bound());
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf, 1);
@@ -51,7 +53,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
             let resident = crate::observe::rss_bytes().unwrap_or(0);
-            arenas::give_back_large_stretches(server.engine.memory_bound() != 0);
+            arenas::give_back(server.engine.memory_bound());
             let clients = server.client_memory.bytes();
             server.engine.note_held(held + sockets, resident + sockets, clients);
             // A second would be long: the base is given up at twice the growth.
