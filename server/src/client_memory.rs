@@ -194,7 +194,9 @@ pub fn evict_clients(server: &Server) {
         }
     }
     if left > max {
-        log::warning("Over client maxmemory after evicting all evictable clients");
+        log::warning(&format!(
+            "Over client maxmemory after evicting all evictable clients: {left} bytes are left, {max} are allowed"
+        ));
     }
 }
 

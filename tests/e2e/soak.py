@@ -475,6 +475,8 @@ def main():
             rows.append(measure(server))
             print(f"      round {len(rows)}: " + ", ".join(f"{k} {v:,}" for k, v in list(rows[-1].items())[:7]), flush=True)
         steps.check("no client hung or was cut off", not work.failures, "; ".join(work.failures[:3]))
+        if work.failures:
+            print(server.log_tail(25))
         if args.only is None:
             check_commands(steps, work, commands)
         if rows and not work.failures:
