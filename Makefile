@@ -11,7 +11,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate pubsub acl tracking scripts functions script-clients crash crash-matrix smoke tools \
+.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate metrics pubsub acl tracking scripts functions script-clients crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
@@ -87,6 +87,9 @@ script-clients: setup build ## libraries of others that live on scripts: redis-p
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity
+
+metrics: setup build ## metrics-port: figures, page, readiness, bounds
+	$(PY) -m metrics
 
 operate: setup build ## configurations of Redis, log, loading, ports, crashes: what an operator sees
 	$(PY) -m operate

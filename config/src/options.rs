@@ -43,6 +43,10 @@ pub struct Options {
     pub port: u16,
     /// `bind`: Addresses to listen on; a leading `-` allows the address to be missing. Empty means none.
     pub bind: Vec<Vec<u8>>,
+    /// `metrics-port`: Port of metrics and status page; 0 for none.
+    pub metrics_port: u16,
+    /// `metrics-bind`: Addresses that it is on, as in `bind`.
+    pub metrics_bind: Vec<Vec<u8>>,
     /// `unixsocket`: Path of the unix socket.
     pub unixsocket: Option<PathBuf>,
     /// `unixsocketperm`: Mode of the unix socket; 0 leaves what the umask gives.
@@ -257,6 +261,14 @@ pub struct Options {
 struct View<'a>(&'a [Value]);
 
 impl<'a> View<'a> {
+    /// The words of a list; none when it has another kind.
+    fn words(&self, name: &str) -> Vec<Vec<u8>> {
+        match self.value(name) {
+            Some(Value::Words(words)) => words.clone(),
+            _ => Vec::new(),
+        }
+    }
+
     fn value(&self, name: &str) -> Option<&'a Value> {
         table::position(name.as_bytes()).and_then(|position| self.0.get(position))
     }
@@ -308,10 +320,9 @@ impl Options {
         let view = View(values);
         Options {
             port: view.int("port"),
-            bind: match view.value("bind") {
-                Some(Value::Words(value)) => value.clone(),
-                _ => Default::default(),
-            },
+            bind: view.words("bind"),
+            metrics_port: view.int("metrics-port"),
+            metrics_bind: view.words("metrics-bind"),
             unixsocket: view.text("unixsocket").map(path),
             unixsocketperm: view.int("unixsocketperm"),
             tcp_backlog: view.int("tcp-backlog"),

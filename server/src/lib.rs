@@ -20,6 +20,7 @@ pub mod interop;
 pub mod jobs;
 pub mod keyspace;
 pub mod log;
+pub mod metrics;
 pub mod net;
 pub mod number;
 pub mod observe;

@@ -134,8 +134,11 @@ pub(super) const TABLE: &[Directive] = &[
         "Seconds after which the snapshot of a session (SEXTON.SNAPSHOT OPEN) ends by itself; 0 \
             means never.",
     ),
-    int("metrics-port", 0, 65535, "0")
-        .immutable()
-        .refused(NOT_BUILT)
-        .doc("Port of the Prometheus text; 0 means off."),
+    int("metrics-port", 0, 65535, "0").immutable().doc(
+        "Port of the Prometheus text, of /health and /ready, and of a status page, over HTTP (docs/monitoring.md); \
+            0 means off.",
+    ),
+    special("metrics-bind", Kind::Bind, "127.0.0.1 -::1").immutable().doc(
+        "Addresses that metrics-port listens on, as bind has them. Nobody is asked for a password there.",
+    ),
 ];

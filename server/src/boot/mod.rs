@@ -8,16 +8,17 @@ mod users;
 
 pub use users::take_lines;
 
-use crate::net::{EarlyRules, Listeners, UNSEEN_START, Workers};
+use crate::metrics::Metrics;
+use crate::net::{self, EarlyRules, Listeners, UNSEEN_START, Workers};
 use crate::process::{self, PidFile, Supervisor};
 use crate::server::Server;
 use crate::{crash, log, takeover};
 use import::{Loaded, load};
 use opening::{Handle, Opening};
-use options::endpoints;
-use sexton_config::Config;
+use options::{addresses, endpoints};
 use sexton_config::choice::{LogLevel, PersistenceMode};
 use sexton_config::machine::{MachineMemory, MemoryOf};
+use sexton_config::{Config, Options};
 use signals::{Signals, until_stopped};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub fn run(config: Config) -> Result<(), String> {
     // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
     let mut listeners = Listeners::bind(&endpoints(&options))
         .map_err(|error| format!("Failed listening on port {}, aborting. {error}", options.port))?;
+    let metrics = start_metrics(&options)?;
     let pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
     let has_data = takeover::finds_data(&options);
     let seen_from = tokio::time::Instant::now() + UNSEEN_START;
@@ -71,6 +73,7 @@ pub fn run(config: Config) -> Result<(), String> {
     server.loading.begin(bytes);
     crate::configuration::start(&server, config)?;
     crate::configuration::lower_clients_max(&server, clients_max);
+    metrics.show(&server);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
@@ -161,6 +164,14 @@ pub fn run(config: Config) -> Result<(), String> {
         Ok(Err(error)) => Err(format!("Closing the store failed: {error}")),
         Err(error) => Err(format!("Closing the store failed: {error}")),
     }
+}
+
+/// Answers on `metrics-port`, where there is one.
+fn start_metrics(options: &Options) -> Result<Metrics, String> {
+    let port = options.metrics_port;
+    let sockets = net::bind_all(&addresses(&options.metrics_bind), port)
+        .map_err(|error| format!("Failed listening on metrics-port {port}, aborting. {error}"))?;
+    Metrics::start(sockets).map_err(|error| format!("Cannot start the thread of metrics: {error}"))
 }
 
 /// Log file and level, the data directory, the background: what must stand before anything else is said or

@@ -14,14 +14,18 @@ use std::sync::Arc;
 
 /// Where the server listens.
 pub(super) fn endpoints(options: &Options) -> Endpoints {
-    let text = |name: &Vec<u8>| String::from_utf8_lossy(name).into_owned();
     Endpoints {
-        bind: options.bind.iter().map(text).collect(),
+        bind: addresses(&options.bind),
         port: options.port,
         unix_socket: options.unixsocket.clone(),
         unix_socket_mode: (options.unixsocketperm != 0).then_some(options.unixsocketperm),
         backlog: i32::try_from(options.tcp_backlog).unwrap_or(i32::MAX),
     }
+}
+
+/// Addresses of `bind` and its like.
+pub(super) fn addresses(words: &[Vec<u8>]) -> Vec<String> {
+    words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 /// What the engine is to know of the settings.

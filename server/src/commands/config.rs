@@ -77,6 +77,7 @@ fn rewrite(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn reset_statistics(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    ctx.server.observe.expired_late_ms.reset();
     ctx.server.stats.reset();
     ctx.server.observe.traffic.reset();
     for spec in table::all_with_subcommands() {

@@ -19,7 +19,7 @@ mod function;
 mod geo;
 mod hash;
 mod hyperloglog;
-mod info;
+pub mod info;
 mod introspect;
 mod keys;
 mod latency;

@@ -120,7 +120,9 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
             let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
             match tx.find(key) {
                 Found::Live(entry) if entry.meta().is_expired(now_ms) => {
+                    let late_ms = now_ms.saturating_sub(entry.meta().expire_at_ms);
                     remove(server, (&mut tx, &mut changes), *db, key, Reason::Expired);
+                    server.observe.expired_late_ms.record(late_ms);
                 }
                 Found::Live(_) | Found::Absent => {}
                 Found::Cold => {

@@ -304,6 +304,25 @@ impl Listeners {
     }
 }
 
+/// Listens on all of these addresses, for others than clients of the protocol. Must run inside a runtime.
+///
+/// # Errors
+/// The first address that cannot be bound and is not optional.
+pub fn bind_all(bind: &[String], port: u16) -> Result<Vec<std::net::TcpListener>, BindError> {
+    let mut sockets = Vec::new();
+    for address in Address::all(bind, port) {
+        if let Some(listener) = address.listen(BACKLOG)? {
+            let socket =
+                listener.into_std().map_err(|error| BindError { address: address.host, error })?;
+            sockets.push(socket);
+        }
+    }
+    Ok(sockets)
+}
+
+/// Who may wait to be accepted by [`bind_all`]'s sockets.
+const BACKLOG: i32 = 64;
+
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
         || error.raw_os_error() == Some(libc::EAFNOSUPPORT)

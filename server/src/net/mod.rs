@@ -16,5 +16,5 @@ mod worker;
 
 pub use early::EarlyRules;
 pub(crate) use early::UNSEEN_START;
-pub use listener::{BindError, Endpoints, ListenControl, Listeners};
+pub use listener::{BindError, Endpoints, ListenControl, Listeners, bind_all};
 pub use worker::Workers;

@@ -1,12 +1,14 @@
 //! What the server remembers about itself for its operators: slow requests, latency events, memory.
 
 mod cpu;
+mod histogram;
 mod latency;
 mod memory;
 mod slowlog;
 mod traffic;
 
 pub use cpu::{CpuOf, CpuTimes, cpu_times};
+pub use histogram::{BUCKETS, Histogram, bounded, bucket, percentile, upper_bound};
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use memory::{Holders, Memory, held_bytes, rss_bytes, used_bytes};
 pub use slowlog::{SlowEntry, SlowLog};
@@ -27,6 +29,8 @@ pub struct Observe {
     pub monitors: Monitors,
     /// What went through the server.
     pub traffic: Traffic,
+    /// How long keys were due before the cycle deleted them, in milliseconds.
+    pub expired_late_ms: Histogram,
     /// When the process started.
     pub started: Instant,
     /// The same in seconds since the epoch: LASTSAVE before any save.
@@ -57,6 +61,7 @@ impl Observe {
             latency: LatencyMonitor::default(),
             monitors: Monitors::default(),
             traffic: Traffic::default(),
+            expired_late_ms: Histogram::default(),
             started: Instant::now(),
             started_s: now_s(),
             run_id: random_id(),

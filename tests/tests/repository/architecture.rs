@@ -48,6 +48,7 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
             &["dispatch"],
             &["commands"],
             &["net", "takeover"],
+            &["metrics"],
             &["boot"],
         ],
     ),

@@ -2,13 +2,14 @@
 
 use super::Text;
 use crate::commands::table;
-use crate::dispatch::Ctx;
+use crate::observe::percentile;
+use crate::server::Server;
 
-pub(super) fn modules(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn modules(text: &mut Text, _: &Server) {
     text.title("Modules");
 }
 
-pub(super) fn command_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn command_stats(text: &mut Text, _: &Server) {
     text.title("Commandstats");
     for spec in table::all_with_subcommands() {
         let totals = spec.stats.totals();
@@ -20,7 +21,7 @@ pub(super) fn command_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
             calls => totals.time_us as f64 / calls as f64,
         };
         text.field(
-            &format!("cmdstat_{}", spec.name),
+            format!("cmdstat_{}", spec.name),
             format_args!(
                 "calls={},usec={},usec_per_call={mean:.2},rejected_calls={},failed_calls={}",
                 totals.calls, totals.time_us, totals.rejected, totals.failed
@@ -29,16 +30,16 @@ pub(super) fn command_stats(text: &mut Text, _ctx: &Ctx<'_, '_>) {
     }
 }
 
-pub(super) fn error_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn error_stats(text: &mut Text, server: &Server) {
     text.title("Errorstats");
-    for (prefix, count) in ctx.server.observe.traffic.errors() {
-        text.field(&format!("errorstat_{prefix}"), format_args!("count={count}"));
+    for (prefix, count) in server.observe.traffic.errors() {
+        text.field(format!("errorstat_{prefix}"), format_args!("count={count}"));
     }
 }
 
-pub(super) fn latency_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn latency_stats(text: &mut Text, server: &Server) {
     text.title("Latencystats");
-    let percentiles = ctx.server.config.options().latency_tracking_percentiles;
+    let percentiles = server.config.options().latency_tracking_percentiles;
     for spec in table::all_with_subcommands() {
         let histogram = spec.stats.histogram();
         if histogram.is_empty() {
@@ -48,33 +49,27 @@ pub(super) fn latency_stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
             .iter()
             .map(|percent| format!("p{percent}={}.000", percentile(&histogram, *percent)))
             .collect();
-        text.field(&format!("latency_percentiles_usec_{}", spec.name), values.join(","));
+        text.field(format!("latency_percentiles_usec_{}", spec.name), values.join(","));
+    }
+    let late = server.observe.expired_late_ms.counts();
+    if !late.is_empty() {
+        let values: Vec<String> = percentiles
+            .iter()
+            .map(|percent| format!("p{percent}={}", percentile(&late, *percent)))
+            .collect();
+        text.field("expire_lag_percentiles_msec", values.join(","));
     }
 }
 
-/// Upper bound, in microseconds, of the bucket that holds the given percentile.
-fn percentile(histogram: &[(u64, u64)], percent: f64) -> u64 {
-    let total: u64 = histogram.iter().map(|(_, count)| count).sum();
-    let wanted = (total as f64 * percent / 100.0).ceil().max(1.0) as u64;
-    let mut sum = 0;
-    for (bound, count) in histogram {
-        sum += count;
-        if sum >= wanted {
-            return *bound;
-        }
-    }
-    histogram.last().map_or(0, |(bound, _)| *bound)
-}
-
-pub(super) fn cluster(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn cluster(text: &mut Text, _: &Server) {
     text.title("Cluster");
     text.field("cluster_enabled", 0);
 }
 
-pub(super) fn keyspace(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn keyspace(text: &mut Text, server: &Server) {
     text.title("Keyspace");
-    for db in 0..ctx.server.databases {
-        let (keys, expires, unresolved) = ctx.server.engine.count_provisional(db);
+    for db in 0..server.databases {
+        let (keys, expires, unresolved) = server.engine.count_provisional(db);
         if keys == 0 {
             continue;
         }
@@ -83,12 +78,12 @@ pub(super) fn keyspace(text: &mut Text, ctx: &Ctx<'_, '_>) {
         if unresolved > 0 {
             value.push_str(&format!(",unresolved={unresolved}"));
         }
-        text.field(&format!("db{db}"), value);
+        text.field(format!("db{db}"), value);
     }
 }
 
-pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
-    let stats = ctx.server.engine.stats();
+pub(super) fn flsm(text: &mut Text, server: &Server) {
+    let stats = server.engine.stats();
     text.title("Flsm");
     for (name, figure) in [
         ("last_sequence", stats.last_seq),
@@ -149,39 +144,39 @@ pub(super) fn flsm(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("log_pending_bytes", stats.log_pending_bytes),
         ("log_oldest_unsynced_ms", stats.oldest_unsynced_age_ms),
         ("log_largest_unsynced_ms", stats.largest_unsynced_age_ms),
-        ("writers_must_wait", u64::from(ctx.server.engine.must_wait())),
+        ("writers_must_wait", u64::from(server.engine.must_wait())),
     ] {
-        text.field(&format!("flsm_{name}"), figure);
+        text.field(format!("flsm_{name}"), figure);
     }
     let amplification = stats.write_amplification();
     text.field("flsm_write_amplification", format_args!("{amplification:.2}"));
-    let options = ctx.server.config.options();
+    let options = server.config.options();
     for (level, (tables, bytes)) in stats.levels.iter().enumerate() {
         let device = crate::devices::of_level(&options, level);
         text.field(
-            &format!("flsm_level{level}"),
+            format!("flsm_level{level}"),
             format_args!("tables={tables},bytes={bytes},device={device}"),
         );
     }
     for (level, misses) in stats.misses_from_level.iter().enumerate() {
-        text.field(&format!("flsm_dram_misses_from_level{level}"), misses);
+        text.field(format!("flsm_dram_misses_from_level{level}"), misses);
     }
     text.field("flsm_background_error", stats.background_error.as_deref().unwrap_or(""));
 }
 
-pub(super) fn devices(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn devices(text: &mut Text, server: &Server) {
     text.title("Devices");
-    let devices = ctx.server.devices.get().map(|storage| storage.devices()).unwrap_or_default();
+    let devices = server.devices.get().map(|storage| storage.devices()).unwrap_or_default();
     for (number, device) in devices.iter().enumerate() {
         for (name, value) in crate::devices::lines(number, device) {
-            text.field(&name, value);
+            text.field(name, value);
         }
     }
 }
 
-pub(super) fn wbl(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn wbl(text: &mut Text, server: &Server) {
     text.title("Wbl");
-    let Some(stats) = ctx.server.engine.wbl_stats() else {
+    let Some(stats) = server.engine.wbl_stats() else {
         text.field("wbl_enabled", 0);
         return;
     };
@@ -209,20 +204,6 @@ pub(super) fn wbl(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("recovery_settle_us", stats.recovery.settle_time.as_micros() as u64),
         ("recovery_us", stats.recovery_time.as_micros() as u64),
     ] {
-        text.field(&format!("wbl_{name}"), figure);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::percentile;
-
-    #[test]
-    fn percentiles_are_bucket_bounds() {
-        let histogram = [(1, 50), (2, 49), (1000, 1)];
-        assert_eq!(percentile(&histogram, 50.0), 1);
-        assert_eq!(percentile(&histogram, 99.0), 2);
-        assert_eq!(percentile(&histogram, 99.9), 1000);
-        assert_eq!(percentile(&[], 50.0), 0);
+        text.field(format!("wbl_{name}"), figure);
     }
 }

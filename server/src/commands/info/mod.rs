@@ -4,11 +4,13 @@ mod figures;
 mod sections;
 
 use crate::dispatch::{Binding, CommandResult, Ctx};
+use crate::server::Server;
+use std::borrow::Cow;
 
 /// INFO.
 pub(super) const COMMANDS: &[Binding] = &[Binding::survey("info", info)];
 
-type Writer = fn(&mut Text, &Ctx<'_, '_>);
+type Writer = fn(&mut Text, &Server);
 
 /// One section of the reply.
 struct Section {
@@ -44,56 +46,78 @@ fn info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let has = |word: &str| asked.iter().any(|asked| asked == word.as_bytes());
     let everything = has("all") || has("everything");
     let by_default = asked.is_empty() || has("default");
-    let mut text = Text::default();
+    let mut reply = String::new();
     for section in SECTIONS {
         if everything || (by_default && section.by_default) || has(section.name) {
-            if !text.0.is_empty() {
-                text.0.push_str("\r\n");
+            if !reply.is_empty() {
+                reply.push_str("\r\n");
             }
-            (section.write)(&mut text, ctx);
+            Text::of(section, ctx.server).write(&mut reply);
         }
     }
-    ctx.out.verbatim("txt", text.0.as_bytes());
+    ctx.out.verbatim("txt", reply.as_bytes());
     Ok(())
 }
 
-/// The text as it grows.
+/// The fields of these sections, in their order: the one source of INFO, metrics and status page.
+#[must_use]
+pub fn fields(server: &Server, sections: &[&str]) -> Vec<(Cow<'static, str>, String)> {
+    let asked = SECTIONS.iter().filter(|section| sections.contains(&section.name));
+    asked.flat_map(|section| Text::of(section, server).fields).collect()
+}
+
+/// A section as it grows.
 #[derive(Default)]
-struct Text(String);
+struct Text {
+    title: &'static str,
+    fields: Vec<(Cow<'static, str>, String)>,
+}
 
 impl Text {
-    /// `# Name`
-    fn title(&mut self, name: &str) {
-        self.0.push_str("# ");
-        self.0.push_str(name);
-        self.0.push_str("\r\n");
+    fn of(section: &Section, server: &Server) -> Self {
+        let mut text = Self::default();
+        (section.write)(&mut text, server);
+        text
     }
 
-    /// `name:value`
-    fn field(&mut self, name: &str, value: impl std::fmt::Display) {
-        use std::fmt::Write as _;
-        // Writing to a string cannot fail.
-        let _ = write!(self.0, "{name}:{value}\r\n");
+    /// `# Title`, and `name:value` for each field.
+    fn write(&self, reply: &mut String) {
+        let mut line = |parts: [&str; 3]| {
+            parts.iter().for_each(|part| reply.push_str(part));
+            reply.push_str("\r\n");
+        };
+        line(["# ", self.title, ""]);
+        for (name, value) in &self.fields {
+            line([name, ":", value]);
+        }
+    }
+
+    fn title(&mut self, name: &'static str) {
+        self.title = name;
+    }
+
+    fn field(&mut self, name: impl Into<Cow<'static, str>>, value: impl std::fmt::Display) {
+        self.fields.push((name.into(), value.to_string()));
     }
 
     /// Fields whose feature does not exist here.
-    fn zeros(&mut self, names: &[&str]) {
+    fn zeros(&mut self, names: &[&'static str]) {
         for name in names {
-            self.field(name, 0);
+            self.field(*name, 0);
         }
     }
 
     /// A size, and the same for people (`NAME` and `NAME_human`).
-    fn bytes(&mut self, name: &str, bytes: u64) {
+    fn bytes(&mut self, name: &'static str, bytes: u64) {
         self.field(name, bytes);
-        self.field(&format!("{name}_human"), human(bytes));
+        self.field(format!("{name}_human"), human(bytes));
     }
 
     /// A ratio and a difference of two sizes.
     fn overhead(&mut self, prefix: &str, whole: u64, part: u64) {
         let ratio = if part == 0 { 0.0 } else { whole as f64 / part as f64 };
-        self.field(&format!("{prefix}_ratio"), format_args!("{ratio:.2}"));
-        self.field(&format!("{prefix}_bytes"), whole as i64 - part as i64);
+        self.field(format!("{prefix}_ratio"), format_args!("{ratio:.2}"));
+        self.field(format!("{prefix}_bytes"), whole as i64 - part as i64);
     }
 }
 

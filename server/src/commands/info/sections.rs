@@ -1,9 +1,9 @@
 //! The sections that tools read most: server, clients, memory, persistence, stats, replication, CPU.
 
 use super::{Text, human};
-use crate::dispatch::Ctx;
 use crate::events::pubsub::Kind;
 use crate::observe::{CpuOf, Holders, Memory, cpu_times};
+use crate::server::Server;
 use crate::version::REDIS_VERSION;
 use sexton_config::machine::MachineMemory;
 use sexton_engine::SyncPolicy;
@@ -20,8 +20,8 @@ fn percent(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 }
 }
 
-pub(super) fn server(text: &mut Text, ctx: &Ctx<'_, '_>) {
-    let observe = &ctx.server.observe;
+pub(super) fn server(text: &mut Text, server: &Server) {
+    let observe = &server.observe;
     let uptime_s = observe.started.elapsed().as_secs();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -41,29 +41,29 @@ pub(super) fn server(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("atomicvar_api", "rust-atomics");
     text.field("gcc_version", "0.0.0");
     text.field("process_id", std::process::id());
-    text.field("process_supervised", ctx.server.setting("supervised"));
+    text.field("process_supervised", server.setting("supervised"));
     text.field("run_id", &observe.run_id);
-    text.field("tcp_port", ctx.server.setting("port"));
+    text.field("tcp_port", server.setting("port"));
     text.field("server_time_usec", now.as_micros());
     text.field("uptime_in_seconds", uptime_s);
     text.field("uptime_in_days", uptime_s / DAY_S);
-    text.field("hz", ctx.server.setting("hz"));
-    text.field("configured_hz", ctx.server.setting("hz"));
+    text.field("hz", server.setting("hz"));
+    text.field("configured_hz", server.setting("hz"));
     text.field("lru_clock", now.as_secs() & LRU_CLOCK_MASK);
     text.field("executable", executable.display());
-    text.field("config_file", ctx.server.config_file());
+    text.field("config_file", server.config_file());
     text.field("io_threads_active", 0);
 }
 
-pub(super) fn clients(text: &mut Text, ctx: &Ctx<'_, '_>) {
-    let sessions = ctx.server.sessions.all();
+pub(super) fn clients(text: &mut Text, server: &Server) {
+    let sessions = server.sessions.all();
     let most = |figure: fn(&crate::session::Session) -> usize| {
         sessions.iter().map(|session| figure(session)).max().unwrap_or(0)
     };
     text.title("Clients");
     text.field("connected_clients", sessions.len());
     text.field("cluster_connections", 0);
-    text.field("maxclients", ctx.server.setting("maxclients"));
+    text.field("maxclients", server.setting("maxclients"));
     text.field(
         "client_recent_max_input_buffer",
         most(|session| session.query_bytes.load(Ordering::Relaxed)),
@@ -72,18 +72,18 @@ pub(super) fn clients(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "client_recent_max_output_buffer",
         most(|session| session.output_bytes.load(Ordering::Relaxed)),
     );
-    text.field("blocked_clients", ctx.server.sessions.blocked());
-    text.field("tracking_clients", ctx.server.events.tracking.clients());
+    text.field("blocked_clients", server.sessions.blocked());
+    text.field("tracking_clients", server.events.tracking.clients());
     text.field("clients_in_timeout_table", 0);
 }
 
-pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn memory(text: &mut Text, server: &Server) {
     let memory = Memory::now();
-    let observe = &ctx.server.observe;
-    let holders = Holders::now(ctx.server);
+    let observe = &server.observe;
+    let holders = Holders::now(server);
     let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
-    let maxmemory = ctx.server.setting("maxmemory").parse().unwrap_or(0);
+    let maxmemory = server.setting("maxmemory").parse().unwrap_or(0);
 
     text.title("Memory");
     text.bytes("used_memory", used);
@@ -98,14 +98,14 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("allocator_active", memory.active_bytes);
     text.field("allocator_resident", memory.resident_bytes);
     text.bytes("total_system_memory", MachineMemory::now().bytes);
-    let interpreters = ctx.server.scripts.interpreter_bytes();
-    let (scripts, script_bytes) = ctx.server.scripts.size();
+    let interpreters = server.scripts.interpreter_bytes();
+    let (scripts, script_bytes) = server.scripts.size();
     text.field("used_memory_lua", interpreters);
     text.field("used_memory_vm_eval", interpreters);
     text.field("used_memory_lua_human", human(interpreters));
     text.field("used_memory_scripts_eval", script_bytes);
     text.field("number_of_cached_scripts", scripts);
-    let (libraries, functions, library_bytes) = ctx.server.functions.current().size();
+    let (libraries, functions, library_bytes) = server.functions.current().size();
     text.field("number_of_functions", functions);
     text.field("number_of_libraries", libraries);
     // An interpreter runs both kinds.
@@ -114,7 +114,7 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("used_memory_functions", library_bytes);
     text.bytes("used_memory_scripts", (script_bytes + library_bytes) as u64);
     text.bytes("maxmemory", maxmemory);
-    text.field("maxmemory_policy", ctx.server.setting("maxmemory-policy"));
+    text.field("maxmemory_policy", server.setting("maxmemory-policy"));
     text.overhead("allocator_frag", memory.active_bytes, memory.allocated_bytes);
     text.overhead("allocator_rss", memory.resident_bytes, memory.active_bytes);
     text.overhead("rss_overhead", memory.rss_bytes, memory.resident_bytes);
@@ -136,25 +136,25 @@ pub(super) fn memory(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.bytes("mem_held", holders.held);
     text.field("mem_base", holders.base);
     for (part, bytes) in holders.parts() {
-        text.field(&format!("mem_{part}"), bytes);
+        text.field(format!("mem_{part}"), bytes);
     }
     text.field("mem_other", holders.other());
 }
 
-pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
-    let refusal = ctx.server.engine.write_refusal();
-    let engine = &ctx.server.engine;
+pub(super) fn persistence(text: &mut Text, server: &Server) {
+    let refusal = server.engine.write_refusal();
+    let engine = &server.engine;
     let aof = engine.sync_policy() != SyncPolicy::Off && !engine.is_write_behind();
-    let saving = ctx.server.saving.view();
+    let saving = server.saving.view();
     let seconds = |time: Option<u64>| time.map_or(-1, |seconds| seconds as i64);
     let (done, total) = saving.keys;
     text.title("Persistence");
-    text.field("loading", u8::from(ctx.server.loading.is_active()));
+    text.field("loading", u8::from(server.loading.is_active()));
     text.zeros(&["async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"]);
     text.field("current_fork_perc", format_args!("{:.2}", percent(done, total)));
     text.field("current_save_keys_processed", done);
     text.field("current_save_keys_total", total);
-    let changes = ctx.server.saving.changes(engine.last_seq());
+    let changes = server.saving.changes(engine.last_seq());
     text.field("rdb_changes_since_last_save", changes);
     text.field("rdb_bgsave_in_progress", u8::from(saving.in_background));
     text.field("rdb_last_save_time", saving.last_save_s);
@@ -164,12 +164,12 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("rdb_saves", saving.saves);
     // There is no fork, so nothing is copied on write.
     text.field("rdb_last_cow_size", 0);
-    let (loaded, expired) = ctx.server.loading.last_keys();
+    let (loaded, expired) = server.loading.last_keys();
     text.field("rdb_last_load_keys_expired", expired);
     text.field("rdb_last_load_keys_loaded", loaded);
     text.field("persistence_mode", if engine.is_write_behind() { "wbl" } else { "log" });
     text.field("aof_enabled", u8::from(aof));
-    let rewriting = ctx.server.rewriting.view();
+    let rewriting = server.rewriting.view();
     text.field("aof_rewrite_in_progress", u8::from(rewriting.current_s.is_some()));
     text.field("aof_rewrite_scheduled", 0);
     text.field("aof_last_rewrite_time_sec", seconds(rewriting.last_took_s));
@@ -180,8 +180,8 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     text.field("aof_last_write_status", if refusal.is_none() { "ok" } else { "err" });
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if aof {
-        let stats = ctx.server.engine.stats();
-        let (base_bytes, _) = ctx.server.engine.log_base_bytes().unwrap_or_default();
+        let stats = server.engine.stats();
+        let (base_bytes, _) = server.engine.log_base_bytes().unwrap_or_default();
         text.field("aof_current_size", base_bytes + stats.log_live_bytes);
         text.field("aof_base_size", base_bytes);
         text.field("aof_pending_rewrite", 0);
@@ -189,7 +189,7 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
         text.field("aof_pending_bio_fsync", u8::from(stats.oldest_unsynced_age_ms > 0));
         text.field("aof_delayed_fsync", stats.log_delayed);
     }
-    if let Some(load) = ctx.server.loading.view() {
+    if let Some(load) = server.loading.view() {
         text.field("loading_start_time", load.started_s);
         text.field("loading_total_bytes", load.total_bytes);
         text.field("loading_rdb_used_mem", load.rdb_used_mem_bytes);
@@ -200,11 +200,11 @@ pub(super) fn persistence(text: &mut Text, ctx: &Ctx<'_, '_>) {
     }
 }
 
-pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
-    let traffic = &ctx.server.observe.traffic;
+pub(super) fn stats(text: &mut Text, server: &Server) {
+    let traffic = &server.observe.traffic;
     let rate = traffic.rate();
     let load = |figure: &std::sync::atomic::AtomicU64| figure.load(Ordering::Relaxed);
-    let counters = &ctx.server.stats;
+    let counters = &server.stats;
     text.title("Stats");
     text.field("total_connections_received", load(&traffic.connections));
     text.field("total_commands_processed", load(&traffic.commands));
@@ -231,7 +231,7 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
         ("pubsub_patterns", Kind::Pattern),
         ("pubsubshard_channels", Kind::Shard),
     ] {
-        text.field(name, ctx.server.events.pubsub.names(kind));
+        text.field(name, server.events.pubsub.names(kind));
     }
     text.zeros(&[
         "latest_fork_usec",
@@ -245,7 +245,7 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
         "total_active_defrag_time",
         "current_active_defrag_time",
     ]);
-    let tracking = &ctx.server.events.tracking;
+    let tracking = &server.events.tracking;
     let (keys, items) = tracking.sizes();
     text.field("tracking_total_keys", keys);
     text.field("tracking_total_items", items);
@@ -263,21 +263,21 @@ pub(super) fn stats(text: &mut Text, ctx: &Ctx<'_, '_>) {
     ]);
 }
 
-pub(super) fn replication(text: &mut Text, ctx: &Ctx<'_, '_>) {
+pub(super) fn replication(text: &mut Text, server: &Server) {
     text.title("Replication");
     text.field("role", "master");
     text.field("connected_slaves", 0);
     text.field("master_failover_state", "no-failover");
-    text.field("master_replid", &ctx.server.observe.replication_id);
+    text.field("master_replid", &server.observe.replication_id);
     text.field("master_replid2", "0".repeat(40));
     text.field("master_repl_offset", 0);
     text.field("second_repl_offset", -1);
     text.field("repl_backlog_active", 0);
-    text.field("repl_backlog_size", ctx.server.setting("repl-backlog-size"));
+    text.field("repl_backlog_size", server.setting("repl-backlog-size"));
     text.zeros(&["repl_backlog_first_byte_offset", "repl_backlog_histlen"]);
 }
 
-pub(super) fn cpu(text: &mut Text, _ctx: &Ctx<'_, '_>) {
+pub(super) fn cpu(text: &mut Text, _: &Server) {
     let process = cpu_times(CpuOf::Process);
     let children = cpu_times(CpuOf::Children);
     let thread = cpu_times(CpuOf::Thread);

@@ -1,15 +1,12 @@
 //! Calls and times of one command, written by all workers.
 
+use crate::observe::{BUCKETS, bounded, bucket};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Each worker writes a stripe of its own, so that counting does not move cache lines between cores.
 const STRIPES: usize = 8;
-
-/// Buckets of the latency histogram: eight to each power of two of a microsecond, up to a minute
-/// and more.
-const BUCKETS: usize = 8 * 32;
 
 #[derive(Debug, Default)]
 #[repr(align(64))]
@@ -147,12 +144,7 @@ impl CommandStats {
                 *sum += count.load(Ordering::Relaxed);
             }
         }
-        counts
-            .iter()
-            .enumerate()
-            .filter(|(_, count)| **count != 0)
-            .map(|(index, count)| (upper_bound(index), *count))
-            .collect()
+        bounded(counts.into_iter())
     }
 
     /// CONFIG RESETSTAT.
@@ -175,44 +167,10 @@ impl CommandStats {
     }
 }
 
-/// Values below 16 have buckets of their own; above, each power of two has eight.
-fn bucket(time_us: u64) -> usize {
-    let bits = u64::BITS - time_us.leading_zeros();
-    if bits <= 4 {
-        return time_us as usize;
-    }
-    let index = 8 * (bits as usize - 4) + (time_us >> (bits - 4)) as usize;
-    index.min(BUCKETS - 1)
-}
-
-/// Highest value that falls into bucket `index`.
-fn upper_bound(index: usize) -> u64 {
-    if index < 16 {
-        return index as u64;
-    }
-    let shift = index / 8 - 1;
-    let lowest = (8 + index as u64 % 8) << shift;
-    lowest + (1 << shift) - 1
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_value_lies_in_its_bucket() {
-        let mut last = None;
-        for value in 0..5_000u64 {
-            let index = bucket(value);
-            assert!(value <= upper_bound(index), "{value} in bucket {index}");
-            if index > 0 {
-                assert!(value > upper_bound(index - 1), "{value} in bucket {index}");
-            }
-            assert!(last.is_none_or(|last| index == last || index == last + 1));
-            last = Some(index);
-        }
-        assert_eq!(bucket(u64::MAX), BUCKETS - 1);
-    }
+    use crate::observe::upper_bound;
 
     #[test]
     fn stripes_add_up() {
