@@ -11,7 +11,7 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate metrics pubsub acl tracking scripts functions script-clients crash crash-matrix smoke tools \
+.PHONY: copies study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate metrics pubsub acl tracking scripts functions script-clients crash crash-matrix smoke tools \
 	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
 	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
 	matrix soak growth compat
@@ -127,6 +127,9 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
+
+copies: setup build ## redis-cli --rdb, SYNC, and redis-server and valkey-server with REPLICAOF
+	$(PY) -m full_copy
 
 aof: setup build ## redis-server and valkey-server on what BGREWRITEAOF leaves; back to a second
 	$(PY) -m aof_exchange

@@ -57,8 +57,21 @@ pub struct Client {
     pub script: ScriptTurn,
     /// The reply to the request that runs now waits for this write of others as well (N13).
     pub hold: Seq,
+    /// What it has said of the copy of the data that it is going to ask for.
+    pub copy_wishes: CopyWishes,
     /// What other connections see of this one.
     pub session: Arc<Session>,
+}
+
+/// What a client has said of the copy that it is going to ask for (REPLCONF).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyWishes {
+    /// It finds the end of a copy by a mark.
+    pub knows_mark: bool,
+    /// It wants the function libraries and no keys.
+    pub functions_only: bool,
+    /// It wants neither.
+    pub nothing: bool,
 }
 
 /// A request in one buffer, with the places of its arguments.

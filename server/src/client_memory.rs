@@ -179,7 +179,9 @@ pub fn evict_clients(server: &Server) {
         return;
     }
     let mut all = server.sessions.all();
-    all.retain(|other| !other.no_evict.load(Ordering::Relaxed));
+    all.retain(|other| {
+        !other.no_evict.load(Ordering::Relaxed) && !other.takes_copy.load(Ordering::Relaxed)
+    });
     all.sort_by_key(|other| std::cmp::Reverse(other.noted_bytes.load(Ordering::Relaxed)));
     let mut left = held;
     for other in all {

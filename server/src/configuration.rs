@@ -262,6 +262,9 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         "timeout" => settings.idle_timeout_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
         "tcp-keepalive" => settings.keepalive_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
+        "repl-timeout" => {
+            server.copies.patience_s.store(unsigned(1, INT_MAX)?, Ordering::Relaxed);
+        }
         "client-query-buffer-limit" => {
             let bytes = unsigned(1 << 20, i64::MAX)?;
             settings.query_buffer_max_bytes.store(bytes, Ordering::Relaxed);
@@ -269,6 +272,7 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "client-output-buffer-limit" => {
             settings.output_limit.set_from("normal", text)?;
             server.events.pubsub.output_limit.set_from("pubsub", text)?;
+            server.copies.output_limit.set_from("slave", text)?;
         }
         // Not from the text, which as in Redis leaves out the `n` behind an `A`.
         "notify-keyspace-events" => {

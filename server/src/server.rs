@@ -4,8 +4,10 @@ use crate::auth::Auth;
 use crate::blocking::Waiters;
 use crate::client_memory::ClientMemory;
 use crate::configuration::Configuration;
+use crate::digest::{hex, sha1};
 use crate::events::Events;
 use crate::events::tracking::Post;
+use crate::jobs::copy::Copies;
 use crate::jobs::eviction::Eviction;
 use crate::jobs::rdb::{Loading, Saving};
 use crate::jobs::rewrite::Rewriting;
@@ -42,6 +44,8 @@ pub struct Server {
     pub oom_score: OomScore,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
+    /// Copies of the data that are being sent.
+    pub copies: Copies,
     /// Where the files lie; set by `boot`.
     pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
@@ -89,6 +93,7 @@ impl Server {
             observe: Observe::new(),
             oom_score: OomScore::default(),
             saving: Saving::default(),
+            copies: Copies::default(),
             devices: OnceLock::new(),
             rewriting: Rewriting::default(),
             loading: Loading::default(),
@@ -178,7 +183,9 @@ impl Default for Settings {
 impl Server {
     /// The limits of unread output that hold for the session.
     pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
-        if session.is_subscriber() {
+        if session.takes_copy.load(Ordering::Relaxed) {
+            &self.copies.output_limit
+        } else if session.is_subscriber() {
             &self.events.pubsub.output_limit
         } else {
             &self.settings.output_limit
@@ -204,6 +211,15 @@ impl Server {
     #[must_use]
     pub fn store_id(&self) -> String {
         self.store_id.get().cloned().unwrap_or_default()
+    }
+
+    /// Names the history of this store towards replicas: the same over restarts, so that who has had its copy is known.
+    #[must_use]
+    pub fn replication_id(&self) -> String {
+        match self.store_id.get() {
+            Some(id) if !id.is_empty() => hex(&sha1(format!("history of {id}").as_bytes())),
+            _ => self.observe.replication_id.clone(),
+        }
     }
 
     /// Path of the configuration file; empty when there is none.

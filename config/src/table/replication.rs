@@ -6,6 +6,9 @@ use crate::kind::Kind;
 
 const DISKLESS_LOAD: &[(&str, u8)] = &[("disabled", 0), ("on-empty-db", 1), ("swapdb", 2)];
 
+const STREAMED: &str =
+    "each copy is streamed at once, without a file and without waiting for others";
+
 const NOT_BUILT: &str = "replication is not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
@@ -25,13 +28,13 @@ pub(super) const TABLE: &[Directive] = &[
     int("min-replicas-max-lag", 0, INT_MAX, "10").alias("min-slaves-max-lag").no_effect(NOT_BUILT),
     memory("repl-backlog-size", 1, LONG_MAX, "1mb").no_effect(NOT_BUILT),
     int("repl-backlog-ttl", 0, LONG_MAX, "3600").no_effect(NOT_BUILT),
-    int("repl-timeout", 1, INT_MAX, "60").no_effect(NOT_BUILT),
+    int("repl-timeout", 1, INT_MAX, "60"),
     int("repl-ping-replica-period", 1, INT_MAX, "10")
         .alias("repl-ping-slave-period")
         .no_effect(NOT_BUILT),
     yes_no("repl-disable-tcp-nodelay", "no").no_effect(NOT_BUILT),
-    yes_no("repl-diskless-sync", "yes").no_effect(NOT_BUILT),
-    int("repl-diskless-sync-delay", 0, INT_MAX, "5").no_effect(NOT_BUILT),
-    int("repl-diskless-sync-max-replicas", 0, INT_MAX, "0").no_effect(NOT_BUILT),
+    yes_no("repl-diskless-sync", "yes").no_effect(STREAMED),
+    int("repl-diskless-sync-delay", 0, INT_MAX, "5").no_effect(STREAMED),
+    int("repl-diskless-sync-max-replicas", 0, INT_MAX, "0").no_effect(STREAMED),
     choice("repl-diskless-load", DISKLESS_LOAD, "disabled").deny_loading().no_effect(NOT_BUILT),
 ];

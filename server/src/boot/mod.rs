@@ -129,6 +129,13 @@ pub fn run(config: Config) -> Result<(), String> {
             .spawn(move || crate::jobs::rewrite::run_rewriter(&server, &stop))
             .map_err(|error| format!("Cannot start the thread of log bases: {error}"))?
     };
+    let copier = {
+        let (server, stop) = (Arc::clone(&server), Arc::clone(&stop));
+        std::thread::Builder::new()
+            .name("copier".to_owned())
+            .spawn(move || crate::jobs::copy::run_copier(&server, &stop))
+            .map_err(|error| format!("Cannot start the thread of copies: {error}"))?
+    };
     let loaded = runtime.block_on(load(&server, takeover, options, &mut signals));
     let (undo, ended) = match loaded {
         Loaded::Ready => {
@@ -151,7 +158,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let closed =
         runtime.block_on(async move { tokio::task::spawn_blocking(move || engine.close()).await });
     // The threads only sleep, delete, and save what is gone: a panic of them changes nothing now.
-    let _ = (cron.join(), saver.join(), rewriter.join());
+    let _ = (cron.join(), saver.join(), rewriter.join(), copier.join());
     if let Some(takeover) = undo {
         takeover.undo();
     }

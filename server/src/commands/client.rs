@@ -97,16 +97,20 @@ fn set_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 enum ClientType {
     Normal,
     PubSub,
-    /// A replica or the master: there are none.
-    Replication,
+    /// One that is sent a copy of the data.
+    Replica,
+    /// The master: there is none.
+    Master,
 }
 
 impl ClientType {
     fn includes(self, session: &Session) -> bool {
+        let is_replica = session.takes_copy.load(Ordering::Relaxed);
         match self {
-            Self::Normal => !session.is_subscriber(),
-            Self::PubSub => session.is_subscriber(),
-            Self::Replication => false,
+            Self::Normal => !session.is_subscriber() && !is_replica,
+            Self::PubSub => session.is_subscriber() && !is_replica,
+            Self::Replica => is_replica,
+            Self::Master => false,
         }
     }
 }
@@ -115,7 +119,8 @@ fn client_type(kind: &[u8]) -> Result<ClientType, CommandError> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(ClientType::Normal),
         b"pubsub" => Ok(ClientType::PubSub),
-        b"slave" | b"replica" | b"master" => Ok(ClientType::Replication),
+        b"slave" | b"replica" => Ok(ClientType::Replica),
+        b"master" => Ok(ClientType::Master),
         _ => Err(CommandError::quoting("ERR Unknown client type '", kind, "'")),
     }
 }

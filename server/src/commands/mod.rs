@@ -15,6 +15,7 @@ mod debug;
 mod dump;
 mod eval;
 mod expire;
+mod full_copy;
 mod function;
 mod geo;
 mod hash;
@@ -62,6 +63,7 @@ pub(crate) static GROUPS: &[&[Binding]] = &[
     dump::COMMANDS,
     eval::COMMANDS,
     expire::COMMANDS,
+    full_copy::COMMANDS,
     geo::COMMANDS,
     hash::COMMANDS,
     hyperloglog::COMMANDS,

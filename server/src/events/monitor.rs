@@ -115,7 +115,7 @@ mod tests {
             monitors.feed(args, (3, "127.0.0.1:5"), 1_500_000, 4);
         });
         let expected = b"+1.500000 [3 127.0.0.1:5] \"SET\" \"k\" \"a\\\"\\n\\x01\\xff\"\r\n";
-        let parcel = Parcel { bytes: expected.to_vec(), marks: vec![(0, 4)] };
+        let parcel = Parcel { bytes: expected.to_vec(), marks: vec![(0, 4)], is_last: false };
         assert_eq!(session.outbox.take(), parcel);
         monitors.stop(session.id);
         assert!(!monitors.is_active());

@@ -174,6 +174,7 @@ fn close_idle(server: &Server) {
         if session.idle_s() > timeout_s
             && !session.monitor.load(Ordering::Relaxed)
             && !session.is_subscriber()
+            && !session.takes_copy.load(Ordering::Relaxed)
         {
             session.kill();
         }

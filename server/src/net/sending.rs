@@ -96,6 +96,7 @@ impl Connection {
             return;
         }
         let parcel = self.session.outbox.take();
+        self.closing |= parcel.is_last;
         if self.server.engine.sync_policy() == SyncPolicy::Always {
             let start = self.output.len();
             self.held.extend(parcel.marks.into_iter().map(|(at, required)| (start + at, required)));

@@ -120,6 +120,8 @@ pub struct Session {
     pub blocked: AtomicBool,
     /// True for a connection that runs MONITOR.
     pub monitor: AtomicBool,
+    /// True for a connection that is sent a copy of the data: of the class `replica`.
+    pub takes_copy: AtomicBool,
     /// What CLIENT TRACKING has asked for.
     pub tracking: TrackingState,
     /// The snapshot that the connection reads.
@@ -188,6 +190,7 @@ impl Session {
             no_touch: AtomicBool::new(false),
             blocked: AtomicBool::new(false),
             monitor: AtomicBool::new(false),
+            takes_copy: AtomicBool::new(false),
             tracking: TrackingState::default(),
             snapshot: Mutex::new(None),
             noted_bytes: AtomicUsize::new(0),
@@ -338,6 +341,9 @@ impl Session {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let queued = load(&self.queued) as i64 - 1;
         let mut flags = String::new();
+        if self.takes_copy.load(Ordering::Relaxed) {
+            flags.push('S');
+        }
         if self.monitor.load(Ordering::Relaxed) {
             flags.push('O');
         }

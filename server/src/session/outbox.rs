@@ -1,4 +1,4 @@
-//! What other connections have for this one: lines of MONITOR.
+//! What others have for this connection: lines of MONITOR, messages, a copy of the data.
 //!
 //! Filled from any thread, emptied by the connection's own. Each piece names the write it tells of, and
 //! leaves when that write is durable (N13), in the order in which the pieces came.
@@ -22,6 +22,8 @@ pub struct Parcel {
     pub bytes: Vec<u8>,
     /// (position in `bytes`, sequence): what starts there waits for the sequence. Ascending positions.
     pub marks: Vec<(usize, Seq)>,
+    /// The connection ends when all of it has been sent.
+    pub is_last: bool,
 }
 
 impl Outbox {
@@ -40,6 +42,15 @@ impl Outbox {
         waiting.bytes.extend_from_slice(piece);
         self.bytes.store(waiting.bytes.len(), Ordering::Release);
         true
+    }
+
+    /// Adds the piece behind which the connection ends, whatever lies here already.
+    pub fn push_last(&self, piece: &[u8]) {
+        let mut waiting = self.waiting.lock();
+        waiting.bytes.extend_from_slice(piece);
+        waiting.is_last = true;
+        // Whoever looks must see that there is something, even when the piece is empty.
+        self.bytes.store(waiting.bytes.len().max(1), Ordering::Release);
     }
 
     /// Bytes that wait.
@@ -69,7 +80,8 @@ mod tests {
         assert!(outbox.push(b"c", 5, 10), "waits for 7 behind the one before it");
         assert!(outbox.push(b"d", 9, 10));
         assert_eq!(outbox.bytes(), 5);
-        let parcel = Parcel { bytes: b"abbcd".to_vec(), marks: vec![(1, 7), (4, 9)] };
+        let marks = vec![(1, 7), (4, 9)];
+        let parcel = Parcel { bytes: b"abbcd".to_vec(), marks, is_last: false };
         assert_eq!(outbox.take(), parcel);
         assert_eq!((outbox.bytes(), outbox.take()), (0, Parcel::default()));
     }
@@ -80,5 +92,17 @@ mod tests {
         assert!(outbox.push(b"12345", 0, 8));
         assert!(!outbox.push(b"6789", 0, 8));
         assert_eq!(outbox.take().bytes, b"12345");
+    }
+
+    #[test]
+    fn the_last_piece_always_fits_and_says_that_it_is_the_last() {
+        let outbox = Outbox::default();
+        assert!(outbox.push(b"12345", 0, 5));
+        outbox.push_last(b"6");
+        let parcel = outbox.take();
+        assert_eq!((parcel.bytes.as_slice(), parcel.is_last), (&b"123456"[..], true));
+        outbox.push_last(b"");
+        assert_ne!(outbox.bytes(), 0, "the end is something, too");
+        assert!(outbox.take().is_last);
     }
 }

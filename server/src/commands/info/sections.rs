@@ -268,7 +268,7 @@ pub(super) fn replication(text: &mut Text, server: &Server) {
     text.field("role", "master");
     text.field("connected_slaves", 0);
     text.field("master_failover_state", "no-failover");
-    text.field("master_replid", &server.observe.replication_id);
+    text.field("master_replid", server.replication_id());
     text.field("master_replid2", "0".repeat(40));
     text.field("master_repl_offset", 0);
     text.field("second_repl_offset", -1);

@@ -5,6 +5,7 @@
 //! at a time. The file appears under its name only when it is whole and durable: temporary file,
 //! sync, rename, sync of the directory.
 
+mod image;
 mod load;
 mod loading;
 mod save;
@@ -13,10 +14,11 @@ mod saving;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use image::{Image, Parts};
 pub use load::{Counts, Loader, load_file, merge_file};
 pub use loading::{Loading, LoadingView};
 pub use save::{SaveError, save, save_before_exit};
-pub(crate) use save::{remove_temporary_files, write_base};
+pub(crate) use save::{remove_temporary_files, write_base, writer_options};
 pub use saver::run_saver;
 pub(crate) use saver::{look_at_save_points, start_wanted_save};
 pub use saving::{Saving, SavingView, Start};

@@ -1,14 +1,13 @@
 //! Writing the file.
 
+use super::image::Image;
 use super::saving::Start;
 use crate::devices;
-use crate::keyspace::AnyView;
 use crate::log;
-use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use crate::session::Pause;
 use sexton_config::Options;
-use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot, SnapshotOptions};
+use sexton_engine::{EngineError, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
 use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
 use std::fmt;
@@ -23,12 +22,6 @@ const PIECE_BYTES: u64 = 4 << 20;
 
 /// Writes rest for at most so long while a server that stops saves.
 const LAST_SAVE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// Keys after which the engine may let go of what an iterator holds.
-const KEYS_AN_ITERATOR: u64 = 1 << 16;
-
-/// Keys between two looks at whether the save was called off.
-const KEYS_A_LOOK: u64 = 256;
 
 /// Why there is no new file.
 #[derive(Debug)]
@@ -127,7 +120,7 @@ pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), Sav
     })
 }
 
-fn failed<'p>(
+pub(super) fn failed<'p>(
     operation: &'static str,
     path: &'p Path,
 ) -> impl Fn(io::Error) -> SaveError + Copy + use<'p> {
@@ -138,7 +131,7 @@ fn failed<'p>(
 fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let (storage, dir) = (server.storage(), devices::dump_dir(options));
     let temporary = dir.join(temporary_name());
-    let write = |writer: &mut Writer<FileWriter>| write_all(server, options, &temporary, writer);
+    let write = |writer: &mut Writer<FileWriter>| write_all(server, &temporary, writer);
     let written = write_file(server, options, &temporary, write).and_then(|seq| {
         devices::put_dump(&*storage, options, &temporary)?;
         Ok(seq)
@@ -179,15 +172,18 @@ fn write_file<T>(
     let out = FileWriter::new(server.storage().create(path)?, pieces);
     let shares_disk = path.parent().is_some_and(|dir| devices::is_on_disk_of_level_0(options, dir));
     let _claim = shares_disk.then(|| server.engine.claim_disk());
-    let writer_options = WriterOptions {
-        version: FILE_VERSION,
-        compress: options.rdbcompression,
-        checksum: options.rdbchecksum,
-    };
-    let mut writer = Writer::new(out, writer_options);
+    let mut writer = Writer::new(out, writer_options(options));
     let written = write(&mut writer)?;
     writer.finish().map_err(failed("write", path))?.finish()?;
     Ok(written)
+}
+
+pub(crate) fn writer_options(options: &Options) -> WriterOptions {
+    WriterOptions {
+        version: FILE_VERSION,
+        compress: options.rdbcompression,
+        checksum: options.rdbchecksum,
+    }
 }
 
 /// Writes what `snapshot` sees to `path`, durably, as the base of an append only file. `goes_on` is asked
@@ -201,14 +197,13 @@ pub(crate) fn write_base(
     let options = server.config.options();
     let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
     write_file(server, &options, path, |writer| {
-        write_snapshot(server, &options, path, writer, snapshot, "1", note)
+        Image::of(server, snapshot).into_base().write(writer, path, note)
     })
 }
 
 /// A snapshot of now: remarks, databases and keys. Gives the last sequence it holds.
 pub(super) fn write_all<W: Write>(
     server: &Server,
-    options: &Options,
     path: &Path,
     writer: &mut Writer<W>,
 ) -> Result<u64, SaveError> {
@@ -221,86 +216,6 @@ pub(super) fn write_all<W: Write>(
         server.saving.keys_done.store(done, Ordering::Relaxed);
         if server.saving.is_aborted() { Err(SaveError::Aborted) } else { Ok(()) }
     };
-    write_snapshot(server, options, path, writer, &snapshot, "0", note)?;
+    Image::of(server, &snapshot).write(writer, path, note)?;
     Ok(snapshot.seq())
-}
-
-/// Remarks, databases and keys; `note` hears how many keys are done, and may end it.
-fn write_snapshot<W: Write>(
-    server: &Server,
-    options: &Options,
-    path: &Path,
-    writer: &mut Writer<W>,
-    snapshot: &Snapshot,
-    aof_base: &str,
-    note: impl Fn(u64) -> Result<(), SaveError>,
-) -> Result<(), SaveError> {
-    let failed = failed("write", path);
-    let used = used_bytes(server).to_string();
-    for (name, text) in [
-        ("redis-ver", crate::version::REDIS_VERSION),
-        ("redis-bits", "64"),
-        ("ctime", &now_s().to_string()),
-        ("used-mem", &used),
-        ("aof-base", aof_base),
-        ("sexton-ver", env!("CARGO_PKG_VERSION")),
-        ("sexton-store", &server.store_id()),
-    ] {
-        writer.aux(name, text).map_err(failed)?;
-    }
-    let options_of_libraries = IterOptions { db: OWN_RECORDS, ..IterOptions::default() };
-    let mut libraries = snapshot.iter(&options_of_libraries)?;
-    libraries.seek_to_first()?;
-    while libraries.valid() {
-        writer.function(libraries.value()).map_err(failed)?;
-        libraries.next()?;
-    }
-    drop(libraries);
-    let engine = &server.engine;
-    let counts: Vec<_> = (0..server.databases).map(|db| engine.count_provisional(db)).collect();
-    let delay = Duration::from_micros(u64::try_from(options.rdb_key_save_delay_us).unwrap_or(0));
-    let mut done: u64 = 0;
-    for (db, &(keys, expires, _)) in counts.iter().enumerate() {
-        let mut iter = snapshot.iter(&IterOptions { db, ..IterOptions::default() })?;
-        iter.seek_to_first()?;
-        if iter.valid() {
-            writer.select_db(db as u64, keys, expires).map_err(failed)?;
-        }
-        let mut in_iter: u64 = 0;
-        while iter.valid() {
-            let meta = iter.meta();
-            match AnyView::of(meta, iter.value()) {
-                Some(AnyView::String(string)) => {
-                    writer.string(iter.key(), meta.expire_at_ms, string).map_err(failed)?;
-                }
-                Some(view) => {
-                    let dumped = view.to_dumped();
-                    writer.value(iter.key(), meta.expire_at_ms, &dumped).map_err(failed)?;
-                }
-                None => {
-                    let key = iter.key().escape_ascii();
-                    return Err(SaveError::Type(format!("key '{key}' is of an unknown type")));
-                }
-            }
-            done += 1;
-            in_iter += 1;
-            if in_iter == KEYS_AN_ITERATOR {
-                // The old one holds memtables and tables that have been replaced since.
-                let mut lower = iter.key().to_vec();
-                lower.push(0);
-                iter = snapshot.iter(&IterOptions { db, lower, ..IterOptions::default() })?;
-                iter.seek_to_first()?;
-                in_iter = 0;
-            } else {
-                iter.next()?;
-            }
-            if done.is_multiple_of(KEYS_A_LOOK) {
-                note(done)?;
-            }
-            if !delay.is_zero() {
-                std::thread::sleep(delay);
-            }
-        }
-    }
-    Ok(())
 }

@@ -4,7 +4,6 @@ use super::save::write_all;
 use super::{Counts, Loader};
 use crate::server::Server;
 use crate::value::PLAIN_STRING;
-use sexton_config::Options;
 use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
 use sexton_persistence::rdb::{Input, Strings, Value, Writer, WriterOptions};
 use std::path::Path;
@@ -32,10 +31,6 @@ fn writer(version: u16) -> Writer<Vec<u8>> {
     Writer::new(Vec::new(), WriterOptions { version, compress: true, checksum: true })
 }
 
-fn options() -> Options {
-    sexton_config::Config::default().options().clone()
-}
-
 #[test]
 fn what_is_saved_is_loaded() {
     let saved = server();
@@ -47,7 +42,7 @@ fn what_is_saved_is_loaded() {
     let overdue = Meta { flags: PLAIN_STRING, expire_at_ms: 1 };
     put(&saved, 0, "overdue", overdue, b"x");
     let mut writer = writer(9);
-    let seq = write_all(&saved, &options(), Path::new("-"), &mut writer).unwrap();
+    let seq = write_all(&saved, Path::new("-"), &mut writer).unwrap();
     assert_eq!(seq, saved.engine.last_seq());
     assert_eq!(saved.saving.view().keys, (0, 0), "none runs");
     let file = writer.finish().unwrap();
@@ -72,7 +67,7 @@ fn a_save_that_is_called_off_ends() {
     }
     assert_eq!(server.saving.start_in_background(), super::Start::Started);
     server.saving.call_off();
-    let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
+    let error = write_all(&server, Path::new("-"), &mut writer(9)).unwrap_err();
     assert!(matches!(error, super::SaveError::Aborted), "{error}");
     server.saving.end(None);
     assert!(server.saving.view().last_ok, "that is no failure");
@@ -99,6 +94,6 @@ fn what_cannot_be_stored_is_named() {
     assert_eq!(error, "database 4: this server is configured to handle 4");
 
     put(&server, 0, "newer", Meta { flags: 9, expire_at_ms: 0 }, b"");
-    let error = write_all(&server, &options(), Path::new("-"), &mut writer(9)).unwrap_err();
+    let error = write_all(&server, Path::new("-"), &mut writer(9)).unwrap_err();
     assert_eq!(error.to_string(), "key 'newer' is of an unknown type");
 }

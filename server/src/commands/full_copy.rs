@@ -1,0 +1,141 @@
+//! SYNC, PSYNC, REPLCONF: a full copy of the data for a client that speaks as a replica does.
+//!
+//! There is no stream of changes behind the copy. A replica that has its copy loses the connection, asks to go on where it
+//! was, and hears that this cannot be: its data stays, its link is down, and it is not sent the same data again and again.
+
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits, snapshot_error};
+use crate::jobs::copy::Order;
+use crate::log;
+use sexton_config::syntax::split_words;
+use sexton_engine::SnapshotOptions;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// The group's commands.
+pub(super) const COMMANDS: &[Binding] = &[
+    Binding::local("sync", sync).with(Traits::NOT_IN_SNAPSHOT),
+    Binding::local("psync", psync).with(Traits::NOT_IN_SNAPSHOT),
+    Binding::local("replconf", replconf),
+];
+
+/// Room for the address of a replica (`NET_HOST_STR_LEN`).
+const ADDRESS_BYTES: usize = 256;
+
+const TOO_MANY: CommandError =
+    CommandError::text("NOMASTERLINK too many full copies are being sent; try again later");
+
+/// What a replica hears that has had its copy. redis-server takes an error with this code for a moment's trouble, keeps its
+/// data, and asks again.
+const NO_STREAM: CommandError = CommandError::text(
+    "NOMASTERLINK this server sends full copies, but no stream of changes: your data is as of the copy. REPLICAOF NO ONE \
+     makes you a server of your own; REPLICAOF again after that fetches another copy",
+);
+
+/// SYNC: the copy alone.
+fn sync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    begin(ctx, Vec::new())
+}
+
+/// `PSYNC replicationid offset`: the copy behind a line that tells the id of our history, which who comes with it again has
+/// had.
+fn psync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if ctx.client.session.takes_copy.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    ctx.int_arg(2)?;
+    let id = ctx.server.replication_id();
+    if ctx.args.get(1).eq_ignore_ascii_case(id.as_bytes()) {
+        log::verbose(|| format!("Replica {} has had its copy", ctx.client.session.addr));
+        return Err(NO_STREAM);
+    }
+    begin(ctx, format!("+FULLRESYNC {id} 0\r\n").into_bytes())
+}
+
+fn begin(ctx: &mut Ctx<'_, '_>, greeting: Vec<u8>) -> CommandResult {
+    let session = &ctx.client.session;
+    if session.takes_copy.load(Ordering::Relaxed) {
+        // As in Redis it has one already.
+        return Ok(());
+    }
+    let has_other_output = session.is_subscriber()
+        || session.tracking.is_on()
+        || session.monitor.load(Ordering::Relaxed)
+        || !ctx.out.is_empty()
+        || session.output_bytes.load(Ordering::Relaxed) != 0;
+    if has_other_output {
+        return Err(CommandError::text("ERR SYNC and PSYNC are invalid with pending output"));
+    }
+    let named = SnapshotOptions { name: format!("copy-{}", ctx.client.id), timeout_ms: 0 };
+    let snapshot = ctx.server.engine.snapshot(named).map_err(snapshot_error)?;
+    let wishes = &ctx.client.copy_wishes;
+    let order = Order {
+        session: Arc::clone(session),
+        snapshot,
+        leaves_out_keys: wishes.functions_only || wishes.nothing,
+        leaves_out_functions: wishes.nothing,
+        ends_with_mark: wishes.knows_mark,
+        greeting,
+    };
+    if !ctx.server.copies.begin(order) {
+        return Err(TOO_MANY);
+    }
+    session.takes_copy.store(true, Ordering::Relaxed);
+    // Nothing may come between the bytes of the copy.
+    ctx.client.reply_mode.turn_off();
+    Ok(())
+}
+
+/// REPLCONF option value ...: what a replica says about itself, of which only `capa eof` and `rdb-filter-only` matter here.
+fn replconf(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let args = ctx.args;
+    if args.len().is_multiple_of(2) {
+        return Err(CommandError::Syntax);
+    }
+    for at in (1..args.len()).step_by(2) {
+        let value = args.get(at + 1);
+        match args.get(at).to_ascii_lowercase().as_slice() {
+            b"listening-port" => {
+                ctx.int_arg(at + 1)?;
+            }
+            b"ip-address" if value.len() >= ADDRESS_BYTES => {
+                let text = format!(
+                    "ERR REPLCONF ip-address provided by replica instance is too long: {} bytes",
+                    value.len()
+                );
+                return Err(text.into());
+            }
+            b"ip-address" => {}
+            b"capa" => ctx.client.copy_wishes.knows_mark |= value.eq_ignore_ascii_case(b"eof"),
+            // Of a replica at work: it wants no answer.
+            b"ack" | b"getack" => return Ok(()),
+            b"rdb-only" => {
+                ctx.int_arg(at + 1)?;
+            }
+            b"rdb-filter-only" => {
+                let words = split_words(value)
+                    .map_err(|_| CommandError::text("ERR Missing rdb-filter-only values"))?;
+                let wishes = &mut ctx.client.copy_wishes;
+                (wishes.nothing, wishes.functions_only) = (true, false);
+                for word in words {
+                    if !word.eq_ignore_ascii_case(b"functions") {
+                        return Err(CommandError::quoting(
+                            "ERR Unsupported rdb-filter-only option: ",
+                            &word,
+                            "",
+                        ));
+                    }
+                    (wishes.nothing, wishes.functions_only) = (false, true);
+                }
+            }
+            _ => {
+                return Err(CommandError::quoting(
+                    "ERR Unrecognized REPLCONF option: ",
+                    args.get(at),
+                    "",
+                ));
+            }
+        }
+    }
+    ctx.out.ok();
+    Ok(())
+}

@@ -1,0 +1,284 @@
+//! Copies of all data for clients (SYNC, PSYNC): `redis-cli --rdb`, and a redis-server that becomes a replica once.
+//!
+//! A copy is the file of BGSAVE, streamed from a snapshot without a file in between. Each has a thread of its own, which
+//! is never further ahead of its client than a window: whoever reads slowly costs no memory, and whoever does not read
+//! at all for `repl-timeout` is closed. What has changed since then is not sent: there is no stream of changes.
+
+use crate::clock::now_ms;
+use crate::jobs::rdb::{Image, Parts, SaveError, writer_options};
+use crate::log;
+use crate::observe::random_id;
+use crate::server::Server;
+use crate::session::{OutputLimit, Session};
+use parking_lot::{Condvar, Mutex};
+use sexton_engine::{Seq, Snapshot};
+use sexton_persistence::rdb::Writer;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Copies that are sent at once.
+const COPIES_MAX: usize = 8;
+
+/// Bytes of a copy that may wait for its client.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// Bytes that are handed on at once.
+const PIECE_BYTES: usize = 64 << 10;
+
+/// Time between two looks at whether the client has read.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Time between two looks at whether the server stops.
+const IDLE: Duration = Duration::from_millis(100);
+
+/// A client that waits for the length of its copy hears so often that the server lives.
+const KEEP_ALIVE: Duration = Duration::from_secs(1);
+
+/// A copy that somebody has asked for.
+#[derive(Debug)]
+pub struct Order {
+    /// The connection.
+    pub session: Arc<Session>,
+    /// What it holds.
+    pub snapshot: Snapshot,
+    /// Without the keys (`REPLCONF rdb-filter-only functions`).
+    pub leaves_out_keys: bool,
+    /// Without the function libraries.
+    pub leaves_out_functions: bool,
+    /// The client finds the end by a mark; else its length stands in front, and the data is read twice.
+    pub ends_with_mark: bool,
+    /// What stands in front of everything.
+    pub greeting: Vec<u8>,
+}
+
+/// The copies that are being sent.
+#[derive(Debug)]
+pub struct Copies {
+    wanted: Mutex<VecDeque<Order>>,
+    arrived: Condvar,
+    /// Those wanted and those under way.
+    open: AtomicUsize,
+    /// `client-output-buffer-limit replica`.
+    pub output_limit: OutputLimit,
+    /// `repl-timeout`, in seconds.
+    pub patience_s: AtomicU64,
+}
+
+impl Default for Copies {
+    fn default() -> Self {
+        Self {
+            wanted: Mutex::default(),
+            arrived: Condvar::new(),
+            open: AtomicUsize::new(0),
+            output_limit: OutputLimit::default(),
+            patience_s: AtomicU64::new(60),
+        }
+    }
+}
+
+impl Copies {
+    /// Hands a copy to the copier. False when there are too many already.
+    #[must_use]
+    pub fn begin(&self, order: Order) -> bool {
+        let mut wanted = self.wanted.lock();
+        if self.open.load(Ordering::Relaxed) >= COPIES_MAX {
+            return false;
+        }
+        self.open.fetch_add(1, Ordering::Relaxed);
+        wanted.push_back(order);
+        self.arrived.notify_one();
+        true
+    }
+
+    fn take(&self, timeout: Duration) -> Option<Order> {
+        let mut wanted = self.wanted.lock();
+        if wanted.is_empty() {
+            self.arrived.wait_for(&mut wanted, timeout);
+        }
+        wanted.pop_front()
+    }
+}
+
+/// Starts the thread of each copy that is asked for, until `stop` is set.
+pub fn run_copier(server: &Arc<Server>, stop: &Arc<AtomicBool>) {
+    while !stop.load(Ordering::Acquire) {
+        let Some(order) = server.copies.take(IDLE) else { continue };
+        let session = Arc::clone(&order.session);
+        let (of, stop) = (Arc::clone(server), Arc::clone(stop));
+        let thread = std::thread::Builder::new().name("copy".to_owned()).spawn(move || {
+            serve(&of, &order, &stop);
+            of.copies.open.fetch_sub(1, Ordering::Relaxed);
+        });
+        if let Err(error) = thread {
+            log::warning(&format!("Cannot start the thread of a copy: {error}"));
+            server.copies.open.fetch_sub(1, Ordering::Relaxed);
+            session.kill();
+        }
+    }
+}
+
+/// Sends one copy, and ends the connection.
+fn serve(server: &Server, order: &Order, stop: &AtomicBool) {
+    let session = &order.session;
+    let name = if session.addr.is_empty() { "?" } else { &session.addr };
+    log::notice(&format!("Replica {name} asks for synchronization: a full copy is sent"));
+    let begun = Instant::now();
+    match send(server, order, stop) {
+        Ok(bytes) => {
+            let took_ms = begun.elapsed().as_millis();
+            log::notice(&format!("Copy for {name} sent: {bytes} bytes in {took_ms} ms"));
+        }
+        Err(error) => {
+            log::warning(&format!("Copy for {name} ended early: {error}"));
+            session.kill();
+        }
+    }
+}
+
+/// Writes the copy and waits until the client has it. Gives its length in bytes.
+fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveError> {
+    let parts = Parts { functions: !order.leaves_out_functions, keys: !order.leaves_out_keys };
+    let image = Image::of(server, &order.snapshot).without_due(now_ms()).only(parts);
+    let options = writer_options(&server.config.options());
+    let path = Path::new("a client");
+    let failed = |error| SaveError::Io { operation: "send", path: path.to_path_buf(), error };
+    let mut client = ToClient {
+        server,
+        session: &order.session,
+        stop,
+        required: order.snapshot.seq(),
+        bytes: 0,
+    };
+    client.write_all(&order.greeting).map_err(failed)?;
+    let mark = random_id();
+    if order.ends_with_mark {
+        write!(client, "$EOF:{mark}\r\n").map_err(failed)?;
+    } else {
+        let told = Cell::new(Instant::now());
+        let counted = Cell::new(Ok(()));
+        let mut counter = Writer::new(Count::default(), options);
+        image.write(&mut counter, path, |_| {
+            if told.get().elapsed() >= KEEP_ALIVE {
+                told.set(Instant::now());
+                counted.set(client.keep_alive());
+            }
+            counted.replace(Ok(())).map_err(failed)
+        })?;
+        let length = counter.finish().map_err(failed)?.0;
+        write!(client, "${length}\r\n").map_err(failed)?;
+    }
+    let mut writer = Writer::new(client, options);
+    image.write(&mut writer, path, |_| Ok(()))?;
+    let client = writer.finish().map_err(failed)?;
+    let bytes = client.bytes;
+    client.end(if order.ends_with_mark { mark.as_bytes() } else { b"" }).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Counts what is written.
+#[derive(Default)]
+struct Count(u64);
+
+impl Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The way of a copy into its connection.
+struct ToClient<'a> {
+    server: &'a Server,
+    session: &'a Session,
+    stop: &'a AtomicBool,
+    /// Nothing leaves before this is durable (N13).
+    required: Seq,
+    bytes: u64,
+}
+
+impl ToClient<'_> {
+    /// Bytes that may wait: as `client-output-buffer-limit replica` allows.
+    fn window_bytes(&self) -> usize {
+        let hard = self.server.copies.output_limit.closing_bytes();
+        usize::try_from(hard / 2).map_or(WINDOW_BYTES, |half| half.clamp(1, WINDOW_BYTES))
+    }
+
+    fn is_gone(&self) -> bool {
+        self.session.is_killed() || self.server.sessions.get(self.session.id).is_none()
+    }
+
+    /// Waits until `is_over` says so. Fails when the client has gone, or has read nothing for `repl-timeout`.
+    fn wait(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
+        let sent = || self.session.output_total_bytes.load(Ordering::Relaxed);
+        let (mut seen, mut since) = (sent(), Instant::now());
+        while !is_over() {
+            if self.is_gone() {
+                return Err(io::Error::new(io::ErrorKind::BrokenPipe, "the client has left"));
+            }
+            if self.stop.load(Ordering::Acquire) {
+                return Err(io::Error::new(io::ErrorKind::Interrupted, "the server stops"));
+            }
+            let patience_s = self.server.copies.patience_s.load(Ordering::Relaxed);
+            if sent() != seen {
+                (seen, since) = (sent(), Instant::now());
+            } else if since.elapsed() > Duration::from_secs(patience_s) {
+                let text = format!("the client has read nothing for {patience_s} s (repl-timeout)");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    fn waiting_bytes(&self) -> usize {
+        self.session.outbox.bytes() + self.session.output_bytes.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, piece: &[u8]) -> io::Result<()> {
+        let window = self.window_bytes();
+        // A look costs a lock, so most pieces do without.
+        if self.waiting_bytes() + piece.len() > window || self.is_gone() {
+            self.wait(|| self.waiting_bytes() < window.saturating_sub(piece.len()).max(1))?;
+        }
+        // It was made to fit.
+        let _ = self.session.outbox.push(piece, self.required, usize::MAX);
+        self.session.wake_task();
+        Ok(())
+    }
+
+    /// The client hears that the server lives.
+    fn keep_alive(&self) -> io::Result<()> {
+        self.put(b"\n")
+    }
+
+    /// The last bytes; then the connection ends.
+    fn end(&self, last: &[u8]) -> io::Result<()> {
+        self.session.outbox.push_last(last);
+        self.session.wake_task();
+        self.wait(|| self.is_gone())
+    }
+}
+
+impl Write for ToClient<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let piece = &bytes[..bytes.len().min(PIECE_BYTES).min(self.window_bytes())];
+        if !piece.is_empty() {
+            self.put(piece)?;
+            self.bytes += piece.len() as u64;
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

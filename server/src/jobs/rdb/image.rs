@@ -1,0 +1,182 @@
+//! What an RDB file holds: a snapshot, and what is said about it.
+
+use super::save::{SaveError, failed};
+use crate::keyspace::AnyView;
+use crate::observe::{now_s, used_bytes};
+use crate::server::Server;
+use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot};
+use sexton_persistence::rdb::Writer;
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+
+/// Keys after which the engine may let go of what an iterator holds.
+const KEYS_AN_ITERATOR: u64 = 1 << 16;
+
+/// Keys between two looks at whether the save was called off.
+const KEYS_A_LOOK: u64 = 256;
+
+/// Which parts of the data a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// The function libraries.
+    pub(crate) functions: bool,
+    /// The keys of all databases.
+    pub(crate) keys: bool,
+}
+
+impl Parts {
+    /// Everything.
+    pub(crate) const ALL: Self = Self { functions: true, keys: true };
+}
+
+/// One file, written as often as one likes with the same bytes.
+pub(crate) struct Image<'a> {
+    server: &'a Server,
+    snapshot: &'a Snapshot,
+    remarks: Vec<(&'static str, String)>,
+    /// Keys of each database, and those of them that expire: what a loader makes room for.
+    counts: Vec<(u64, u64)>,
+    parts: Parts,
+    hide_due_ms: u64,
+}
+
+impl<'a> Image<'a> {
+    /// All that `snapshot` sees.
+    pub(crate) fn of(server: &'a Server, snapshot: &'a Snapshot) -> Self {
+        let remarks = vec![
+            ("redis-ver", crate::version::REDIS_VERSION.to_owned()),
+            ("redis-bits", "64".to_owned()),
+            ("ctime", now_s().to_string()),
+            ("used-mem", used_bytes(server).to_string()),
+            ("aof-base", "0".to_owned()),
+            ("sexton-ver", env!("CARGO_PKG_VERSION").to_owned()),
+            ("sexton-store", server.store_id()),
+        ];
+        let count = |db| {
+            let (keys, expires, _) = server.engine.count_provisional(db);
+            (keys, expires)
+        };
+        let counts = (0..server.databases).map(count).collect();
+        Self { server, snapshot, remarks, counts, parts: Parts::ALL, hide_due_ms: 0 }
+    }
+
+    /// It is the base of an append only file.
+    pub(crate) fn into_base(mut self) -> Self {
+        for (name, text) in &mut self.remarks {
+            if *name == "aof-base" {
+                "1".clone_into(text);
+            }
+        }
+        self
+    }
+
+    /// Only these parts of it.
+    pub(crate) fn only(self, parts: Parts) -> Self {
+        Self { parts, ..self }
+    }
+
+    /// Without keys that were due at `now_ms`: a replica keeps what has expired until it is told.
+    pub(crate) fn without_due(self, now_ms: u64) -> Self {
+        Self { hide_due_ms: now_ms, ..self }
+    }
+
+    /// Writes it; `note` hears now and then how many keys are done, and may end it. `path` is for errors.
+    pub(crate) fn write<W: Write>(
+        &self,
+        writer: &mut Writer<W>,
+        path: &Path,
+        note: impl Fn(u64) -> Result<(), SaveError>,
+    ) -> Result<(), SaveError> {
+        for (name, text) in &self.remarks {
+            writer.aux(name, text).map_err(failed("write", path))?;
+        }
+        if self.parts.functions {
+            self.write_functions(writer, path)?;
+        }
+        let mut done = 0;
+        for db in 0..if self.parts.keys { self.counts.len() } else { 0 } {
+            self.write_database(db, &mut done, writer, path, &note)?;
+        }
+        Ok(())
+    }
+
+    fn write_functions<W: Write>(
+        &self,
+        writer: &mut Writer<W>,
+        path: &Path,
+    ) -> Result<(), SaveError> {
+        let own = IterOptions { db: OWN_RECORDS, ..IterOptions::default() };
+        let mut libraries = self.snapshot.iter(&own)?;
+        libraries.seek_to_first()?;
+        while libraries.valid() {
+            writer.function(libraries.value()).map_err(failed("write", path))?;
+            libraries.next()?;
+        }
+        Ok(())
+    }
+
+    fn write_database<W: Write>(
+        &self,
+        db: usize,
+        done: &mut u64,
+        writer: &mut Writer<W>,
+        path: &Path,
+        note: &impl Fn(u64) -> Result<(), SaveError>,
+    ) -> Result<(), SaveError> {
+        let failed = failed("write", path);
+        let delay_us = self.server.config.options().rdb_key_save_delay_us;
+        let delay = Duration::from_micros(u64::try_from(delay_us).unwrap_or(0));
+        let from = |lower: Vec<u8>| -> Result<_, EngineError> {
+            let hide_due_ms = self.hide_due_ms;
+            let mut iter = self.snapshot.iter(&IterOptions {
+                db,
+                lower,
+                hide_due_ms,
+                ..IterOptions::default()
+            })?;
+            iter.seek_to_first()?;
+            Ok(iter)
+        };
+        let mut iter = from(Vec::new())?;
+        if iter.valid() {
+            let (keys, expires) = self.counts[db];
+            writer.select_db(db as u64, keys, expires).map_err(failed)?;
+        }
+        let mut in_iter: u64 = 0;
+        while iter.valid() {
+            let meta = iter.meta();
+            match AnyView::of(meta, iter.value()) {
+                Some(AnyView::String(string)) => {
+                    writer.string(iter.key(), meta.expire_at_ms, string).map_err(failed)?;
+                }
+                Some(view) => {
+                    let dumped = view.to_dumped();
+                    writer.value(iter.key(), meta.expire_at_ms, &dumped).map_err(failed)?;
+                }
+                None => {
+                    let key = iter.key().escape_ascii();
+                    return Err(SaveError::Type(format!("key '{key}' is of an unknown type")));
+                }
+            }
+            *done += 1;
+            in_iter += 1;
+            if in_iter == KEYS_AN_ITERATOR {
+                // The old one holds memtables and tables that have been replaced since.
+                let mut lower = iter.key().to_vec();
+                lower.push(0);
+                iter = from(lower)?;
+                in_iter = 0;
+            } else {
+                iter.next()?;
+            }
+            if done.is_multiple_of(KEYS_A_LOOK) {
+                note(*done)?;
+            }
+            if !delay.is_zero() {
+                std::thread::sleep(delay);
+            }
+        }
+        Ok(())
+    }
+}
