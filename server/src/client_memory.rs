@@ -179,16 +179,17 @@ pub fn evict_clients(server: &Server) {
         return;
     }
     let mut all = server.sessions.all();
+    // Summed up anew: a connection that has closed since it was counted must not be paid for by all others.
+    let mut left: u64 = all.iter().map(|other| noted_bytes(other)).sum();
     all.retain(|other| {
         !other.no_evict.load(Ordering::Relaxed) && !other.takes_copy.load(Ordering::Relaxed)
     });
-    all.sort_by_key(|other| std::cmp::Reverse(other.noted_bytes.load(Ordering::Relaxed)));
-    let mut left = held;
+    all.sort_by_key(|other| std::cmp::Reverse(noted_bytes(other)));
     for other in all {
         if left <= max {
             break;
         }
-        left = left.saturating_sub(other.noted_bytes.load(Ordering::Relaxed) as u64);
+        left = left.saturating_sub(noted_bytes(&other));
         if !other.is_killed() {
             log::notice(&format!("Evicting client: {}", other.line()));
             server.stats.count_evicted_client();
@@ -200,6 +201,10 @@ pub fn evict_clients(server: &Server) {
             "Over client maxmemory after evicting all evictable clients: {left} bytes are left, {max} are allowed"
         ));
     }
+}
+
+fn noted_bytes(session: &Session) -> u64 {
+    session.noted_bytes.load(Ordering::Relaxed) as u64
 }
 
 #[cfg(test)]
@@ -237,6 +242,21 @@ mod tests {
             server.client_memory.note(session, 0);
         }
         assert_eq!(server.client_memory.bytes(), 0);
+    }
+
+    #[test]
+    fn nobody_pays_for_a_connection_that_is_just_closing() {
+        let server = Server::new(Engine::in_memory(16).expect("a store in memory opens"), 16);
+        server.engine.set_memory_bound(64 << 20);
+        let sessions = [30 << 20, 1 << 20].map(|bytes| {
+            let session = server.sessions.open(String::new(), String::new(), -1);
+            server.client_memory.note(&session, bytes);
+            session
+        });
+        // In the middle of its end: not listed any more, and still counted.
+        server.sessions.close(sessions[0].id);
+        evict_clients(&server);
+        assert!(!sessions[1].is_killed());
     }
 
     #[test]
