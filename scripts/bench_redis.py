@@ -16,6 +16,7 @@ processes busy in more than a quarter of the runs.
 """
 
 import argparse
+import hashlib
 import json
 import re
 import subprocess
@@ -53,11 +54,19 @@ WANTED = {
     ("set-P64", "rps", "valkey"): (">=", 1.4),
     ("set-P64", "kept", "none"): (">=", 0.85),
     ("set-P16", "kept", "none"): (">=", 0.85),
+    **{(f"eval-{what}-P{depth}", "cpu", "valkey"): ("<=", 1.0) for what in ("incr", "get", "hset") for depth in (1, 16)},
     ("always-c500", "rps", "redis"): (">=", 2.0),
     ("always-c50", "rps", "redis"): (">=", 1.8),
     ("always-c50", "rps", "better"): (">=", 1.5),
     ("always-c1", "rps", "redis"): (">=", 0.95),
     ("always-c1", "rps", "better"): (">=", 0.95),
+}
+
+#: Scripts that rows call by EVALSHA, each with one key: the script, and the key, in which the generator puts a random number.
+SCRIPTS = {
+    "eval-incr": ("return redis.call('INCR', KEYS[1])", "counter:__rand_int__"),
+    "eval-get": ("return redis.call('GET', KEYS[1])", "key:__rand_int__"),
+    "eval-hset": ("for i = 1, 10 do redis.call('HSET', KEYS[1], 'field' .. i, ARGV[1]) end", "hash:__rand_int__"),
 }
 
 
@@ -79,6 +88,12 @@ def rows(quick):
         Row("get-P16", "get", 16, 50, some, ("none",)),
         Row("set-P1", "set", 1, 50, few, ("none", "everysec")),
         Row("get-P1", "get", 1, 50, few, ("none",)),
+        Row("eval-incr-P1", "eval-incr", 1, 50, few, ("none",)),
+        Row("eval-incr-P16", "eval-incr", 16, 50, few, ("none",)),
+        Row("eval-get-P1", "eval-get", 1, 50, few, ("none",)),
+        Row("eval-get-P16", "eval-get", 16, 50, few, ("none",)),
+        Row("eval-hset-P1", "eval-hset", 1, 50, few, ("none",)),
+        Row("eval-hset-P16", "eval-hset", 16, 50, few, ("none",)),
         Row("always-c500", "set", 1, 500, 50_000 if quick else 400_000, ("always",)),
         Row("always-c50", "set", 1, 50, 50_000 if quick else 300_000, ("always",)),
         Row("always-c1", "set", 1, 1, 8_000 if quick else 40_000, ("always",)),
@@ -107,6 +122,10 @@ class Candidate:
         self.server = Server(kind, made, prefix=prefix, directory=directory)
         self.server.start()
         load_keys(self.server.port, 0, args.keys, args.value_bytes)
+        connection = self.server.connect(timeout_s=60)
+        for script, _ in SCRIPTS.values():
+            connection.cmd("SCRIPT", "LOAD", script)
+        connection.close()
         self.label = f"{kind}/{policy}"
 
     def field(self, name):
@@ -147,8 +166,12 @@ class Candidate:
 
 
 def redis_benchmark(port, row, value_bytes, keys):
-    return [redis_tool("redis-benchmark"), "-p", str(port), "-t", row.test, "-n", str(row.requests), "-r", str(keys),
+    made = [redis_tool("redis-benchmark"), "-p", str(port), "-n", str(row.requests), "-r", str(keys),
             "-d", str(value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv"]
+    if row.test not in SCRIPTS:
+        return made + ["-t", row.test]
+    script, key = SCRIPTS[row.test]
+    return made + ["EVALSHA", hashlib.sha1(script.encode()).hexdigest(), "1", key, "x" * value_bytes]
 
 
 def command_load(port, row, value_bytes, keys):
@@ -167,7 +190,7 @@ def client_rps(printed):
     if last.startswith("{"):
         made = json.loads(last)
         return made["requests"] / made["seconds"]
-    match = re.match(r'"[A-Z]+","([\d.]+)"', last)
+    match = re.match(r'"[^"]+","([\d.]+)"', last)
     return float(match[1]) if match else None
 
 
