@@ -4,7 +4,7 @@ use super::introspect::help;
 use super::run_script::{Runnable, failed, kill, run, with_interpreter};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;
-use crate::scripting::{Program, Script};
+use crate::scripting::{Program, Script, Sha};
 use std::sync::Arc;
 
 pub(super) const COMMANDS: &[Binding] = &[
@@ -37,8 +37,7 @@ fn runnable(script: &Script) -> Runnable<'_> {
 fn eval(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let keys = key_count(ctx.args)?;
     let body = ctx.args.get(1);
-    let sha = crate::digest::hex(&crate::digest::sha1(body));
-    let (script, is_new) = match ctx.server.scripts.get(&sha) {
+    let (script, is_new) = match ctx.server.scripts.get(Sha::of(body)) {
         Some(script) => (script, false),
         None => (Arc::new(Script::new(body).map_err(failed)?), true),
     };
@@ -51,9 +50,8 @@ fn eval(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
 }
 
 fn evalsha(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
-    let sha = ctx.args.get(1);
-    let name = (sha.len() == 40).then(|| String::from_utf8_lossy(sha).to_ascii_lowercase());
-    let Some(script) = name.and_then(|name| ctx.server.scripts.get(&name)) else {
+    let sha = Sha::read_any_case(ctx.args.get(1));
+    let Some(script) = sha.and_then(|sha| ctx.server.scripts.get(sha)) else {
         return Err(CommandError::text("NOSCRIPT No matching script. Please use EVAL."));
     };
     let keys = key_count(ctx.args)?;
@@ -68,7 +66,7 @@ fn exists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.out.array(ctx.args.len() - 2);
     for sha in ctx.args.from(2) {
         // As Redis: the name is looked for as it was written.
-        let known = std::str::from_utf8(sha).is_ok_and(|sha| ctx.server.scripts.get(sha).is_some());
+        let known = Sha::read(sha).is_some_and(|sha| ctx.server.scripts.get(sha).is_some());
         ctx.out.int(i64::from(known));
     }
     Ok(())
@@ -86,10 +84,10 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn load(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let script = Arc::new(Script::new(ctx.args.get(2)).map_err(failed)?);
     with_interpreter(ctx, |interpreter, _| interpreter.compile_script(&script))?.map_err(failed)?;
-    let sha = script.sha.clone();
+    let sha = script.sha;
     if !ctx.server.scripts.add(script, true) {
         return Err(CommandError::text("OOM the scripts that were loaded take too much memory"));
     }
-    ctx.out.bulk(sha.as_bytes());
+    ctx.out.bulk(sha.as_str().as_bytes());
     Ok(())
 }

@@ -49,7 +49,7 @@ struct Kept {
 }
 
 thread_local! {
-    static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    static KEPT: RefCell<Option<Box<Kept>>> = const { RefCell::new(None) };
 }
 
 fn make_interpreter() -> Result<Interpreter, CommandError> {
@@ -75,7 +75,8 @@ pub(super) fn with_interpreter<R>(
         Some(kept) => kept,
         None => {
             let libraries = Arc::default();
-            Kept { interpreter: make_interpreter()?, generation, libraries, counted: 0 }
+            let interpreter = make_interpreter()?;
+            Box::new(Kept { interpreter, generation, libraries, counted: 0 })
         }
     };
     let libraries = ctx.server.functions.current();
@@ -86,6 +87,9 @@ pub(super) fn with_interpreter<R>(
     let result = run(&kept.interpreter, ctx);
     let scripts = &ctx.server.scripts;
     let kept_bytes = KEPT_BYTES + kept.interpreter.library_bytes().min(LIBRARIES_KEPT_BYTES);
+    if kept.interpreter.is_sound() && kept.interpreter.memory_bytes() > kept_bytes {
+        kept.interpreter.collect();
+    }
     if kept.interpreter.memory_bytes() > kept_bytes || !kept.interpreter.is_sound() {
         scripts.count_interpreter(-kept.counted);
         return Ok(result);
@@ -199,8 +203,9 @@ fn run_in(
 ) -> Ended {
     let Runnable { program, pace, flags } = runnable;
     let args = ctx.args;
-    let (mark, started) = (ctx.out.len(), Instant::now());
+    let mark = ctx.out.len();
     let is_alone = ctx.client.script.is_alone;
+    let started = is_alone.then(Instant::now);
     let limits = Limits {
         slice: (!is_alone).then_some(SLICE),
         kill: ctx.client.script.running.as_ref().map(|running| Arc::clone(&running.kill)),
@@ -219,8 +224,7 @@ fn run_in(
         no_memory: is_full && !flags.allow_oom,
         writes_logged: 0,
     };
-    let (key_args, argv) = (args.from(3).take(keys), args.from(3 + keys));
-    let ended = interpreter.run(program, key_args, argv, &mut host, limits, &mut out);
+    let ended = interpreter.run(program, (args, 3, keys), &mut host, limits, &mut out);
     let several = host.writes_logged > 1;
     *ctx.out = out;
     ctx.client.reply_mode = reply_mode;
@@ -231,7 +235,7 @@ fn run_in(
     if several && logged == 0 && !ctx.client.script.in_transaction {
         ctx.tx().enclose_log(b"*1\r\n$5\r\nMULTI\r\n", b"*1\r\n$4\r\nEXEC\r\n");
     }
-    if is_alone && started.elapsed() < SLICE / 2 {
+    if started.is_some_and(|started| started.elapsed() < SLICE / 2) {
         pace.note_long(false);
     }
     ended
@@ -329,17 +333,25 @@ impl Host for ScriptHost<'_, '_, '_> {
         let Some(tx) = self.ctx.tx.as_deref_mut() else {
             return refuse(b"ERR This Redis command is not allowed from script");
         };
+        let mut args = args;
         match spec.class {
             Class::Keyed => {
+                let mut first = None;
                 let mut missing = Vec::new();
                 each_key(spec, args, |key| {
                     let hash = server.engine.hash(key);
+                    first.get_or_insert((key, hash));
                     if !tx.holds(hash) {
                         missing.push(hash);
                     }
                 });
                 if !missing.is_empty() {
                     return self.stop(ScriptWants::Latches(missing));
+                }
+                if let Some((key, hash)) = first
+                    && std::ptr::eq(key, args.get(1))
+                {
+                    args = args.hashed(hash);
                 }
                 let turn = &self.ctx.client.script;
                 if !turn.reads_cold && !tx.is_part_committed() {
@@ -383,7 +395,8 @@ impl Host for ScriptHost<'_, '_, '_> {
             Ok(called) => called,
             Err(error) => return self.stop(ScriptWants::End(error)),
         };
-        let time_us = begun.elapsed().as_micros() as u64;
+        let ended = Instant::now();
+        let time_us = ended.saturating_duration_since(begun).as_micros() as u64;
         self.ctx.client.script.tally(spec).record(time_us, called.failed);
         note_slow(server, self.ctx.client, spec, args, 0, time_us);
         let tx = self.ctx.tx();
@@ -401,7 +414,7 @@ impl Host for ScriptHost<'_, '_, '_> {
         {
             turn.shown.push((db, pack(args.from(0))));
         }
-        Answer::Replied
+        Answer::Replied(ended)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::table::key_positions;
 use super::{Args, Class, CommandSpec, Flags};
 use crate::client::Client;
+use crate::number::parse_i64;
 use crate::server::Server;
 use sexton_engine::Latched;
 
@@ -55,6 +56,16 @@ pub(crate) fn each_key<'a>(
     mut found: impl FnMut(&'a [u8]),
 ) {
     let range = spec.keys;
+    if let Some(at) = spec.key_count {
+        let behind = args.len().saturating_sub(at + 1);
+        let count = if args.len() > at { parse_i64(args.get(at)) } else { None };
+        // As the key specification has it: none where there are fewer arguments.
+        match count.and_then(|count| usize::try_from(count).ok()) {
+            Some(count) if count <= behind => args.from(at + 1).take(count).for_each(found),
+            _ => {}
+        }
+        return;
+    }
     if spec.flags.contains(Flags::MOVABLEKEYS) || range.first == 0 {
         for key in key_positions(spec, args).unwrap_or_default() {
             found(args.get(key.index));

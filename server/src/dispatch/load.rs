@@ -95,7 +95,8 @@ pub(super) fn cold_keys(
     let mut nth = 0;
     each_key(spec, args, |bytes| {
         engine.prefetch_ahead(hashes, nth);
-        let hash = hashes.get(nth).copied().unwrap_or_else(|| engine.hash(bytes));
+        let hash = hashes.get(nth).copied().or_else(|| args.hash_of(bytes));
+        let hash = hash.unwrap_or_else(|| engine.hash(bytes));
         nth += 1;
         look(db, bytes, hash);
         // It names a second database, whose keys share the latches, since the hash

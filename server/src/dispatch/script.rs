@@ -24,6 +24,9 @@ const RUNS_WITH_SOME_LATCHES: usize = 8;
 /// After so many loads, further keys are read where they are met.
 const COLD_ROUNDS_MAX: u32 = 64;
 
+/// A client keeps the room for so many commands of its scripts.
+const KEPT_TALLIES: usize = 8;
+
 impl Executor {
     /// EVAL and its like, outside of MULTI.
     pub(super) fn run_script(
@@ -52,11 +55,14 @@ impl Executor {
                 engine.begin_unless(latched, server.running_scripts.occupied(), &mut self.tx_buf)
             };
             let Some(mut tx) = begun else { return wait_or_refuse(server, client, out, mark) };
-            let cold = cold_keys(server, (client.db, &Slots::NOW), spec, args, &[], &mut tx);
+            let slots = (client.db, &Slots::NOW);
+            let cold = cold_keys(server, slots, spec, args, &self.hashes, &mut tx);
             if !cold.is_empty() {
                 return Outcome::Cold(cold);
             }
+            let tallies = std::mem::take(&mut client.script.tallies);
             client.script = ScriptTurn {
+                tallies,
                 worker: self.worker,
                 is_alone: self.may_block,
                 reads_cold: client.script.cold_rounds >= COLD_ROUNDS_MAX,
@@ -92,6 +98,9 @@ impl Executor {
                 }
             };
             count_calls(server, &mut turn);
+            if turn.tallies.capacity() <= KEPT_TALLIES {
+                client.script.tallies = std::mem::take(&mut turn.tallies);
+            }
             let scope = if all { Scope::All } else { Scope::Keys };
             let ended = match called {
                 Ok(called) => (called, commit(server, tx, &mut self.changes, scope, &self.hashes)),

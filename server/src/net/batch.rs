@@ -180,17 +180,23 @@ impl BatchRun<'_> {
         for request in &worker.batch.requests {
             let args = Args::new(self.buf, worker.batch.args(request));
             let name = args.get(0);
+            // Where its first key stands, by what most commands have.
+            let mut key_at = 1;
             let kind = match (name, args.len()) {
                 ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,
                 ([b'S' | b's', b'E' | b'e', b'T' | b't'], 3) => Kind::Set,
                 (name, len) => match worker.executor.table().find(name) {
                     Some(spec) if spec.is_short() && spec.accepts(len) => Kind::Short(spec),
-                    _ => Kind::Other,
+                    Some(spec) => {
+                        key_at = spec.key_count.map_or(1, |at| at + 1);
+                        Kind::Other
+                    }
+                    None => Kind::Other,
                 },
             };
             let mut hash = 0;
-            if !matches!(kind, Kind::Other) || (several && args.len() > 1) {
-                hash = engine.hash(args.get(1));
+            if !matches!(kind, Kind::Other) || (several && args.len() > key_at) {
+                hash = engine.hash(args.get(key_at));
                 if several {
                     engine.prefetch_bucket(hash);
                 }

@@ -1,6 +1,6 @@
 //! The scripts that the server knows by their SHA-1.
 
-use super::script::Script;
+use super::script::{Script, Sha};
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ struct Known {
 
 #[derive(Default)]
 struct Table {
-    known: HashMap<String, Known>,
+    known: HashMap<Sha, Known>,
     eval_bytes: usize,
     loaded_bytes: usize,
 }
@@ -38,11 +38,11 @@ pub struct ScriptCache {
 }
 
 impl ScriptCache {
-    /// The script of this name, in lower case.
+    /// The script of this name.
     #[must_use]
-    pub fn get(&self, sha: &str) -> Option<Arc<Script>> {
+    pub fn get(&self, sha: Sha) -> Option<Arc<Script>> {
         let table = self.table.read();
-        let known = table.known.get(sha)?;
+        let known = table.known.get(&sha)?;
         known.used.store(self.uses.fetch_add(1, Ordering::Relaxed), Ordering::Relaxed);
         Some(Arc::clone(&known.script))
     }
@@ -70,14 +70,13 @@ impl ScriptCache {
         while !is_loaded && table.eval_bytes + bytes > EVAL_MAX_BYTES {
             let others = table.known.iter().filter(|(_, known)| !known.is_loaded);
             let oldest = others.min_by_key(|(_, known)| known.used.load(Ordering::Relaxed));
-            let Some(sha) = oldest.map(|(sha, _)| sha.clone()) else { break };
+            let Some(sha) = oldest.map(|(sha, _)| *sha) else { break };
             if let Some(gone) = table.known.remove(&sha) {
                 table.eval_bytes -= gone.script.memory_bytes();
             }
         }
         *(if is_loaded { &mut table.loaded_bytes } else { &mut table.eval_bytes }) += bytes;
-        let sha = script.sha.clone();
-        table.known.insert(sha, Known { script, is_loaded, used: AtomicU64::new(used) });
+        table.known.insert(script.sha, Known { script, is_loaded, used: AtomicU64::new(used) });
         true
     }
 
@@ -129,11 +128,11 @@ mod tests {
         let len = EVAL_MAX_BYTES / 4;
         let scripts: Vec<_> = (1..=4).map(|number| script(number, len)).collect();
         scripts[..3].iter().for_each(|script| assert!(cache.add(Arc::clone(script), false)));
-        assert!(cache.get(&scripts[0].sha).is_some(), "used: the second one is the oldest now");
+        assert!(cache.get(scripts[0].sha).is_some(), "used: the second one is the oldest now");
         assert!(cache.add(Arc::clone(&scripts[3]), false));
-        let is_there = |at: usize| cache.get(&scripts[at].sha).is_some();
+        let is_there = |at: usize| cache.get(scripts[at].sha).is_some();
         assert_eq!([is_there(0), is_there(1), is_there(2), is_there(3)], [true, false, true, true]);
-        assert!(cache.get(&loaded.sha).is_some());
+        assert!(cache.get(loaded.sha).is_some());
         assert!(cache.size().1 <= EVAL_MAX_BYTES + loaded.memory_bytes());
         assert!(!cache.add(script(5, EVAL_MAX_BYTES), false));
         let generation = cache.generation();

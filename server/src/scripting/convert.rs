@@ -1,9 +1,9 @@
 //! Replies of commands as Lua values, and Lua values as replies, as Redis 7.0 converts them.
 
-use super::raise::{c_cast, error_table, to_f64};
+use super::raise::{c_cast, to_f64};
 use crate::interop::c_numbers::general;
 use crate::resp::Reply;
-use mlua::{Lua, Result, Table, Value};
+use mlua::{Result, Table, Value};
 
 /// Deeper tables are answered with an error where they would go on; Redis' bound is that of Lua's stack.
 const DEPTH_MAX: usize = 1000;
@@ -16,17 +16,6 @@ fn len_of(table: &Table) -> Result<usize> {
         Ok(())
     })?;
     Ok(len)
-}
-
-/// A reader of reply bytes that this server wrote itself.
-struct Reader<'a> {
-    lua: &'a Lua,
-    bytes: &'a [u8],
-}
-
-/// The Lua value of one whole reply.
-pub(super) fn to_lua(lua: &Lua, reply: &[u8]) -> Result<Value> {
-    Reader { lua, bytes: reply }.value()
 }
 
 /// The code and words of an error: `-CODE words` keeps them, others get the code `ERR`.
@@ -46,122 +35,6 @@ pub(super) fn error_text(reply: &[u8]) -> Vec<u8> {
         Some(at) => [&text[..at], b" ", &trim(&text[at + 1..])].concat(),
         None => [b"ERR ".to_vec(), text].concat(),
     }
-}
-
-impl<'a> Reader<'a> {
-    fn line(&mut self) -> &'a [u8] {
-        let end = self.bytes.windows(2).position(|pair| pair == b"\r\n");
-        let (line, rest) = match end {
-            Some(end) => (&self.bytes[..end], &self.bytes[end + 2..]),
-            None => (self.bytes, &self.bytes[self.bytes.len()..]),
-        };
-        self.bytes = rest;
-        line
-    }
-
-    fn count(&mut self) -> i64 {
-        number_of(self.line()).unwrap_or(0)
-    }
-
-    fn bulk(&mut self) -> Option<&'a [u8]> {
-        let len = usize::try_from(self.count()).ok()?;
-        let bytes = &self.bytes[..len.min(self.bytes.len())];
-        self.bytes = self.bytes.get(len + 2..).unwrap_or_default();
-        Some(bytes)
-    }
-
-    fn array(&mut self, len: i64) -> Result<Value> {
-        let table = self.lua.create_table()?;
-        for at in 1..=len {
-            let value = self.value()?;
-            table.raw_set(at, value)?;
-        }
-        Ok(Value::Table(table))
-    }
-
-    /// A table with the one field `name`.
-    fn field(&self, name: &str, value: impl mlua::IntoLua) -> Result<Value> {
-        let table = self.lua.create_table()?;
-        table.raw_set(name, value)?;
-        Ok(Value::Table(table))
-    }
-
-    fn value(&mut self) -> Result<Value> {
-        let Some((&kind, rest)) = self.bytes.split_first() else { return Ok(Value::Nil) };
-        self.bytes = rest;
-        match kind {
-            b':' => {
-                let number = self.count();
-                Ok(Value::Number(number as f64))
-            }
-            b'$' => match self.bulk() {
-                Some(bytes) => Ok(Value::String(self.lua.create_string(bytes)?)),
-                None => Ok(Value::Boolean(false)),
-            },
-            b'+' => {
-                let text = self.lua.create_string(self.line())?;
-                self.field("ok", text)
-            }
-            b'-' => {
-                let text = [b"-", self.line()].concat();
-                Ok(Value::Table(error_table(self.lua, &error_text(&text), true)?))
-            }
-            b'*' | b'>' => match self.count() {
-                -1 => Ok(Value::Boolean(false)),
-                len => self.array(len),
-            },
-            b'%' => {
-                let (map, len) = (self.lua.create_table()?, self.count());
-                for _ in 0..len {
-                    let (key, value) = (self.value()?, self.value()?);
-                    map.raw_set(key, value)?;
-                }
-                self.field("map", map)
-            }
-            // Attributes are not shown: the reply that they belong to follows.
-            b'|' => {
-                for _ in 0..self.count() {
-                    self.value()?;
-                    self.value()?;
-                }
-                self.value()
-            }
-            b'~' => {
-                let (set, len) = (self.lua.create_table()?, self.count());
-                for _ in 0..len {
-                    set.raw_set(self.value()?, true)?;
-                }
-                self.field("set", set)
-            }
-            b'_' => {
-                self.line();
-                Ok(Value::Nil)
-            }
-            b'#' => Ok(Value::Boolean(self.line() == b"t")),
-            b',' => {
-                let number = crate::interop::c_numbers::parse_prefix(self.line())
-                    .map_or(0.0, |found| found.0);
-                self.field("double", number)
-            }
-            b'(' => {
-                let text = self.lua.create_string(self.line())?;
-                self.field("big_number", text)
-            }
-            b'=' => {
-                let bytes = self.bulk().unwrap_or_default();
-                let (format, text) = bytes.split_at_checked(4).unwrap_or((b"txt:", bytes));
-                let verbatim = self.lua.create_table()?;
-                verbatim.raw_set("string", self.lua.create_string(text)?)?;
-                verbatim.raw_set("format", self.lua.create_string(&format[..3])?)?;
-                self.field("verbatim_string", verbatim)
-            }
-            _ => Ok(Value::Nil),
-        }
-    }
-}
-
-fn number_of(text: &[u8]) -> Option<i64> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Writes a script's value as the reply of its command. `resp3`: what the script has chosen with redis.setresp.

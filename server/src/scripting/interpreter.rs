@@ -2,10 +2,12 @@
 
 use super::libraries::Libraries;
 use super::library::{Function as LibraryFunction, Library};
-use super::raise::{Raised, error_table, translate};
+use super::native::{Bridge, Finished, Sandbox};
+use super::raise::translate;
 use super::redis_api;
 use super::register::{Register, Registered};
-use super::script::Script;
+use super::script::{Script, Sha};
+use super::watch::{KILLED, Stop, Watch};
 use super::{PROGRAM_MAX_BYTES, bit, cjson, cmsgpack, convert, random::Random, struct_lib, unpack};
 use crate::resp::{Args, Reply};
 use mlua::{
@@ -14,9 +16,10 @@ use mlua::{
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::ffi::c_int;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 /// Instructions between two looks at the clock.
@@ -25,13 +28,16 @@ const HOOK_INSTRUCTIONS: u32 = 10_000;
 /// Compiled scripts that an interpreter keeps; with more of them it begins anew.
 const COMPILED_MAX: usize = 1000;
 
+/// What one hears whose program does not fit.
+const NO_MEMORY: &[u8] = b"ERR not enough memory";
+
 /// The source of the sandbox.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 /// What became of a command that a script has asked for.
 pub enum Answer {
-    /// It has run; its reply stands in the buffer.
-    Replied,
+    /// It has run until then; its reply stands in the buffer.
+    Replied(Instant),
     /// It was refused before it ran, with this error.
     Refused(Vec<u8>),
     /// The script must end here: nothing of it counts.
@@ -71,7 +77,7 @@ impl Program<'_> {
     /// What errors call it.
     fn name(self) -> String {
         match self {
-            Self::Script(script) => script.sha.clone(),
+            Self::Script(script) => script.sha.as_str().to_owned(),
             Self::Function(_, function) => String::from_utf8_lossy(&function.name).into_owned(),
         }
     }
@@ -90,66 +96,27 @@ pub enum Ended {
     OutOfTime,
 }
 
-/// Why the script that runs must end.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    Host,
-    Time,
-    Killed,
-}
-
-/// What the hook looks at.
-struct Watch {
-    started: Cell<Instant>,
-    slice: Cell<Option<Duration>>,
-    kill: RefCell<Option<Arc<AtomicBool>>>,
-    stop: Cell<Option<Stop>>,
-    /// Each instruction raises an error: the interpreter is of no use any more.
-    is_armed: Cell<bool>,
-}
-
-impl Watch {
-    /// Notes that the script must end, if it must.
-    fn look(&self) -> Option<Stop> {
-        if self.stop.get().is_none() {
-            let killed =
-                self.kill.borrow().as_ref().is_some_and(|kill| kill.load(Ordering::Acquire));
-            let is_late =
-                self.slice.get().is_some_and(|slice| self.started.get().elapsed() > slice);
-            self.stop.set(if killed { Some(Stop::Killed) } else { is_late.then_some(Stop::Time) });
-        }
-        self.stop.get()
-    }
-}
-
-const KILLED: &[u8] = b"ERR Script killed by user with SCRIPT KILL...";
-
-fn end(stop: Stop) -> Error {
-    let text = if stop == Stop::Killed { KILLED } else { b"ERR the script is stopped" };
-    Raised::Reply { text: text.to_vec(), is_counted: false }.into_error()
-}
-
 /// One Lua state with Redis' sandbox.
 pub struct Interpreter {
     lua: Lua,
-    run: Function,
-    run_function: Function,
+    bridge: Bridge,
     load_library: Function,
-    redis: Table,
-    redis_of_functions: Table,
     globals: Table,
     library_globals: Table,
     json: cjson::Shared,
     watch: Rc<Watch>,
     resp3: Rc<Cell<bool>>,
-    compiled: RefCell<HashMap<String, Function>>,
-    /// The functions of the libraries that were loaded, by the libraries' ids.
-    libraries: RefCell<HashMap<u64, HashMap<Vec<u8>, Function>>>,
+    /// The number that the bridge has of each script that was compiled.
+    compiled: RefCell<HashMap<Sha, c_int>>,
+    /// The same of the functions of the libraries that were loaded, by the libraries' ids.
+    libraries: RefCell<HashMap<u64, HashMap<Vec<u8>, c_int>>>,
     /// Memory that the libraries have taken when they were loaded.
     library_bytes: Cell<usize>,
     register: Register,
     /// What a library logs while it is loaded is dropped: it has been logged when it came.
     is_quiet: Rc<Cell<bool>>,
+    /// The collector rests: a parser runs, or has run out of memory.
+    is_resting: Rc<Cell<bool>>,
     memory_max_bytes: Cell<usize>,
     is_broken: Cell<bool>,
 }
@@ -175,19 +142,30 @@ impl Interpreter {
         native.raw_set("cmsgpack", cmsgpack::open(&lua)?)?;
         native.raw_set("struct", struct_lib::open(&lua)?)?;
         native.raw_set("bit", bit::open(&lua)?)?;
-        add_natives(&lua, &native)?;
-        let watch = Rc::new(Watch {
-            started: Cell::new(Instant::now()),
-            slice: Cell::new(None),
-            kill: RefCell::default(),
-            stop: Cell::new(None),
-            is_armed: Cell::new(false),
-        });
+        let is_resting = Rc::default();
+        add_natives(&lua, &native, &is_resting)?;
+        let watch = Rc::new(Watch::new());
         let stopping = Rc::clone(&watch);
         let is_stopping = lua.create_function(move |_, ()| Ok(stopping.stop.get().is_some()))?;
         native.raw_set("is_stopping", is_stopping)?;
         let prelude = lua.load(PRELUDE).set_name("=prelude");
-        let (run, run_function, load_library, globals, library_globals) = prelude.call(&native)?;
+        let (handler, load_library, base, globals, library_globals) = prelude.call(&native)?;
+        let sandbox = Sandbox {
+            handler: &handler,
+            base: &base,
+            globals: &globals,
+            library_globals: &library_globals,
+        };
+        let bridge = Bridge::new(&lua, &sandbox, Rc::clone(&watch), Rc::clone(&resp3))?;
+        let rights = bridge.rights();
+        let may = lua.create_function(move |_, args: Variadic<Value>| {
+            redis_api::check_rights(&args, &rights)
+        })?;
+        for table in [&redis, &redis_of_functions] {
+            table.raw_set("call", &bridge.call)?;
+            table.raw_set("pcall", &bridge.pcall)?;
+            table.raw_set("acl_check_cmd", &may)?;
+        }
         let watched = Rc::clone(&watch);
         let triggers = HookTriggers::new().every_nth_instruction(HOOK_INSTRUCTIONS);
         lua.set_global_hook(triggers, move |lua, _| {
@@ -198,17 +176,14 @@ impl Interpreter {
             lua.set_hook(every, move |_, frame| match frame.source().source.as_deref() {
                 // It hands the error on.
                 Some("=prelude") => Ok(VmState::Continue),
-                _ => Err(end(stop)),
+                _ => Err(stop.into_error()),
             })?;
-            Err(end(stop))
+            Err(stop.into_error())
         })?;
         Ok(Self {
             lua,
-            run,
-            run_function,
+            bridge,
             load_library,
-            redis,
-            redis_of_functions,
             globals,
             library_globals,
             json,
@@ -219,6 +194,7 @@ impl Interpreter {
             library_bytes: Cell::new(0),
             register,
             is_quiet,
+            is_resting,
             memory_max_bytes: Cell::new(0),
             is_broken: Cell::new(false),
         })
@@ -228,6 +204,12 @@ impl Interpreter {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.lua.used_memory()
+    }
+
+    /// Frees what no program can reach.
+    pub fn collect(&self) {
+        // What would have to be raised within is not of interest: the memory is looked at.
+        let _ = self.lua.gc_collect();
     }
 
     /// False when a script was stopped in a way that leaves the state of no use.
@@ -279,9 +261,9 @@ impl Interpreter {
         self.function_of(script).map(drop)
     }
 
-    fn function_of(&self, script: &Script) -> std::result::Result<Function, Vec<u8>> {
-        if let Some(function) = self.compiled.borrow().get(&script.sha) {
-            return Ok(function.clone());
+    fn function_of(&self, script: &Script) -> std::result::Result<c_int, Vec<u8>> {
+        if let Some(number) = self.compiled.borrow().get(&script.sha) {
+            return Ok(*number);
         }
         let function =
             self.compile(script.code(), "@user_script", &self.globals).map_err(|text| {
@@ -289,10 +271,11 @@ impl Interpreter {
             })?;
         let mut compiled = self.compiled.borrow_mut();
         if compiled.len() >= COMPILED_MAX {
-            compiled.clear();
+            compiled.drain().for_each(|(_, number)| self.bridge.remove_program(number));
         }
-        compiled.insert(script.sha.clone(), function.clone());
-        Ok(function)
+        let number = self.bridge.add_program(function).map_err(|_| NO_MEMORY.to_vec())?;
+        compiled.insert(script.sha, number);
+        Ok(number)
     }
 
     /// Runs the text of a library, which must not be loaded yet; answers what functions it has registered.
@@ -346,7 +329,13 @@ impl Interpreter {
             return;
         }
         let ids: HashSet<u64> = libraries.all().map(|library| library.id).collect();
-        self.libraries.borrow_mut().retain(|id, _| ids.contains(id));
+        self.libraries.borrow_mut().retain(|id, code| {
+            let stays = ids.contains(id);
+            if !stays {
+                code.values().for_each(|&number| self.bridge.remove_program(number));
+            }
+            stays
+        });
     }
 
     /// A function of a library, which is loaded if it was not yet; the inner error is the whole one that a client gets.
@@ -354,9 +343,9 @@ impl Interpreter {
         &self,
         library: &Library,
         function: &LibraryFunction,
-    ) -> Result<std::result::Result<Function, Vec<u8>>> {
+    ) -> Result<std::result::Result<c_int, Vec<u8>>> {
         let name = function.name.to_ascii_lowercase();
-        let known = self.libraries.borrow().get(&library.id).map(|code| code.get(&name).cloned());
+        let known = self.libraries.borrow().get(&library.id).map(|code| code.get(&name).copied());
         let code = match known {
             Some(code) => code,
             None => {
@@ -367,9 +356,13 @@ impl Interpreter {
                 };
                 let grown = self.lua.used_memory().saturating_sub(before);
                 self.library_bytes.set(self.library_bytes.get() + grown);
-                let code = registered.code.get(&name).cloned();
-                self.libraries.borrow_mut().insert(library.id, registered.code);
-                code
+                let mut numbers = HashMap::new();
+                for (name, function) in registered.code {
+                    numbers.insert(name, self.bridge.add_program(function)?);
+                }
+                let number = numbers.get(&name).copied();
+                self.libraries.borrow_mut().insert(library.id, numbers);
+                number
             }
         };
         // One that chance decided about when the library came.
@@ -378,34 +371,31 @@ impl Interpreter {
 
     /// Begins to watch what runs.
     fn begin(&self, limits: Limits) {
-        // It may have been left at rest by a parser that ran out of memory.
-        self.lua.gc_restart();
+        if self.is_resting.replace(false) {
+            self.lua.gc_restart();
+        }
         self.json.reset();
         self.resp3.set(false);
-        self.watch.started.set(Instant::now());
-        self.watch.slice.set(limits.slice);
-        *self.watch.kill.borrow_mut() = limits.kill;
-        self.watch.stop.set(None);
+        self.watch.begin(limits.slice, limits.kill);
         if self.memory_max_bytes.replace(limits.memory_max_bytes) != limits.memory_max_bytes {
             // Only a state without an allocator of its own refuses this.
             let _ = self.lua.set_memory_limit(limits.memory_max_bytes);
         }
     }
 
-    /// Runs a script or a function.
-    pub fn run<'a>(
+    /// Runs a script or a function. The request has `keys` keys from the argument `first` on, and behind them what else it is given.
+    pub fn run(
         &self,
         program: Program<'_>,
-        keys: impl Iterator<Item = &'a [u8]>,
-        argv: impl Iterator<Item = &'a [u8]>,
+        (args, first, keys): (Args<'_>, usize, usize),
         host: &mut dyn Host,
         limits: Limits,
         out: &mut Reply,
     ) -> Ended {
         self.begin(limits);
         let mark = out.len();
-        let ended = self.run_inside(program, keys, argv, host, out);
-        *self.watch.kill.borrow_mut() = None;
+        let ended = self.run_inside(program, (args, first, keys), host, out);
+        self.watch.end();
         match self.watch.stop.get() {
             Some(Stop::Host) => return Ended::Stopped,
             Some(Stop::Time) => return Ended::OutOfTime,
@@ -436,63 +426,39 @@ impl Interpreter {
         })
     }
 
-    fn run_inside<'a>(
+    fn run_inside(
         &self,
         program: Program<'_>,
-        keys: impl Iterator<Item = &'a [u8]>,
-        argv: impl Iterator<Item = &'a [u8]>,
+        request: (Args<'_>, usize, usize),
         host: &mut dyn Host,
         out: &mut Reply,
     ) -> Result<Ended> {
-        let lua = &self.lua;
-        let (function, run, redis) = match program {
-            Program::Script(script) => (self.function_of(script), &self.run, &self.redis),
+        let (number, is_function) = match program {
+            Program::Script(script) => (self.function_of(script), false),
             Program::Function(library, function) => {
-                let function = self.function_of_library(library, function)?;
-                (function, &self.run_function, &self.redis_of_functions)
+                (self.function_of_library(library, function)?, true)
             }
         };
-        let function = match function {
-            Ok(function) => function,
+        let number = match number {
+            Ok(number) => number,
             Err(text) => return Ok(Ended::Failed(text, false)),
         };
-        let list = |texts: &mut dyn Iterator<Item = &'a [u8]>| -> Result<Table> {
-            let table = lua.create_table()?;
-            for (at, text) in texts.enumerate() {
-                table.raw_set(at + 1, lua.create_string(text)?)?;
-            }
-            Ok(table)
-        };
-        let (keys, argv) = (list(&mut { keys })?, list(&mut { argv })?);
-        let host = RefCell::new(host);
-        let (is_fine, value): (bool, Value) = lua.scope(|scope| {
-            for (name, raises) in [("call", true), ("pcall", false)] {
-                let host = &host;
-                let function = scope.create_function(move |lua, args: Variadic<Value>| {
-                    self.redis_call(lua, host, &args, raises)
-                })?;
-                redis.raw_set(name, function)?;
-            }
-            let host = &host;
-            let may = scope.create_function(move |_, args: Variadic<Value>| {
-                redis_api::check_rights(&args, |args| host.borrow().may(args))
-            })?;
-            redis.raw_set("acl_check_cmd", may)?;
-            run.call((function, keys, argv))
-        })?;
-        if is_fine {
-            convert::write(&value, self.resp3.get(), out)?;
-            if let Value::Table(table) = &value
-                && let Value::String(text) = table.raw_get("err")?
-            {
-                // Its reply is an error; who counts errors is told.
-                let counted =
-                    table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
-                return Ok(Ended::Failed(text.as_bytes().to_vec(), counted));
-            }
-            return Ok(Ended::Returned);
+        match self.bridge.run((number, is_function), request, host, out)? {
+            Finished::Written => return Ok(Ended::Returned),
+            Finished::Failed => return self.failure(program, &self.bridge.take_value()?),
+            Finished::Returned => {}
         }
-        self.failure(program, &value)
+        let value = self.bridge.take_value()?;
+        convert::write(&value, self.resp3.get(), out)?;
+        if let Value::Table(table) = &value
+            && let Value::String(text) = table.raw_get("err")?
+        {
+            // Its reply is an error; who counts errors is told.
+            let counted =
+                table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
+            return Ok(Ended::Failed(text.as_bytes().to_vec(), counted));
+        }
+        Ok(Ended::Returned)
     }
 
     /// The error that a script has ended with, and where.
@@ -516,57 +482,21 @@ impl Interpreter {
         let counted = table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
         Ok(Ended::Failed(text, counted))
     }
-
-    fn redis_call(
-        &self,
-        lua: &Lua,
-        host: &RefCell<&mut dyn Host>,
-        args: &[Value],
-        raises: bool,
-    ) -> Result<Value> {
-        if let Some(stop) = self.watch.look() {
-            return Err(end(stop));
-        }
-        let refuse = |text: &[u8], is_counted: bool| {
-            if raises {
-                Err(Raised::Reply { text: text.to_vec(), is_counted }.into_error())
-            } else {
-                Ok(Value::Table(error_table(lua, text, is_counted)?))
-            }
-        };
-        let (bytes, ranges) = match redis_api::request(args) {
-            Ok(request) => request,
-            Err(text) => return refuse(text.as_bytes(), false),
-        };
-        let mut reply = Reply::new();
-        reply.set_resp3(self.resp3.get());
-        // A command that calls a script again is refused before it gets here.
-        let mut host = host.try_borrow_mut().map_err(|_| Error::RecursiveMutCallback)?;
-        match host.call(Args::new(&bytes, &ranges), &mut reply) {
-            Answer::Refused(text) => refuse(&text, false),
-            Answer::Stopped => {
-                self.watch.stop.set(Some(Stop::Host));
-                Err(end(Stop::Host))
-            }
-            Answer::Replied => {
-                if raises && reply.bytes().first() == Some(&b'-') {
-                    return refuse(&convert::error_text(reply.bytes()), true);
-                }
-                convert::to_lua(lua, reply.bytes())
-            }
-        }
-    }
 }
 
 /// What the prelude takes from Rust.
-fn add_natives(lua: &Lua, native: &Table) -> Result<()> {
+fn add_natives(lua: &Lua, native: &Table, is_resting: &Rc<Cell<bool>>) -> Result<()> {
     native.raw_set("program_max", PROGRAM_MAX_BYTES)?;
-    let rest = lua.create_function(|lua, ()| {
+    let resting = Rc::clone(is_resting);
+    let rest = lua.create_function(move |lua, ()| {
+        resting.set(true);
         lua.gc_stop();
         Ok(())
     })?;
     native.raw_set("rest_collector", rest)?;
-    let wake = lua.create_function(|lua, ()| {
+    let resting = Rc::clone(is_resting);
+    let wake = lua.create_function(move |lua, ()| {
+        resting.set(false);
         lua.gc_restart();
         Ok(())
     })?;

@@ -10,6 +10,8 @@ mod convert;
 mod interpreter;
 mod libraries;
 mod library;
+mod native;
+mod push;
 mod raise;
 mod random;
 mod redis_api;
@@ -22,13 +24,14 @@ mod struct_lib;
 #[cfg(test)]
 mod tests;
 mod unpack;
+mod watch;
 
 pub use cache::ScriptCache;
 pub use interpreter::{Answer, Ended, Host, Interpreter, Limits, Program};
 pub use libraries::{Functions, Libraries, NotAdded};
 pub use library::{Function, Library};
 pub use running::{Call, NotKilled, Occupied, Running, RunningScripts, Work};
-pub use script::{Pace, Script, ScriptFlags};
+pub use script::{Pace, Script, ScriptFlags, Sha};
 
 /// Longest text that a library function makes, in bytes.
 const OUTPUT_MAX_BYTES: usize = 512 << 20;

@@ -1,5 +1,5 @@
--- The sandbox of scripts. Runs once in each interpreter, with the full base library in its globals, and answers how a
--- script is run and what it sees. What is local here cannot be reached by scripts.
+-- The sandbox of scripts. Runs once in each interpreter, with the full base library in its globals, and answers what
+-- handles the errors of a script and what it sees. What is local here cannot be reached by scripts.
 local native = ...
 local rawnext, rawpairs, rawsettable, rawgettable = next, pairs, rawset, rawget
 local getmeta, setmeta, raise, typeof = getmetatable, setmetatable, error, type
@@ -322,24 +322,6 @@ local function handle(err)
   return err
 end
 
--- Runs a script's function; answers whether it went well, and its first value or the error.
-local function run(f, keys, argv)
-  setenvironment(0, globals)
-  base.KEYS, base.ARGV = keys, argv
-  local is_fine, value = xcall(f, handle)
-  return is_fine, value
-end
-
--- Runs a function of a library.
-local function run_function(f, keys, argv)
-  setenvironment(0, library_globals)
-  local is_fine, value = xcall(function()
-    local value = f(keys, argv)
-    return value
-  end, handle)
-  return is_fine, value
-end
-
 -- Runs the text of a library, which registers its functions.
 local function load_library(f)
   setenvironment(0, library_globals)
@@ -349,4 +331,4 @@ local function load_library(f)
   return is_fine, value
 end
 
-return run, run_function, load_library, globals, library_globals
+return handle, load_library, base, globals, library_globals

@@ -179,10 +179,10 @@ fn run_attacks() {
     let library = Library::new(code.as_bytes(), None).expect("loads");
     let call = |interpreter: &Interpreter| {
         let program = Program::Function(&library, &library.functions[&b"f"[..]]);
-        let (mut out, none) = (Reply::new(), || std::iter::empty::<&[u8]>());
-        let limits = Limits::default();
+        let (mut out, limits) = (Reply::new(), Limits::default());
+        let request = super::tests::nothing();
         let ended =
-            interpreter.run(program, none(), none(), &mut super::tests::Commands, limits, &mut out);
+            interpreter.run(program, request, &mut super::tests::Commands, limits, &mut out);
         assert_eq!(ended, Ended::Returned);
         out.bytes().to_vec()
     };

@@ -1,6 +1,7 @@
 //! One script: its text, its name, and what its first line says.
 
 use crate::digest;
+use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// What a script's first line asks for.
@@ -33,11 +34,59 @@ impl Pace {
     }
 }
 
+/// The name of a script: SHA-1 of its text, in lower-case hexadecimal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sha([u8; 40]);
+
+impl Sha {
+    /// That of a text.
+    #[must_use]
+    pub fn of(text: &[u8]) -> Self {
+        let mut sha = [0; 40];
+        for (digits, byte) in sha.chunks_exact_mut(2).zip(digest::sha1(text)) {
+            for (digit, half) in digits.iter_mut().zip([byte >> 4, byte & 15]) {
+                *digit = b"0123456789abcdef"[usize::from(half)];
+            }
+        }
+        Self(sha)
+    }
+
+    /// One as a client wrote it; `None` for what no script is called.
+    #[must_use]
+    pub fn read(written: &[u8]) -> Option<Self> {
+        let sha = Self(written.try_into().ok()?);
+        let is_digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        sha.0.iter().all(is_digit).then_some(sha)
+    }
+
+    /// The same in any case.
+    #[must_use]
+    pub fn read_any_case(written: &[u8]) -> Option<Self> {
+        let mut sha: [u8; 40] = written.try_into().ok()?;
+        sha.make_ascii_lowercase();
+        Self::read(&sha)
+    }
+
+    /// Its digits.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+impl Hash for Sha {
+    /// Its first digits tell it from others; the hasher has a seed.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(u64::from_le_bytes(std::array::from_fn(|at| self.0[at])));
+        state.write_u64(u64::from_le_bytes(std::array::from_fn(|at| self.0[8 + at])));
+    }
+}
+
 /// One script.
 #[derive(Debug)]
 pub struct Script {
-    /// SHA-1 of the text, in lower-case hexadecimal.
-    pub sha: String,
+    /// Its name.
+    pub sha: Sha,
     /// What its first line says.
     pub flags: ScriptFlags,
     body: Box<[u8]>,
@@ -53,7 +102,7 @@ impl Script {
     /// Redis' words about that line.
     pub fn new(body: &[u8]) -> Result<Self, Vec<u8>> {
         let (flags, code_at) = first_line(body)?;
-        let sha = digest::hex(&digest::sha1(body));
+        let sha = Sha::of(body);
         Ok(Self { sha, flags, body: body.into(), code_at, pace: Pace::default() })
     }
 
@@ -65,7 +114,7 @@ impl Script {
     /// Memory that it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.body.len() + self.sha.capacity()
+        size_of::<Self>() + self.body.len()
     }
 }
 
@@ -108,13 +157,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_is_read_as_it_was_written_or_in_any_case() {
+        let sha = Sha::of(b"return 1");
+        assert_eq!(sha.as_str(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(Sha::read(sha.as_str().as_bytes()), Some(sha));
+        let upper = sha.as_str().to_ascii_uppercase();
+        assert_eq!(Sha::read(upper.as_bytes()), None);
+        assert_eq!(Sha::read_any_case(upper.as_bytes()), Some(sha));
+        for wrong in ["", "e0e1", &"g".repeat(40), &"0".repeat(41)] {
+            assert_eq!(Sha::read_any_case(wrong.as_bytes()), None);
+        }
+    }
+
+    #[test]
     fn the_first_line_says_what_a_script_may_do() {
         let script = Script::new(b"#!lua flags=no-writes,allow-oom\nreturn 1").unwrap();
         assert!(script.flags.no_writes && script.flags.allow_oom && !script.flags.is_old);
         assert_eq!(script.code(), b"\nreturn 1");
         let plain = Script::new(b"return 1").unwrap();
         assert!(plain.flags.is_old && !plain.flags.no_writes);
-        assert_eq!(plain.sha, "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
+        assert_eq!(plain.sha.as_str(), "e0e1f9fabfc9d4800c877a703b823ac0578ff8db");
         for (body, error) in [
             ("#!lua", "ERR Invalid script shebang"),
             ("#!foo\n", "ERR Unexpected engine in script shebang: #!foo"),

@@ -4,7 +4,12 @@ use super::*;
 use crate::resp::{Args, Reply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A request without keys and arguments.
+pub(super) fn nothing() -> (Args<'static>, usize, usize) {
+    (Args::new(&[], &[]), 0, 0)
+}
 
 /// Answers commands by name.
 pub(super) struct Commands;
@@ -25,7 +30,7 @@ impl Host for Commands {
             b"stop" => return Answer::Stopped,
             _ => return Answer::Refused(b"ERR Unknown Redis command called from script".to_vec()),
         }
-        Answer::Replied
+        Answer::Replied(Instant::now())
     }
 
     fn may(&self, args: Args<'_>) -> Option<bool> {
@@ -40,9 +45,8 @@ pub(super) fn interpreter() -> Interpreter {
 pub(super) fn run_in(interpreter: &Interpreter, body: &str, limits: Limits) -> (Ended, String) {
     let script = Script::new(body.as_bytes()).expect("no bad first line");
     let mut out = Reply::new();
-    let none = || std::iter::empty::<&[u8]>();
-    let ended =
-        interpreter.run(Program::Script(&script), none(), none(), &mut Commands, limits, &mut out);
+    let program = Program::Script(&script);
+    let ended = interpreter.run(program, nothing(), &mut Commands, limits, &mut out);
     (ended, String::from_utf8_lossy(out.bytes()).into_owned())
 }
 
@@ -53,7 +57,7 @@ fn run(body: &str) -> String {
         Ended::Failed(text, _) if reply.is_empty() => {
             let text = String::from_utf8_lossy(&text).into_owned();
             let name = Script::new(body.as_bytes()).expect("read before").sha;
-            text.replace(&format!(" script: {name}, on "), " @ ")
+            text.replace(&format!(" script: {}, on ", name.as_str()), " @ ")
         }
         Ended::Stopped => "stopped".to_owned(),
         _ => reply,

@@ -91,6 +91,16 @@ impl Metadata {
         (!depends).then(|| key_rights(flags))
     }
 
+    /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
+    pub(super) fn key_count(&self) -> Option<usize> {
+        let mut specs = self.fields("spec");
+        let (Some(text), None) = (specs.next(), specs.next()) else { return None };
+        let mut parts = text.split(" ; ");
+        let is_key = !parts.next()?.split(' ').any(|flag| flag == "not_key");
+        let at = parts.next()?.strip_prefix("begin index ")?.parse().ok()?;
+        (is_key && parts.next()? == "find keynum 0 1 1").then_some(at)
+    }
+
     pub(super) fn keys(&self) -> KeyRange {
         let mut numbers = self.words("keys").map(|word| word.parse::<isize>().unwrap_or(0));
         let mut next = || numbers.next().unwrap_or(0);

@@ -163,6 +163,8 @@ pub struct CommandSpec {
     pub acl_id: usize,
     /// What it does with each of its keys, where that is the same for all of them and the request does not matter.
     pub(super) key_rights: Option<KeyRights>,
+    /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
+    pub(crate) key_count: Option<usize>,
     /// The name that clients call it by: its own, another one, or none (`rename-command`).
     pub called: &'static str,
     /// The function.
@@ -190,6 +192,7 @@ impl CommandSpec {
             is_secret: binding.is_secret,
             acl_id: 0,
             key_rights: metadata.key_rights(),
+            key_count: metadata.key_count(),
             called: metadata.name,
             run: binding.run,
             stats: CommandStats::default(),

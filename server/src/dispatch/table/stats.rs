@@ -34,7 +34,8 @@ pub struct CommandStats {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     totals: Totals,
-    /// Executions by bucket of the histogram.
+    /// Executions by bucket of the histogram: those of the bucket that was met last, and all others.
+    last: (usize, u64),
     times: BTreeMap<usize, u64>,
 }
 
@@ -44,7 +45,14 @@ impl Tally {
         self.totals.calls += 1;
         self.totals.time_us += time_us;
         self.totals.failed += u64::from(failed);
-        *self.times.entry(bucket(time_us)).or_default() += 1;
+        let bucket = bucket(time_us);
+        if self.last.0 != bucket {
+            let (before, count) = std::mem::replace(&mut self.last, (bucket, 0));
+            if count != 0 {
+                *self.times.entry(before).or_default() += count;
+            }
+        }
+        self.last.1 += 1;
     }
 
     /// One request was refused before execution.
@@ -113,7 +121,8 @@ impl CommandStats {
         }
         if with_histogram {
             let buckets = stripe.buckets();
-            for (&bucket, &count) in &tally.times {
+            let times = tally.times.iter().map(|(&bucket, &count)| (bucket, count));
+            for (bucket, count) in times.chain([tally.last]) {
                 buckets[bucket].fetch_add(count, Ordering::Relaxed);
             }
         }
