@@ -20,10 +20,18 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 # With a named target the flags are not those of build scripts, which lack the fuzzer's hooks.
 RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml \
     --target "$host" --target-dir fuzz/target
-failed=0
-for target in "${targets[@]}"; do
+# As many at once as there are cores; what each says is shown when it ends.
+run() {
+    local target=$1 said status=0
     mkdir -p "fuzz/corpus/$target" "fuzz/artifacts/$target"
+    said=$(mktemp)
     "fuzz/target/$host/release/$target" "fuzz/corpus/$target" "fuzz/seeds/$target" -artifact_prefix="fuzz/artifacts/$target/" \
-        -max_total_time="$seconds" -max_len=65536 -print_final_stats=1 || failed=1
-done
-exit $failed
+        -max_total_time="$seconds" -max_len=65536 -print_final_stats=1 >"$said" 2>&1 || status=$?
+    printf '=== %s\n' "$target"
+    cat "$said"
+    rm -f "$said"
+    return "$status"
+}
+export -f run
+export host seconds
+printf '%s\n' "${targets[@]}" | xargs -P "$(nproc)" -I TARGET bash -c 'run TARGET'
