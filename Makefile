@@ -128,6 +128,13 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
+.PHONY: backup drill
+backup: setup build ## BACKUP under load: what START, SEAL and a kill leave, opened and compared
+	$(PY) -m backup
+
+drill: setup build ## the drill of docs/backup.md as it stands there: FLUSHALL undone to the second
+	scripts/restore_drill.sh
+
 copies: setup build ## redis-cli --rdb, SYNC, and redis-server and valkey-server with REPLICAOF
 	$(PY) -m full_copy
 

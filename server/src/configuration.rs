@@ -262,6 +262,9 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         "timeout" => settings.idle_timeout_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
         "tcp-keepalive" => settings.keepalive_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
+        "backup-sealed-ttl" => {
+            server.backup.sealed_ttl_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
+        }
         "repl-timeout" => {
             server.copies.patience_s.store(unsigned(1, INT_MAX)?, Ordering::Relaxed);
         }

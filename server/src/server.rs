@@ -7,6 +7,7 @@ use crate::configuration::Configuration;
 use crate::digest::{hex, sha1};
 use crate::events::Events;
 use crate::events::tracking::Post;
+use crate::jobs::backup::Backup;
 use crate::jobs::copy::Copies;
 use crate::jobs::eviction::Eviction;
 use crate::jobs::rdb::{Loading, Saving};
@@ -44,6 +45,8 @@ pub struct Server {
     pub oom_score: OomScore,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
+    /// The backup that is being made, or was.
+    pub backup: Backup,
     /// Copies of the data that are being sent.
     pub copies: Copies,
     /// Where the files lie; set by `boot`.
@@ -93,6 +96,7 @@ impl Server {
             observe: Observe::new(),
             oom_score: OomScore::default(),
             saving: Saving::default(),
+            backup: Backup::default(),
             copies: Copies::default(),
             devices: OnceLock::new(),
             rewriting: Rewriting::default(),

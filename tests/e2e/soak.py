@@ -36,7 +36,7 @@ ELSEWHERE = {
     "shutdown", "debug", "monitor", "subscribe", "psubscribe", "ssubscribe", "quit", "replicaof", "slaveof", "failover",
     "client|pause", "client|kill", "client|reply", "save", "bgsave", "bgrewriteaof", "config|rewrite",
     "flushall", "flushdb", "swapdb", "sexton.checkpoint", "auth", "wait", "waitaof", "multi", "exec", "discard", "watch",
-    "select", "reset", "hello", "sync", "psync", "replconf", "sexton.snapshot|open", "sexton.snapshot|close",
+    "select", "reset", "hello", "sync", "psync", "replconf", "backup|start", "backup|seal", "backup|abort", "backup|cleanup", "sexton.snapshot|open", "sexton.snapshot|close",
 }  # fmt: skip
 
 #: A script and its name; SCRIPT FLUSH runs beside it.

@@ -113,6 +113,14 @@ impl Engine {
         result
     }
 
+    /// Removes a directory that [`Engine::checkpoint`] has made and nobody has opened.
+    ///
+    /// # Errors
+    /// Something else lies in it, or a failing medium.
+    pub fn remove_checkpoint(&self, dir: &Path) -> Result<(), EngineError> {
+        Ok(remove_partial(&*self.inner().options.storage, dir)?)
+    }
+
     fn fill_checkpoint(&self, tree: &Path) -> Result<CheckpointReport, EngineError> {
         let inner = self.inner();
         let storage = &inner.options.storage;

@@ -5,6 +5,7 @@
 //! all its keys, loading of cold ones.
 
 mod acl;
+mod backup;
 mod bit;
 mod chance;
 mod client;
@@ -54,6 +55,7 @@ use crate::dispatch::Binding;
 /// The command groups; each file exports its bindings.
 pub(crate) static GROUPS: &[&[Binding]] = &[
     acl::COMMANDS,
+    backup::COMMANDS,
     bit::COMMANDS,
     client::COMMANDS,
     clock::COMMANDS,

@@ -3,6 +3,7 @@
 use crate::arenas;
 use crate::clock::now_ms;
 use crate::events::Changes;
+use crate::jobs::backup::look_at_sealed;
 use crate::jobs::eviction;
 use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
@@ -74,6 +75,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             wake_parked(server);
             if !server.loading.is_active() {
                 look_at_save_points(server);
+                look_at_sealed(server);
             }
             server.observe.note_peak(crate::observe::used_bytes(server));
         }

@@ -1,5 +1,6 @@
 //! Work that no client waits for: the clock, eviction, saves and bases of the log.
 
+pub mod backup;
 pub mod copy;
 pub mod cron;
 pub mod eviction;
