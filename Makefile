@@ -11,10 +11,8 @@ BATCHES ?= 200
 CRASHES ?= 100000
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: copies study-tools help run build test check setup bench-redis bench-rocksdb bench-memory profile sanitize differential differential-cold blocking hangs parity operate metrics pubsub acl tracking scripts functions script-clients crash crash-matrix smoke tools \
-	bench-cemetery loom larger-than-memory memory-bound scan hostile deadline aof devices faults mixed model pmem-crashes fuzz fuzz-quick rdb bench-bgsave bench-restart \
-	studies study-quick study-devices study-flsm study-wbl study-mvcc study-report snapshots \
-	matrix soak growth compat
+# Every target: none of them makes a file of its name.
+.PHONY: $(shell grep -oE '^[a-z-]+:' $(firstword $(MAKEFILE_LIST)) | tr -d :)
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 22
@@ -90,6 +88,9 @@ parity: setup build ## scripts of settings and commands against redis-server 7.0
 
 metrics: setup build ## metrics-port: figures, page, readiness, bounds
 	$(PY) -m metrics
+
+tls: setup build ## certificates, clients, reload, 10,000 handshakes that must fail
+	$(PY) -m tls --handshakes 10000
 
 operate: setup build ## configurations of Redis, log, loading, ports, crashes: what an operator sees
 	$(PY) -m operate

@@ -39,6 +39,7 @@ if [[ $purpose != run ]]; then
     need '/usr/lib/*/libpmem.so.1' libpmem1
     need strace strace
     need tclsh tcl
+    need openssl openssl
     need python3 python3
     python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
     if [[ $purpose == studies ]]; then

@@ -83,6 +83,28 @@ choice! {
 }
 
 choice! {
+    /// `tls-auth-clients`: whether clients with TLS must show a certificate.
+    TlsAuthClients, default Yes,
+    /// They are not asked.
+    No = 0,
+    /// Without one they are turned away.
+    Yes = 1,
+    /// They may have none; one that they show must be right.
+    Optional = 2,
+}
+
+choice! {
+    /// `tls-auth-clients-user`: what of a client's certificate names its user.
+    TlsUser, default Off,
+    /// Nothing.
+    Off = 0,
+    /// The common name of its subject.
+    CommonName = 1,
+    /// Its URIs (subject alternative names).
+    Uri = 2,
+}
+
+choice! {
     /// `enable-debug-command` and `enable-protected-configs`: who may do dangerous things.
     Permission, default No,
     /// Nobody.

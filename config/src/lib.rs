@@ -35,6 +35,7 @@ mod set;
 pub mod size_route;
 pub mod syntax;
 pub mod table;
+mod tls;
 pub mod value;
 
 pub use arguments::{Arguments, Invocation};
@@ -44,3 +45,4 @@ pub use load::{ExtraLine, system_text};
 pub use options::Options;
 pub use rewrite::replace_file;
 pub use set::{SetBy, SetDone};
+pub use tls::TlsOptions;

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 
 use crate::choice::{
     AppendFsync, Compression, Deletes, EvictionPolicy, LogLevel, Memtable, Permission,
-    PersistenceMode, SanitizePayload, Supervised,
+    PersistenceMode, SanitizePayload, Supervised, TlsAuthClients, TlsUser,
 };
 use crate::device::DeviceSpec;
 use crate::level_device::LevelDevice;
 use crate::size_route::SizeRoute;
 use crate::table;
+use crate::tls::TlsOptions;
 use crate::value::{Events, OutputLimits, SavePoint, Value};
 
 /// Least bytes of a memtable.
@@ -43,6 +44,8 @@ pub struct Options {
     pub port: u16,
     /// `bind`: Addresses to listen on; a leading `-` allows the address to be missing. Empty means none.
     pub bind: Vec<Vec<u8>>,
+    /// `tls-*`
+    pub tls: TlsOptions,
     /// `metrics-port`: Port of metrics and status page; 0 for none.
     pub metrics_port: u16,
     /// `metrics-bind`: Addresses that it is on, as in `bind`.
@@ -261,6 +264,27 @@ pub struct Options {
 struct View<'a>(&'a [Value]);
 
 impl<'a> View<'a> {
+    fn tls(&self) -> TlsOptions {
+        let text = |name| self.text(name).map(|text| String::from_utf8_lossy(text).into_owned());
+        let file = |name| self.text(name).map(path);
+        TlsOptions {
+            port: self.int("tls-port"),
+            cert_file: file("tls-cert-file"),
+            key_file: file("tls-key-file"),
+            ca_cert_file: file("tls-ca-cert-file"),
+            ca_cert_dir: file("tls-ca-cert-dir"),
+            auth_clients: TlsAuthClients::of(self.number("tls-auth-clients")),
+            auth_clients_user: TlsUser::of(self.number("tls-auth-clients-user")),
+            protocols: text("tls-protocols").unwrap_or_default(),
+            ciphers: text("tls-ciphers").unwrap_or_default(),
+            ciphersuites: text("tls-ciphersuites").unwrap_or_default(),
+            prefer_server_ciphers: self.on("tls-prefer-server-ciphers"),
+            session_caching: self.on("tls-session-caching"),
+            session_cache_size: self.int("tls-session-cache-size"),
+            session_cache_timeout_s: self.int("tls-session-cache-timeout"),
+        }
+    }
+
     /// The words of a list; none when it has another kind.
     fn words(&self, name: &str) -> Vec<Vec<u8>> {
         match self.value(name) {
@@ -321,6 +345,7 @@ impl Options {
         Options {
             port: view.int("port"),
             bind: view.words("bind"),
+            tls: view.tls(),
             metrics_port: view.int("metrics-port"),
             metrics_bind: view.words("metrics-bind"),
             unixsocket: view.text("unixsocket").map(path),

@@ -210,15 +210,21 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         "logfile" => log::set_file(&config.options().logfile)
             .map_err(|error| format!("Can't open the log file: {error}"))?,
         "crash-log-enabled" => crash::report_crashes(yes_no()?),
-        "port" | "bind" => {
+        _ if name.starts_with("tls-") && name != "tls-port" => {
+            configure_tls(server, config.options())?;
+        }
+        "port" | "bind" | "tls-port" => {
             if let Some(listening) = server.listening.get() {
                 let options = config.options();
+                configure_tls(server, options)?;
                 let text = |address: &Vec<u8>| String::from_utf8_lossy(address).into_owned();
                 let bind: Vec<String> = options.bind.iter().map(text).collect();
-                listening.listen_on(&bind, options.port).map_err(|_| match name {
-                    "port" => "Unable to listen on this port. Check server logs.",
-                    _ => "Failed to bind to specified addresses.",
-                })?;
+                listening.listen_on(&bind, options.port, options.tls.port).map_err(
+                    |_| match name {
+                        "port" | "tls-port" => "Unable to listen on this port. Check server logs.",
+                        _ => "Failed to bind to specified addresses.",
+                    },
+                )?;
             }
         }
         "slowlog-log-slower-than" => server.observe.slowlog.set_threshold_us(int(-1, i64::MAX)?),
@@ -347,6 +353,28 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         _ => {}
     }
     Ok(())
+}
+
+/// Reads certificates and keys as these options have them.
+fn configure_tls(server: &Server, options: &Options) -> Result<(), String> {
+    let Some(listening) = server.listening.get() else { return Ok(()) };
+    listening.configure_tls(&options.tls).map_err(|reason| {
+        log::warning(&reason);
+        "Unable to update TLS configuration. Check server logs.".to_owned()
+    })
+}
+
+/// Reads certificates and keys again: who comes from now on meets them, whoever is there stays. When something is wrong with
+/// them, those that there are serve on.
+pub fn reload_tls(server: &Server) {
+    let options = server.config.options();
+    let Some(listening) = server.listening.get().filter(|_| options.tls.port != 0) else { return };
+    match listening.configure_tls(&options.tls) {
+        Ok(()) => log::notice("TLS: certificates and keys have been read again"),
+        Err(reason) => {
+            log::warning(&format!("TLS: certificates and keys are kept as they were. {reason}"))
+        }
+    }
 }
 
 /// The policy that `maxmemory-policy` names.

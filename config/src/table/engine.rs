@@ -10,6 +10,7 @@ const DELETES: &[(&str, u8)] = &[("cemetery", 0), ("tombstones", 1)];
 const PERSISTENCE_MODE: &[(&str, u8)] = &[("log", 0), ("wbl", 1)];
 const UNDO_FULL: &[(&str, u8)] = &[("refuse-snapshots", 0), ("expire-oldest", 1)];
 const EXPORTS: &[(&str, u8)] = &[("report", 0), ("rewrite", 1)];
+const TLS_USER: &[(&str, u8)] = &[("off", 0), ("CN", 1), ("URI", 2)];
 const NOT_BUILT: &str = "not built yet";
 
 pub(super) const TABLE: &[Directive] = &[
@@ -133,6 +134,10 @@ pub(super) const TABLE: &[Directive] = &[
     int("snapshot-max-age", 0, INT_MAX, "3600").doc(
         "Seconds after which the snapshot of a session (SEXTON.SNAPSHOT OPEN) ends by itself; 0 \
             means never.",
+    ),
+    choice("tls-auth-clients-user", TLS_USER, "off").doc(
+        "What of a client's certificate names its user, as in Valkey: CN, the common name of its subject; URI, the \
+            first of its URIs that is a user; off, nothing.",
     ),
     int("metrics-port", 0, 65535, "0").immutable().doc(
         "Port of the Prometheus text, of /health and /ready, and of a status page, over HTTP (docs/monitoring.md); \

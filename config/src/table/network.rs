@@ -7,7 +7,10 @@ use crate::kind::Kind;
 pub(super) const PROTECTED_ACTION: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("local", 2)];
 const PUBSUB_DEFAULT: &[(&str, u8)] = &[("allchannels", 1), ("resetchannels", 0)];
 const TLS_AUTH_CLIENTS: &[(&str, u8)] = &[("no", 0), ("yes", 1), ("optional", 2)];
-const NO_TLS: &str = "TLS is not built";
+const NO_PASSPHRASE: &str = "keys with a passphrase are not read";
+const NO_DH: &str = "keys are exchanged over elliptic curves only";
+const NO_REPLICATION: &str = "replication is not built";
+const NO_CLUSTER: &str = "cluster mode is not built";
 const NO_OUTGOING: &str = "the server connects to no other server";
 const NO_MODULES: &str = "modules are not built";
 const OWN_THREADS: &str = "worker-threads says how many threads serve connections";
@@ -45,24 +48,24 @@ pub(super) const TABLE: &[Directive] = &[
     yes_no("io-threads-do-reads", "no").immutable().no_effect(OWN_THREADS),
     int("max-new-connections-per-cycle", 1, 1000, "10").no_effect(ALL_AT_ONCE),
     int("max-new-tls-connections-per-cycle", 1, 1000, "1").no_effect(ALL_AT_ONCE),
-    int("tls-port", 0, 65535, "0").refused(NO_TLS),
-    int("tls-session-cache-size", 0, INT_MAX, "20480").no_effect(NO_TLS),
-    int("tls-session-cache-timeout", 0, INT_MAX, "300").no_effect(NO_TLS),
-    yes_no("tls-cluster", "no").no_effect(NO_TLS),
-    yes_no("tls-replication", "no").no_effect(NO_TLS),
-    choice("tls-auth-clients", TLS_AUTH_CLIENTS, "yes").no_effect(NO_TLS),
-    yes_no("tls-prefer-server-ciphers", "no").no_effect(NO_TLS),
-    yes_no("tls-session-caching", "yes").no_effect(NO_TLS),
-    optional("tls-cert-file").no_effect(NO_TLS),
-    optional("tls-key-file").no_effect(NO_TLS),
-    optional("tls-key-file-pass").sensitive().no_effect(NO_TLS),
-    optional("tls-client-cert-file").no_effect(NO_TLS),
-    optional("tls-client-key-file").no_effect(NO_TLS),
-    optional("tls-client-key-file-pass").sensitive().no_effect(NO_TLS),
-    optional("tls-dh-params-file").no_effect(NO_TLS),
-    optional("tls-ca-cert-file").no_effect(NO_TLS),
-    optional("tls-ca-cert-dir").no_effect(NO_TLS),
-    optional("tls-protocols").no_effect(NO_TLS),
-    optional("tls-ciphers").no_effect(NO_TLS),
-    optional("tls-ciphersuites").no_effect(NO_TLS),
+    int("tls-port", 0, 65535, "0"),
+    int("tls-session-cache-size", 0, INT_MAX, "20480"),
+    int("tls-session-cache-timeout", 0, INT_MAX, "300"),
+    yes_no("tls-cluster", "no").no_effect(NO_CLUSTER),
+    yes_no("tls-replication", "no").no_effect(NO_REPLICATION),
+    choice("tls-auth-clients", TLS_AUTH_CLIENTS, "yes"),
+    yes_no("tls-prefer-server-ciphers", "no"),
+    yes_no("tls-session-caching", "yes"),
+    optional("tls-cert-file"),
+    optional("tls-key-file"),
+    optional("tls-key-file-pass").sensitive().no_effect(NO_PASSPHRASE),
+    optional("tls-client-cert-file").no_effect(NO_OUTGOING),
+    optional("tls-client-key-file").no_effect(NO_OUTGOING),
+    optional("tls-client-key-file-pass").sensitive().no_effect(NO_OUTGOING),
+    optional("tls-dh-params-file").no_effect(NO_DH),
+    optional("tls-ca-cert-file"),
+    optional("tls-ca-cert-dir"),
+    optional("tls-protocols"),
+    optional("tls-ciphers"),
+    optional("tls-ciphersuites"),
 ];

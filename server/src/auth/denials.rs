@@ -21,6 +21,8 @@ pub enum Reason {
     Channel,
     /// A name with a password.
     Auth,
+    /// The name in a client's certificate.
+    Certificate,
 }
 
 impl Reason {
@@ -32,6 +34,7 @@ impl Reason {
             Self::Key => "key",
             Self::Channel => "channel",
             Self::Auth => "auth",
+            Self::Certificate => "tls-cert",
         }
     }
 }

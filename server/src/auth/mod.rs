@@ -173,6 +173,12 @@ impl Auth {
         self.identity(name).filter(|identity| identity.user.accepts(password))
     }
 
+    /// The user of this name, whom a certificate has shown, if connections may be made as it.
+    #[must_use]
+    pub fn certified(&self, name: &[u8]) -> Option<Identity> {
+        self.identity(name).filter(|identity| identity.user.is_enabled())
+    }
+
     /// Brings the rights up to date. False when the user is gone.
     #[must_use]
     pub fn renew(&self, identity: &mut Identity) -> bool {

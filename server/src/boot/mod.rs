@@ -44,8 +44,9 @@ pub fn run(config: Config) -> Result<(), String> {
     let _entered = runtime.enter();
     let mut signals = Signals::listen()?;
     // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
-    let mut listeners = Listeners::bind(&endpoints(&options))
-        .map_err(|error| format!("Failed listening on port {}, aborting. {error}", options.port))?;
+    let mut listeners = Listeners::bind(&endpoints(&options)).map_err(|error| {
+        format!("Failed listening on port {}, aborting. {error}", listened(&options))
+    })?;
     let metrics = start_metrics(&options)?;
     let pid_file = PidFile::write(options.pidfile.as_deref(), in_background);
     let has_data = takeover::finds_data(&options);
@@ -74,6 +75,7 @@ pub fn run(config: Config) -> Result<(), String> {
     crate::configuration::start(&server, config)?;
     crate::configuration::lower_clients_max(&server, clients_max);
     metrics.show(&server);
+    signals.serve(&server);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let workers = Workers::start(&server, options.effective_worker_threads(cores))
         .map_err(|error| format!("Cannot start the worker threads: {error}"))?;
@@ -170,6 +172,15 @@ pub fn run(config: Config) -> Result<(), String> {
         }
         Ok(Err(error)) => Err(format!("Closing the store failed: {error}")),
         Err(error) => Err(format!("Closing the store failed: {error}")),
+    }
+}
+
+/// The ports that clients come to.
+fn listened(options: &Options) -> String {
+    match (options.port, options.tls.port) {
+        (port, 0) => port.to_string(),
+        (0, tls) => format!("{tls} (TLS)"),
+        (port, tls) => format!("{port}, {tls} (TLS)"),
     }
 }
 

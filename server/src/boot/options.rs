@@ -17,6 +17,7 @@ pub(super) fn endpoints(options: &Options) -> Endpoints {
     Endpoints {
         bind: addresses(&options.bind),
         port: options.port,
+        tls: options.tls.clone(),
         unix_socket: options.unixsocket.clone(),
         unix_socket_mode: (options.unixsocketperm != 0).then_some(options.unixsocketperm),
         backlog: i32::try_from(options.tcp_backlog).unwrap_or(i32::MAX),

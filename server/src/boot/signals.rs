@@ -40,6 +40,8 @@ pub(super) struct Signals {
     hangup: Signal,
     /// One that was heard and not acted on.
     left: Option<&'static str>,
+    /// Whose certificates SIGHUP reads again.
+    server: Option<Arc<Server>>,
 }
 
 impl Signals {
@@ -52,7 +54,13 @@ impl Signals {
             interrupt: listen(SignalKind::interrupt())?,
             hangup: listen(SignalKind::hangup())?,
             left: None,
+            server: None,
         })
+    }
+
+    /// There is a server now.
+    pub(super) fn serve(&mut self, server: &Arc<Server>) {
+        self.server = Some(Arc::clone(server));
     }
 
     /// The next who waits hears of this directive again.
@@ -60,7 +68,8 @@ impl Signals {
         self.left = Some(directive);
     }
 
-    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew.
+    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew, and reads certificates
+    /// and keys again.
     pub(super) async fn next(&mut self) -> &'static str {
         if let Some(directive) = self.left.take() {
             return directive;
@@ -75,7 +84,12 @@ impl Signals {
                     log::warning("Received SIGINT scheduling shutdown...");
                     return "shutdown-on-sigint";
                 }
-                _ = self.hangup.recv() => log::reopen(),
+                _ = self.hangup.recv() => {
+                    log::reopen();
+                    if let Some(server) = &self.server {
+                        crate::configuration::reload_tls(server);
+                    }
+                }
             }
         }
     }

@@ -42,6 +42,7 @@ pub(super) const SECTIONS: &[&str] = &[
     "cluster",
     "flsm",
     "wbl",
+    "tls",
 ];
 
 /// All fields that are one number each.
@@ -611,5 +612,31 @@ pub(super) const ROWS: &[Row] = &[
         "wbl_spilled_operations",
         "sexton_wbl_spilled_operations_total",
         "Writes that did not fit there.",
+    ),
+    counter("tls_handshakes", "sexton_tls_handshakes_total", "Handshakes of TLS that went well."),
+    counter(
+        "tls_handshakes_resumed",
+        "sexton_tls_handshakes_resumed_total",
+        "Of these, those with an earlier session.",
+    ),
+    counter(
+        "tls_handshakes_failed",
+        "sexton_tls_handshakes_failed_total",
+        "Handshakes of TLS that failed.",
+    ),
+    gauge(
+        "tls_handshakes_in_progress",
+        "sexton_tls_handshakes_in_progress",
+        "Handshakes of TLS that go on.",
+    ),
+    gauge(
+        "tls_certificate_not_after",
+        "sexton_tls_certificate_not_after_timestamp_seconds",
+        "When the server's certificate ends to hold, 0 without one.",
+    ),
+    counter(
+        "acl_access_denied_tls_cert",
+        "redis_acl_access_denied_tls_cert_total",
+        "Certificates of clients that name no user who may connect.",
     ),
 ];

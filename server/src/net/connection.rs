@@ -8,6 +8,7 @@ use super::helper::HelperPool;
 use super::room::{READ_STEP_BYTES, room_to_make};
 use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
+use crate::auth::Identity;
 use crate::blocking::Waiter;
 use crate::client::Client;
 use crate::client_memory::{
@@ -152,6 +153,13 @@ impl Connection {
         }
     }
 
+    /// Its certificate has shown that it is this user.
+    pub(super) fn act_as(&mut self, identity: Identity) {
+        if let Some(client) = &mut self.client {
+            client.act_as(identity);
+        }
+    }
+
     /// What the client has sent before the connection was made.
     pub(super) fn begin_with(&mut self, unread: Vec<u8>) {
         self.count_input(unread.len());
@@ -194,7 +202,8 @@ impl Connection {
     /// Says what the connection holds; with all others it must stay within their share of the memory bound.
     pub(super) fn note_memory(&mut self) {
         let Some(client) = &self.client else { return };
-        let beside = client.held_bytes() + self.scanner.held_bytes() + TASK_BYTES;
+        let beside =
+            client.held_bytes() + self.scanner.held_bytes() + self.stream.held_bytes() + TASK_BYTES;
         self.session.beside_bytes.store(beside, Ordering::Relaxed);
         let bytes = self.session.memory_bytes();
         if bytes == self.session.noted_bytes.load(Ordering::Relaxed) {

@@ -1,9 +1,11 @@
 //! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
 
 use super::early::{Door, EarlyRules};
+use super::tls::{Arrived, Gate};
 use super::worker::{Socket, Workers};
 use crate::log;
 use crate::server::Server;
+use sexton_config::TlsOptions;
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
 use std::fmt;
 use std::io::{self, Write};
@@ -40,6 +42,8 @@ pub struct Endpoints {
     pub bind: Vec<String>,
     /// `port`; 0 for none.
     pub port: u16,
+    /// `tls-*`
+    pub tls: TlsOptions,
     /// `unixsocket`.
     pub unix_socket: Option<PathBuf>,
     /// `unixsocketperm`.
@@ -70,6 +74,9 @@ impl std::error::Error for BindError {}
 pub struct Listeners {
     listeners: Vec<Listener>,
     door: Option<Door>,
+    /// Those with TLS: nobody is answered there before there is a server.
+    secured: Vec<Listener>,
+    gate: Arc<Gate>,
     backlog: i32,
 }
 
@@ -111,16 +118,18 @@ pub(super) struct Address {
     port: u16,
     /// It may be missing on this machine.
     is_optional: bool,
+    /// Clients there speak TLS.
+    is_secured: bool,
 }
 
 impl Address {
     /// All of `bind`, at `port`.
-    fn all(bind: &[String], port: u16) -> Vec<Self> {
+    fn all(bind: &[String], port: u16, is_secured: bool) -> Vec<Self> {
         let names = bind.iter().filter(|_| port != 0);
-        names.map(|name| Self::of(name, port)).collect()
+        names.map(|name| Self::of(name, port, is_secured)).collect()
     }
 
-    fn of(name: &str, port: u16) -> Self {
+    fn of(name: &str, port: u16, is_secured: bool) -> Self {
         let (name, is_optional) = match name.strip_prefix('-') {
             Some(name) => (name, true),
             None => (name, false),
@@ -130,7 +139,7 @@ impl Address {
             "::*" => "::",
             other => other,
         };
-        Self { host: host.to_owned(), port, is_optional }
+        Self { host: host.to_owned(), port, is_optional, is_secured }
     }
 
     /// A socket that listens there; `None` where the address is missing and may be.
@@ -149,9 +158,12 @@ impl Address {
     }
 }
 
-/// Moves the TCP sockets of a running server (CONFIG SET port, bind).
+/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and says how clients with TLS are met.
 #[derive(Clone, Debug)]
-pub struct ListenControl(mpsc::UnboundedSender<Move>);
+pub struct ListenControl {
+    moves: mpsc::UnboundedSender<Move>,
+    gate: Arc<Gate>,
+}
 
 /// Where to listen from now on, and who waits for it.
 #[derive(Debug)]
@@ -165,15 +177,31 @@ impl ListenControl {
     ///
     /// # Errors
     /// An address that cannot be bound and is not optional. The server listens where it did before then.
-    pub fn listen_on(&self, bind: &[String], port: u16) -> Result<(), BindError> {
+    pub fn listen_on(&self, bind: &[String], port: u16, tls_port: u16) -> Result<(), BindError> {
         let (done, outcome) = std::sync::mpsc::sync_channel(1);
-        let wanted = Address::all(bind, port);
+        let mut wanted = Address::all(bind, port, false);
+        wanted.extend(Address::all(bind, tls_port, true));
         let stopping = || {
             let error = io::Error::from(io::ErrorKind::NotConnected);
             BindError { address: "the server is stopping".to_owned(), error }
         };
-        self.0.send(Move { wanted, done }).map_err(|_| stopping())?;
+        self.moves.send(Move { wanted, done }).map_err(|_| stopping())?;
         outcome.recv().unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Reads certificates and keys again, which new connections meet; those that there are stay.
+    ///
+    /// # Errors
+    /// What is wrong with them. All is as before then.
+    pub fn configure_tls(&self, options: &TlsOptions) -> Result<(), String> {
+        self.gate.configure(options)
+    }
+
+    /// Handshakes that go on now, and when the server's certificate ends to hold, in seconds since the epoch (0 without
+    /// one).
+    #[must_use]
+    pub fn tls_state(&self) -> (usize, u64) {
+        (self.gate.in_progress(), self.gate.not_after_s())
     }
 }
 
@@ -182,12 +210,22 @@ struct Accepting {
     server: Arc<Server>,
     workers: Arc<Workers>,
     tcp: Vec<(Address, JoinHandle<()>)>,
+    gate: Arc<Gate>,
     backlog: i32,
 }
 
 impl Accepting {
     fn accept(&mut self, listener: Listener) {
         let (server, workers) = (Arc::clone(&self.server), Arc::clone(&self.workers));
+        let listener = match listener {
+            Listener::Tcp(address, listener) if address.is_secured => {
+                let gate = Arc::clone(&self.gate);
+                let task = tokio::spawn(greet_all(server, workers, gate, listener));
+                self.tcp.push((address, task));
+                return;
+            }
+            plain => plain,
+        };
         let (address, path) = match &listener {
             Listener::Tcp(address, _) => (Some(address.clone()), PathBuf::new()),
             Listener::Unix(path, _) => (None, path.clone()),
@@ -252,17 +290,27 @@ impl Listeners {
     /// # Errors
     /// The first address that cannot be bound and is not optional.
     pub fn bind(endpoints: &Endpoints) -> Result<Self, BindError> {
-        let mut listeners = Vec::new();
-        for address in Address::all(&endpoints.bind, endpoints.port) {
+        let (mut listeners, mut secured) = (Vec::new(), Vec::new());
+        for address in Address::all(&endpoints.bind, endpoints.port, false) {
             let listener = address.listen(endpoints.backlog)?;
             listeners.extend(listener.map(|listener| Listener::Tcp(address, listener)));
         }
+        for address in Address::all(&endpoints.bind, endpoints.tls.port, true) {
+            let listener = address.listen(endpoints.backlog)?;
+            secured.extend(listener.map(|listener| Listener::Tcp(address, listener)));
+        }
+        let named = |error| BindError { address: "the thread of TLS".to_owned(), error };
+        let gate = Arc::new(Gate::start().map_err(named)?);
+        gate.configure(&endpoints.tls).map_err(|text| {
+            log::warning(&text);
+            named(io::Error::other("Failed to configure TLS. Check logs for more info."))
+        })?;
         if let Some(path) = &endpoints.unix_socket {
             let listener = bind_unix(path, endpoints)
                 .map_err(|error| BindError { address: path.display().to_string(), error })?;
             listeners.push(Listener::Unix(path.clone(), listener));
         }
-        Ok(Self { listeners, door: None, backlog: endpoints.backlog })
+        Ok(Self { listeners, door: None, secured, gate, backlog: endpoints.backlog })
     }
 
     /// From now on, and until [`serve`](Self::serve), who comes hears that the server is loading.
@@ -289,8 +337,10 @@ impl Listeners {
             admit(&server, &workers, client, &path);
         }
         let (control, mut moves) = mpsc::unbounded_channel::<Move>();
-        let mut accepting = Accepting { server, workers, tcp: Vec::new(), backlog: self.backlog };
-        for listener in self.listeners {
+        let gate = Arc::clone(&self.gate);
+        let mut accepting =
+            Accepting { server, workers, tcp: Vec::new(), gate: self.gate, backlog: self.backlog };
+        for listener in self.listeners.into_iter().chain(self.secured) {
             accepting.accept(listener);
         }
         tokio::spawn(async move {
@@ -300,7 +350,7 @@ impl Listeners {
                 let _ = done.send(outcome);
             }
         });
-        ListenControl(control)
+        ListenControl { moves: control, gate }
     }
 }
 
@@ -310,7 +360,7 @@ impl Listeners {
 /// The first address that cannot be bound and is not optional.
 pub fn bind_all(bind: &[String], port: u16) -> Result<Vec<std::net::TcpListener>, BindError> {
     let mut sockets = Vec::new();
-    for address in Address::all(bind, port) {
+    for address in Address::all(bind, port, false) {
         if let Some(listener) = address.listen(BACKLOG)? {
             let socket =
                 listener.into_std().map_err(|error| BindError { address: address.host, error })?;
@@ -388,6 +438,71 @@ pub(super) fn may_enter(
     may
 }
 
+/// Accepts clients with TLS for ever.
+async fn greet_all(
+    server: Arc<Server>,
+    workers: Arc<Workers>,
+    gate: Arc<Gate>,
+    listener: TcpListener,
+) {
+    loop {
+        let Some(place) = gate.place().await else { return };
+        let accepted = listener.accept().await;
+        let Some((socket, addr)) =
+            accepted.ok().and_then(|(stream, addr)| Some((stream.into_std().ok()?, addr)))
+        else {
+            // Out of descriptors: the backlog waits.
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        // Without a handshake there is nothing that it would understand.
+        if !has_room(&server, &mut io::sink()) {
+            continue;
+        }
+        let (to, workers) = (Arc::clone(&server), Arc::clone(&workers));
+        gate.greet(&server, (socket, addr), place, move |arrived| {
+            admit_secured(&to, &workers, arrived, addr);
+        });
+    }
+}
+
+/// Hands a client to a worker after its handshake.
+fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: SocketAddr) {
+    let Arrived { mut socket, mut secured, user } = arrived;
+    let protected_mode = server.settings.protected_mode.load(Ordering::Relaxed);
+    let mut refusal = Vec::new();
+    // Others may have come in during the handshake.
+    if server.sessions.len() >= server.settings.clients_max.load(Ordering::Relaxed) as usize {
+        refusal.extend_from_slice(TOO_MANY.as_bytes());
+        server.observe.traffic.rejected_connections.fetch_add(1, Ordering::Relaxed);
+    }
+    if !refusal.is_empty()
+        || !may_enter(&mut refusal, addr, protected_mode, server.auth.is_required())
+    {
+        // The client may be gone already.
+        let _ = secured.say(&mut socket, &refusal);
+        return;
+    }
+    improve(server, &socket);
+    let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
+    let fd = socket.as_raw_fd();
+    let session = server.sessions.open(addr.to_string(), local, fd);
+    log::verbose(|| format!("Accepted {} with TLS", session.addr));
+    workers.deal(Socket::Tls(socket, secured, user), session, Vec::new());
+}
+
+/// Sets options that are improvements only: a socket without them still works.
+fn improve(server: &Server, socket: &std::net::TcpStream) {
+    let _ = socket.set_nodelay(true);
+    let keepalive_s = server.settings.keepalive_s.load(Ordering::Relaxed);
+    if keepalive_s != 0 {
+        let interval = Duration::from_secs((keepalive_s / 3).max(1));
+        let keepalive =
+            TcpKeepalive::new().with_time(Duration::from_secs(keepalive_s)).with_interval(interval);
+        let _ = SockRef::from(socket).set_tcp_keepalive(&keepalive.with_retries(3));
+    }
+}
+
 /// Hands a client to a worker, if there is room for it. `path`: that of the unix socket.
 fn admit(server: &Server, workers: &Workers, client: Waiting, path: &Path) {
     match client {
@@ -398,16 +513,7 @@ fn admit(server: &Server, workers: &Workers, client: Waiting, path: &Path) {
             {
                 return;
             }
-            // Options are improvements only: a socket without them still works.
-            let _ = socket.set_nodelay(true);
-            let keepalive_s = server.settings.keepalive_s.load(Ordering::Relaxed);
-            if keepalive_s != 0 {
-                let interval = Duration::from_secs((keepalive_s / 3).max(1));
-                let keepalive = TcpKeepalive::new()
-                    .with_time(Duration::from_secs(keepalive_s))
-                    .with_interval(interval);
-                let _ = SockRef::from(&socket).set_tcp_keepalive(&keepalive.with_retries(3));
-            }
+            improve(server, &socket);
             let local = socket.local_addr().map_or_else(|_| String::new(), |addr| addr.to_string());
             let fd = socket.as_raw_fd();
             let session = server.sessions.open(addr.to_string(), local, fd);

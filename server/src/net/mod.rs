@@ -12,6 +12,7 @@ mod sending;
 #[cfg(test)]
 mod sending_tests;
 mod stream;
+mod tls;
 mod worker;
 
 pub use early::EarlyRules;

@@ -1,5 +1,6 @@
 //! A connected socket of either kind.
 
+use super::tls::TlsStream;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -11,6 +12,7 @@ use tokio::net::{TcpStream, UnixStream};
 pub(super) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -31,6 +33,7 @@ impl Stream {
         match self {
             Self::Tcp(stream) => read(stream, cx, buf),
             Self::Unix(stream) => read(stream, cx, buf),
+            Self::Tls(stream) => stream.poll_read(cx, buf),
         }
     }
 
@@ -38,11 +41,13 @@ impl Stream {
     /// in the socket still: then it must ask again.
     pub(super) fn is_closed_by_peer(&self, cx: &mut Context<'_>) -> bool {
         // The first question registers the task, the second one tells requests from the end.
+        let tcp = |stream: &TcpStream, cx: &mut Context<'_>| {
+            let is_ready = stream.poll_read_ready(cx).is_ready();
+            (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
+        };
         let (is_ready, ready) = match self {
-            Self::Tcp(stream) => {
-                let is_ready = stream.poll_read_ready(cx).is_ready();
-                (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
-            }
+            Self::Tcp(stream) => tcp(stream, cx),
+            Self::Tls(stream) => tcp(stream.socket(), cx),
             Self::Unix(stream) => {
                 let is_ready = stream.poll_read_ready(cx).is_ready();
                 (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))
@@ -56,7 +61,7 @@ impl Stream {
             }
     }
 
-    /// Writes once; `Pending` means that the socket is full.
+    /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -65,14 +70,24 @@ impl Stream {
         match self {
             Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => stream.poll_write(cx, bytes),
         }
     }
 
     /// Writes once, without asking to be woken when the socket is full.
-    pub(super) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+    pub(super) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(stream) => stream.try_write(bytes),
             Self::Unix(stream) => stream.try_write(bytes),
+            Self::Tls(stream) => stream.try_write(bytes),
+        }
+    }
+
+    /// Memory that it takes beside the kernel's.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Tcp(_) | Self::Unix(_) => 0,
+            Self::Tls(stream) => stream.held_bytes(),
         }
     }
 }

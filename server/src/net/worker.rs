@@ -3,6 +3,8 @@
 use super::connection::Connection;
 use super::helper::HelperPool;
 use super::stream::Stream;
+use super::tls::{Secured, TlsStream};
+use crate::auth::Identity;
 use crate::client::Client;
 use crate::commands::table;
 use crate::dispatch::Executor;
@@ -97,6 +99,8 @@ type Dealt = (Socket, Arc<Session>, Vec<u8>);
 pub(super) enum Socket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
+    /// After its handshake, with the user whom the client's certificate names.
+    Tls(std::net::TcpStream, Secured, Option<Identity>),
 }
 
 /// The running workers.
@@ -162,15 +166,23 @@ async fn serve(
     mut receiver: mpsc::UnboundedReceiver<Dealt>,
 ) {
     while let Some((socket, session, unread)) = receiver.recv().await {
-        let stream = match socket {
-            Socket::Tcp(socket) => TcpStream::from_std(socket).map(Stream::Tcp),
-            Socket::Unix(socket) => UnixStream::from_std(socket).map(Stream::Unix),
+        let (stream, user) = match socket {
+            Socket::Tcp(socket) => (TcpStream::from_std(socket).map(Stream::Tcp), None),
+            Socket::Unix(socket) => (UnixStream::from_std(socket).map(Stream::Unix), None),
+            Socket::Tls(socket, secured, user) => {
+                let stream = TcpStream::from_std(socket)
+                    .map(|socket| Stream::Tls(Box::new(TlsStream::new(socket, secured))));
+                (stream, user)
+            }
         };
         match stream {
             Ok(stream) => {
                 let mut connection =
                     Connection::new(Arc::clone(&server), Arc::clone(&helpers), stream, session);
                 connection.begin_with(unread);
+                if let Some(user) = user {
+                    connection.act_as(user);
+                }
                 let (connection, server) = (Arc::new(Mutex::new(connection)), Arc::clone(&server));
                 tokio::spawn(std::future::poll_fn(move |cx| {
                     poll_connection(&connection, &server, cx)

@@ -12,7 +12,7 @@ pub use histogram::{BUCKETS, Histogram, bounded, bucket, percentile, upper_bound
 pub use latency::{LatencyMonitor, Sample, Series};
 pub use memory::{Holders, Memory, held_bytes, rss_bytes, used_bytes};
 pub use slowlog::{SlowEntry, SlowLog};
-pub use traffic::{Rate, Traffic};
+pub use traffic::{Rate, TlsFigures, Traffic};
 
 use crate::events::Monitors;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,6 +29,8 @@ pub struct Observe {
     pub monitors: Monitors,
     /// What went through the server.
     pub traffic: Traffic,
+    /// Handshakes.
+    pub tls: TlsFigures,
     /// How long keys were due before the cycle deleted them, in milliseconds.
     pub expired_late_ms: Histogram,
     /// When the process started.
@@ -61,6 +63,7 @@ impl Observe {
             latency: LatencyMonitor::default(),
             monitors: Monitors::default(),
             traffic: Traffic::default(),
+            tls: TlsFigures::default(),
             expired_late_ms: Histogram::default(),
             started: Instant::now(),
             started_s: now_s(),

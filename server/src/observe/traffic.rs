@@ -34,6 +34,19 @@ pub struct Traffic {
     rates: Mutex<Rates>,
 }
 
+/// Handshakes of TLS since the start.
+#[derive(Debug, Default)]
+pub struct TlsFigures {
+    /// Those that went well.
+    pub handshakes: AtomicU64,
+    /// Of these, those that went on with an earlier session.
+    pub resumed: AtomicU64,
+    /// Those that failed.
+    pub failed: AtomicU64,
+    /// Certificates of clients that name no user who may connect.
+    pub unknown_users: AtomicU64,
+}
+
 /// Rates of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rate {

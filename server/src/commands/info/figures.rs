@@ -4,6 +4,7 @@ use super::Text;
 use crate::commands::table;
 use crate::observe::percentile;
 use crate::server::Server;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) fn modules(text: &mut Text, _: &Server) {
     text.title("Modules");
@@ -206,4 +207,19 @@ pub(super) fn wbl(text: &mut Text, server: &Server) {
     ] {
         text.field(format!("wbl_{name}"), figure);
     }
+}
+
+pub(super) fn tls(text: &mut Text, server: &Server) {
+    let figures = &server.observe.tls;
+    let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
+    let (in_progress, not_after_s) =
+        server.listening.get().map(|listening| listening.tls_state()).unwrap_or_default();
+    text.title("Tls");
+    text.field("tls_port", server.setting("tls-port"));
+    text.field("tls_handshakes", load(&figures.handshakes));
+    text.field("tls_handshakes_resumed", load(&figures.resumed));
+    text.field("tls_handshakes_failed", load(&figures.failed));
+    text.field("tls_handshakes_in_progress", in_progress);
+    text.field("tls_certificate_not_after", not_after_s);
+    text.field("acl_access_denied_tls_cert", load(&figures.unknown_users));
 }

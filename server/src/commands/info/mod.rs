@@ -38,6 +38,7 @@ const SECTIONS: &[Section] = &[
     Section { name: "flsm", by_default: true, write: figures::flsm },
     Section { name: "devices", by_default: true, write: figures::devices },
     Section { name: "wbl", by_default: true, write: figures::wbl },
+    Section { name: "tls", by_default: true, write: figures::tls },
 ];
 
 /// `INFO [section ...]`

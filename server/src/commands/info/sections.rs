@@ -43,7 +43,8 @@ pub(super) fn server(text: &mut Text, server: &Server) {
     text.field("process_id", std::process::id());
     text.field("process_supervised", server.setting("supervised"));
     text.field("run_id", &observe.run_id);
-    text.field("tcp_port", server.setting("port"));
+    let port = server.setting("port");
+    text.field("tcp_port", if port == "0" { server.setting("tls-port") } else { port });
     text.field("server_time_usec", now.as_micros());
     text.field("uptime_in_seconds", uptime_s);
     text.field("uptime_in_days", uptime_s / DAY_S);

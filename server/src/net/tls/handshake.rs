@@ -1,0 +1,221 @@
+//! Handshakes: on a thread of their own, so that neither clients that are served nor those that come without TLS wait
+//! for them; so many at once, and each for so long.
+
+use super::certificate::user_names;
+use super::settings::TlsSettings;
+use super::stream::{Now, Secured};
+use crate::auth::{Context, Denial, Identity, Reason};
+use crate::clock::now_ms;
+use crate::log;
+use crate::server::Server;
+use parking_lot::{Mutex, RwLock};
+use rustls::{InvalidMessage, ServerConnection};
+use sexton_config::TlsOptions;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Handshakes at a time; who comes beyond them waits in the backlog.
+const HANDSHAKES_MAX: usize = 256;
+
+/// What a handshake may take.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Time between two lines about handshakes that failed.
+const LOG_EVERY: Duration = Duration::from_secs(1);
+
+/// The way in for clients with TLS.
+#[derive(Debug)]
+pub(in crate::net) struct Gate {
+    settings: RwLock<Option<Arc<TlsSettings>>>,
+    places: Arc<Semaphore>,
+    runtime: Handle,
+    failures: Mutex<Failures>,
+}
+
+#[derive(Debug, Default)]
+struct Failures {
+    logged: Option<Instant>,
+    /// Since then, and not told.
+    untold: u64,
+}
+
+/// A client that has shown who it is, as far as it was asked.
+pub(in crate::net) struct Arrived {
+    pub(in crate::net) socket: std::net::TcpStream,
+    pub(in crate::net) secured: Secured,
+    /// The user whom its certificate names.
+    pub(in crate::net) user: Option<Identity>,
+}
+
+impl Gate {
+    /// The gate, and its thread, which lives as long as the process.
+    pub(in crate::net) fn start() -> io::Result<Self> {
+        let runtime: Runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        std::thread::Builder::new()
+            .name("tls".to_owned())
+            .spawn(move || runtime.block_on(std::future::pending::<()>()))?;
+        Ok(Self {
+            settings: RwLock::default(),
+            places: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+            runtime: handle,
+            failures: Mutex::default(),
+        })
+    }
+
+    /// From now on handshakes go by these options; connections that there are stay. Without `tls-port` no file is read.
+    pub(in crate::net) fn configure(&self, options: &TlsOptions) -> Result<(), String> {
+        let settings = match options.port {
+            0 => None,
+            _ => Some(Arc::new(TlsSettings::of(options)?)),
+        };
+        *self.settings.write() = settings;
+        Ok(())
+    }
+
+    /// When the server's certificate ends to hold, in seconds since the epoch; 0 without one.
+    pub(in crate::net) fn not_after_s(&self) -> u64 {
+        self.settings.read().as_ref().map_or(0, |settings| settings.not_after_s)
+    }
+
+    /// Handshakes that go on now.
+    pub(in crate::net) fn in_progress(&self) -> usize {
+        HANDSHAKES_MAX - self.places.available_permits()
+    }
+
+    /// A place for a handshake, as soon as there is one.
+    pub(in crate::net) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.places).acquire_owned().await.ok()
+    }
+
+    /// Shakes hands with a client, on the gate's thread, and hands it on.
+    pub(in crate::net) fn greet(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        (socket, addr): (std::net::TcpStream, SocketAddr),
+        place: OwnedSemaphorePermit,
+        admit: impl FnOnce(Arrived) + Send + 'static,
+    ) {
+        let Some(settings) = self.settings.read().clone() else { return };
+        let (gate, server) = (Arc::clone(self), Arc::clone(server));
+        self.runtime.spawn(async move {
+            let shaken = tokio::time::timeout(HANDSHAKE_TIME, shake(socket, &settings)).await;
+            let figures = &server.observe.tls;
+            match shaken.unwrap_or_else(|_| {
+                Err(format!("no handshake within {} s", HANDSHAKE_TIME.as_secs()))
+            }) {
+                Ok((socket, session)) => {
+                    let resumed = session.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+                    figures.handshakes.fetch_add(1, Ordering::Relaxed);
+                    figures.resumed.fetch_add(u64::from(resumed), Ordering::Relaxed);
+                    let user = user_of(&server, &session, &settings, addr);
+                    drop(place);
+                    admit(Arrived { socket, secured: Secured(session), user });
+                }
+                Err(reason) => {
+                    figures.failed.fetch_add(1, Ordering::Relaxed);
+                    gate.note_failure(addr, &reason);
+                }
+            }
+        });
+    }
+
+    fn note_failure(&self, addr: SocketAddr, reason: &str) {
+        let mut failures = self.failures.lock();
+        if failures.logged.is_some_and(|logged| logged.elapsed() < LOG_EVERY) {
+            failures.untold += 1;
+            return;
+        }
+        failures.logged = Some(Instant::now());
+        let more = match std::mem::take(&mut failures.untold) {
+            0 => String::new(),
+            untold => format!(" ({untold} more have failed since the last such line)"),
+        };
+        log::notice(&format!("Error accepting a client connection: {reason} (addr={addr}){more}"));
+    }
+}
+
+async fn shake(
+    socket: std::net::TcpStream,
+    settings: &TlsSettings,
+) -> Result<(std::net::TcpStream, Box<ServerConnection>), String> {
+    let text = |error: io::Error| error.to_string();
+    let socket = TcpStream::from_std(socket).map_err(text)?;
+    let session = ServerConnection::new(Arc::clone(&settings.config));
+    let mut session = Box::new(session.map_err(|error| error.to_string())?);
+    loop {
+        while session.wants_write() {
+            match session.write_tls(&mut Now(&socket)) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    socket.writable().await.map_err(text)?;
+                }
+                Err(error) => return Err(text(error)),
+            }
+        }
+        if !session.is_handshaking() {
+            return Ok((socket.into_std().map_err(text)?, session));
+        }
+        match session.read_tls(&mut Now(&socket)) {
+            Ok(0) => return Err("the client left during the handshake".to_owned()),
+            Ok(_) => {
+                if let Err(error) = session.process_new_packets() {
+                    // It hears why, as far as its socket takes it.
+                    let _ = session.write_tls(&mut Now(&socket));
+                    return Err(why(&error));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                socket.readable().await.map_err(text)?;
+            }
+            Err(error) => return Err(text(error)),
+        }
+    }
+}
+
+/// The error for who reads the log.
+fn why(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+            "what the client sends is not TLS".to_owned()
+        }
+        rustls::Error::NoCertificatesPresented => {
+            "the client has shown no certificate (tls-auth-clients)".to_owned()
+        }
+        error => error.to_string(),
+    }
+}
+
+/// The user whom the client's certificate names, as Valkey has it: the first that there is and that may connect. When
+/// there is none the client is the default user, and the refusal is noted.
+fn user_of(
+    server: &Server,
+    session: &ServerConnection,
+    settings: &TlsSettings,
+    addr: SocketAddr,
+) -> Option<Identity> {
+    let certificate = session.peer_certificates()?.first()?;
+    let names = user_names(certificate, settings.user);
+    let found = names.iter().find_map(|name| server.auth.certified(name));
+    if found.is_none()
+        && let Some(name) = names.first()
+    {
+        let denial = Denial {
+            reason: Reason::Certificate,
+            context: Context::TopLevel,
+            object: Vec::new(),
+            user: name.clone(),
+            client: format!("addr={addr}"),
+        };
+        server.auth.denials.note(denial, now_ms());
+        server.observe.tls.unknown_users.fetch_add(1, Ordering::Relaxed);
+    }
+    found
+}
