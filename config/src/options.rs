@@ -248,6 +248,8 @@ pub struct Options {
     pub compaction_rate_limit_bytes: u64,
     /// `cemetery-max-memory`: Bytes of graves in DRAM.
     pub cemetery_max_memory_bytes: u64,
+    /// `collection-inline-max`: Longest collection in one record.
+    pub collection_inline_max_bytes: u64,
     /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
     pub delete_persist_seconds: u32,
     /// `aof-buffer-limit`: Bytes of unwritten log at which writers wait (rule N14).
@@ -467,6 +469,7 @@ impl Options {
             compaction_threads: view.int("compaction-threads"),
             compaction_rate_limit_bytes: view.int("compaction-rate-limit"),
             cemetery_max_memory_bytes: view.int("cemetery-max-memory"),
+            collection_inline_max_bytes: view.int("collection-inline-max"),
             delete_persist_seconds: view.int("delete-persist-seconds"),
             aof_buffer_limit_bytes: view.int("aof-buffer-limit"),
             aof_segment_bytes: view.int("aof-segment-bytes"),

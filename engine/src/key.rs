@@ -233,7 +233,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
     SEEDED.hash_one(bytes)
 }
 
-/// What the engine stores beside a value and never interprets, except for the expiry time.
+/// What the engine stores beside a value and never interprets, except for the expiry time and [`Meta::is_paged`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Type and encoding bits of the layer above; the low five bits are stored.
@@ -245,6 +245,8 @@ pub struct Meta {
 impl Meta {
     /// The flags of the layer above.
     pub(crate) const FLAGS_MASK: u8 = 0x1f;
+    /// Set beside the type of a collection, 1 to 5, whose value is the descriptor of its pages.
+    pub const PAGED: u8 = 0x10;
     /// Set beside the flags of a tombstone: the record says that its key has no value
     /// (`deletes = tombstones` only, engine/DESIGN.md, "Paper mode").
     const TOMBSTONE: u8 = 0x80;
@@ -260,6 +262,13 @@ impl Meta {
     #[inline]
     pub fn is_tombstone(&self) -> bool {
         self.flags & Self::TOMBSTONE != 0
+    }
+
+    /// True when the value is the descriptor of a collection that lies in pages.
+    #[must_use]
+    #[inline]
+    pub fn is_paged(&self) -> bool {
+        self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5)
     }
 
     /// True when the value has an expiry time at or before `now_ms`.

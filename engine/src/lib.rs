@@ -65,5 +65,5 @@ pub use store::{
     MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageChange,
     PageName, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
     SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR,
-    UndoFull, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
+    UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
 };

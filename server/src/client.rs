@@ -8,7 +8,7 @@ use crate::resp::pack;
 use crate::scripting::Running;
 use crate::server::Server;
 use crate::session::{ReplyMode, Session, TrackingMode};
-use sexton_engine::{OwnedKey, Seq};
+use sexton_engine::{OwnedKey, Seq, Want};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -41,6 +41,10 @@ pub struct Client {
     /// The values of the keys of its request were too large to be loaded together: it is refused unless they are in
     /// memory by now.
     pub load_refused: bool,
+    /// A command that needs pages which are not in memory may end, to run again with them.
+    pub may_miss: bool,
+    /// What such a command needs.
+    pub missed: Vec<Want>,
     /// What the command that runs would wait for: set by its handler, which has found nothing.
     pub would_wait: Option<Box<Waiter>>,
     /// What the connection waits for.

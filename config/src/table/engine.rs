@@ -69,6 +69,10 @@ pub(super) const TABLE: &[Directive] = &[
     memory("compaction-rate-limit", 0, 1 << 50, "0").immutable().doc(
         "Bytes that compactions may write per second; 0 means no bound. Flushes have none.",
     ),
+    memory("collection-inline-max", 0, 1 << 30, "2kb").doc(
+        "Longest collection that lies whole in the record of its key; a longer one lies in pages, and \
+            a command on it touches those that it needs.",
+    ),
     memory("cemetery-max-memory", 1 << 16, 1 << 40, "64mb")
         .doc("Bytes of graves kept in DRAM before they spill to grave runs on the device."),
     int("delete-persist-seconds", 0, INT_MAX, "0").doc(

@@ -78,6 +78,14 @@ impl Descriptor {
         }
     }
 
+    /// The collection that a root's value names, and how many pages it has; `None` for another value.
+    #[must_use]
+    pub fn named_by(value: &[u8]) -> Option<(u64, u64)> {
+        let found = Self::decode(value).ok()?;
+        let pages = found.parts.iter().map(|part| u64::from(part.pages)).sum();
+        Some((found.collection, pages))
+    }
+
     /// What the value of a root record says.
     pub fn decode(value: &[u8]) -> Result<Self, Damage> {
         let Some((&[FORM_PAGED, encoding, count, flags], _)) = value.split_first_chunk::<4>()
@@ -131,8 +139,8 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         a: u64_at(value, at + 8)?,
         b: u64_at(value, at + 16)?,
     };
-    // Long values come and go, and their ids are not used again.
-    let may_be_none = kind == PartKind::External;
+    // Long values come and go, and their ids are not used again; a list of two pages needs no counts.
+    let may_be_none = matches!(kind, PartKind::External | PartKind::Counts);
     if part.pages == 0 && !may_be_none {
         return damage(at + 4, "pages");
     }

@@ -26,7 +26,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    fn page(self) -> PageId {
+    pub(super) fn page(self) -> PageId {
         PageId { part: PartKind::External, number: self.id }
     }
 }

@@ -44,7 +44,9 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
     match kind {
         PartKind::Hash => hash_page::empty(has_values),
         PartKind::List => super::list_page::build(&[]),
-        PartKind::Scores | PartKind::Index | PartKind::External => scores_page::build(&[]),
+        PartKind::Scores | PartKind::Index | PartKind::Counts | PartKind::External => {
+            scores_page::build(&[])
+        }
     }
 }
 

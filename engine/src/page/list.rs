@@ -1,31 +1,42 @@
-//! Lists: elements in the order in which they stand, on pages in a sequence.
+//! Lists: elements in the order in which they stand, on pages whose labels follow each other without a gap.
 //!
-//! Invariants: each page has elements, and at most `page_bytes` bytes if it has more than one; the directory has every
-//! page with its true count; `totals` counts elements and their bytes; long elements are as [`super::external`]
-//! says. How full pages are is no invariant.
+//! An operation reads the pages that it works on and no other: the descriptor says where the ends are and how many elements each
+//! end's page has, and pages of part `c` count those of the pages between. So a push or a pop touches one page, and an index costs a walk
+//! over counts, two bytes a page.
+//!
+//! Invariants: labels lie between the two ends; the pages at the ends have elements, those between may have none; counts are true;
+//! there is a page of counts for each group of labels that has one between the ends; `totals` counts elements and their bytes; long
+//! elements are as [`super::external`] says. How full pages are is no invariant.
 
-use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
-use super::descriptor::Part;
-use super::directory::Spot;
-use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
+use super::bytes::{self, ELEMENT_MAX_BYTES, HEAD_BYTES, PAGE_ELEMENTS_MAX};
+use super::descriptor::{Descriptor, Part};
+use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Reference, Stored};
 use super::list_page::{self, ListPage, entry_bytes};
-use super::sequence::{self, Sequence, SequenceSizes, Side};
+use super::sequence;
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use super::{Totals, fits};
 use std::ops::Range;
 
+/// Label of the first page of a list.
+const FIRST_LABEL: u64 = 1 << 63;
+
+/// Labels whose pages one page counts.
+const GROUP: u64 = 256;
+
 /// How full pages get, and which elements are left out of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListSizes {
-    /// Pages of elements.
-    pub pages: SequenceSizes,
+    /// A push at an end begins a new page above so many bytes.
+    pub page_bytes: usize,
+    /// A page between others gets no longer: the list is cut anew then.
+    pub page_max_bytes: usize,
     /// Elements of so many bytes lie in pages of their own.
     pub external_bytes: usize,
 }
 
 impl Default for ListSizes {
     fn default() -> Self {
-        Self { pages: SequenceSizes::of_pages(2048), external_bytes: EXTERNAL_MIN_BYTES }
+        Self { page_bytes: 1024, page_max_bytes: 8192, external_bytes: EXTERNAL_MIN_BYTES }
     }
 }
 
@@ -38,6 +49,50 @@ pub enum End {
     Back,
 }
 
+/// The pages at the ends, which are one where the labels are equal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    first: u64,
+    last: u64,
+    first_count: u32,
+    last_count: u32,
+}
+
+impl Ends {
+    /// The labels between.
+    fn inner(&self) -> Range<u64> {
+        let start = self.first.saturating_add(1);
+        start..self.last.max(start)
+    }
+
+    /// The groups of the labels between.
+    fn groups(&self) -> Range<u64> {
+        let inner = self.inner();
+        if inner.is_empty() { 0..0 } else { inner.start / GROUP..(inner.end - 1) / GROUP + 1 }
+    }
+
+    fn pages(&self) -> u64 {
+        (self.last - self.first).saturating_add(1)
+    }
+}
+
+/// A page, and where it stands.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    label: u64,
+    count: u32,
+    /// Elements of all pages before it.
+    before: u64,
+}
+
+/// What an operation takes out of one page.
+struct Cut {
+    label: u64,
+    count: u32,
+    range: Range<usize>,
+    bytes: usize,
+}
+
 /// A list.
 #[derive(Clone, Debug)]
 pub struct List {
@@ -45,95 +100,95 @@ pub struct List {
     pub totals: Totals,
     /// Long elements.
     pub externals: Externals,
-    sequence: Sequence<()>,
-    external_bytes: usize,
+    ends: Option<Ends>,
+    sizes: ListSizes,
+}
+
+fn page_id(label: u64) -> PageId {
+    PageId { part: PartKind::List, number: label }
+}
+
+fn counts_id(group: u64) -> PageId {
+    PageId { part: PartKind::Counts, number: group }
+}
+
+fn place_of(label: u64) -> usize {
+    (label % GROUP) as usize * 2
 }
 
 impl List {
     /// A list without elements, which has no page.
     #[must_use]
     pub fn new(sizes: ListSizes) -> Self {
-        let sequence = Sequence::new(PartKind::List, sizes.pages);
         let (totals, externals) = (Totals::default(), Externals::default());
-        Self { totals, externals, sequence, external_bytes: sizes.external_bytes }
+        Self { totals, externals, ends: None, sizes }
     }
 
     /// A list of these elements: from an inline form, or from a load.
-    pub fn build<P: Pages>(
+    pub fn build<'e, P: Pages>(
         pages: &mut P,
         sizes: ListSizes,
-        elements: &[&[u8]],
+        elements: impl Iterator<Item = &'e [u8]>,
     ) -> Result<Self, PageError> {
+        let mut list = Self::new(sizes);
+        let mut stored = Vec::with_capacity(elements.size_hint().0);
         for element in elements {
             accept(element)?;
-        }
-        Ok(Self::of_elements(pages, sizes, elements))
-    }
-
-    fn of_elements<P: Pages>(pages: &mut P, sizes: ListSizes, elements: &[&[u8]]) -> Self {
-        let mut list = Self::new(sizes);
-        let mut stored = Vec::with_capacity(elements.len());
-        for element in elements {
             let own = list.plan(element);
-            list.externals.add(pages, own, element);
-            list.totals.add(element.len());
+            list.added(pages, own, element);
             stored.push(own);
         }
-        let mut label = Sequence::<()>::first_label();
-        for own in pieces(&stored, sizes.pages.page_bytes) {
-            list.sequence.add(pages, label, &list_page::build(own), own.len(), ());
-            label += sizes.pages.label_gap;
-        }
-        list
+        list.lay_out(pages, &stored);
+        Ok(list)
     }
 
     /// A list of what one page holds.
     pub fn of_page<P: Pages>(pages: &mut P, sizes: ListSizes, page: &[u8]) -> Result<Self, Damage> {
-        let mut elements = Vec::new();
+        let mut list = Self::new(sizes);
+        let mut stored = Vec::new();
         for element in ListPage::parse(page)?.iter() {
-            match element? {
-                Stored::Here(element) => elements.push(element),
-                Stored::External(_) => {
-                    return super::bytes::damage(0, "elements that lie in the page");
-                }
-            }
+            let Stored::Here(element) = element? else {
+                return bytes::damage(0, "elements that lie in the page");
+            };
+            let own = list.plan(element);
+            list.added(pages, own, element);
+            stored.push(own);
         }
-        Ok(Self::of_elements(pages, sizes, &elements))
+        list.lay_out(pages, &stored);
+        Ok(list)
     }
 
-    /// The list whose pages have these labels, ascending. The rest says its descriptor.
-    pub fn open<P: Pages>(
-        pages: &P,
-        sizes: ListSizes,
-        totals: Totals,
-        externals: Option<&Part>,
-        labels: impl IntoIterator<Item = u64>,
-    ) -> Result<Self, PageError> {
-        let externals = Externals::open(externals);
-        let mut list = Self { totals, externals, ..Self::new(sizes) };
-        let mut last = None;
-        for label in labels {
-            let page = list.sequence.id(label);
-            let view = ListPage::parse(pages.read(page)?).map_err(at_page(page))?;
-            if view.is_empty() || last >= Some(label) {
-                return Err(wrong(page, "elements, and ascending labels"));
-            }
-            last = Some(label);
-            list.sequence.directory.insert(label, view.len() as u32, ());
+    /// The list that a descriptor describes. No page is read.
+    pub fn open(sizes: ListSizes, descriptor: &Descriptor) -> Result<Self, Damage> {
+        let (list, counts) = (descriptor.part(PartKind::List), descriptor.part(PartKind::Counts));
+        let Some((list, counts)) = list.zip(counts) else {
+            return bytes::damage(2, "pages of a list, and their counts");
+        };
+        let (first_count, last_count) = (counts.a as u32, (counts.a >> 32) as u32);
+        let ends = Ends { first: list.a, last: list.b, first_count, last_count };
+        let totals = descriptor.totals;
+        let at_ends = match ends.pages() {
+            1 => u64::from(first_count),
+            _ => u64::from(first_count) + u64::from(last_count),
+        };
+        let is_one = ends.first == ends.last;
+        let is_true = if is_one { at_ends == totals.elements } else { at_ends <= totals.elements };
+        if !is_true
+            || first_count == 0
+            || last_count == 0
+            || (is_one && first_count != last_count)
+            || u64::from(list.pages) != ends.pages()
+        {
+            return bytes::damage(12, "counts of a list that fit its pages");
         }
-        let count = list.sequence.directory.elements();
-        match last {
-            Some(last) if count != totals.elements => {
-                Err(wrong(list.sequence.id(last), "as many elements as the descriptor counts"))
-            }
-            _ => Ok(list),
-        }
+        let externals = Externals::open(descriptor.part(PartKind::External));
+        Ok(Self { totals, externals, ends: Some(ends), sizes })
     }
 
     /// Elements.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.sequence.directory.elements()
+        self.totals.elements
     }
 
     /// True without elements: the list is to be deleted.
@@ -142,25 +197,155 @@ impl List {
         self.len() == 0
     }
 
-    /// What the descriptor says of the pages; `None` without any. [`Externals::part`] is the other part.
+    /// What the descriptor says of the pages; nothing without any.
     #[must_use]
-    pub fn part(&self) -> Option<Part> {
-        self.sequence.part()
+    pub fn parts(&self) -> Vec<Part> {
+        let Some(ends) = self.ends else { return Vec::new() };
+        let (a, b) = (ends.first, ends.last);
+        let pages = u32::try_from(ends.pages()).unwrap_or(u32::MAX);
+        let list = Part { kind: PartKind::List, flags: 0, pages, a, b };
+        let groups = ends.groups();
+        let pages = (groups.end - groups.start) as u32;
+        let a = u64::from(ends.first_count) | u64::from(ends.last_count) << 32;
+        let counts = Part { kind: PartKind::Counts, flags: 0, pages, a, b: 0 };
+        [list, counts].into_iter().chain(self.externals.part()).collect()
     }
 
-    /// The pages that hold the elements whose numbers are in `range`.
-    pub fn page_ids(&self, range: Range<u64>) -> impl Iterator<Item = PageId> + '_ {
-        self.sequence.page_ids(range)
+    /// All pages of elements, from left to right, without those of long elements.
+    pub fn page_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        let ends = self.ends;
+        ends.into_iter().flat_map(|ends| (ends.first..=ends.last).map(page_id))
     }
 
-    fn page<'p, P: Pages>(&self, pages: &'p P, spot: Spot) -> Result<ListPage<'p>, PageError> {
-        let id = self.sequence.id(spot.label);
+    /// The pages that are not in memory and that the elements whose numbers are in `range` need; those of long elements are
+    /// known when the others are there.
+    pub fn missing<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+    ) -> Result<Vec<PageId>, PageError> {
+        let range = range.start..range.end.min(self.len());
+        let mut missing = Vec::new();
+        if range.is_empty() {
+            return Ok(missing);
+        }
+        if let Some(ends) = self.ends
+            && range.start >= u64::from(ends.first_count)
+        {
+            missing.extend(ends.groups().map(counts_id).filter(|page| !pages.is_in_memory(*page)));
+            if !missing.is_empty() {
+                return Ok(missing);
+            }
+        }
+        let labels = match (self.at(pages, range.start)?, self.at(pages, range.end - 1)) {
+            (Some(first), Ok(Some(last))) => first.label..=last.label,
+            (Some(_), Err(PageError::Missing(_))) => {
+                let groups = self.ends.map_or(0..0, |ends| ends.groups()).map(counts_id);
+                return Ok(groups.filter(|page| !pages.is_in_memory(*page)).collect());
+            }
+            (_, Err(error)) => return Err(error),
+            _ => return Ok(missing),
+        };
+        for id in labels.map(page_id) {
+            if !pages.is_in_memory(id) {
+                missing.push(id);
+                continue;
+            }
+            if self.externals.count == 0 {
+                continue;
+            }
+            for element in ListPage::parse(pages.read(id)?).map_err(at_page(id))?.iter() {
+                if let Some(reference) = element.map_err(at_page(id))?.external()
+                    && !pages.is_in_memory(reference.page())
+                {
+                    missing.push(reference.page());
+                }
+            }
+        }
+        Ok(missing)
+    }
+
+    fn page<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        label: u64,
+        count: u32,
+    ) -> Result<ListPage<'p>, PageError> {
+        let id = page_id(label);
         let page = ListPage::parse(pages.read(id)?).map_err(at_page(id))?;
-        if page.len() == spot.count as usize {
+        if page.len() == count as usize {
             Ok(page)
         } else {
-            Err(wrong(id, "as many elements as the directory counts"))
+            Err(wrong(id, "as many elements as are counted"))
         }
+    }
+
+    fn counts<P: Pages>(pages: &P, group: u64) -> Result<&[u8], PageError> {
+        let id = counts_id(group);
+        let counts = pages.read(id)?;
+        let is_whole = counts.len() == GROUP as usize * 2;
+        if is_whole { Ok(counts) } else { Err(wrong(id, "a count for each page")) }
+    }
+
+    fn count_of<P: Pages>(&self, pages: &P, ends: &Ends, label: u64) -> Result<u32, PageError> {
+        if label == ends.first {
+            return Ok(ends.first_count);
+        }
+        if label == ends.last {
+            return Ok(ends.last_count);
+        }
+        let group = label / GROUP;
+        let count = bytes::u16_at(Self::counts(pages, group)?, place_of(label));
+        count.map(u32::from).map_err(at_page(counts_id(group)))
+    }
+
+    /// Where element number `index` is; `None` behind the last.
+    fn at<P: Pages>(&self, pages: &P, index: u64) -> Result<Option<Spot>, PageError> {
+        let (Some(ends), len) = (self.ends, self.len()) else { return Ok(None) };
+        if index >= len {
+            return Ok(None);
+        }
+        if index < u64::from(ends.first_count) {
+            return Ok(Some(Spot { label: ends.first, count: ends.first_count, before: 0 }));
+        }
+        let behind = len.saturating_sub(u64::from(ends.last_count));
+        if index >= behind {
+            return Ok(Some(Spot { label: ends.last, count: ends.last_count, before: behind }));
+        }
+        let inner = ends.inner();
+        let from_front = index < len / 2;
+        let mut edge = if from_front { u64::from(ends.first_count) } else { behind };
+        let mut label = if from_front { inner.start } else { inner.end };
+        while if from_front { label < inner.end } else { label > inner.start } {
+            let group = if from_front { label / GROUP } else { (label - 1) / GROUP };
+            let counts = Self::counts(pages, group)?;
+            let count_at = |label: u64| {
+                let at = place_of(label);
+                u32::from(u16::from_le_bytes([counts[at], counts[at + 1]]))
+            };
+            if from_front {
+                let end = inner.end.min((group + 1) * GROUP);
+                for label in label..end {
+                    let count = count_at(label);
+                    if index < edge + u64::from(count) {
+                        return Ok(Some(Spot { label, count, before: edge }));
+                    }
+                    edge += u64::from(count);
+                }
+                label = end;
+            } else {
+                let start = inner.start.max(group * GROUP);
+                for label in (start..label).rev() {
+                    let count = count_at(label);
+                    edge = edge.saturating_sub(u64::from(count));
+                    if index >= edge {
+                        return Ok(Some(Spot { label, count, before: edge }));
+                    }
+                }
+                label = start;
+            }
+        }
+        Err(wrong(page_id(ends.first), "as many elements as the descriptor counts"))
     }
 
     /// Element number `index`.
@@ -169,16 +354,45 @@ impl List {
         pages: &'p P,
         index: u64,
     ) -> Result<Option<&'p [u8]>, PageError> {
-        let Some(spot) = self.sequence.directory.at(index) else { return Ok(None) };
-        let page = self.page(pages, spot)?;
+        let Some(spot) = self.at(pages, index)? else { return Ok(None) };
+        let page = self.page(pages, spot.label, spot.count)?;
         let element = page.get((index - spot.before) as usize);
-        let element = element.map_err(at_page(self.sequence.id(spot.label)))?;
-        external::read(pages, element).map(Some)
+        external::read(pages, element.map_err(at_page(page_id(spot.label)))?).map(Some)
+    }
+
+    /// The elements from number `from` on, to the right. Ends behind the first error.
+    pub fn iter<'l, P: Pages>(
+        &'l self,
+        pages: &'l P,
+        from: u64,
+    ) -> Result<impl Iterator<Item = Result<&'l [u8], PageError>>, PageError> {
+        let spot = self.at(pages, from)?;
+        let mut skip = spot.map_or(0, |spot| (from - spot.before) as usize);
+        let labels = spot.zip(self.ends).map(|(spot, ends)| spot.label..=ends.last);
+        let mut is_over = false;
+        let elements = labels.into_iter().flatten().flat_map(move |label| {
+            let id = page_id(label);
+            let page = pages.read(id).and_then(|page| ListPage::parse(page).map_err(at_page(id)));
+            let skipped = std::mem::take(&mut skip);
+            let (elements, error) = match page {
+                Ok(page) => (Some(page.iter().skip(skipped)), None),
+                Err(error) => (None, Some(Err(error))),
+            };
+            let read = move |element: Result<Stored<'l>, Damage>| {
+                external::read(pages, element.map_err(at_page(id))?)
+            };
+            elements.into_iter().flatten().map(read).chain(error)
+        });
+        Ok(elements.take_while(move |element| {
+            let goes_on = !is_over;
+            is_over = element.is_err();
+            goes_on
+        }))
     }
 
     /// How an element will be stored.
     fn plan<'e>(&self, element: &'e [u8]) -> Stored<'e> {
-        self.externals.plan(element, self.external_bytes)
+        self.externals.plan(element, self.sizes.external_bytes)
     }
 
     /// Counts an element that has come in.
@@ -187,32 +401,38 @@ impl List {
         self.totals.add(element.len());
     }
 
-    /// The elements from number `from` on, to the right. Ends behind the first error.
-    pub fn iter<'l, P: Pages>(&'l self, pages: &'l P, from: u64) -> Iter<'l, P> {
-        let spot = self.sequence.directory.at(from);
-        let skip = spot.map_or(0, |spot| (from - spot.before) as usize);
-        Iter {
-            list: self,
-            pages,
-            next: spot.map(|spot| spot.label),
-            skip,
-            page: None,
-            is_forward: true,
+    /// Makes all pages, for these elements.
+    fn lay_out<P: Pages>(&mut self, pages: &mut P, elements: &[Stored<'_>]) {
+        let bytes: Vec<usize> = elements.iter().map(entry_bytes).collect();
+        let counts = sequence::pieces(&bytes, HEAD_BYTES, self.sizes.page_bytes);
+        let mut rest = elements;
+        for (label, &count) in (FIRST_LABEL..).zip(&counts) {
+            let (own, others) = rest.split_at(count);
+            pages.add(page_id(label), &list_page::build(own));
+            rest = others;
         }
-    }
-
-    /// The elements from number `from` on, to the left.
-    pub fn iter_back<'l, P: Pages>(&'l self, pages: &'l P, from: u64) -> Iter<'l, P> {
-        let spot = self.sequence.directory.at(from);
-        let skip = spot.map_or(0, |spot| (spot.before + u64::from(spot.count) - 1 - from) as usize);
-        Iter {
-            list: self,
-            pages,
-            next: spot.map(|spot| spot.label),
-            skip,
-            page: None,
-            is_forward: false,
+        let Some((&first, &last)) = counts.first().zip(counts.last()) else {
+            self.ends = None;
+            return;
+        };
+        let ends = Ends {
+            first: FIRST_LABEL,
+            last: FIRST_LABEL + counts.len() as u64 - 1,
+            first_count: first as u32,
+            last_count: last as u32,
+        };
+        let inner = ends.inner();
+        for group in ends.groups() {
+            let mut payload = vec![0; GROUP as usize * 2];
+            for label in group * GROUP..(group + 1) * GROUP {
+                if inner.contains(&label) {
+                    let count = counts[(label - FIRST_LABEL) as usize] as u16;
+                    payload[place_of(label)..][..2].copy_from_slice(&count.to_le_bytes());
+                }
+            }
+            pages.add(counts_id(group), &payload);
         }
+        self.ends = Some(ends);
     }
 
     /// Adds an element at an end.
@@ -224,30 +444,56 @@ impl List {
     ) -> Result<(), PageError> {
         accept(element)?;
         let stored = self.plan(element);
-        let directory = &self.sequence.directory;
-        let (spot, side) = match end {
-            End::Front => (directory.first(), Side::Before),
-            End::Back => (directory.last(), Side::Behind),
-        };
-        let Some(spot) = spot else {
-            let label = Sequence::<()>::first_label();
-            self.sequence.add(pages, label, &list_page::build(&[stored]), 1, ());
+        let Some(mut ends) = self.ends else {
             self.added(pages, stored, element);
+            self.lay_out(pages, &[stored]);
             return Ok(());
         };
-        let page = self.page(pages, spot)?;
+        let is_front = end == End::Front;
+        let (label, count) =
+            if is_front { (ends.first, ends.first_count) } else { (ends.last, ends.last_count) };
+        let page = self.page(pages, label, count)?;
         let bytes = page.payload_bytes() + entry_bytes(&stored);
-        if bytes <= self.sequence.sizes.page_bytes {
-            let index = if end == End::Front { 0 } else { page.len() };
-            self.insert_into(pages, spot, index, stored)?;
+        if bytes <= self.sizes.page_bytes && page.len() < PAGE_ELEMENTS_MAX {
+            self.insert_into(pages, label, if is_front { 0 } else { page.len() }, stored)?;
+            self.set_end_count(label, count + 1);
         } else {
-            let room = self.sequence.room(pages, spot.label, side, 1)?;
-            for label in room.free {
-                self.sequence.add(pages, label, &list_page::build(&[stored]), 1, ());
+            if ends.first != ends.last {
+                note_inner(pages, &ends, label, count)?;
             }
+            let new = if is_front { label.checked_sub(1) } else { label.checked_add(1) };
+            let Some(new) = new else { return Err(wrong(page_id(label), "a label beside it")) };
+            pages.add(page_id(new), &list_page::build(&[stored]));
+            if is_front {
+                (ends.first, ends.first_count) = (new, 1);
+            } else {
+                (ends.last, ends.last_count) = (new, 1);
+            }
+            self.ends = Some(ends);
         }
         self.added(pages, stored, element);
         Ok(())
+    }
+
+    fn set_end_count(&mut self, label: u64, count: u32) {
+        let Some(ends) = &mut self.ends else { return };
+        if label == ends.first {
+            ends.first_count = count;
+        }
+        if label == ends.last {
+            ends.last_count = count;
+        }
+    }
+
+    fn insert_into<P: Pages>(
+        &self,
+        pages: &mut P,
+        label: u64,
+        index: usize,
+        stored: Stored<'_>,
+    ) -> Result<(), PageError> {
+        let id = page_id(label);
+        list_page::insert(&mut pages.edit(id)?, index, stored).map_err(at_page(id))
     }
 
     /// Adds an element, which becomes number `index`; false if the list is shorter.
@@ -262,60 +508,69 @@ impl List {
             let end = if index == 0 { End::Front } else { End::Back };
             return self.push(pages, end, element).map(|()| true);
         }
-        let Some(spot) = self.sequence.directory.at(index) else { return Ok(false) };
-        let page = self.page(pages, spot)?;
-        let at = (index - spot.before) as usize;
-        let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
+        let (Some(spot), Some(ends)) = (self.at(pages, index)?, self.ends) else {
+            return Ok(false);
+        };
+        let page = self.page(pages, spot.label, spot.count)?;
+        let stored = self.plan(element);
         let bytes = page.payload_bytes() + entry_bytes(&stored);
-        if bytes <= self.sequence.sizes.page_bytes {
-            self.insert_into(pages, spot, at, stored)?;
+        if bytes <= self.sizes.page_max_bytes && page.len() < PAGE_ELEMENTS_MAX {
+            if ends.inner().contains(&spot.label) {
+                Self::counts(pages, spot.label / GROUP)?;
+            }
+            self.insert_into(pages, spot.label, (index - spot.before) as usize, stored)?;
+            self.set_count(pages, &ends, spot.label, spot.count + 1)?;
         } else {
-            let mut elements = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
-            elements.insert(at, stored);
-            let payloads = self.payloads(&elements);
-            self.replace(pages, spot, &payloads)?;
+            self.cut_anew(pages, index as usize..index as usize, stored)?;
         }
         self.added(pages, stored, element);
         Ok(true)
     }
 
-    fn insert_into<P: Pages>(
+    /// Says how many elements a page has, whose counts were read.
+    fn set_count<P: Pages>(
         &mut self,
         pages: &mut P,
-        spot: Spot,
-        index: usize,
-        stored: Stored<'_>,
+        ends: &Ends,
+        label: u64,
+        count: u32,
     ) -> Result<(), PageError> {
-        let id = self.sequence.id(spot.label);
-        list_page::insert(&mut pages.edit(id)?, index, stored).map_err(at_page(id))?;
-        self.sequence.directory.set_count(spot.label, spot.count + 1);
+        if ends.inner().contains(&label) {
+            let count = count as u16;
+            pages.edit(counts_id(label / GROUP))?.write(place_of(label), &count.to_le_bytes());
+        } else {
+            self.set_end_count(label, count);
+        }
         Ok(())
     }
 
-    /// Payloads and counts of pages for these elements.
-    fn payloads(&self, elements: &[Stored<'_>]) -> Vec<(Vec<u8>, usize)> {
-        let own = pieces(elements, self.sequence.sizes.page_bytes);
-        own.map(|own| (list_page::build(own), own.len())).collect()
-    }
-
-    /// Puts pages in place of one that was read.
-    fn replace<P: Pages>(
+    /// Cuts all elements into pages again, with another one in the place of those in `range`. All pages are read before the
+    /// first goes.
+    fn cut_anew<P: Pages>(
         &mut self,
         pages: &mut P,
-        spot: Spot,
-        payloads: &[(Vec<u8>, usize)],
+        range: Range<usize>,
+        stored: Stored<'_>,
     ) -> Result<(), PageError> {
-        let Some(((first, count), others)) = payloads.split_first() else { return Ok(()) };
-        let mut label = spot.label;
-        if !others.is_empty() {
-            let room = self.sequence.room(pages, label, Side::Behind, others.len())?;
-            label = room.label;
-            for (label, (payload, count)) in room.free.into_iter().zip(others) {
-                self.sequence.add(pages, label, payload, *count, ());
+        let payloads = self.page_ids().map(|id| Ok((id, pages.read(id)?.to_vec())));
+        let payloads: Vec<(PageId, Vec<u8>)> = payloads.collect::<Result<_, PageError>>()?;
+        let groups = self.ends.map_or(0..0, |ends| ends.groups());
+        for group in groups.clone() {
+            Self::counts(pages, group)?;
+        }
+        let mut elements = Vec::with_capacity(self.len() as usize + 1);
+        for (id, payload) in &payloads {
+            for element in ListPage::parse(payload).map_err(at_page(*id))?.iter() {
+                elements.push(element.map_err(at_page(*id))?);
             }
         }
-        pages.edit(self.sequence.id(label))?.replace(first);
-        self.sequence.directory.set_count(label, *count as u32);
+        if elements.len() as u64 != self.len() {
+            return Err(wrong(page_id(0), "as many elements as the descriptor counts"));
+        }
+        elements.splice(range, [stored]);
+        payloads.iter().for_each(|(id, _)| pages.remove(*id));
+        groups.for_each(|group| pages.remove(counts_id(group)));
+        self.lay_out(pages, &elements);
         Ok(())
     }
 
@@ -327,23 +582,18 @@ impl List {
         element: &[u8],
     ) -> Result<bool, PageError> {
         accept(element)?;
-        let Some(spot) = self.sequence.directory.at(index) else { return Ok(false) };
-        let page = self.page(pages, spot)?;
+        let Some(spot) = self.at(pages, index)? else { return Ok(false) };
+        let page = self.page(pages, spot.label, spot.count)?;
         let at = (index - spot.before) as usize;
-        let (id, stored) = (self.sequence.id(spot.label), self.plan(element));
+        let (id, stored) = (page_id(spot.label), self.plan(element));
         let old = page.get(at).map_err(at_page(id))?;
         let (old_bytes, external) = (old.len(), old.external());
         let bytes = page.payload_bytes() + entry_bytes(&stored);
         let bytes = bytes.saturating_sub(entry_bytes(&old));
-        if bytes <= self.sequence.sizes.page_bytes || page.len() == 1 {
+        if bytes <= self.sizes.page_max_bytes || page.len() == 1 {
             list_page::set(&mut pages.edit(id)?, at, stored).map_err(at_page(id))?;
         } else {
-            let mut elements = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
-            if let Some(slot) = elements.get_mut(at) {
-                *slot = stored;
-            }
-            let payloads = self.payloads(&elements);
-            self.replace(pages, spot, &payloads)?;
+            self.cut_anew(pages, index as usize..index as usize + 1, stored)?;
         }
         self.totals.remove(old_bytes);
         self.added(pages, stored, element);
@@ -358,80 +608,99 @@ impl List {
         end: End,
         out: &mut Vec<u8>,
     ) -> Result<bool, PageError> {
-        let directory = &self.sequence.directory;
-        let spot = if end == End::Front { directory.first() } else { directory.last() };
-        let Some(spot) = spot else { return Ok(false) };
-        let page = self.page(pages, spot)?;
-        let at = if end == End::Front { 0 } else { page.len().saturating_sub(1) };
-        let id = self.sequence.id(spot.label);
-        let stored = page.get(at).map_err(at_page(id))?;
-        let external = stored.external();
+        let Some(last) = self.len().checked_sub(1) else { return Ok(false) };
+        let index = if end == End::Front { 0 } else { last };
+        let Some(element) = self.get(pages, index)? else { return Ok(false) };
         out.clear();
-        out.extend_from_slice(external::read(pages, stored)?);
-        self.remove_from(pages, spot, at..at + 1, out.len())?;
-        self.externals.remove(pages, external);
-        Ok(true)
-    }
-
-    /// Removes the elements of a page whose numbers in it are given, and all their bytes.
-    fn remove_from<P: Pages>(
-        &mut self,
-        pages: &mut P,
-        spot: Spot,
-        range: Range<usize>,
-        bytes: usize,
-    ) -> Result<(), PageError> {
-        let removed = range.len();
-        if removed >= spot.count as usize {
-            self.sequence.remove(pages, spot.label);
-        } else {
-            let id = self.sequence.id(spot.label);
-            list_page::remove(&mut pages.edit(id)?, range).map_err(at_page(id))?;
-            self.sequence.directory.set_count(spot.label, spot.count - removed as u32);
-        }
-        self.totals.elements = self.totals.elements.saturating_sub(removed as u64);
-        self.totals.bytes = self.totals.bytes.saturating_sub(bytes as u64);
-        Ok(())
+        out.extend_from_slice(element);
+        self.remove(pages, index..index + 1).map(|()| true)
     }
 
     /// Removes the elements whose numbers are in `range`; what lies behind the end is left out. All their pages are read
-    /// before the first is changed.
+    /// before the first is changed. A list without elements keeps its pages.
     pub fn remove<P: Pages>(&mut self, pages: &mut P, range: Range<u64>) -> Result<(), PageError> {
         let range = range.start..range.end.min(self.len());
-        let mut cuts: Vec<(Spot, Range<usize>, usize)> = Vec::new();
-        let mut externals = Vec::new();
-        let mut next =
-            if range.is_empty() { None } else { self.sequence.directory.at(range.start) };
-        while let Some(spot) = next.filter(|spot| spot.before < range.end) {
-            let page = self.page(pages, spot)?;
-            let start = range.start.saturating_sub(spot.before) as usize;
-            let end = (range.end - spot.before).min(u64::from(spot.count)) as usize;
-            let mut bytes = 0;
-            for (at, element) in page.iter().enumerate().take(end) {
-                let element = element.map_err(at_page(self.sequence.id(spot.label)))?;
-                if at >= start {
-                    bytes += element.len();
-                    externals.push(element.external());
-                }
+        let (false, Some(mut ends)) = (range.is_empty(), self.ends) else { return Ok(()) };
+        if range == (0..self.len()) {
+            *self = Self { externals: self.externals, ..Self::new(self.sizes) };
+            return Ok(());
+        }
+        let old = ends;
+        let (cuts, externals) = self.cuts(pages, range)?;
+        let left_of = |pages: &P, label: u64| match cuts.iter().find(|cut| cut.label == label) {
+            Some(cut) => Ok(cut.count - cut.range.len() as u32),
+            None => self.count_of(pages, &old, label),
+        };
+        ends.first_count = left_of(pages, ends.first)?;
+        while ends.first_count == 0 && ends.first < ends.last {
+            pages.read(page_id(ends.first))?;
+            ends.first += 1;
+            ends.first_count = left_of(pages, ends.first)?;
+        }
+        ends.last_count = left_of(pages, ends.last)?;
+        while ends.last_count == 0 && ends.first < ends.last {
+            pages.read(page_id(ends.last))?;
+            ends.last -= 1;
+            ends.last_count = left_of(pages, ends.last)?;
+        }
+        let (groups, inner) = (ends.groups(), ends.inner());
+        for group in old.groups().filter(|group| !groups.contains(group)) {
+            Self::counts(pages, group)?;
+        }
+        for cut in cuts.iter().filter(|cut| inner.contains(&cut.label)) {
+            Self::counts(pages, cut.label / GROUP)?;
+        }
+        let gone = (old.first..ends.first).chain(ends.last + 1..old.last.saturating_add(1));
+        gone.for_each(|label| pages.remove(page_id(label)));
+        let groups_gone = old.groups().filter(|group| !groups.contains(group));
+        groups_gone.for_each(|group| pages.remove(counts_id(group)));
+        self.ends = Some(ends);
+        for cut in cuts {
+            if (ends.first..=ends.last).contains(&cut.label) {
+                let (id, left) = (page_id(cut.label), cut.count - cut.range.len() as u32);
+                list_page::remove(&mut pages.edit(id)?, cut.range.clone()).map_err(at_page(id))?;
+                self.set_count(pages, &ends, cut.label, left)?;
             }
-            page.check().map_err(at_page(self.sequence.id(spot.label)))?;
-            cuts.push((spot, start..end, bytes));
-            next = self.sequence.directory.next(spot.label);
+            self.totals.elements = self.totals.elements.saturating_sub(cut.range.len() as u64);
+            self.totals.bytes = self.totals.bytes.saturating_sub(cut.bytes as u64);
         }
-        for (spot, own, bytes) in &cuts {
-            self.remove_from(pages, *spot, own.clone(), *bytes)?;
-        }
-        for external in externals {
-            self.externals.remove(pages, external);
-        }
-        if let Some((spot, ..)) = cuts.first() {
-            // The cuts' own pages, and their neighbours on the left.
-            self.join(pages, range.start);
-            if spot.before < range.start {
-                self.join(pages, spot.before);
-            }
-        }
+        externals.into_iter().for_each(|external| self.externals.remove(pages, Some(external)));
         Ok(())
+    }
+
+    /// What has to go from each page, and the names of long elements in it.
+    fn cuts<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+    ) -> Result<(Vec<Cut>, Vec<Reference>), PageError> {
+        let (mut cuts, mut externals) = (Vec::new(), Vec::new());
+        let (Some(spot), Some(ends)) = (self.at(pages, range.start)?, self.ends) else {
+            return Ok((cuts, externals));
+        };
+        let mut before = spot.before;
+        for label in spot.label..=ends.last {
+            if before >= range.end {
+                break;
+            }
+            let id = page_id(label);
+            let count = self.count_of(pages, &ends, label)?;
+            let page = self.page(pages, label, count)?;
+            page.check().map_err(at_page(id))?;
+            let start = range.start.saturating_sub(before).min(u64::from(count)) as usize;
+            let end = (range.end - before).min(u64::from(count)) as usize;
+            let mut bytes = 0;
+            for element in page.iter().take(end).skip(start) {
+                let element = element.map_err(at_page(id))?;
+                bytes += element.len();
+                externals.extend(element.external());
+            }
+            if start < end {
+                cuts.push(Cut { label, count, range: start..end, bytes });
+            }
+            before += u64::from(count);
+        }
+        Ok((cuts, externals))
     }
 
     /// Keeps the elements whose numbers are in `range` alone.
@@ -441,124 +710,80 @@ impl List {
             return self.remove(pages, 0..len);
         }
         // Both ends' pages are read before either is cut.
-        for page in
-            self.sequence.page_ids(0..range.start).chain(self.sequence.page_ids(range.end..len))
-        {
-            let view = ListPage::parse(pages.read(page)?).map_err(at_page(page))?;
-            view.check().map_err(at_page(page))?;
+        let behind = range.end.min(len)..len;
+        for part in [0..range.start, behind.clone()] {
+            self.cuts(pages, part)?;
         }
-        self.remove(pages, range.end.min(len)..len)?;
+        let Some(ends) = self.ends else { return Ok(()) };
+        for group in ends.groups() {
+            Self::counts(pages, group)?;
+        }
+        // Pages without elements beside what stays go, too.
+        if let Some(first) = self.at(pages, range.start)? {
+            for label in (ends.first..first.label).rev() {
+                if self.count_of(pages, &ends, label)? != 0 {
+                    break;
+                }
+                pages.read(page_id(label))?;
+            }
+        }
+        if let Some(last) = self.at(pages, behind.start - 1)? {
+            for label in last.label + 1..ends.last {
+                if self.count_of(pages, &ends, label)? != 0 {
+                    break;
+                }
+                pages.read(page_id(label))?;
+            }
+        }
+        self.remove(pages, behind)?;
         self.remove(pages, 0..range.start)
-    }
-
-    /// Joins the page of element number `index` with the one behind it, if it has become small, both are in memory and
-    /// one page has room for both.
-    fn join<P: Pages>(&mut self, pages: &mut P, index: u64) {
-        let directory = &self.sequence.directory;
-        let Some(left) = directory.at(index) else { return };
-        let Some(right) = directory.next(left.label) else { return };
-        let (left_id, right_id) = (self.sequence.id(left.label), self.sequence.id(right.label));
-        if !pages.is_in_memory(left_id) || !pages.is_in_memory(right_id) {
-            return;
-        }
-        let (Ok(own), Ok(behind)) = (pages.read(left_id), pages.read(right_id)) else { return };
-        let page_bytes = self.sequence.sizes.page_bytes;
-        let is_small = own.len().min(behind.len()) < page_bytes / 4;
-        if !is_small || own.len() + behind.len() > page_bytes * 3 / 4 {
-            return;
-        }
-        let count = left.count as usize + right.count as usize;
-        if count > super::bytes::PAGE_ELEMENTS_MAX || behind.len() < HEAD_BYTES {
-            return;
-        }
-        let (end, heap) = (own.len(), behind[HEAD_BYTES..].to_vec());
-        let Ok(mut edit) = pages.edit(left_id) else { return };
-        edit.splice(end..end, &heap);
-        super::bytes::set_elements(&mut edit, count);
-        drop(edit);
-        self.sequence.remove(pages, right.label);
-        self.sequence.directory.set_count(left.label, count as u32);
     }
 
     /// Looks at all pages, and whether the counts are true.
     pub fn check<P: Pages>(&self, pages: &P) -> Result<(), PageError> {
         let mut totals = Totals::default();
         let mut externals = Externals { next: self.externals.next, ..Externals::default() };
-        let mut last = None;
-        for spot in self.sequence.directory.iter() {
-            let id = self.sequence.id(spot.label);
-            let page = self.page(pages, spot)?;
+        let Some(ends) = self.ends else { return Ok(()) };
+        for label in ends.first..=ends.last {
+            let id = page_id(label);
+            let page = self.page(pages, label, self.count_of(pages, &ends, label)?)?;
             page.check().map_err(at_page(id))?;
-            let is_long = page.payload_bytes() > self.sequence.sizes.page_bytes;
-            if page.is_empty() || (is_long && page.len() > 1) {
-                return Err(wrong(id, "elements within the bounds of a page"));
+            if page.is_empty() && !ends.inner().contains(&label) {
+                return Err(wrong(id, "elements"));
             }
             for element in page.iter() {
                 let element = element.map_err(at_page(id))?;
                 totals.add(external::read(pages, element)?.len());
                 externals.note(element);
             }
-            last = Some(id);
         }
-        match last {
-            Some(last) if (totals, externals) != (self.totals, self.externals) => {
-                Err(wrong(last, "as many elements and bytes as the descriptor counts"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-/// Elements one after the other. What comes after an error is nothing.
-pub struct Iter<'l, P> {
-    list: &'l List,
-    pages: &'l P,
-    /// The page after the one that is walked.
-    next: Option<u64>,
-    /// Elements of the next page that are left out.
-    skip: usize,
-    /// The page, elements left in it, and where the next begins, or ends when walked to the left.
-    page: Option<(ListPage<'l>, PageId, usize, usize)>,
-    is_forward: bool,
-}
-
-impl<'l, P: Pages> Iter<'l, P> {
-    fn step(&mut self) -> Result<Option<&'l [u8]>, PageError> {
-        loop {
-            if let Some((page, id, left, at)) = &mut self.page
-                && *left > 0
-            {
-                *left -= 1;
-                let item = if self.is_forward { page.item_at(*at) } else { page.item_before(*at) };
-                let item = item.map_err(at_page(*id))?;
-                *at = if self.is_forward { item.entry.end } else { item.entry.start };
-                return external::read(self.pages, page.element(&item)).map(Some);
-            }
-            let Some(label) = self.next else { return Ok(None) };
-            let directory = &self.list.sequence.directory;
-            let Some(spot) = directory.of(label) else { return Ok(None) };
-            let (page, id) = (self.list.page(self.pages, spot)?, self.list.sequence.id(label));
-            let left = page.len() - std::mem::take(&mut self.skip).min(page.len());
-            let index = if self.is_forward { page.len() - left } else { left };
-            let at = page.start_of(index).map_err(at_page(id))?;
-            self.page = Some((page, id, left, at));
-            let next =
-                if self.is_forward { directory.next(label) } else { directory.previous(label) };
-            self.next = next.map(|spot| spot.label);
+        if (totals, externals) == (self.totals, self.externals) {
+            Ok(())
+        } else {
+            let expected = "as many elements and bytes as the descriptor counts";
+            Err(wrong(page_id(ends.last), expected))
         }
     }
 }
 
-impl<'l, P: Pages> Iterator for Iter<'l, P> {
-    type Item = Result<&'l [u8], PageError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let step = self.step();
-        if step.is_err() {
-            (self.next, self.page) = (None, None);
-        }
-        step.transpose()
+/// Counts the elements of a page at an end, which will lie between others.
+fn note_inner<P: Pages>(
+    pages: &mut P,
+    ends: &Ends,
+    label: u64,
+    count: u32,
+) -> Result<(), PageError> {
+    let (group, count) = (label / GROUP, (count as u16).to_le_bytes());
+    let id = counts_id(group);
+    if ends.groups().contains(&group) {
+        List::counts(pages, group)?;
+        pages.edit(id)?.write(place_of(label), &count);
+    } else {
+        let mut payload = vec![0; GROUP as usize * 2];
+        payload[place_of(label)..][..2].copy_from_slice(&count);
+        pages.add(id, &payload);
     }
+    Ok(())
 }
 
 fn accept(element: &[u8]) -> Result<(), PageError> {
@@ -570,18 +795,4 @@ fn accept(element: &[u8]) -> Result<(), PageError> {
 
 fn wrong(page: PageId, expected: &'static str) -> PageError {
     at_page(page)(Damage { at: 0, expected })
-}
-
-/// Cuts elements into pages of at most `page_bytes`.
-fn pieces<'s, 'e>(
-    elements: &'s [Stored<'e>],
-    page_bytes: usize,
-) -> impl Iterator<Item = &'s [Stored<'e>]> + use<'s, 'e> {
-    let bytes: Vec<usize> = elements.iter().map(entry_bytes).collect();
-    let mut rest = elements;
-    sequence::pieces(&bytes, HEAD_BYTES, page_bytes).into_iter().map(move |count| {
-        let (own, others) = rest.split_at(count);
-        rest = others;
-        own
-    })
 }

@@ -24,6 +24,8 @@ pub enum PartKind {
     Scores = b's',
     /// Elements in the order in which they stand.
     List = b'l',
+    /// How many elements the pages of a list have.
+    Counts = b'c',
     /// Long values, one each.
     External = b'v',
 }
@@ -37,6 +39,7 @@ impl PartKind {
             b'i' => Some(Self::Index),
             b's' => Some(Self::Scores),
             b'l' => Some(Self::List),
+            b'c' => Some(Self::Counts),
             b'v' => Some(Self::External),
             _ => None,
         }
@@ -226,9 +229,14 @@ mod tests {
 
     #[test]
     fn letters_name_their_parts() {
-        for part in
-            [PartKind::Hash, PartKind::Index, PartKind::Scores, PartKind::List, PartKind::External]
-        {
+        for part in [
+            PartKind::Hash,
+            PartKind::Index,
+            PartKind::Scores,
+            PartKind::List,
+            PartKind::Counts,
+            PartKind::External,
+        ] {
             assert_eq!(PartKind::of(part.letter()), Some(part));
         }
         assert_eq!(PartKind::of(b'E'), None);

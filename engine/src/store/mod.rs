@@ -38,6 +38,7 @@ pub use options::{EngineOptions, SyncPolicy};
 pub use page_key::PageName;
 pub use read::cold::LoadPin;
 pub use read::iter::{Iter, IterOptions};
+pub use read::load::Want;
 pub use read::scan::{Scan, ScanItem, ScanRange};
 pub use read::snapshot::{Snapshot, SnapshotInfo, SnapshotOptions, SnapshotValue, SnapshotWatch};
 pub use read::undo::{UNDO_DIR, UndoFull};

@@ -167,6 +167,11 @@ impl Engine {
         let engine = Self::assemble(options, versions, mark);
         *engine.inner().upkeep.dir_lock.lock() = Some(lock);
         engine.restore(state.as_ref())?;
+        let begins = |key: &[u8]| key.first() == Some(&crate::key::KIND_ELEMENT);
+        if engine.inner().versions.current().tables().any(|(_, t)| begins(&t.properties().min_key))
+        {
+            engine.inner().graveyard.collections.note();
+        }
         Ok(Opening { engine, mark, carried_tables })
     }
 

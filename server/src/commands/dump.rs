@@ -17,7 +17,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 /// DUMP key.
 fn dump(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    ctx.inspect(Purpose::Read, db, key, |entry, out| {
+    ctx.inspect_whole(Purpose::Read, db, key, |entry, out| {
         let Some(entry) = entry else {
             out.null();
             return Ok(());

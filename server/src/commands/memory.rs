@@ -3,6 +3,7 @@
 use super::introspect::help;
 use crate::arenas;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
+use crate::keyspace::paged::Paged;
 use crate::observe::{Holders, Memory};
 use crate::resp::Reply;
 
@@ -39,7 +40,10 @@ fn usage(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.inspect(Purpose::Write, db, key, |entry, out| match entry {
         None => out.null(),
         Some(entry) => {
-            out.int((key.len() + entry.value().len() + ENTRY_OVERHEAD_BYTES) as i64);
+            let paged = Paged::of_entry(entry).ok().flatten();
+            let content = paged.map_or(0, |paged| paged.descriptor.totals.bytes as usize);
+            let bytes = key.len() + entry.value().len() + content + ENTRY_OVERHEAD_BYTES;
+            out.int(bytes as i64);
         }
     });
     Ok(())

@@ -4,7 +4,8 @@
 use crate::blocking::{Pop, Side, Waiter, Wants};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::interop::c_numbers;
-use crate::keyspace::pop::take;
+use crate::keyspace::collection::Lists;
+use crate::keyspace::pop::{Popped, take};
 use crate::number::parse_i64;
 use crate::resp::Reply;
 use std::ops::Range;
@@ -124,20 +125,31 @@ fn pop_first(ctx: &mut Ctx<'_, '_>, keys: Range<usize>, pop: Pop) -> Result<bool
     let db = ctx.client.db;
     for at in keys {
         let key = ctx.args.get(at);
-        let popped = ctx.inspect(Purpose::Write, db, key, |entry, _| match entry {
+        if !pop.scored
+            && let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)?
+        {
+            let popped = ctx.take_of_list(key, &paged, pop);
+            log_and_answer(ctx, key, &popped);
+            return Ok(true);
+        }
+        let popped = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
             None => Ok(None),
             Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
         })?;
         if let Some(popped) = popped {
             ctx.write_rest(key, &popped);
-            let logged = popped.logged(key);
-            ctx.log(db, &logged.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            popped.answer(key, ctx.out);
+            log_and_answer(ctx, key, &popped);
             return Ok(true);
         }
     }
     ctx.out.null_array();
     Ok(false)
+}
+
+fn log_and_answer(ctx: &mut Ctx<'_, '_>, key: &[u8], popped: &Popped) {
+    let (db, logged) = (ctx.client.db, popped.logged(key));
+    ctx.log(db, &logged.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    popped.answer(key, ctx.out);
 }
 
 /// The client waits for these keys, where the reply so far is what it hears when nothing comes. Whoever calls the handler

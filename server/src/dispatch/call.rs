@@ -31,6 +31,19 @@ pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, Command
     Ok(called)
 }
 
+/// The same for a request by itself: where it misses pages that are on a device, it ends with [`Client::missed`](crate::client::Client::missed) set, and
+/// runs again when they are in memory.
+///
+/// # Errors
+/// Those of [`call`], and that it has missed something.
+#[inline]
+pub(super) fn call_missing(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
+    ctx.client.may_miss = true;
+    let called = call(ctx, mark);
+    ctx.client.may_miss = false;
+    called
+}
+
 /// Remembers the keys of a command that reads, as soon as the transaction ends. Those of the past are not what a client
 /// may have in its cache.
 #[cold]

@@ -10,6 +10,7 @@ use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, StreamEdit, Streams};
+use crate::keyspace::paged::{self, Paged, take_of_list};
 use crate::keyspace::pop::take;
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, deliver, entries_after,
@@ -83,16 +84,40 @@ fn serve(
                 waiter.wake();
                 break;
             };
-            let Some(popped) = take(entry, *pop) else { break };
-            if !waiter.claim() {
-                continue;
-            }
+            let popped = match Paged::of_entry(entry) {
+                Ok(None) => {
+                    let Some(popped) = take(entry, *pop) else { break };
+                    if !waiter.claim() {
+                        continue;
+                    }
+                    popped
+                }
+                Err(_) => break,
+                Ok(Some(paged)) => {
+                    // Claimed first: what is taken out of pages is gone from them.
+                    if !waiter.claim() {
+                        continue;
+                    }
+                    // Whoever has just written the list has its ends in memory.
+                    match take_of_list(tx, key, &paged, *pop, true) {
+                        Ok(popped) => popped,
+                        Err(failed) => {
+                            server.blocking.remove(&waiter);
+                            let mut reply = Reply::new();
+                            reply.error(format!("ERR storage: {failed}").as_bytes());
+                            served.push((waiter, reply.bytes().to_vec()));
+                            continue;
+                        }
+                    }
+                }
+            };
             // Nobody else's request has done it: with NOLOOP, too, the writer's own client is to hear of it.
             changes.modify(events, db, &bytes, Some(popped.event()));
             match popped.rest() {
                 Some((meta, value)) => {
-                    tx.put(key, meta, value);
+                    paged::put(tx, key, meta, value, server.settings.thresholds.inline_bytes());
                 }
+                None if !popped.takes_all() => {}
                 None => {
                     tx.delete(key);
                     changes.modify(events, db, &bytes, Some(Event::generic("del")));

@@ -8,7 +8,7 @@ use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
 use crate::keyspace::pop::Popped;
-use crate::keyspace::{Reason, remove};
+use crate::keyspace::{Reason, paged, remove};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
@@ -118,7 +118,7 @@ impl<'e> Ctx<'_, 'e> {
         let access = kept_access(server, self.client, tx, key, now_ms);
         let is_new =
             server.events.switch.needs_old_values() && matches!(tx.find(key), Found::Absent);
-        tx.put(key, meta, value);
+        paged::put(tx, key, meta, value, server.settings.thresholds.inline_bytes());
         if is_new {
             self.changes.tell(&server.events, db, key.bytes, Event::NEW);
         }

@@ -7,7 +7,7 @@ use super::call::{Called, call};
 use super::commit::{commit, publish, take_back};
 use super::guard::run_guarded;
 use super::latch::{Scope, each_key};
-use super::load::{Slots, cold_keys};
+use super::load::{Slots, cold_keys, wants};
 use super::{
     Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
     selected_db,
@@ -265,7 +265,7 @@ impl Executor {
         if !cold.is_empty() {
             drop(tx);
             client.transaction = Some(transaction);
-            return Outcome::Cold(cold);
+            return Outcome::Cold(wants(cold));
         }
         client.unwatch(server);
         client.session.queued_bytes.store(0, Ordering::Relaxed);

@@ -1,13 +1,13 @@
 //! What a thread runs requests with, and the steps of a single one.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
-use super::call::{Called, call, read_snapshot};
+use super::call::{Called, call, call_missing, read_snapshot};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
-use super::load::{Slots, cold_keys};
+use super::load::{Slots, cold_keys, wants};
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };
@@ -19,7 +19,7 @@ use crate::jobs::eviction;
 use crate::resp::Reply;
 use crate::server::Server;
 use crate::session::TrackingMode;
-use sexton_engine::{OwnedKey, Seq, SyncPolicy, TxBuf};
+use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -48,8 +48,8 @@ pub enum Outcome {
     /// Executed or refused; the reply is written. It may leave once `durable()` has reached the
     /// sequence (N13); 0 when it depends on no write.
     Done(Seq),
-    /// These keys must be loaded first.
-    Cold(Vec<OwnedKey>),
+    /// These must be loaded first.
+    Cold(Vec<Want>),
     /// Writers must wait (N14).
     Paced,
     /// CLIENT PAUSE is in force.
@@ -274,7 +274,7 @@ impl Executor {
                 let cold =
                     cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
                 if !cold.is_empty() {
-                    return Outcome::Cold(cold);
+                    return Outcome::Cold(wants(cold));
                 }
                 if let Some(waiter) = &client.waiter
                     && waiter.state() != State::Waiting
@@ -284,7 +284,7 @@ impl Executor {
                 let tx_ref = Some(&mut tx);
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
-                match call(&mut ctx, mark) {
+                match call_missing(&mut ctx, mark) {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
                         // Under the latches of its keys: whoever writes one from now on sees it.
@@ -301,6 +301,11 @@ impl Executor {
                     Ok(called) => (called, commit(server, tx, changes, scope, &self.hashes)),
                     Err(error) => {
                         take_back(server, tx, changes, spec.name);
+                        let missed = std::mem::take(&mut client.missed);
+                        if !missed.is_empty() {
+                            out.truncate(mark);
+                            return Outcome::Cold(missed);
+                        }
                         (refuse(server, client, out, &error, mark), 0)
                     }
                 }

@@ -7,6 +7,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// What [`give_up`] unwinds with.
 struct GivenUp(EngineError);
 
+/// What [`miss`] unwinds with.
+struct Missed;
+
+/// Ends the run of a command that has told its client what it misses: it runs again when that is in memory.
+pub(crate) fn miss() -> ! {
+    resume_unwind(Box::new(Missed))
+}
+
 /// Ends the command that runs, which has met a key that could not be read: no reply that it could give would be true.
 /// Its whole transaction is taken back.
 pub(crate) fn give_up(error: EngineError) -> ! {

@@ -3,7 +3,7 @@
 use super::latch::each_key;
 use super::{Args, CommandSpec, OnDatabases, Traits, flush_mode_is_known, swapped_dbs};
 use crate::server::Server;
-use sexton_engine::{Found, Key, OwnedKey, Slot, Tx};
+use sexton_engine::{Found, Key, OwnedKey, Slot, Tx, Want};
 
 /// True when the command looks at old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
@@ -58,6 +58,11 @@ impl Slots {
             _ => slots.fill(None),
         }
     }
+}
+
+/// Keys, as what a request wants.
+pub(super) fn wants(keys: Vec<OwnedKey>) -> Vec<Want> {
+    keys.into_iter().map(Want::key).collect()
 }
 
 /// The cold ones among the keys of a request that a script makes now in this database.

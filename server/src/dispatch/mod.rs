@@ -33,6 +33,9 @@ pub(crate) mod load;
 mod log_form_tests;
 mod log_wait;
 mod obstacles;
+mod paged;
+#[cfg(test)]
+mod paged_tests;
 mod replay;
 pub(crate) mod rights;
 #[cfg(test)]
@@ -59,6 +62,7 @@ pub(crate) use gate::{Early, busy, check_early, is_busy};
 pub(crate) use guard::{error_of, give_up};
 pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
+pub(crate) use paged::needs;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
 pub use table::{Binding, CommandSpec, Flags, OnChannels, OnDatabases, Table, Tally, Traits};

@@ -9,7 +9,7 @@ use super::call::call;
 use super::commit::{commit, publish, take_back};
 use super::gate::wait_or_refuse;
 use super::latch::{Scope, each_key};
-use super::load::{Slots, cold_keys};
+use super::load::{Slots, cold_keys, wants};
 use super::{Args, CommandSpec, Ctx, Executor, Outcome};
 use crate::client::{Client, ScriptTurn, ScriptWants};
 use crate::resp::Reply;
@@ -58,7 +58,7 @@ impl Executor {
             let slots = (client.db, &Slots::NOW);
             let cold = cold_keys(server, slots, spec, args, &self.hashes, &mut tx);
             if !cold.is_empty() {
-                return Outcome::Cold(cold);
+                return Outcome::Cold(wants(cold));
             }
             let tallies = std::mem::take(&mut client.script.tallies);
             client.script = ScriptTurn {
@@ -79,10 +79,10 @@ impl Executor {
             let called = match turn.wants.take() {
                 None => called,
                 Some(ScriptWants::End(error)) => Err(error),
-                Some(wants) => {
+                Some(more_wanted) => {
                     take_back(server, tx, &mut self.changes, spec.name);
                     out.truncate(mark);
-                    match wants {
+                    match more_wanted {
                         ScriptWants::Latches(hashes) => {
                             more.extend(hashes);
                             all |= run >= RUNS_WITH_SOME_LATCHES;
@@ -90,7 +90,7 @@ impl Executor {
                         ScriptWants::AllLatches if self.may_block => all = true,
                         ScriptWants::Cold(keys) => {
                             client.script.cold_rounds = turn.cold_rounds + 1;
-                            return Outcome::Cold(keys);
+                            return Outcome::Cold(wants(keys));
                         }
                         _ => return Outcome::Offload,
                     }

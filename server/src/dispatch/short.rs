@@ -2,7 +2,7 @@
 //! asked once a batch, and the clock is read once for many requests.
 
 use super::after::{refuse, refuse_cut};
-use super::call::call;
+use super::call::call_missing;
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
@@ -69,10 +69,16 @@ impl Executor {
         let changes = &mut self.changes;
         let tx_ref = Some(&mut tx);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
-        let ended = match call(&mut ctx, mark) {
+        let ended = match call_missing(&mut ctx, mark) {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),
             Err(error) => {
                 take_back(server, tx, changes, spec.name);
+                if !std::mem::take(&mut client.missed).is_empty() {
+                    // The long way meets them again, and has them loaded.
+                    out.truncate(mark);
+                    out.limit(u64::MAX);
+                    return None;
+                }
                 (refuse(server, client, out, &error, mark), 0)
             }
         };

@@ -5,6 +5,7 @@
 //! [`Ctx::inspect`] as at the newest ones.
 
 use super::{Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
+use crate::keyspace::paged::whole_at;
 use sexton_engine::{
     EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
 };
@@ -79,7 +80,13 @@ impl SnapshotSession {
             if left_bytes == 0 {
                 return Err(CommandError::text(OUT_OF_MEMORY));
             }
-            let values = self.snapshot.get_many(db, keys).map_err(snapshot_error)?;
+            let mut values = self.snapshot.get_many(db, keys).map_err(snapshot_error)?;
+            for found in values.iter_mut().flatten() {
+                let whole = whole_at(&self.snapshot, db, found.meta, &found.value);
+                if let Some((meta, value)) = whole.map_err(snapshot_error)? {
+                    (found.meta, found.value) = (meta, value);
+                }
+            }
             let bytes: usize = values.iter().flatten().map(|value| value.value.len()).sum();
             left_bytes = left_bytes.saturating_sub(bytes as u64);
             self.values.extend(keys.iter().map(|key| key.to_vec()).zip(values));

@@ -561,7 +561,7 @@ fn a_change_without_its_log_form_is_refused_where_debug_assertions_are_on() {
     assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
 }
 
-fn queue_panic(client: &mut Client, key: &str) {
+pub(super) fn queue_panic(client: &mut Client, key: &str) {
     queue_command(client, key, panics_after_writing);
 }
 

@@ -10,7 +10,7 @@ use crate::jobs::rewrite::look_at_growth;
 use crate::keyspace::{Reason, load_blocking, remove};
 use crate::server::Server;
 use crate::session::Session;
-use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf};
+use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf, Want};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -100,7 +100,10 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
         let _pin = match cold.is_empty() {
             true => None,
             // Keys that cannot be read stay; the next reader hears of it.
-            false => load_blocking(server, cold, u64::MAX).ok(),
+            false => {
+                let wanted = cold.into_iter().map(Want::key).collect();
+                load_blocking(server, wanted, u64::MAX).ok()
+            }
         };
         expire(server, buf, now_ms, &mut due);
         if !full || started.elapsed() > SLICE {

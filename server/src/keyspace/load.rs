@@ -1,19 +1,19 @@
 //! Loading of cold keys by threads that may block.
 
 use crate::server::Server;
-use sexton_engine::{EngineError, LoadPin, OwnedKey};
+use sexton_engine::{EngineError, LoadPin, Want};
 
-/// Loads keys and waits for them; they stay in memory while the pin lives. For threads that may block.
+/// Loads keys and pages and waits for them; they stay in memory while the pin lives. For threads that may block.
 ///
 /// # Errors
 /// Those of [`Engine::load`](sexton_engine::Engine::load).
 pub fn load_blocking(
     server: &Server,
-    keys: Vec<OwnedKey>,
+    wanted: Vec<Want>,
     max_bytes: u64,
 ) -> Result<LoadPin, EngineError> {
     let (sender, receiver) = std::sync::mpsc::channel();
-    server.engine.load(keys, max_bytes, move |result| {
+    server.engine.load_wanted(wanted, max_bytes, move |result| {
         // The receiver waits below; it can only be gone when its thread is.
         let _ = sender.send(result);
     });

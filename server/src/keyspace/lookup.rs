@@ -1,9 +1,13 @@
 //! Looking at a key by the type that is expected there.
 
+use crate::value::ValueType;
 use sexton_engine::Entry;
 
 /// A type of values, as a look-up expects it.
 pub trait Kind {
+    /// The type.
+    const TYPE: ValueType;
+
     /// What a command sees of a value of it.
     type View<'v>;
 

@@ -10,6 +10,10 @@ use sexton_engine::{Entry, Meta};
 /// What a collection has become.
 #[derive(Debug)]
 enum Rest {
+    /// It has lost them already; whether that was all.
+    Taken {
+        all: bool,
+    },
     List(ListEdit),
     SortedSet(SortedSetEdit),
 }
@@ -56,6 +60,21 @@ pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
 }
 
 impl Popped {
+    /// What was taken out of a collection in pages, which has lost it already.
+    #[must_use]
+    pub fn of_pages(elements: Vec<(Vec<u8>, Option<f64>)>, all: bool, pop: Pop) -> Self {
+        Self { elements, rest: Rest::Taken { all }, expire_at_ms: 0, pop }
+    }
+
+    /// True when nothing is left: the key goes.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        match &self.rest {
+            Rest::Taken { all } => *all,
+            _ => self.rest().is_none(),
+        }
+    }
+
     /// What the key holds from now on; `None`: it goes.
     #[must_use]
     pub fn rest(&self) -> Option<(Meta, &[u8])> {
@@ -63,6 +82,7 @@ impl Popped {
             (!edit.is_empty()).then(|| (E::expiring_at(expire_at_ms), edit.bytes()))
         }
         match &self.rest {
+            Rest::Taken { .. } => None,
             Rest::List(edit) => of(edit, self.expire_at_ms),
             Rest::SortedSet(edit) => of(edit, self.expire_at_ms),
         }

@@ -9,6 +9,7 @@ use sexton_engine::{Entry, Meta};
 pub struct Strings;
 
 impl Kind for Strings {
+    const TYPE: ValueType = ValueType::String;
     type View<'v> = StringView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<StringView<'_>> {

@@ -21,7 +21,7 @@ use crate::resp::{Limits, ProtocolError, Reply, Scanner, pack};
 use crate::server::Server;
 use crate::session::Session;
 use parking_lot::Mutex;
-use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq};
+use sexton_engine::{EngineError, LoadPin, OwnedKey, Seq, Want};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -471,7 +471,7 @@ impl Connection {
         client: &Client,
         buf: &[u8],
         at: usize,
-        keys: &mut Vec<OwnedKey>,
+        wanted: &mut Vec<Want>,
     ) {
         let engine = &self.server.engine;
         let slot = engine.slot_of(client.db);
@@ -479,7 +479,7 @@ impl Connection {
         for (request, plan) in behind.take(LOAD_AHEAD_REQUESTS) {
             if matches!(plan.kind, Kind::Get | Kind::Short(_)) {
                 let bytes = Args::new(buf, worker.batch.args(request)).get(1).to_vec();
-                keys.push(OwnedKey { slot, bytes, hash: plan.hash });
+                wanted.push(Want::key(OwnedKey { slot, bytes, hash: plan.hash }));
             }
         }
     }
@@ -515,7 +515,7 @@ impl Connection {
                 let slot = Arc::new(Mutex::new(None));
                 let (to, session) = (Arc::clone(&slot), Arc::clone(&self.session));
                 let max_bytes = load_max_bytes(&self.server);
-                self.server.engine.load(keys, max_bytes, move |result| {
+                self.server.engine.load_wanted(keys, max_bytes, move |result| {
                     *to.lock() = Some(result);
                     session.wake_task();
                 });

@@ -23,6 +23,8 @@ pub struct Thresholds {
     pub stream_node_bytes: u64,
     /// `stream-node-max-entries`; 0 for no limit.
     pub stream_node_entries: u64,
+    /// `collection-inline-max`: a longer collection lies in pages.
+    pub inline_bytes: u64,
 }
 
 impl Thresholds {
@@ -38,6 +40,7 @@ impl Thresholds {
             hyperloglog_sparse_bytes: options.hll_sparse_max_bytes,
             stream_node_bytes: options.stream_node_max_bytes,
             stream_node_entries: options.stream_node_max_entries,
+            inline_bytes: options.collection_inline_max_bytes,
         }
     }
 }
@@ -53,6 +56,7 @@ pub struct SharedThresholds {
     hyperloglog_sparse_bytes: AtomicU64,
     stream_node_bytes: AtomicU64,
     stream_node_entries: AtomicU64,
+    inline_bytes: AtomicU64,
 }
 
 impl SharedThresholds {
@@ -68,7 +72,15 @@ impl SharedThresholds {
             hyperloglog_sparse_bytes: self.hyperloglog_sparse_bytes.load(Relaxed),
             stream_node_bytes: self.stream_node_bytes.load(Relaxed),
             stream_node_entries: self.stream_node_entries.load(Relaxed),
+            inline_bytes: self.inline_bytes(),
         }
+    }
+
+    /// Longest collection in one record, in bytes.
+    #[inline]
+    #[must_use]
+    pub fn inline_bytes(&self) -> u64 {
+        self.inline_bytes.load(Relaxed)
     }
 
     /// From now on these hold.
@@ -81,6 +93,7 @@ impl SharedThresholds {
         self.hyperloglog_sparse_bytes.store(thresholds.hyperloglog_sparse_bytes, Relaxed);
         self.stream_node_bytes.store(thresholds.stream_node_bytes, Relaxed);
         self.stream_node_entries.store(thresholds.stream_node_entries, Relaxed);
+        self.inline_bytes.store(thresholds.inline_bytes, Relaxed);
     }
 }
 
@@ -96,6 +109,7 @@ impl Default for SharedThresholds {
             hyperloglog_sparse_bytes: AtomicU64::new(3000),
             stream_node_bytes: AtomicU64::new(4096),
             stream_node_entries: AtomicU64::new(100),
+            inline_bytes: AtomicU64::new(2048),
         }
     }
 }

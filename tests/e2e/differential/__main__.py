@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--against", default="redis")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(2**32))
     parser.add_argument("--max-mismatches", type=int, default=15, help="stop after so many different ones")
+    parser.add_argument("--inline-max", type=int, default=40, help="bytes above which a collection lies in pages")
     parser.add_argument("--no-introspection", action="store_true", help="leave out COMMAND INFO and DOCS")
     args = parser.parse_args()
 
@@ -45,7 +46,10 @@ def main():
     print(f"differential: {args.server} against {args.against}, seed {args.seed}", flush=True)
     # The reference keeps everything in memory; its persistence has no say in replies.
     reference = Server("redis" if args.against == "redis" else args.against, {"appendonly": "no", "enable-debug-command": "yes"})
-    with Server(args.server, {"enable-debug-command": "yes"}) as subject, reference as reference:
+    options = {"enable-debug-command": "yes"}
+    if args.server == "sexton":
+        options["collection-inline-max"] = args.inline_max
+    with Server(args.server, options) as subject, reference as reference:
         failures = run(args, subject, reference)
     sys.exit(1 if failures else 0)
 

@@ -32,7 +32,13 @@ KEYS_BESIDE = 3000
 REPLY_TIMEOUT_S = 15
 DATABASES = (0, 1, 2, 15)
 
-TINY = {"maxmemory": "1mb", "memtable-bytes": "256kb", "appendfsync": "always", "enable-debug-command": "yes"}
+TINY = {
+    "maxmemory": "1mb",
+    "memtable-bytes": "256kb",
+    "appendfsync": "always",
+    "enable-debug-command": "yes",
+    "collection-inline-max": "40",
+}
 MODES = {
     "memory": {},
     "spilled": {"cemetery-max-memory": "65536"},
@@ -111,7 +117,11 @@ def run_batch(steps, resp3, ours, theirs):
         broken = isinstance(mine, Exception) or isinstance(other, Exception)
         same = raw(mine) == raw(other) if broken else tags.same(step, mine, other)
         if not same and not allowed.is_allowed(step.name(), raw(other), raw(mine)):
-            raise Failure(f"request {at} of {len(steps)}, {step!r}\n  redis: {raw(other)[:600]!r}\n  ours:  {raw(mine)[:600]!r}")
+            theirs, own = raw(other), raw(mine)
+            # Where they part, with what stands before.
+            parts = next((i for i, (a, b) in enumerate(zip(theirs, own)) if a != b), min(len(theirs), len(own)))
+            shown = slice(max(0, parts - 300), parts + 300)
+            raise Failure(f"request {at} of {len(steps)}, {step!r}\n  redis: {theirs[shown]!r}\n  ours:  {own[shown]!r}")
 
 
 def state(server):

@@ -5,8 +5,8 @@ use crate::page::list_page::{self, ListPage};
 use crate::page::scores_page::ScoresPage;
 use crate::page::store::PartKind;
 use crate::page::{
-    Descriptor, Hash, HashSizes, IntegerText, List, ListSizes, Put, PutScore, Score, SequenceSizes,
-    Sorted, SortedSizes, Stored, Totals,
+    Descriptor, Hash, HashSizes, IntegerText, List, ListSizes, Put, PutScore, Score, Sorted,
+    SortedSizes, Stored, Totals,
 };
 
 /// The root record of what has outgrown its own.
@@ -145,21 +145,15 @@ fn a_list_begins_inline_outgrows_its_record_and_ends_empty() {
         model.insert(model.len() / 2, element);
     }
     assert_eq!(ListPage::parse(&page).expect("whole").len(), model.len());
-    let pages = SequenceSizes { page_bytes: 256, label_gap: 8 };
-    let (mut memory, sizes) = (Memory::default(), ListSizes { pages, ..ListSizes::default() });
+    let (mut memory, sizes) =
+        (Memory::default(), ListSizes { page_bytes: 256, ..ListSizes::default() });
     let built = List::of_page(&mut memory, sizes, &page).expect("built");
-    let root = descriptor(built.totals, vec![built.part().expect("elements")]);
-    let labels: Vec<u64> = memory.pages.keys().map(|page| page.number).collect();
-    let part = root.part(PartKind::List).expect("the part");
-    assert_eq!(
-        (part.pages as usize, Some(&part.a), Some(&part.b)),
-        (labels.len(), labels.first(), labels.last())
-    );
-    let mut list = List::open(&memory, sizes, root.totals, None, labels).expect("open");
-    let all: Result<Vec<&[u8]>, _> = list.iter(&memory, 0).collect();
+    let root = descriptor(built.totals, built.parts());
+    let mut list = List::open(sizes, &root).expect("open");
+    let all: Result<Vec<&[u8]>, _> = list.iter(&memory, 0).expect("whole").collect();
     assert_eq!(all, Ok(model.iter().map(Vec::as_slice).collect()));
     list.remove(&mut memory, 0..u64::MAX).expect("in memory");
-    assert!(list.is_empty() && list.part().is_none() && memory.pages.is_empty());
+    assert!(list.is_empty() && list.parts().is_empty());
 }
 
 #[test]

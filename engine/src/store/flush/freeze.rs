@@ -155,8 +155,8 @@ impl Engine {
         loop {
             // Not for longer than that: who has all latches asks what is still in it (`Tx::count`).
             let Some(item) = items.lock().last().cloned() else { return Ok(()) };
-            if let Some(meta) = self.lived_before(&item)? {
-                let expires = i64::from(meta.expire_at_ms != 0);
+            if let Some(before) = self.lived_before(&item)? {
+                let expires = i64::from(before.meta.expire_at_ms != 0);
                 let mut shard = inner.shards[shard_of(item.hash)].latch();
                 if inner.namespaces.id_of(item.slot) == item.namespace {
                     let count = shard.count_mut(item.slot);
@@ -166,6 +166,7 @@ impl Engine {
                 // Under the latch, as the counts of a mark are taken under all of them: so each mark has this
                 // overwrite either in what it took or from here.
                 inner.flusher.frozen.correct(&item, expires);
+                self.bury_overwritten(&mut shard, item.namespace, &before, item.seq);
                 items.lock().pop();
             } else {
                 items.lock().pop();

@@ -1,8 +1,9 @@
 //! Reads that miss the DRAM table: what memory can tell, and the threads that ask the devices.
 
 use crate::dram::EntryRef;
-use crate::key::{Key, Meta, Seq, Slot};
+use crate::key::{Key, Meta, Seq, Slot, element_head};
 use crate::memtable::Record;
+use crate::page::Descriptor;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::read::load::{Load, LoadState, Loads, Want};
@@ -347,7 +348,11 @@ impl Engine {
         self.load_wanted(keys.into_iter().map(Want::key).collect(), max_bytes, done);
     }
 
-    pub(super) fn load_wanted(
+    /// As [`Engine::load`], for keys and pages.
+    ///
+    /// # Errors
+    /// As for [`Engine::load`], told to `done`.
+    pub fn load_wanted(
         &self,
         wanted: Vec<Want>,
         max_bytes: u64,
@@ -603,12 +608,14 @@ impl Engine {
         while let Some(item) = shard.unresolved.last() {
             let slot = item.slot;
             let is_current = inner.namespaces.id_of(slot) == item.namespace;
-            if let Some(meta) = self.lived_before(item)?
-                && is_current
-            {
-                let count = shard.count_mut(slot);
-                count.keys -= 1;
-                count.expires -= i64::from(meta.expire_at_ms != 0);
+            let (namespace, seq) = (item.namespace, item.seq);
+            if let Some(before) = self.lived_before(item)? {
+                if is_current {
+                    let count = shard.count_mut(slot);
+                    count.keys -= 1;
+                    count.expires -= i64::from(before.meta.expire_at_ms != 0);
+                }
+                self.bury_overwritten(shard, namespace, &before, seq);
             }
             inner.flusher.unresolved.fetch_sub(1, Ordering::Relaxed);
             shard.unresolved.pop();
@@ -640,9 +647,32 @@ impl Engine {
     pub(in crate::store) fn lived_before(
         &self,
         item: &Unresolved,
-    ) -> Result<Option<Meta>, EngineError> {
+    ) -> Result<Option<Newest>, EngineError> {
         let head = namespace::head(item.namespace);
         let engine_key = [head.as_slice(), &item.key].concat();
-        Ok(self.read_newest(&engine_key, item.seq - 1)?.map(|newest| newest.meta))
+        self.read_newest(&engine_key, item.seq - 1)
+    }
+
+    /// Buries the pages of a collection that a put at `seq` has replaced unread. Its grave is in the checkpoint of that put's
+    /// memtable, which is settled before it is flushed.
+    pub(in crate::store) fn bury_overwritten(
+        &self,
+        shard: &mut ShardState,
+        namespace: u64,
+        before: &Newest,
+        seq: Seq,
+    ) {
+        if !before.meta.is_paged() {
+            return;
+        }
+        let Some((cid, pages)) = Descriptor::named_by(&before.value) else { return };
+        let (prefix, inner) = (element_head(namespace, cid), self.inner());
+        if inner.graveyard.elements.newest_at(&prefix, Seq::MAX).is_some() {
+            return;
+        }
+        inner.graveyard.elements.open(&prefix, seq);
+        inner.graveyard.note_dead_pages(&prefix, seq, pages);
+        inner.graveyard.note_grave(prefix.len(), &inner.upkeep.background);
+        shard.pages.note_dead(&prefix);
     }
 }

@@ -37,7 +37,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn fill_page(&self, shard: &mut ShardState, key: Key<'_>, meta: Meta, value: &[u8]) {
+    pub(in crate::store) fn fill_page(
+        &self,
+        shard: &mut ShardState,
+        key: Key<'_>,
+        meta: Meta,
+        value: &[u8],
+    ) {
         let access = self.inner().write.access_now();
         let table = shard.pages.make_table(&self.inner().memory.pages);
         let key = Key { hash: key::hash(key.bytes), ..key };

@@ -7,21 +7,29 @@
 use crate::key::{Key, Slot};
 use crate::store::OwnedKey;
 use crate::store::namespace::{self, HEAD_BYTES};
-use crate::store::page_key::{self, PageKey};
+use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::cold::Waiter;
 use std::collections::HashMap;
 
 /// What is to be brought into memory: a key, or a page.
 #[derive(Clone, Debug)]
-pub(in crate::store) struct Want {
+pub struct Want {
     /// The key; of a page its name in memory, with a hash that leads to the shard of its root.
     pub(in crate::store) key: OwnedKey,
     pub(in crate::store) page: Option<PageKey>,
 }
 
 impl Want {
-    pub(in crate::store) fn key(key: OwnedKey) -> Self {
+    /// A key.
+    #[must_use]
+    pub fn key(key: OwnedKey) -> Self {
         Self { key, page: None }
+    }
+
+    /// A page of the collection `cid` of `root`.
+    #[must_use]
+    pub fn page_of(root: &OwnedKey, cid: u64, page: PageName) -> Self {
+        Self::page(root, PageKey::new(root.slot, cid, page))
     }
 
     pub(in crate::store) fn page(root: &OwnedKey, page: PageKey) -> Self {

@@ -4,14 +4,14 @@ use crate::dram::EntryRef;
 use crate::key::Meta;
 
 /// A value as a command looks at it: an entry found in memory, valid while its latch is held, or what a
-/// snapshot saw.
+/// snapshot saw, or what its user makes of it.
 #[derive(Clone, Copy)]
 pub struct Entry<'a>(EntryOf<'a>);
 
 #[derive(Clone, Copy)]
 enum EntryOf<'a> {
     Table(EntryRef<'a>),
-    Past { meta: Meta, value: &'a [u8] },
+    Past { meta: Meta, value: &'a [u8], access: u32 },
 }
 
 impl<'a> Entry<'a> {
@@ -20,7 +20,13 @@ impl<'a> Entry<'a> {
     }
 
     pub(in crate::store) fn past(meta: Meta, value: &'a [u8]) -> Self {
-        Self(EntryOf::Past { meta, value })
+        Self(EntryOf::Past { meta, value, access: 0 })
+    }
+
+    /// The same with another value: a collection that lies in pages, as its user shows it.
+    #[must_use]
+    pub fn with_value<'v>(&self, meta: Meta, value: &'v [u8]) -> Entry<'v> {
+        Entry(EntryOf::Past { meta, value, access: self.access() })
     }
 
     /// Flags and expiry.
@@ -46,7 +52,7 @@ impl<'a> Entry<'a> {
     pub fn access(&self) -> u32 {
         match self.0 {
             EntryOf::Table(entry) => entry.access(),
-            EntryOf::Past { .. } => 0,
+            EntryOf::Past { access, .. } => access,
         }
     }
 }

@@ -267,8 +267,13 @@ impl<'e> Tx<'e> {
         self.shard(key.hash).table.set_access(key, access);
     }
 
-    /// Writes a value: one operation. A cold key may be overwritten without loading it.
+    /// Writes a value: one operation. A cold key may be overwritten without loading it. The pages of a collection that it replaces go.
     pub fn put(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
+        self.bury_replaced(key, None);
+        self.put_root(key, meta, value);
+    }
+
+    fn put_root(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
         let access = self.engine.inner().write.access_now();
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
@@ -358,13 +363,15 @@ impl<'e> Tx<'e> {
         (at, len, HEAD_BYTES + key.len())
     }
 
-    /// Changes flags or expiry and keeps the value: one operation. The key must be `Live`.
+    /// Changes flags or expiry and keeps the value, and whether it lies in pages: one operation. The key must be `Live`.
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
         let Some(entry) = shard.table.find(key) else { return };
+        let paged = if entry.meta().is_paged() { Meta::PAGED } else { 0 };
+        let meta = Meta { flags: meta.flags | paged, ..meta };
         journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let value = entry.value().to_vec();
@@ -375,8 +382,13 @@ impl<'e> Tx<'e> {
     }
 
     /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation
-    /// otherwise. The key must not be `Cold`.
+    /// otherwise. The key must not be `Cold`. The pages of a collection go with it.
     pub fn delete(&mut self, key: Key<'_>) -> bool {
+        self.bury_replaced(key, None);
+        self.delete_root(key)
+    }
+
+    fn delete_root(&mut self, key: Key<'_>) -> bool {
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
         // It may lie in a sorted memtable, from where it comes into the table first.
         if self.shard(key.hash).table.locate(key).is_none()

@@ -5,7 +5,8 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
-use crate::key::{Key, Meta, element_head};
+use crate::key::{Key, Meta, Seq, element_head};
+use crate::page::Descriptor;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::cold::Beyond;
@@ -41,6 +42,19 @@ impl Engine {
         Ok(inner.graveyard.collections.next(|| inner.versions.new_file_number()))
     }
 
+    /// False while no collection of this store has lain in pages.
+    #[must_use]
+    #[inline]
+    pub fn has_pages(&self) -> bool {
+        self.inner().graveyard.collections.are_there()
+    }
+
+    /// True when collections of this store may lie in pages: [`Engine::new_collection`] names some.
+    #[must_use]
+    pub fn takes_pages(&self) -> bool {
+        self.check_takes_pages().is_ok()
+    }
+
     fn check_takes_pages(&self) -> Result<(), EngineError> {
         let inner = self.inner();
         if inner.has_tombstones() || inner.write.wbl.get().is_some() {
@@ -72,6 +86,33 @@ impl Tx<'_> {
         entry.map_or(FoundPage::Absent, |entry| FoundPage::Live(entry.value()))
     }
 
+    /// Brings a page into memory where the latch of its root is held, as [`Tx::bring_in`] does a key: the last resort. False when there
+    /// is none.
+    ///
+    /// # Errors
+    /// As for [`Tx::bring_in`].
+    pub fn bring_in_page(
+        &mut self,
+        root: Key<'_>,
+        cid: u64,
+        page: PageName,
+    ) -> Result<bool, EngineError> {
+        match self.find_page(root, cid, page) {
+            FoundPage::Live(_) => return Ok(true),
+            FoundPage::Absent => return Ok(false),
+            FoundPage::Cold => {}
+        }
+        let (engine, key) = (self.engine, PageKey::new(root.slot, cid, page));
+        let engine_key = [&page_key::head(self.namespace_of(root))[..], key.bytes()].concat();
+        let found = engine.read_newest(&engine_key, Seq::MAX)?;
+        let buried = engine.inner().graveyard.elements.newest_at(&engine_key, Seq::MAX);
+        let Some(newest) = found.filter(|newest| Some(newest.seq) > buried) else {
+            return Ok(false);
+        };
+        engine.fill_page(self.shard(root.hash), key.in_table(), newest.meta, &newest.value);
+        Ok(true)
+    }
+
     /// Writes the root of a collection and the pages that change with it, each named once: one operation. The collection
     /// is one that [`Engine::new_collection`] has named for this root.
     ///
@@ -85,6 +126,7 @@ impl Tx<'_> {
         changes: &[(PageName, PageChange<'_>)],
     ) -> Result<(), EngineError> {
         self.engine.check_takes_pages()?;
+        self.bury_replaced(root, Some(cid));
         for (page, change) in changes {
             let key = PageKey::new(root.slot, cid, *page);
             match change {
@@ -92,7 +134,7 @@ impl Tx<'_> {
                 PageChange::Remove => self.remove_page(root, &key),
             }
         }
-        self.put(root, meta, descriptor);
+        self.put_root(root, meta, descriptor);
         Ok(())
     }
 
@@ -110,8 +152,9 @@ impl Tx<'_> {
         if !matches!(self.find(root), super::Found::Live(_)) {
             return Ok(false);
         }
-        self.bury(root, cid, pages)?;
-        Ok(self.delete(root))
+        self.engine.check_takes_pages()?;
+        self.bury(root, cid, pages);
+        Ok(self.delete_root(root))
     }
 
     /// Writes another value over the root of a collection, whose pages all go: one operation.
@@ -125,8 +168,9 @@ impl Tx<'_> {
         meta: Meta,
         value: &[u8],
     ) -> Result<(), EngineError> {
-        self.bury(root, cid, pages)?;
-        self.put(root, meta, value);
+        self.engine.check_takes_pages()?;
+        self.bury(root, cid, pages);
+        self.put_root(root, meta, value);
         Ok(())
     }
 
@@ -167,9 +211,29 @@ impl Tx<'_> {
         self.push_page(root, key, Staged::Delete { at, len, had_expiry: false });
     }
 
+    /// The grave of the pages of what the next operation replaces, unless that is the collection `kept`. Where the root is cold, the
+    /// settling of the overwrite buries them (N9).
+    pub(super) fn bury_replaced(&mut self, root: Key<'_>, kept: Option<u64>) {
+        if let Some((cid, pages)) = self.paged_root(root).filter(|(cid, _)| Some(*cid) != kept) {
+            self.bury(root, cid, pages);
+        }
+    }
+
+    /// The collection that a root names, and how many pages it has; `None` for what lies in none, or is cold.
+    pub(in crate::store) fn paged_root(&mut self, root: Key<'_>) -> Option<(u64, u64)> {
+        if !self.engine.inner().graveyard.collections.are_there() {
+            return None;
+        }
+        match self.find(root) {
+            super::Found::Live(entry) if entry.meta().is_paged() => {
+                Descriptor::named_by(entry.value())
+            }
+            _ => None,
+        }
+    }
+
     /// The grave of all pages of a collection (E4), with the operation that follows.
-    fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) -> Result<(), EngineError> {
-        self.engine.check_takes_pages()?;
+    fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) {
         let prefix = element_head(self.namespace_of(root), cid);
         let count = *self.shard(root.hash).count_mut(root.slot);
         self.buf.journal.note_nothing(root.slot, count);
@@ -178,7 +242,6 @@ impl Tx<'_> {
         let staged = Staged::Bury { at, len: prefix.len(), pages };
         self.buf.operations.push(Operation { hash: root.hash, staged, shares_seq: true });
         self.buf.sharing += 1;
-        Ok(())
     }
 
     fn push_page(&mut self, root: Key<'_>, key: &PageKey, staged: Staged) {

@@ -24,7 +24,7 @@ impl Tx<'_> {
         (db, resp): (usize, &[u8]),
     ) -> Commit {
         let inner = self.engine.inner();
-        if self.operations() > 0 || inner.has_skip_lists() {
+        if self.operations() > 0 || inner.has_skip_lists() || self.paged_root(key).is_some() {
             self.put(key, meta, value);
             if let Some(access) = access {
                 self.set_access(key, access);

@@ -1,14 +1,15 @@
 //! DEBUG DIGEST and DIGEST-VALUE: the same 40 digits as redis-server for the same data, so that a
 //! test can compare two servers, or one server before and after a crash.
 
-use super::find_value;
+use super::{find_value, whole_of};
 use crate::digest::{hex, sha1};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::interop::c_numbers::general;
 use crate::keyspace::AnyView;
 use crate::keyspace::collection::stream::{HIGHEST, LOWEST};
+use crate::keyspace::paged::whole_at;
 use crate::value::ValueType;
-use sexton_engine::{Meta, ScanItem, ScanRange};
+use sexton_engine::{IterOptions, Key, Meta, ScanItem, ScanRange, SnapshotOptions};
 
 /// Digits of a score, as `%.17g`.
 const SCORE_DIGITS: usize = 17;
@@ -80,13 +81,13 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     for db in 0..ctx.server.databases {
         let range = ScanRange { db, ..ScanRange::default() };
         let mut empty = true;
-        let mut add = |item: &ScanItem| -> CommandResult {
+        let mut add = |key: &[u8], meta: Meta, value: &[u8]| -> CommandResult {
             if std::mem::take(&mut empty) {
                 all.mix(&(db as u32).to_be_bytes());
             }
             let mut one = Digest::default();
-            one.mix(&item.key);
-            one.mix_value(item.meta, &item.value)?;
+            one.mix(key);
+            one.mix_value(meta, value)?;
             all.xor(&one.0);
             Ok(())
         };
@@ -94,16 +95,45 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         match ctx.tx.as_deref_mut() {
             Some(tx) => {
                 let mut added = Ok(());
+                let mut paged = Vec::new();
                 let mut visit = |item: ScanItem| {
-                    added = add(&item);
+                    if item.meta.is_paged() {
+                        paged.push(item);
+                    } else {
+                        added = add(&item.key, item.meta, &item.value);
+                    }
                     added.is_ok()
                 };
                 tx.scan(&range, &mut visit).map_err(failed)?;
                 added?;
+                let engine = &ctx.server.engine;
+                for item in paged {
+                    let (slot, hash) = (engine.slot_of(db), engine.hash(&item.key));
+                    let key = Key { slot, bytes: &item.key, hash };
+                    let (meta, value) = whole_of(tx, key, item.meta, item.value)?;
+                    add(&item.key, meta, &value)?;
+                }
             }
-            None => {
+            None if !ctx.server.engine.has_pages() => {
                 for item in ctx.server.engine.scan(&range).map_err(failed)? {
-                    add(&item.map_err(failed)?)?;
+                    let item = item.map_err(failed)?;
+                    add(&item.key, item.meta, &item.value)?;
+                }
+            }
+            // Pages are of the same instant as their roots.
+            None => {
+                let snapshot = ctx.server.engine.snapshot(SnapshotOptions::default());
+                let snapshot = snapshot.map_err(failed)?;
+                let options = IterOptions { db, ..IterOptions::default() };
+                let mut iter = snapshot.iter(&options).map_err(failed)?;
+                iter.seek_to_first().map_err(failed)?;
+                while iter.valid() {
+                    let (meta, value) = (iter.meta(), iter.value());
+                    match whole_at(&snapshot, db, meta, value).map_err(failed)? {
+                        Some((meta, whole)) => add(iter.key(), meta, &whole)?,
+                        None => add(iter.key(), meta, value)?,
+                    }
+                    iter.next().map_err(failed)?;
                 }
             }
         }

@@ -11,9 +11,10 @@ mod reload;
 use super::introspect::write_help;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
 use crate::keyspace::AnyView;
+use crate::keyspace::paged::{Paged, whole_in};
 use crate::log;
 use crate::value::ValueType;
-use sexton_engine::{Found, Latched, Meta, OwnedKey, TxBuf};
+use sexton_engine::{Found, Key, Latched, Meta, OwnedKey, Tx, TxBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -147,7 +148,10 @@ fn find_value(
     if let Some(tx) = ctx.tx.as_deref_mut() {
         tx.bring_in(key).map_err(|error| CommandError::from(format!("ERR {error}")))?;
         return match tx.find(key) {
-            Found::Live(entry) => Ok(Some((entry.meta(), entry.value().to_vec()))),
+            Found::Live(entry) => {
+                let (meta, value) = (entry.meta(), entry.value().to_vec());
+                whole_of(tx, key, meta, value).map(Some)
+            }
             Found::Absent | Found::Cold => Ok(None),
         };
     }
@@ -164,14 +168,27 @@ fn find_value(
     };
     let mut buf = TxBuf::default();
     let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
-    let value = match tx.find(key) {
+    let found = match tx.find(key) {
         Found::Live(entry) if !entry.meta().is_expired(now_ms) => {
             Some((entry.meta(), entry.value().to_vec()))
         }
         _ => None,
     };
+    let whole = found.map(|(meta, value)| whole_of(&mut tx, key, meta, value)).transpose();
     tx.commit();
-    Ok(value)
+    whole
+}
+
+/// A collection that lies in pages as if it lay in one record.
+fn whole_of(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    meta: Meta,
+    value: Vec<u8>,
+) -> Result<(Meta, Vec<u8>), CommandError> {
+    let paged = Paged::of(meta, &value).map_err(|error| format!("ERR {error}"))?;
+    let Some(paged) = paged else { return Ok((meta, value)) };
+    whole_in(tx, key, &paged, true).map_err(|failed| format!("ERR {failed}").into())
 }
 
 fn object(ctx: &mut Ctx<'_, '_>) -> CommandResult {

@@ -2,6 +2,7 @@
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::jobs::eviction::idle_seconds;
+use crate::keyspace::paged::Paged;
 use crate::keyspace::{AnyView, StringView};
 use crate::number::parse_i64;
 use sexton_config::choice::EvictionPolicy;
@@ -43,8 +44,13 @@ pub(super) fn encoding(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.inspect(Purpose::Glance, db, key, |entry, out| match entry {
         Some(entry) => {
             let meta = entry.meta();
-            let view = AnyView::of(meta, entry.value());
-            out.bulk(view.map_or("unknown", |view| view.encoding(meta.flags)).as_bytes());
+            let paged = Paged::of_entry(entry).ok().flatten();
+            let name = match paged.and_then(|paged| paged.encoding()) {
+                Some(encoding) => encoding.name(),
+                None => AnyView::of(meta, entry.value())
+                    .map_or("unknown", |view| view.encoding(meta.flags)),
+            };
+            out.bulk(name.as_bytes());
         }
         None => out.null(),
     });

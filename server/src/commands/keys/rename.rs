@@ -12,7 +12,7 @@ const SAME_OBJECT: CommandError =
 
 /// Flags, expiry and root record of a key.
 fn root_of(ctx: &mut Ctx<'_, '_>, db: usize, key: &[u8]) -> Option<(Meta, Vec<u8>)> {
-    ctx.inspect(Purpose::Write, db, key, |entry, _| {
+    ctx.inspect_whole(Purpose::Write, db, key, |entry, _| {
         entry.map(|entry| (entry.meta(), entry.value().to_vec()))
     })
 }
@@ -74,7 +74,7 @@ pub(super) fn copy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if target_db == db && source == target {
         return Err(SAME_OBJECT);
     }
-    let root = ctx.inspect(Purpose::Read, db, source, |entry, _| {
+    let root = ctx.inspect_whole(Purpose::Read, db, source, |entry, _| {
         entry.map(|entry| (entry.meta(), entry.value().to_vec()))
     });
     let copied = match root {

@@ -2,13 +2,29 @@
 
 use super::index_within;
 use crate::commands::positions::range_of;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose, needs};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
+use crate::keyspace::paged::Stop;
+use sexton_engine::page::{List, Pages};
+
+/// Elements of a list in pages that are looked at before more of them are brought into memory.
+const SEARCHED_TOGETHER: u64 = 4096;
 
 /// LSET key index element: one operation, logged as it came.
 pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let (index, element) = (index_within(ctx.int_arg(2)?, paged.count()), ctx.args.get(3));
+        let index = index.ok_or(CommandError::text("ERR index out of range"))? as u64;
+        ctx.change_list(key, &paged, Event::list("lset"), |pages, list| {
+            needs(list, pages, index..index + 1)?;
+            Ok(list.set(pages, index, element)?)
+        });
+        ctx.log_request();
+        ctx.out.ok();
+        return Ok(());
+    }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
         list.map(|list| (list.edit(), list.expire_at_ms()))
     })?;
@@ -31,6 +47,20 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         _ => return Err(CommandError::Syntax),
     };
     let (key, pivot, element) = (ctx.args.get(1), ctx.args.get(3), ctx.args.get(4));
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let found = ctx.read_list(key, &paged, |list, pages, _| position(list, pages, pivot));
+        let Some(index) = found else {
+            ctx.out.int(-1);
+            return Ok(());
+        };
+        let ((), len) = ctx.change_list(key, &paged, Event::list("linsert"), |pages, list| {
+            list.insert(pages, index + behind as u64, element)?;
+            Ok(())
+        });
+        ctx.log_request();
+        ctx.out.int(len as i64);
+        return Ok(());
+    }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
         list.map(|list| {
             let index = list.iter().position(|other| other == pivot);
@@ -50,10 +80,59 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
+/// The number of the first element that is equal to `wanted`: the pages up to it are read, some together.
+fn position<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Option<u64>, Stop> {
+    let mut from = 0;
+    while from < list.len() {
+        needs(list, pages, from..from + SEARCHED_TOGETHER)?;
+        let elements = list.iter(pages, from)?.take(SEARCHED_TOGETHER as usize);
+        for (index, element) in (from..).zip(elements) {
+            if element? == wanted {
+                return Ok(Some(index));
+            }
+        }
+        from += SEARCHED_TOGETHER;
+    }
+    Ok(None)
+}
+
+/// The numbers of all elements that are equal to `wanted`.
+pub(super) fn positions<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Vec<u64>, Stop> {
+    needs(list, pages, 0..list.len())?;
+    let mut found = Vec::new();
+    for (index, element) in (0..).zip(list.iter(pages, 0)?) {
+        if element? == wanted {
+            found.push(index);
+        }
+    }
+    Ok(found)
+}
+
 /// LREM key count element: one operation, or none when it is not there; logged as it came.
 pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = ctx.int_arg(2)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(3));
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let mut found =
+            ctx.read_list(key, &paged, |list, pages, _| positions(list, pages, element));
+        let most = match count {
+            0 => found.len(),
+            count => usize::try_from(count.unsigned_abs()).unwrap_or(usize::MAX).min(found.len()),
+        };
+        let removed = if count < 0 { found.split_off(found.len() - most) } else { found };
+        let removed = &removed[..most];
+        if !removed.is_empty() {
+            ctx.change_list(key, &paged, Event::list("lrem"), |pages, list| {
+                for &index in removed.iter().rev() {
+                    list.remove(pages, index..index + 1)?;
+                }
+                Ok(())
+            });
+            ctx.log_request();
+        }
+        ctx.out.int(removed.len() as i64);
+        return Ok(());
+    }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
         let list = list?;
         let all = list.iter().filter(|other| *other == element).count();
@@ -92,6 +171,21 @@ pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let kept = range_of(first, last, paged.count());
+        let (start, end, len) = (kept.start as u64, kept.end as u64, paged.count() as u64);
+        ctx.change_list(key, &paged, Event::list("ltrim"), |pages, list| {
+            if start < end {
+                // One that loses all goes whole, unread.
+                needs(list, pages, 0..start)?;
+                needs(list, pages, end..len)?;
+            }
+            Ok(list.trim(pages, start..end)?)
+        });
+        ctx.log_request();
+        ctx.out.ok();
+        return Ok(());
+    }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
         list.map(|list| (list.edit(), list.expire_at_ms()))
     })?;

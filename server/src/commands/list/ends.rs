@@ -6,6 +6,7 @@ use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
 use crate::keyspace::pop::take;
 use crate::number::parse_i64;
+use sexton_engine::page::End;
 
 /// LPUSH key element [element ...].
 pub(super) fn lpush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -30,6 +31,21 @@ pub(super) fn rpushx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// One operation, logged as it came.
 fn push(ctx: &mut Ctx<'_, '_>, side: Side, must_exist: bool) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let (end, event) = match side {
+            Side::First => (End::Front, Event::list("lpush")),
+            Side::Last => (End::Back, Event::list("rpush")),
+        };
+        let ((), len) = ctx.change_list(key, &paged, event, |pages, list| {
+            for element in args.from(2) {
+                list.push(pages, end, element)?;
+            }
+            Ok(())
+        });
+        ctx.log_request();
+        ctx.out.int(len as i64);
+        return Ok(());
+    }
     let found = ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
         list.map(|list| (list.edit(), list.expire_at_ms()))
     })?;
@@ -79,11 +95,18 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side, wrong_arity: &'static str) -> CommandR
         _ => None,
     };
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let found = ctx.inspect(Purpose::Write, db, key, |entry, _| match entry {
-        None => Ok(None),
-        Some(entry) => {
-            take(entry, Pop { scored: false, side, count }).map(Some).ok_or(CommandError::WrongType)
+    let wanted = Pop { scored: false, side, count };
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        let popped = ctx.take_of_list(key, &paged, wanted);
+        if count != Some(0) {
+            ctx.log_request();
         }
+        popped.answer_elements(ctx.out);
+        return Ok(());
+    }
+    let found = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
+        None => Ok(None),
+        Some(entry) => take(entry, wanted).map(Some).ok_or(CommandError::WrongType),
     })?;
     match (found, count) {
         (None, None) => ctx.out.null(),

@@ -1,5 +1,6 @@
 //! LPOS.
 
+use super::change::positions;
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Lists;
 use crate::number::parse_i64;
@@ -74,11 +75,16 @@ impl Options {
 pub(super) fn lpos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let options = Options::parse(ctx.args)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(2));
-    let found = ctx.lookup::<Lists, _>(Purpose::Read, key, |list, _| {
-        let Some(list) = list else { return Vec::new() };
-        let all = list.iter().enumerate().filter(|(_, other)| *other == element);
-        options.choose(all.map(|(index, _)| index).collect(), list.count())
-    })?;
+    let found = if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
+        let all = ctx.read_list(key, &paged, |list, pages, _| positions(list, pages, element));
+        options.choose(all.into_iter().map(|index| index as usize).collect(), paged.count())
+    } else {
+        ctx.lookup::<Lists, _>(Purpose::Read, key, |list, _| {
+            let Some(list) = list else { return Vec::new() };
+            let all = list.iter().enumerate().filter(|(_, other)| *other == element);
+            options.choose(all.map(|(index, _)| index).collect(), list.count())
+        })?
+    };
     match (options.count, found.first()) {
         (None, Some(&index)) => ctx.out.int(index as i64),
         (None, None) => ctx.out.null(),

@@ -2,12 +2,16 @@
 
 use super::index_within;
 use crate::commands::positions::range_of;
-use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandResult, Ctx, Purpose, needs};
 use crate::keyspace::collection::Lists;
 
 /// LLEN key.
 pub(super) fn llen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
+        ctx.out.int(paged.count() as i64);
+        return Ok(());
+    }
     ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
         out.int(list.map_or(0, |list| list.count()) as i64);
     })?;
@@ -17,6 +21,22 @@ pub(super) fn llen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// LINDEX key index.
 pub(super) fn lindex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
+        let Some(index) = index_within(ctx.int_arg(2)?, paged.count()) else {
+            ctx.out.null();
+            return Ok(());
+        };
+        let index = index as u64;
+        ctx.read_list(key, &paged, |list, pages, out| {
+            needs(list, pages, index..index + 1)?;
+            match list.get(pages, index)? {
+                Some(element) => out.bulk(element),
+                None => out.null(),
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
         let Some(list) = list else {
             out.null();
@@ -37,6 +57,18 @@ pub(super) fn lindex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn lrange(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Read, key)? {
+        let range = range_of(first, last, paged.count());
+        ctx.read_list(key, &paged, |list, pages, out| {
+            needs(list, pages, range.start as u64..range.end as u64)?;
+            out.array(range.len());
+            for element in list.iter(pages, range.start as u64)?.take(range.len()) {
+                out.bulk(element?);
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<Lists, _>(Purpose::Read, key, |list, out| {
         let range = range_of(first, last, list.map_or(0, |list| list.count()));
         out.array(range.len());

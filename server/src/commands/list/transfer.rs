@@ -3,9 +3,11 @@
 use super::side;
 use crate::blocking::{Side, Wants};
 use crate::commands::pop::{deadline, wait};
-use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, ListEdit, Lists};
+use crate::keyspace::paged::Paged;
+use sexton_engine::page::End;
 
 /// RPOPLPUSH source destination.
 pub(super) fn rpoplpush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -45,46 +47,97 @@ pub(super) fn blmove(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
+/// A list that a key holds.
+enum Held {
+    /// In its root, with its expiry.
+    Whole(ListEdit, u64),
+    /// In pages.
+    Paged(Paged),
+}
+
+fn find(ctx: &mut Ctx<'_, '_>, key: &[u8]) -> Result<Option<Held>, CommandError> {
+    if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
+        return Ok(Some(Held::Paged(paged)));
+    }
+    ctx.lookup::<Lists, _>(Purpose::Write, key, |list, _| {
+        list.map(|list| Held::Whole(list.edit(), list.expire_at_ms()))
+    })
+}
+
+impl Held {
+    /// A copy of the element at an end.
+    fn end(&self, ctx: &mut Ctx<'_, '_>, key: &[u8], side: Side) -> Vec<u8> {
+        let at = |len: usize| if side == Side::First { 0 } else { len - 1 };
+        match self {
+            Self::Whole(list, _) => {
+                list.view().iter().nth(at(list.len())).unwrap_or_default().to_vec()
+            }
+            Self::Paged(paged) => ctx.read_list(key, paged, |list, pages, _| {
+                let element = list.get(pages, at(paged.count()) as u64)?;
+                Ok(element.unwrap_or_default().to_vec())
+            }),
+        }
+    }
+
+    /// Takes away what is at an end, then puts an element at an end: one operation.
+    fn change(
+        self,
+        ctx: &mut Ctx<'_, '_>,
+        key: &[u8],
+        taken: Option<Side>,
+        put: Option<(Side, &[u8])>,
+        event: Event,
+    ) -> CommandResult {
+        match self {
+            Self::Whole(mut list, expire_at_ms) => {
+                match taken {
+                    Some(Side::First) => list.remove(0..1),
+                    Some(Side::Last) => list.remove(list.len() - 1..list.len()),
+                    None => {}
+                }
+                match put {
+                    Some((Side::First, element)) => list.insert(0, std::iter::once(element)),
+                    Some((Side::Last, element)) => list.push_right(element),
+                    None => {}
+                }
+                ctx.write_back(key, &list, expire_at_ms, event)
+            }
+            Self::Paged(paged) => {
+                ctx.change_list(key, &paged, event, |pages, list| {
+                    let last = list.len() - 1;
+                    match taken {
+                        Some(Side::First) => list.remove(pages, 0..1)?,
+                        Some(Side::Last) => list.remove(pages, last..last + 1)?,
+                        None => {}
+                    }
+                    if let Some((side, element)) = put {
+                        let end = if side == Side::First { End::Front } else { End::Back };
+                        list.push(pages, end, element)?;
+                    }
+                    Ok(())
+                });
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Moves an element and answers it; false when there is none. One operation for each of the two lists, logged as LMOVE.
-fn transfer(
-    ctx: &mut Ctx<'_, '_>,
-    from: Side,
-    to: Side,
-) -> Result<bool, crate::dispatch::CommandError> {
+fn transfer(ctx: &mut Ctx<'_, '_>, from: Side, to: Side) -> Result<bool, CommandError> {
     let (source, destination) = (ctx.args.get(1), ctx.args.get(2));
-    let found = ctx.lookup::<Lists, _>(Purpose::Write, source, |list, _| {
-        list.map(|list| (list.edit(), list.expire_at_ms()))
-    })?;
-    let Some((mut left, left_expires_ms)) = found else { return Ok(false) };
+    let Some(left) = find(ctx, source)? else { return Ok(false) };
     let is_same = source == destination;
-    let found = if is_same {
-        None
-    } else {
-        ctx.lookup::<Lists, _>(Purpose::Write, destination, |list, _| {
-            list.map(|list| (list.edit(), list.expire_at_ms()))
-        })?
-    };
-    let taken = match from {
-        Side::First => 0,
-        Side::Last => left.len() - 1,
-    };
-    let element = left.view().iter().nth(taken).unwrap_or_default().to_vec();
-    left.remove(taken..taken + 1);
+    let found = if is_same { None } else { find(ctx, destination)? };
+    let element = left.end(ctx, source, from);
     let popped = Event::list(if from == Side::First { "lpop" } else { "rpop" });
     let pushed = Event::list(if to == Side::First { "lpush" } else { "rpush" });
-    let put = |list: &mut ListEdit| match to {
-        Side::First => list.insert(0, std::iter::once(element.as_slice())),
-        Side::Last => list.push_right(&element),
-    };
     if is_same {
-        put(&mut left);
-        ctx.write_back(source, &left, left_expires_ms, pushed)?;
+        left.change(ctx, source, Some(from), Some((to, &element)), pushed)?;
         ctx.tell(source, popped);
     } else {
-        let (mut list, expire_at_ms) = found.unwrap_or_default();
-        put(&mut list);
-        ctx.write_back(destination, &list, expire_at_ms, pushed)?;
-        ctx.write_back(source, &left, left_expires_ms, popped)?;
+        let list = found.unwrap_or_else(|| Held::Whole(ListEdit::default(), 0));
+        list.change(ctx, destination, None, Some((to, &element)), pushed)?;
+        left.change(ctx, source, Some(from), None, popped)?;
     }
     let word = |side| if side == Side::First { b"LEFT".as_slice() } else { b"RIGHT" };
     let db = ctx.client.db;

@@ -34,7 +34,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let reads_all_keys = ctx.client.may_with_all_keys(ctx.spec, ctx.args, KeyRights::READ);
     let mut options = Options::parse(ctx.args, read_only, reads_all_keys)?;
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let source = ctx.inspect(Purpose::Read, db, key, |entry, _| {
+    let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| {
         entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)
     })?;
     // Redis' sets have no order of their own: where the outcome has to be the same each time, they are sorted.

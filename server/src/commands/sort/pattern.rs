@@ -55,14 +55,16 @@ impl<'p> Pattern<'p> {
             Self::Nothing => look(None, ctx.out),
             Self::Key { before, behind, field } => {
                 let key = [before, element, behind].concat();
-                ctx.inspect(Purpose::Read, ctx.client.db, &key, |entry, out| match (entry, field) {
-                    (None, _) => look(None, out),
-                    (Some(entry), Some(field)) => {
-                        look(Hashes::view(entry).and_then(|hash| hash.get(field)), out)
-                    }
-                    (Some(entry), None) => {
-                        let string = StringView::of(entry);
-                        look(string.as_ref().map(|string| string.bytes()), out)
+                ctx.inspect_whole(Purpose::Read, ctx.client.db, &key, |entry, out| {
+                    match (entry, field) {
+                        (None, _) => look(None, out),
+                        (Some(entry), Some(field)) => {
+                            look(Hashes::view(entry).and_then(|hash| hash.get(field)), out)
+                        }
+                        (Some(entry), None) => {
+                            let string = StringView::of(entry);
+                            look(string.as_ref().map(|string| string.bytes()), out)
+                        }
                     }
                 })
             }

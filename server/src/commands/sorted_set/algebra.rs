@@ -160,7 +160,7 @@ impl Request {
         let mut sources = Vec::with_capacity(count);
         for at in first..first + count {
             let key = args.get(at);
-            let source = ctx.inspect(Purpose::Read, db, key, |entry, _| Source::of(entry));
+            let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| Source::of(entry));
             sources.push(source.ok_or(CommandError::WrongType)?);
         }
         let mut request = Self {

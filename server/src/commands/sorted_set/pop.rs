@@ -27,7 +27,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side) -> CommandResult {
         _ => return Err(CommandError::Syntax),
     };
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let found = ctx.inspect(Purpose::Write, db, key, |entry, _| match entry {
+    let found = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
         None => Ok(None),
         Some(entry) => {
             let pop = Pop { scored: true, side, count };

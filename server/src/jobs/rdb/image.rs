@@ -2,6 +2,7 @@
 
 use super::save::{SaveError, failed};
 use crate::keyspace::AnyView;
+use crate::keyspace::paged::whole_at;
 use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot};
@@ -145,8 +146,11 @@ impl<'a> Image<'a> {
         }
         let mut in_iter: u64 = 0;
         while iter.valid() {
-            let meta = iter.meta();
-            match AnyView::of(meta, iter.value()) {
+            let (meta, value) = (iter.meta(), iter.value());
+            let whole = whole_at(self.snapshot, db, meta, value)?;
+            let (meta, value) =
+                whole.as_ref().map_or((meta, value), |(meta, value)| (*meta, value.as_slice()));
+            match AnyView::of(meta, value) {
                 Some(AnyView::String(string)) => {
                     writer.string(iter.key(), meta.expire_at_ms, string).map_err(failed)?;
                 }

@@ -5,7 +5,7 @@ use crate::clock::now_ms;
 use crate::devices;
 use crate::jobs::eviction;
 use crate::keyspace::collection::Thresholds;
-use crate::keyspace::{NotStored, from_dumped};
+use crate::keyspace::{NotStored, from_dumped, paged};
 use crate::log;
 use crate::observe::now_s;
 use crate::resp::command_bytes;
@@ -174,7 +174,8 @@ impl<'s> Loader<'s> {
         let hash = engine.hash(&entry.key);
         let mut tx = engine.begin(Latched::Hashes(&[hash]), &mut self.buf);
         let key = Key { slot: engine.slot_of(db), bytes: &entry.key, hash };
-        tx.put(key, Meta { flags, expire_at_ms }, &value);
+        let inline_max_bytes = self.server.settings.thresholds.inline_bytes();
+        paged::put(&mut tx, key, Meta { flags, expire_at_ms }, &value, inline_max_bytes);
         let access = &self.server.eviction.access;
         if let Some(field) = access.restored(entry.idle_s, entry.frequency, now_ms) {
             tx.set_access(key, field);

@@ -18,6 +18,7 @@ const FEW_FIELDS: usize = 8;
 pub struct Hashes;
 
 impl Kind for Hashes {
+    const TYPE: ValueType = ValueType::Hash;
     type View<'v> = HashView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<HashView<'_>> {

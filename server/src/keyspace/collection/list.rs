@@ -11,6 +11,7 @@ use std::ops::Range;
 pub struct Lists;
 
 impl Kind for Lists {
+    const TYPE: ValueType = ValueType::List;
     type View<'v> = ListView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<ListView<'_>> {

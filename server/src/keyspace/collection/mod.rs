@@ -62,7 +62,9 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    fn of(byte: u8) -> Option<Self> {
+    /// The encoding that a record says.
+    #[must_use]
+    pub fn of(byte: u8) -> Option<Self> {
         [
             Self::Listpack,
             Self::Intset,

@@ -16,6 +16,7 @@ const FEW_MEMBERS: usize = 8;
 pub struct Sets;
 
 impl Kind for Sets {
+    const TYPE: ValueType = ValueType::Set;
     type View<'v> = SetView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<SetView<'_>> {

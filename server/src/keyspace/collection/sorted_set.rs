@@ -22,6 +22,7 @@ const SCORE_BYTES: usize = 8;
 pub struct SortedSets;
 
 impl Kind for SortedSets {
+    const TYPE: ValueType = ValueType::SortedSet;
     type View<'v> = SortedSetView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<SortedSetView<'_>> {

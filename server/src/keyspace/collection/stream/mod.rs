@@ -35,6 +35,7 @@ const PLACE_BYTES: usize = 4;
 pub struct Streams;
 
 impl Kind for Streams {
+    const TYPE: ValueType = ValueType::Stream;
     type View<'v> = StreamView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<StreamView<'_>> {

@@ -1,0 +1,170 @@
+//! How commands look at collections that lie in pages, and change them.
+
+use super::guard::{give_up, miss};
+use super::{CommandError, Ctx, Purpose};
+use crate::blocking::Pop;
+use crate::events::Event;
+use crate::keyspace::paged::{self, Failed, Paged, Stop, change_list, list_of, over, take_of_list};
+use crate::keyspace::pop::Popped;
+use crate::keyspace::{Kind, WrongType};
+use crate::resp::Reply;
+use sexton_engine::page::{List, Pages};
+use sexton_engine::{EngineError, Entry, Found, TxPages};
+
+fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
+    found.unwrap_or_else(|error| give_up(error))
+}
+
+impl Ctx<'_, '_> {
+    /// Ends the run of this command, which needs what is not in memory: it runs again from its beginning when that is. Or its
+    /// storage has failed it.
+    fn stop(&mut self, failed: Failed) -> ! {
+        match failed {
+            Failed::Storage(error) => give_up(error),
+            Failed::Away(wants) => {
+                self.client.missed = wants;
+                miss()
+            }
+        }
+    }
+
+    /// The collection in pages that a key of the client's database holds, looked at for `purpose`. `None`, and nothing is counted:
+    /// it holds none, or its time has come.
+    ///
+    /// # Errors
+    /// WRONGTYPE, for one of another type.
+    pub fn paged<K: Kind>(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+    ) -> Result<Option<Paged>, CommandError> {
+        let (db, now_ms) = (self.client.db, self.now_ms);
+        if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
+            return Ok(None);
+        }
+        let key_of = self.key_in(db, key);
+        let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
+        let is_paged =
+            |entry: &Entry<'_>| entry.meta().is_paged() && !entry.meta().is_expired(now_ms);
+        if !matches!(tx.find(key_of), Found::Live(entry) if is_paged(&entry)) {
+            return Ok(None);
+        }
+        let found = self.inspect(purpose, db, key, |entry, _| entry.map(Paged::of_entry));
+        let Some(paged) = found.and_then(whole_or_give_up) else { return Ok(None) };
+        if paged.value_type() == Some(K::TYPE) { Ok(Some(paged)) } else { Err(WrongType.into()) }
+    }
+
+    /// The same as [`inspect`](Self::inspect), but a collection in pages is shown as if it lay in one record.
+    pub fn inspect_whole<R>(
+        &mut self,
+        purpose: Purpose,
+        db: usize,
+        key: &[u8],
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> R {
+        let (key_of, now_ms) = (self.key_in(db, key), self.now_ms);
+        let reads_here = !self.client.may_miss;
+        if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
+            return self.inspect(purpose, db, key, look);
+        }
+        let Some(tx) = self.tx.as_deref_mut() else { return self.inspect(purpose, db, key, look) };
+        let paged = match tx.find(key_of) {
+            Found::Live(entry) if !entry.meta().is_expired(now_ms) => {
+                whole_or_give_up(Paged::of_entry(entry))
+            }
+            _ => None,
+        };
+        let Some(paged) = paged else { return self.inspect(purpose, db, key, look) };
+        let (meta, value) = match paged::whole_in(tx, key_of, &paged, reads_here) {
+            Ok(whole) => whole,
+            Err(failed) => self.stop(failed),
+        };
+        self.inspect(purpose, db, key, |entry, out| {
+            look(entry.map(|entry| entry.with_value(meta, &value)), out)
+        })
+    }
+
+    /// Reads of the pages of a list.
+    pub fn read_list<R>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        mut read: impl FnMut(&List, &TxPages<'_, '_, '_>, &mut Reply) -> Result<R, Stop>,
+    ) -> R {
+        let (key, cid) = (self.key_in(self.client.db, key), paged.descriptor.collection);
+        let (reads_here, mark) = (!self.client.may_miss, self.out.len());
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let out = &mut *self.out;
+        let done = over(tx, key, cid, reads_here, |pages| {
+            out.truncate(mark);
+            read(&list_of(paged)?, &pages, out)
+        });
+        done.unwrap_or_else(|failed| self.stop(failed))
+    }
+
+    /// Changes a list of the client's database: one operation, told as `event`; answers what is left of it. One that has become empty
+    /// is deleted, told as `del` too. Log it.
+    pub fn change_list<T>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        event: Event,
+        change: impl FnMut(&mut TxPages<'_, '_, '_>, &mut List) -> Result<T, Stop>,
+    ) -> (T, u64) {
+        let reads_here = !self.client.may_miss;
+        let access = self.access_kept(key);
+        let key_of = self.key_in(self.client.db, key);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let changed = change_list(tx, key_of, paged, reads_here, change);
+        let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed));
+        self.end_change(key, left == 0, event, access);
+        (done, left)
+    }
+
+    /// Takes elements out of a list of the client's database: one operation, or none where none are wanted. Log it.
+    pub fn take_of_list(&mut self, key: &[u8], paged: &Paged, pop: Pop) -> Popped {
+        let reads_here = !self.client.may_miss;
+        let access = self.access_kept(key);
+        let key_of = self.key_in(self.client.db, key);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        let taken = take_of_list(tx, key_of, paged, pop, reads_here);
+        let popped = taken.unwrap_or_else(|failed| self.stop(failed));
+        if pop.count != Some(0) {
+            self.end_change(key, popped.takes_all(), popped.event(), access);
+        }
+        popped
+    }
+
+    fn access_kept(&mut self, key: &[u8]) -> Option<u32> {
+        let (key, server, now_ms) = (self.key_in(self.client.db, key), self.server, self.now_ms);
+        let tx = self.tx.as_deref_mut().expect("command class has a transaction");
+        super::fast::kept_access(server, self.client, tx, key, now_ms)
+    }
+
+    fn end_change(&mut self, key: &[u8], is_empty: bool, event: Event, access: Option<u32>) {
+        let db = self.client.db;
+        if is_empty {
+            self.tell(key, event);
+            self.delete(db, key, Event::generic("del"));
+            return;
+        }
+        if let Some(access) = access {
+            let key = self.key_in(db, key);
+            self.tx().set_access(key, access);
+        }
+        self.changes.write(&self.server.events, db, key, Some(event));
+    }
+}
+
+/// The pages that a range of a list needs are all in memory.
+///
+/// # Errors
+/// Those that are not.
+pub(crate) fn needs<P: Pages>(
+    list: &List,
+    pages: &P,
+    range: std::ops::Range<u64>,
+) -> Result<(), Stop> {
+    let missing = list.missing(pages, range)?;
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}

@@ -1,0 +1,109 @@
+//! Collections in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+
+use super::tests::Bench;
+use crate::value::thresholds::Thresholds;
+
+/// A bench whose collections lie in pages above so many bytes.
+fn bench(inline_bytes: u64) -> Bench {
+    let bench = Bench::new();
+    let thresholds = &bench.server.settings.thresholds;
+    let now = thresholds.now();
+    thresholds.set(Thresholds { inline_bytes, hash_entries: 4, intset_entries: 4, ..now });
+    bench
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+fn list_command(random: &mut Random) -> String {
+    let key = ["a", "b"][random.below(2) as usize];
+    let other = ["a", "b", "c"][random.below(3) as usize];
+    let element = match random.below(20) {
+        0 => "x".repeat(600),
+        _ => format!("e{}", random.below(30)),
+    };
+    let index = random.below(40) as i64 - 20;
+    match random.below(24) {
+        0..=3 => format!("RPUSH {key} {element} more{index} {element}"),
+        4..=6 => format!("LPUSH {key} {element} {index}"),
+        7 => format!("LPOP {key}"),
+        8 => format!("RPOP {key} {}", random.below(6)),
+        9 => format!("LINDEX {key} {index}"),
+        10 => format!("LSET {key} {index} {element}"),
+        11 | 12 => format!("LINSERT {key} BEFORE e{} {element}", random.below(30)),
+        13 => format!("LREM {key} {} {element}", index / 6),
+        14 => format!("LTRIM {key} {} {}", random.below(4), -1 - random.below(4) as i64),
+        15 => format!("LPOS {key} {element} RANK {} COUNT 0", index | 1),
+        16 | 17 => format!("LMOVE {key} {other} LEFT {}", ["LEFT", "RIGHT"][(index & 1) as usize]),
+        18 => format!("LMPOP 2 {key} {other} RIGHT COUNT 3"),
+        19 => format!("RENAME {key} {other}"),
+        20 => format!("COPY {key} {other} REPLACE"),
+        21 => format!("SET {key} string"),
+        22 => format!("DEL {key}"),
+        _ => format!("SORT {key} ALPHA STORE {other}"),
+    }
+}
+
+#[test]
+fn lists_in_pages_answer_as_lists_in_one_record_do() {
+    let (mut paged, mut whole) = (bench(24), bench(u64::MAX));
+    let (mut client, mut other) = (paged.client(), whole.client());
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for step in 0..6000 {
+        let command = list_command(&mut random);
+        let reply = paged.run(&mut client, &command);
+        assert_eq!(reply, whole.run(&mut other, &command), "step {step}: {command}");
+        for key in ["a", "b", "c"] {
+            let all = format!("LRANGE {key} 0 -1");
+            assert_eq!(paged.run(&mut client, &all), whole.run(&mut other, &all), "{command}");
+        }
+        if step % 500 == 0 {
+            let digest = paged.run(&mut client, "DEBUG DIGEST");
+            assert_eq!(digest, whole.run(&mut other, "DEBUG DIGEST"));
+        }
+    }
+    assert!(paged.server.engine.has_pages() && !whole.server.engine.has_pages());
+}
+
+#[test]
+fn a_push_to_a_long_list_copies_a_page_and_not_the_list() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    for n in 0..1000 {
+        let elements: Vec<String> = (0..100).map(|m| format!("element{n}.{m}")).collect();
+        bench.run(&mut client, &format!("RPUSH long {}", elements.join(" ")));
+    }
+    let before = bench.server.engine.memory_parts().memtables;
+    for n in 0..1000 {
+        bench.run(&mut client, &format!("LPUSH long {n}"));
+        bench.run(&mut client, "RPOP long");
+    }
+    let copied = bench.server.engine.memory_parts().memtables.saturating_sub(before);
+    // The list has more than a megabyte.
+    assert!(copied < 2000 * 2048 + (1 << 20), "{copied} bytes for 2,000 changes");
+}
+
+#[test]
+fn what_a_transaction_did_to_pages_is_taken_back_with_it() {
+    let mut bench = bench(16);
+    let mut client = bench.client();
+    let elements: Vec<String> = (0..500).map(|n| n.to_string()).collect();
+    bench.run(&mut client, &format!("RPUSH l {}", elements.join(" ")));
+    let before = bench.run(&mut client, "DEBUG DIGEST");
+    let commands =
+        ["MULTI", "LPUSH l x", "LTRIM l 3 -200", "RPUSH new 1 2 3 4 5 6 7 8 9 10 11", "DEL l"];
+    bench.run_all(&mut client, &commands);
+    super::tests::queue_panic(&mut client, "c");
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.contains("nothing was changed"), "{reply}");
+    assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before);
+    assert_eq!(bench.run(&mut client, "LRANGE l 498 -1"), "*2\r\n$3\r\n498\r\n$3\r\n499\r\n");
+}

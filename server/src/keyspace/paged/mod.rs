@@ -1,0 +1,202 @@
+//! Collections that lie in pages: their roots, their whole values, and how pages come that are not in memory.
+//!
+//! A collection above a size lies in pages of its own (engine/DESIGN.md, "Paged collections"); its root says how many elements it
+//! has, and where the pages are. Commands that work page by page use what its type has here. All others look at [`whole`], which
+//! is the value that the collection would have in one record, and write it back by [`put`].
+
+mod list;
+mod past;
+
+pub use list::{change_list, list_of, take_of_list};
+pub use past::{whole_at, whole_in};
+
+use super::collection::{Edit, Encoding, ListEdit, ListView};
+use crate::value::ValueType;
+use sexton_engine::page::{Descriptor, List, ListSizes, PageError, PageId, Pages};
+use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
+
+/// A collection in pages, as its root says.
+#[derive(Clone, Debug)]
+pub struct Paged {
+    /// Flags and expiry of the root.
+    pub meta: Meta,
+    /// The root's value.
+    pub descriptor: Descriptor,
+}
+
+impl Paged {
+    /// `None` for a value that lies whole in its root.
+    ///
+    /// # Errors
+    /// The root says of pages what nothing has written.
+    pub fn of(meta: Meta, value: &[u8]) -> Result<Option<Self>, EngineError> {
+        if !meta.is_paged() {
+            return Ok(None);
+        }
+        let descriptor = Descriptor::decode(value)
+            .map_err(|damage| EngineError::Storage(format!("root of a collection: {damage}")))?;
+        Ok(Some(Self { meta, descriptor }))
+    }
+
+    /// The same of what was found in memory.
+    ///
+    /// # Errors
+    /// As [`Paged::of`].
+    pub fn of_entry(entry: Entry<'_>) -> Result<Option<Self>, EngineError> {
+        Self::of(entry.meta(), entry.value())
+    }
+
+    /// Its type.
+    #[must_use]
+    pub fn value_type(&self) -> Option<ValueType> {
+        ValueType::of(self.meta.flags)
+    }
+
+    /// Elements.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.descriptor.totals.elements as usize
+    }
+
+    /// What OBJECT ENCODING answers.
+    #[must_use]
+    pub fn encoding(&self) -> Option<Encoding> {
+        Encoding::of(self.descriptor.encoding)
+    }
+
+    /// Flags and expiry of the same collection in one record.
+    #[must_use]
+    pub fn whole_meta(&self) -> Meta {
+        Meta { flags: self.meta.flags & !Meta::PAGED, ..self.meta }
+    }
+}
+
+/// Why an operation on pages could not be done yet.
+#[derive(Debug)]
+pub enum Stop {
+    /// These are not in memory: it runs again with them.
+    Missing(Vec<PageId>),
+    /// One of them is nowhere, or damaged.
+    Failed(PageError),
+}
+
+impl From<PageError> for Stop {
+    fn from(error: PageError) -> Self {
+        match error {
+            PageError::Missing(page) => Self::Missing(vec![page]),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+/// Why a request could not go on.
+#[derive(Debug)]
+pub enum Failed {
+    /// These must be brought into memory first, without the latch.
+    Away(Vec<Want>),
+    /// What it needs cannot be read.
+    Storage(EngineError),
+}
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Away(wants) => write!(f, "{} pages of a collection are away", wants.len()),
+            Self::Storage(error) => write!(f, "{error}"),
+        }
+    }
+}
+
+impl From<PageError> for Failed {
+    fn from(error: PageError) -> Self {
+        Self::Storage(damaged(error))
+    }
+}
+
+fn damaged(error: PageError) -> EngineError {
+    EngineError::Storage(format!("a collection: {error}"))
+}
+
+/// Runs an operation on the pages of a collection until none is missing. `reads_here`: pages on a device are read under the latch, by
+/// those who cannot begin again.
+///
+/// # Errors
+/// [`Failed`]; nothing was changed.
+pub fn over<T>(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    cid: u64,
+    reads_here: bool,
+    mut operation: impl FnMut(TxPages<'_, '_, '_>) -> Result<T, Stop>,
+) -> Result<T, Failed> {
+    loop {
+        let missing = match operation(tx.pages(key, cid)) {
+            Ok(done) => return Ok(done),
+            Err(Stop::Missing(missing)) => missing,
+            Err(Stop::Failed(error)) => return Err(error.into()),
+        };
+        let mut away = Vec::new();
+        for page in missing {
+            if tx.pages(key, cid).bring(page)? {
+                continue;
+            }
+            if !reads_here {
+                away.push(page);
+            } else if !tx.bring_in_page(key, cid, page.into()).map_err(Failed::Storage)? {
+                return Err(PageError::Absent(page).into());
+            }
+        }
+        if !away.is_empty() {
+            let root = OwnedKey { slot: key.slot, bytes: key.bytes.to_vec(), hash: key.hash };
+            let wants = away.into_iter().map(|page| Want::page_of(&root, cid, page.into()));
+            return Err(Failed::Away(wants.collect()));
+        }
+    }
+}
+
+/// The value that a collection would have in one record.
+///
+/// # Errors
+/// [`Stop`].
+pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
+    let list = list_of(paged)?;
+    let missing = list.missing(pages, 0..u64::MAX)?;
+    if !missing.is_empty() {
+        return Err(Stop::Missing(missing));
+    }
+    let mut edit = ListEdit::default();
+    for element in list.iter(pages, 0)? {
+        edit.push_right(element?);
+    }
+    Ok(edit.bytes().to_vec())
+}
+
+/// Writes a value: one operation. A collection of more than `inline_max_bytes` is laid out in pages, where the store keeps some.
+pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
+    if value.len() as u64 > inline_max_bytes
+        && ValueType::of(meta.flags) == Some(ValueType::List)
+        && put_in_pages(tx, key, meta, value).is_some()
+    {
+        return;
+    }
+    tx.put(key, meta, value);
+}
+
+/// `None`, and nothing is written, where it must lie in one record.
+fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
+    let view = ListView::of(meta, value)?;
+    let cid = tx.engine().new_collection().ok()?;
+    let mut pages = tx.pages(key, cid);
+    let list = List::build(&mut pages, ListSizes::default(), view.iter()).ok()?;
+    let descriptor = Descriptor {
+        encoding: view.encoding() as u8,
+        flags: 0,
+        collection: cid,
+        totals: list.totals,
+        expire_at_ms: 0,
+        parts: list.parts(),
+    };
+    let mut root = Vec::new();
+    descriptor.encode_into(&mut root);
+    pages.put(Meta { flags: meta.flags | Meta::PAGED, ..meta }, &root).ok()
+}
