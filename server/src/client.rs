@@ -11,6 +11,7 @@ use crate::session::{ReplyMode, Session, TrackingMode};
 use sexton_engine::{OwnedKey, Seq, Want};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// One connection.
@@ -86,6 +87,8 @@ pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
 pub struct ScriptTurn {
     /// Number of the thread, for striped statistics.
     pub worker: usize,
+    /// When it has begun, where that was just now.
+    pub started: Option<Instant>,
     /// It runs on a thread that serves nobody else.
     pub is_alone: bool,
     /// EXEC runs it.

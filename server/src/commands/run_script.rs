@@ -207,6 +207,7 @@ fn run_in(
     let is_alone = ctx.client.script.is_alone;
     let started = is_alone.then(Instant::now);
     let limits = Limits {
+        started: ctx.client.script.started,
         slice: (!is_alone).then_some(SLICE),
         kill: ctx.client.script.running.as_ref().map(|running| Arc::clone(&running.kill)),
         memory_max_bytes: (request_max_bytes(ctx.server).min(MEMORY_MAX_BYTES) as usize)

@@ -63,6 +63,7 @@ impl Executor {
             let tallies = std::mem::take(&mut client.script.tallies);
             client.script = ScriptTurn {
                 tallies,
+                started: (run == 1).then_some(started),
                 worker: self.worker,
                 is_alone: self.may_block,
                 reads_cold: client.script.cold_rounds >= COLD_ROUNDS_MAX,

@@ -33,7 +33,8 @@ pub(super) enum Kind {
     Set,
     /// Another command of the short way.
     Short(&'static CommandSpec),
-    Other,
+    /// Any other one, or none that there is.
+    Other(Option<&'static CommandSpec>),
 }
 
 impl Kind {
@@ -42,7 +43,7 @@ impl Kind {
         match self {
             Self::Get | Self::Set => true,
             Self::Short(spec) => spec.is_timed_together(),
-            Self::Other => false,
+            Self::Other(_) => false,
         }
     }
 }
@@ -71,8 +72,9 @@ impl BatchRun<'_> {
         let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
         let mut together = self.times_together();
         let mut bounds = RequestBounds::of(self.server, &self.client.session);
-        let mut begun = Instant::now();
-        // The plain requests since then.
+        // When the plain requests that are not in the statistics yet have begun; the clock is read for such ones only.
+        let mut begun = Some(Instant::now());
+        // These requests.
         let mut plain = 0..0;
         let mut stop = None;
         for index in 0..self.worker.batch.requests.len() {
@@ -85,6 +87,9 @@ impl BatchRun<'_> {
             if !kind.is_timed_together() {
                 begun = self.settle(plain, begun);
                 plain = 0..0;
+            }
+            if fast && begun.is_none() && !matches!(kind, Kind::Other(_)) {
+                begun = Some(Instant::now());
             }
             if fast && self.run_plain(kind, fast_write, &bounds, index, &request) {
                 *self.commands += 1;
@@ -123,7 +128,12 @@ impl BatchRun<'_> {
             };
             *self.required = required.max(*self.required);
             *self.commands += 1;
-            *self.last = worker.executor.table().find(args.get(0)).map_or("NULL", |spec| spec.name);
+            let spec = match kind {
+                Kind::Short(spec) => Some(spec),
+                Kind::Other(spec) => spec,
+                Kind::Get | Kind::Set => worker.executor.table().find(args.get(0)),
+            };
+            *self.last = spec.map_or("NULL", |spec| spec.name);
             if self.client.closing {
                 break;
             }
@@ -131,7 +141,7 @@ impl BatchRun<'_> {
             fast_write = fast && self.worker.executor.is_fast_write(self.server);
             together = self.times_together();
             bounds = RequestBounds::of(self.server, &self.client.session);
-            begun = Instant::now();
+            begun = None;
         }
         self.settle(plain, begun);
         stop
@@ -159,16 +169,14 @@ impl BatchRun<'_> {
     }
 
     /// The plain requests at these indexes ran since `begun`; returns until when.
-    fn settle(&mut self, plain: Range<usize>, begun: Instant) -> Instant {
-        if plain.is_empty() {
-            return begun;
-        }
+    fn settle(&mut self, plain: Range<usize>, begun: Option<Instant>) -> Option<Instant> {
+        let Some(begun) = begun.filter(|_| !plain.is_empty()) else { return begun };
         let now = Instant::now();
         let time_us = now.saturating_duration_since(begun).as_micros() as u64;
         let worker = &mut *self.worker;
         let first = Args::new(self.buf, worker.batch.args(&worker.batch.requests[plain.start]));
         worker.executor.settle(self.server, self.client, first, time_us);
-        now
+        Some(now)
     }
 
     /// First look at all requests: which are plain, and their keys' cache lines are asked for.
@@ -189,13 +197,13 @@ impl BatchRun<'_> {
                     Some(spec) if spec.is_short() && spec.accepts(len) => Kind::Short(spec),
                     Some(spec) => {
                         key_at = spec.key_count.map_or(1, |at| at + 1);
-                        Kind::Other
+                        Kind::Other(Some(spec))
                     }
-                    None => Kind::Other,
+                    None => Kind::Other(None),
                 },
             };
             let mut hash = 0;
-            if !matches!(kind, Kind::Other) || (several && args.len() > key_at) {
+            if !matches!(kind, Kind::Other(_)) || (several && args.len() > key_at) {
                 hash = engine.hash(args.get(key_at));
                 if several {
                     engine.prefetch_bucket(hash);

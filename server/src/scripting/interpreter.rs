@@ -56,6 +56,8 @@ pub trait Host {
 /// What a script may take.
 #[derive(Clone, Default)]
 pub struct Limits {
+    /// When it begins; `None`: now.
+    pub started: Option<Instant>,
     /// After so long it is stopped; `None`: never.
     pub slice: Option<Duration>,
     /// Set by who kills it.
@@ -376,7 +378,7 @@ impl Interpreter {
         }
         self.json.reset();
         self.resp3.set(false);
-        self.watch.begin(limits.slice, limits.kill);
+        self.watch.begin(limits.started, limits.slice, limits.kill);
         if self.memory_max_bytes.replace(limits.memory_max_bytes) != limits.memory_max_bytes {
             // Only a state without an allocator of its own refuses this.
             let _ = self.lua.set_memory_limit(limits.memory_max_bytes);

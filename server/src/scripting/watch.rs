@@ -54,9 +54,14 @@ impl Watch {
         }
     }
 
-    /// A program begins, which may take so long, and ends when the flag is set.
-    pub(super) fn begin(&self, slice: Option<Duration>, kill: Option<Arc<AtomicBool>>) {
-        let now = Instant::now();
+    /// A program begins, which may take so long, and ends when the flag is set. `started`: when it begins, where that is known.
+    pub(super) fn begin(
+        &self,
+        started: Option<Instant>,
+        slice: Option<Duration>,
+        kill: Option<Arc<AtomicBool>>,
+    ) {
+        let now = started.unwrap_or_else(Instant::now);
         self.started.set(now);
         self.last.set(now);
         self.slice.set(slice);
