@@ -1,16 +1,19 @@
-"""python3 -m metrics: the server seen over metrics-port; one line a check.
+"""python3 -m metrics [--quick]: the server seen over metrics-port; one line a check.
 
 The text parses and says what INFO says, counters move under load, /ready turns when the server takes no requests or
 no writes, and clients that are slow, wrong or too many are cut off. With promtool on the machine (Debian's package
-prometheus) it must find nothing to say about names of ours, nor about the rules in docs/monitoring.
+prometheus) it must find nothing to say about names of ours, nor about the rules in docs/monitoring. Without --quick
+LATENCY must name the causes of what is slow on an emulated disk, too.
 """
 
+import argparse
 import http.client
 import json
 import re
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
 
 from harness.resp import ReplyError
@@ -226,6 +229,43 @@ def loading(steps):
         server.close()
 
 
+def causes_of_latency(steps):
+    """LATENCY names what was slow: syncs and reads of a device that is emulated as a disk, expiry, eviction."""
+    place = tempfile.mkdtemp(prefix="sexton-test-slow-")
+    options = {
+        "device": f"slow kind hdd path {place} emulate hdd",
+        "aof-device": "slow",
+        "tree-device": "slow",
+        "appendfsync": "always",
+        "maxmemory": "1mb",
+        "memtable-bytes": "256kb",
+        "latency-monitor-threshold": "1",
+    }
+    try:
+        with Server("sexton", options) as server:
+            client = server.connect()
+            client.pipeline([["SET", f"key:{number}", str(number) * 800] for number in range(600)])
+            seen = lambda: {event[0].decode() for event in client.cmd("LATENCY", "LATEST")}
+            deadline = time.monotonic() + 20
+            number = 0
+            while not {"device-sync", "cold-read"} <= seen() and time.monotonic() < deadline:
+                client.cmd("GET", f"key:{number % 600}")
+                number += 37
+            client.pipeline([["PEXPIRE", f"key:{number}", "1"] for number in range(0, 600, 2)])
+            while "expire-cycle" not in seen() and time.monotonic() < deadline:
+                time.sleep(0.02)
+            client.cmd("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+            for batch in range(40):
+                if "eviction-cycle" in seen() or time.monotonic() > deadline:
+                    break
+                client.pipeline([["SET", f"more:{batch}:{number}", "x" * 3000] for number in range(400)])
+            missing = {"device-sync", "cold-read", "expire-cycle", "eviction-cycle"} - seen()
+            steps.equal("LATENCY names the causes", sorted(missing), [])
+            client.close()
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
 def promtool_agrees(steps, text):
     tool = shutil.which("promtool")
     if not tool:
@@ -250,6 +290,9 @@ def files_name_what_is_there(steps, text):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true")
+    args = parser.parse_args()
     steps = Steps("metrics")
     port = free_port()
     with Server("sexton", {"metrics_port": port}) as server:
@@ -261,6 +304,8 @@ def main():
     promtool_agrees(steps, text)
     readiness(steps)
     loading(steps)
+    if not args.quick:
+        causes_of_latency(steps)
     steps.finish()
 
 

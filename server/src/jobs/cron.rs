@@ -41,15 +41,19 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut measured = Instant::now();
     // Before the first client: a tenth of a second is enough to fill a small bound with garbage.
     arenas::give_back(server.engine.memory_bound());
+    let mut syncs = SyncWatch::default();
     while !stop.load(Ordering::Acquire) {
         // While there is more to do, cycles follow each other with short rests.
         eviction::make_room(server, &mut buf, 1);
         server.events.tracking.keep_limit(server.post());
+        let begun = Instant::now();
         let more =
             !server.loading.is_active() && expire_slice(server, &mut buf) || server.over_bound();
+        server.observe.latency.record_since("expire-cycle", begun);
         std::thread::sleep(if more { REST } else { TICK });
         if measured.elapsed() >= TICK {
             measured = Instant::now();
+            syncs.look(server);
             let held = crate::observe::held_bytes(server, &crate::observe::Memory::allocated());
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
@@ -79,6 +83,37 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             }
             server.observe.note_peak(crate::observe::used_bytes(server));
         }
+    }
+}
+
+/// Sees when syncs of a device take long.
+#[derive(Default)]
+struct SyncWatch {
+    /// Of each device: syncs so far, and the time that they took in microseconds.
+    seen: Vec<(u64, u64)>,
+}
+
+impl SyncWatch {
+    /// Records what the syncs since the last look took, one with the other.
+    fn look(&mut self, server: &Server) {
+        if server.observe.latency.threshold_ms() == 0 {
+            self.seen.clear();
+            return;
+        }
+        let devices = server.devices.get().map(|storage| storage.devices()).unwrap_or_default();
+        let now: Vec<_> = devices
+            .iter()
+            .map(|device| device.figures().syncs)
+            .map(|syncs| (syncs.operations, syncs.total_us))
+            .collect();
+        for ((operations, total_us), (before, before_us)) in now.iter().zip(&self.seen) {
+            if let Some(mean_us) = (total_us - before_us).checked_div(operations - before)
+                && mean_us >= 1000
+            {
+                server.observe.latency.record("device-sync", now_ms() / 1000, mean_us / 1000);
+            }
+        }
+        self.seen = now;
     }
 }
 

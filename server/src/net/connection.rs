@@ -535,6 +535,16 @@ impl Connection {
         Parked::Blocked(Blocked { timer, wait, waiter })
     }
 
+    /// A request has waited for what `event` names: so far, if it may have to wait again.
+    fn note_waited(&self, event: &'static str) {
+        let latency = &self.server.observe.latency;
+        if latency.threshold_ms() > 0
+            && let Some(parked) = self.session.parked_for()
+        {
+            latency.record(event, now_ms() / 1000, parked.as_millis() as u64);
+        }
+    }
+
     /// True when the client has left although a request of it waits. One that has only said that it will send nothing
     /// more looks the same: it has its replies if they come soon.
     fn has_left(&self, cx: &mut Context<'_>) -> bool {
@@ -616,9 +626,11 @@ impl Connection {
                 if sleep.as_mut().poll(cx).is_pending() {
                     return Poll::Pending;
                 }
+                self.note_waited("write-stall");
             }
             Some(Parked::Load(slot)) => {
                 let Some(result) = slot.lock().take() else { return Poll::Pending };
+                self.note_waited("cold-read");
                 match result {
                     Ok(pin) => {
                         self.loads_ahead = true;

@@ -1,8 +1,10 @@
 //! The latency monitor: for each kind of event the slowest case of each second, as Redis keeps it.
 
+use super::now_s;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// Samples kept of each event.
 const SAMPLES_MAX: usize = 160;
@@ -63,6 +65,15 @@ impl LatencyMonitor {
                 }
                 series.samples.push_back(Sample { time_s, latency_ms });
             }
+        }
+    }
+
+    /// `event` has gone on since `begun`; kept when that reaches the threshold.
+    pub fn record_since(&self, event: &'static str, begun: Instant) {
+        let took_ms = begun.elapsed().as_millis() as u64;
+        // Without a millisecond, the least threshold, the clock need not be asked.
+        if took_ms > 0 && self.threshold_ms() > 0 {
+            self.record(event, now_s(), took_ms);
         }
     }
 

@@ -68,7 +68,9 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
 pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
     let is_over = server.over_bound();
     if is_over || server.settings.out_of_memory.load(Ordering::Relaxed) {
+        let begun = Instant::now();
         let enough = !is_over || evict_some(server, buf, SLICE * requests.max(1) as u32);
+        server.observe.latency.record_since("eviction-cycle", begun);
         server.settings.out_of_memory.store(!enough, Ordering::Relaxed);
     }
 }

@@ -167,8 +167,10 @@ async fn shake(
             Ok(0) => return Err("the client left during the handshake".to_owned()),
             Ok(_) => {
                 if let Err(error) = session.process_new_packets() {
-                    // It hears why, as far as its socket takes it.
-                    let _ = session.write_tls(&mut Now(&socket));
+                    // It hears why, as far as its socket takes it; without TLS it would not understand, as in Redis.
+                    if !is_no_tls(&error) {
+                        let _ = session.write_tls(&mut Now(&socket));
+                    }
                     return Err(why(&error));
                 }
             }
@@ -180,12 +182,14 @@ async fn shake(
     }
 }
 
+fn is_no_tls(error: &rustls::Error) -> bool {
+    matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
+}
+
 /// The error for who reads the log.
 fn why(error: &rustls::Error) -> String {
     match error {
-        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
-            "what the client sends is not TLS".to_owned()
-        }
+        error if is_no_tls(error) => "what the client sends is not TLS".to_owned(),
         rustls::Error::NoCertificatesPresented => {
             "the client has shown no certificate (tls-auth-clients)".to_owned()
         }
