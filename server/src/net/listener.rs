@@ -3,6 +3,8 @@
 use super::early::{Door, EarlyRules};
 use super::tls::{Arrived, Gate};
 use super::worker::{Socket, Workers};
+use crate::auth::{Context, Denial, Identity, Reason};
+use crate::clock::now_ms;
 use crate::log;
 use crate::server::Server;
 use sexton_config::TlsOptions;
@@ -460,15 +462,22 @@ async fn greet_all(
             continue;
         }
         let (to, workers) = (Arc::clone(&server), Arc::clone(&workers));
-        gate.greet(&server, (socket, addr), place, move |arrived| {
-            admit_secured(&to, &workers, arrived, addr);
+        gate.greet((socket, addr), place, move |arrived| match arrived {
+            Some(arrived) => admit_secured(&to, &workers, arrived, addr),
+            None => {
+                to.observe.tls.failed.fetch_add(1, Ordering::Relaxed);
+            }
         });
     }
 }
 
 /// Hands a client to a worker after its handshake.
 fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: SocketAddr) {
-    let Arrived { mut socket, mut secured, user } = arrived;
+    let Arrived { mut socket, mut secured, is_resumed, user_names } = arrived;
+    let figures = &server.observe.tls;
+    figures.handshakes.fetch_add(1, Ordering::Relaxed);
+    figures.resumed.fetch_add(u64::from(is_resumed), Ordering::Relaxed);
+    let user = certified_user(server, &user_names, addr);
     let protected_mode = server.settings.protected_mode.load(Ordering::Relaxed);
     let mut refusal = Vec::new();
     // Others may have come in during the handshake.
@@ -489,6 +498,26 @@ fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: Soc
     let session = server.sessions.open(addr.to_string(), local, fd);
     log::verbose(|| format!("Accepted {} with TLS", session.addr));
     workers.deal(Socket::Tls(socket, secured, user), session, Vec::new());
+}
+
+/// The user whom the client's certificate names, as Valkey has it: the first that there is and that may connect. When
+/// there is none the client is the default user, and the refusal is noted.
+fn certified_user(server: &Server, names: &[Vec<u8>], addr: SocketAddr) -> Option<Identity> {
+    let found = names.iter().find_map(|name| server.auth.certified(name));
+    if found.is_none()
+        && let Some(name) = names.first()
+    {
+        let denial = Denial {
+            reason: Reason::Certificate,
+            context: Context::TopLevel,
+            object: Vec::new(),
+            user: name.clone(),
+            client: format!("addr={addr}"),
+        };
+        server.auth.denials.note(denial, now_ms());
+        server.observe.tls.unknown_users.fetch_add(1, Ordering::Relaxed);
+    }
+    found
 }
 
 /// Sets options that are improvements only: a socket without them still works.

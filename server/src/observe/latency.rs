@@ -1,6 +1,6 @@
 //! The latency monitor: for each kind of event the slowest case of each second, as Redis keeps it.
 
-use super::now_s;
+use crate::clock::now_ms;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -73,7 +73,7 @@ impl LatencyMonitor {
         let took_ms = begun.elapsed().as_millis() as u64;
         // Without a millisecond, the least threshold, the clock need not be asked.
         if took_ms > 0 && self.threshold_ms() > 0 {
-            self.record(event, now_s(), took_ms);
+            self.record(event, now_ms() / 1000, took_ms);
         }
     }
 

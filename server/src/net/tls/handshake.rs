@@ -4,17 +4,13 @@
 use super::certificate::user_names;
 use super::settings::TlsSettings;
 use super::stream::{Now, Secured};
-use crate::auth::{Context, Denial, Identity, Reason};
-use crate::clock::now_ms;
 use crate::log;
-use crate::server::Server;
 use parking_lot::{Mutex, RwLock};
 use rustls::{InvalidMessage, ServerConnection};
 use sexton_config::TlsOptions;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
@@ -49,8 +45,10 @@ struct Failures {
 pub(in crate::net) struct Arrived {
     pub(in crate::net) socket: std::net::TcpStream,
     pub(in crate::net) secured: Secured,
-    /// The user whom its certificate names.
-    pub(in crate::net) user: Option<Identity>,
+    /// It goes on with an earlier session.
+    pub(in crate::net) is_resumed: bool,
+    /// The users that its certificate names, the first one first.
+    pub(in crate::net) user_names: Vec<Vec<u8>>,
 }
 
 impl Gate {
@@ -95,35 +93,27 @@ impl Gate {
         Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
-    /// Shakes hands with a client, on the gate's thread, and hands it on.
+    /// Shakes hands with a client, on the gate's thread, and hands it on; `None` when it failed, which the log knows.
     pub(in crate::net) fn greet(
         self: &Arc<Self>,
-        server: &Arc<Server>,
         (socket, addr): (std::net::TcpStream, SocketAddr),
         place: OwnedSemaphorePermit,
-        admit: impl FnOnce(Arrived) + Send + 'static,
+        then: impl FnOnce(Option<Arrived>) + Send + 'static,
     ) {
         let Some(settings) = self.settings.read().clone() else { return };
-        let (gate, server) = (Arc::clone(self), Arc::clone(server));
+        let gate = Arc::clone(self);
         self.runtime.spawn(async move {
             let shaken = tokio::time::timeout(HANDSHAKE_TIME, shake(socket, &settings)).await;
-            let figures = &server.observe.tls;
-            match shaken.unwrap_or_else(|_| {
-                Err(format!("no handshake within {} s", HANDSHAKE_TIME.as_secs()))
-            }) {
-                Ok((socket, session)) => {
-                    let resumed = session.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
-                    figures.handshakes.fetch_add(1, Ordering::Relaxed);
-                    figures.resumed.fetch_add(u64::from(resumed), Ordering::Relaxed);
-                    let user = user_of(&server, &session, &settings, addr);
-                    drop(place);
-                    admit(Arrived { socket, secured: Secured(session), user });
-                }
-                Err(reason) => {
-                    figures.failed.fetch_add(1, Ordering::Relaxed);
-                    gate.note_failure(addr, &reason);
-                }
-            }
+            let late = |_| Err(format!("no handshake within {} s", HANDSHAKE_TIME.as_secs()));
+            let arrived = shaken.unwrap_or_else(late).map(|(socket, session)| {
+                let certificate = session.peer_certificates().and_then(|chain| chain.first());
+                let names = certificate.map(|certificate| user_names(certificate, settings.user));
+                let is_resumed = session.handshake_kind() == Some(rustls::HandshakeKind::Resumed);
+                let user_names = names.unwrap_or_default();
+                Arrived { socket, secured: Secured(session), is_resumed, user_names }
+            });
+            drop(place);
+            then(arrived.inspect_err(|reason| gate.note_failure(addr, reason)).ok());
         });
     }
 
@@ -195,31 +185,4 @@ fn why(error: &rustls::Error) -> String {
         }
         error => error.to_string(),
     }
-}
-
-/// The user whom the client's certificate names, as Valkey has it: the first that there is and that may connect. When
-/// there is none the client is the default user, and the refusal is noted.
-fn user_of(
-    server: &Server,
-    session: &ServerConnection,
-    settings: &TlsSettings,
-    addr: SocketAddr,
-) -> Option<Identity> {
-    let certificate = session.peer_certificates()?.first()?;
-    let names = user_names(certificate, settings.user);
-    let found = names.iter().find_map(|name| server.auth.certified(name));
-    if found.is_none()
-        && let Some(name) = names.first()
-    {
-        let denial = Denial {
-            reason: Reason::Certificate,
-            context: Context::TopLevel,
-            object: Vec::new(),
-            user: name.clone(),
-            client: format!("addr={addr}"),
-        };
-        server.auth.denials.note(denial, now_ms());
-        server.observe.tls.unknown_users.fetch_add(1, Ordering::Relaxed);
-    }
-    found
 }
