@@ -129,7 +129,16 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
-.PHONY: backup drill
+.PHONY: deb deb-test dist backup drill
+deb: ## the Debian package, into target/debian; lintian where it is installed
+	scripts/deb.sh
+
+deb-test: deb ## installs the package here, as root: start, kill -9, start, purge
+	scripts/test_deb.sh
+
+dist: ## tarballs for this machine and aarch64 with SHA-256 and SBOM, into target/dist
+	scripts/dist.sh $(ARGS)
+
 backup: setup build ## BACKUP under load: what START, SEAL and a kill leave, opened and compared
 	$(PY) -m backup
 

@@ -101,6 +101,11 @@ impl Supervisor {
         self.tell(&format!("STATUS={what}\nEXTEND_TIMEOUT_USEC={}\n", more.as_micros()));
     }
 
+    /// The server lives (`WatchdogSec`).
+    pub fn tell_alive(&self) {
+        self.tell("WATCHDOG=1\n");
+    }
+
     fn tell(&self, message: &str) {
         let Self::Systemd(path) = self else { return };
         let send = || {
@@ -116,6 +121,15 @@ impl Supervisor {
             log::warning(&format!("Cannot tell {}: {error}", path.display()));
         }
     }
+}
+
+/// How often systemd wants to hear that the process lives, if at all: half of what `WATCHDOG_USEC` says, unless that is meant for
+/// another process. `env` looks a variable up.
+#[must_use]
+pub fn watchdog_every(env: impl Fn(&str) -> Option<String>) -> Option<std::time::Duration> {
+    let is_ours = env("WATCHDOG_PID").is_none_or(|pid| pid == std::process::id().to_string());
+    let us: u64 = env("WATCHDOG_USEC")?.parse().ok()?;
+    (is_ours && us > 0).then(|| std::time::Duration::from_micros(us.div_ceil(2)))
 }
 
 /// The file with the process number; removed when this goes.
@@ -163,6 +177,24 @@ mod tests {
         assert_eq!(Supervisor::find(Supervised::Systemd, systemd), notify);
         assert_eq!(Supervisor::find(Supervised::Systemd, upstart), Supervisor::Nobody);
         assert_eq!(Supervisor::find(Supervised::Upstart, upstart), Supervisor::Upstart);
+    }
+
+    #[test]
+    fn the_watchdog_is_fed_twice_as_often_as_it_wants() {
+        let ours = std::process::id().to_string();
+        let env = |usec: &'static str, pid: Option<String>| {
+            watchdog_every(move |name| match name {
+                "WATCHDOG_USEC" => Some(usec.to_owned()).filter(|usec| !usec.is_empty()),
+                _ => pid.clone(),
+            })
+        };
+        let second = std::time::Duration::from_secs(1);
+        assert_eq!(env("2000000", None), Some(second));
+        assert_eq!(env("2000000", Some(ours)), Some(second));
+        assert_eq!(env("2000000", Some("0".into())), None, "another process");
+        for nothing in ["", "0", "x"] {
+            assert_eq!(env(nothing, None), None);
+        }
     }
 
     #[test]

@@ -143,6 +143,15 @@ pub fn run(config: Config) -> Result<(), String> {
         Loaded::Ready => {
             log::notice("Ready to accept connections");
             supervisor.tell_ready();
+            if let Some(every) = process::watchdog_every(|name| std::env::var(name).ok()) {
+                let supervisor = supervisor.clone();
+                runtime.spawn(async move {
+                    loop {
+                        supervisor.tell_alive();
+                        tokio::time::sleep(every).await;
+                    }
+                });
+            }
             (None, runtime.block_on(until_stopped(&server, &mut signals)))
         }
         Loaded::Stopped(takeover) => (takeover, Ok(())),

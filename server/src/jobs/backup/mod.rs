@@ -4,105 +4,19 @@
 //! be copied elsewhere at once; SEAL makes another one in its place, as of then. Both are names for files that are there anyway:
 //! nothing is rewritten, nothing forks. A table that START has named keeps its name and its bytes.
 
+mod state;
+
+pub use state::{Backup, BackupState, BackupView};
+
 use crate::log;
 use crate::observe::now_s;
 use crate::server::Server;
-use parking_lot::Mutex;
 use sexton_persistence::device::StorageResult;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// What stands behind the name of a backup until its second checkpoint has taken its place.
 const SEALED_SUFFIX: &str = "sealed";
-
-/// How far a backup is, in Redis' words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BackupState {
-    /// There is none.
-    #[default]
-    Idle,
-    /// Its first checkpoint is being made.
-    Snapshotting,
-    /// That is there, and writes go on.
-    Incrementing,
-    /// Its last checkpoint is being made; Redis has no name for it.
-    Sealing,
-    /// It is complete.
-    Sealed,
-    /// It failed, or was called off.
-    Failed,
-}
-
-impl BackupState {
-    /// Redis' word for it.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Idle => "idle",
-            Self::Snapshotting => "snapshotting",
-            Self::Incrementing | Self::Sealing => "incrementing",
-            Self::Sealed => "sealed",
-            Self::Failed => "failed",
-        }
-    }
-
-    fn is_at_work(self) -> bool {
-        matches!(self, Self::Snapshotting | Self::Incrementing | Self::Sealing)
-    }
-}
-
-/// What BACKUP STATUS tells.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BackupView {
-    /// How far it is.
-    pub state: BackupState,
-    /// Why it failed; empty when it did not.
-    pub error: String,
-    /// When it was started, in seconds since the epoch; 0 for never.
-    pub started_s: u64,
-    /// When it was sealed; 0 when it was not.
-    pub ended_s: u64,
-}
-
-/// The backup of a server.
-#[derive(Debug, Default)]
-pub struct Backup {
-    view: Mutex<BackupView>,
-    /// `backup-sealed-ttl`, in seconds; 0 for none.
-    pub sealed_ttl_s: AtomicU64,
-}
-
-impl Backup {
-    /// How far it is.
-    #[must_use]
-    pub fn view(&self) -> BackupView {
-        self.view.lock().clone()
-    }
-
-    /// From a state of which `may` is true to another one.
-    fn step(&self, may: impl Fn(BackupState) -> bool, to: BackupState) -> Result<(), BackupState> {
-        let mut view = self.view.lock();
-        if !may(view.state) {
-            return Err(view.state);
-        }
-        match to {
-            BackupState::Snapshotting => {
-                *view = BackupView { started_s: now_s(), ..BackupView::default() };
-            }
-            BackupState::Sealed => view.ended_s = now_s(),
-            BackupState::Idle => *view = BackupView::default(),
-            _ => {}
-        }
-        view.state = to;
-        Ok(())
-    }
-
-    fn fail(&self, error: String) {
-        let mut view = self.view.lock();
-        view.state = BackupState::Failed;
-        view.error = error;
-    }
-}
 
 fn no_such_step(what: &str, state: BackupState) -> String {
     format!("BACKUP {what} is not possible: the backup is {}", state.name())
@@ -262,30 +176,5 @@ pub(crate) fn look_at_sealed(server: &Server) {
             Ok(()) => log::notice("The sealed backup has been removed (backup-sealed-ttl)"),
             Err(error) => log::warning(&format!("Cannot remove the sealed backup: {error}")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_backup_goes_its_steps_and_no_others() {
-        let backup = Backup::default();
-        let seal = |backup: &Backup| {
-            backup.step(|state| state == BackupState::Incrementing, BackupState::Sealing)
-        };
-        assert_eq!(seal(&backup), Err(BackupState::Idle));
-        backup.step(|state| state == BackupState::Idle, BackupState::Snapshotting).unwrap();
-        let view = backup.view();
-        assert!(view.started_s > 0 && view.ended_s == 0);
-        backup.fail("because".into());
-        assert_eq!(
-            (backup.view().state.name(), backup.view().error.as_str()),
-            ("failed", "because")
-        );
-        assert_eq!(seal(&backup), Err(BackupState::Failed));
-        backup.step(|state| !state.is_at_work(), BackupState::Idle).unwrap();
-        assert_eq!(backup.view(), BackupView::default());
     }
 }

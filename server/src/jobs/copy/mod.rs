@@ -4,25 +4,24 @@
 //! is never further ahead of its client than a window: whoever reads slowly costs no memory, and whoever does not read
 //! at all for `repl-timeout` is closed. What has changed since then is not sent: there is no stream of changes.
 
+mod orders;
+
+pub use orders::{Copies, Order};
+
 use crate::clock::now_ms;
 use crate::jobs::rdb::{Image, Parts, SaveError, writer_options};
 use crate::log;
 use crate::observe::random_id;
 use crate::server::Server;
-use crate::session::{OutputLimit, Session};
-use parking_lot::{Condvar, Mutex};
-use sexton_engine::{Seq, Snapshot};
+use crate::session::Session;
+use sexton_engine::Seq;
 use sexton_persistence::rdb::Writer;
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-
-/// Copies that are sent at once.
-const COPIES_MAX: usize = 8;
 
 /// Bytes of a copy that may wait for its client.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -38,71 +37,6 @@ const IDLE: Duration = Duration::from_millis(100);
 
 /// A client that waits for the length of its copy hears so often that the server lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
-
-/// A copy that somebody has asked for.
-#[derive(Debug)]
-pub struct Order {
-    /// The connection.
-    pub session: Arc<Session>,
-    /// What it holds.
-    pub snapshot: Snapshot,
-    /// Without the keys (`REPLCONF rdb-filter-only functions`).
-    pub leaves_out_keys: bool,
-    /// Without the function libraries.
-    pub leaves_out_functions: bool,
-    /// The client finds the end by a mark; else its length stands in front, and the data is read twice.
-    pub ends_with_mark: bool,
-    /// What stands in front of everything.
-    pub greeting: Vec<u8>,
-}
-
-/// The copies that are being sent.
-#[derive(Debug)]
-pub struct Copies {
-    wanted: Mutex<VecDeque<Order>>,
-    arrived: Condvar,
-    /// Those wanted and those under way.
-    open: AtomicUsize,
-    /// `client-output-buffer-limit replica`.
-    pub output_limit: OutputLimit,
-    /// `repl-timeout`, in seconds.
-    pub patience_s: AtomicU64,
-}
-
-impl Default for Copies {
-    fn default() -> Self {
-        Self {
-            wanted: Mutex::default(),
-            arrived: Condvar::new(),
-            open: AtomicUsize::new(0),
-            output_limit: OutputLimit::default(),
-            patience_s: AtomicU64::new(60),
-        }
-    }
-}
-
-impl Copies {
-    /// Hands a copy to the copier. False when there are too many already.
-    #[must_use]
-    pub fn begin(&self, order: Order) -> bool {
-        let mut wanted = self.wanted.lock();
-        if self.open.load(Ordering::Relaxed) >= COPIES_MAX {
-            return false;
-        }
-        self.open.fetch_add(1, Ordering::Relaxed);
-        wanted.push_back(order);
-        self.arrived.notify_one();
-        true
-    }
-
-    fn take(&self, timeout: Duration) -> Option<Order> {
-        let mut wanted = self.wanted.lock();
-        if wanted.is_empty() {
-            self.arrived.wait_for(&mut wanted, timeout);
-        }
-        wanted.pop_front()
-    }
-}
 
 /// Starts the thread of each copy that is asked for, until `stop` is set.
 pub fn run_copier(server: &Arc<Server>, stop: &Arc<AtomicBool>) {
