@@ -8,7 +8,7 @@ use super::store::{Damage, PartKind};
 pub const FORM_PAGED: u8 = 2;
 
 /// Bytes of a descriptor without its parts.
-const HEAD_BYTES: usize = 36;
+const HEAD_BYTES: usize = 44;
 
 const PART_BYTES: usize = 24;
 
@@ -43,6 +43,8 @@ pub struct Descriptor {
     pub totals: Totals,
     /// No element expires before; 0 if none does.
     pub expire_at_ms: u64,
+    /// Of its hashes, see [`super::hash_of`]; 0 where there are none.
+    pub seed: u64,
     /// Its parts, each kind once.
     pub parts: Vec<Part>,
 }
@@ -67,7 +69,7 @@ impl Descriptor {
         debug_assert!(self.parts.len() <= PARTS_MAX);
         out.extend_from_slice(&[FORM_PAGED, self.encoding, self.parts.len() as u8, self.flags]);
         let Totals { elements, bytes } = self.totals;
-        for number in [self.collection, elements, bytes, self.expire_at_ms] {
+        for number in [self.collection, elements, bytes, self.expire_at_ms, self.seed] {
             out.extend_from_slice(&number.to_le_bytes());
         }
         for part in &self.parts {
@@ -117,6 +119,7 @@ impl Descriptor {
             collection: u64_at(value, 4)?,
             totals,
             expire_at_ms: u64_at(value, 28)?,
+            seed: u64_at(value, 36)?,
             parts,
         })
     }
@@ -171,6 +174,7 @@ mod tests {
             collection: 77,
             totals: Totals { elements: 99, bytes: 1234 },
             expire_at_ms: 8,
+            seed: 11,
             parts: vec![index, scores],
         }
     }
@@ -179,7 +183,7 @@ mod tests {
     fn a_descriptor_is_read_as_it_was_written() {
         let mut value = Vec::new();
         some().encode_into(&mut value);
-        assert_eq!(value.len(), 84);
+        assert_eq!(value.len(), 92);
         assert_eq!(Descriptor::decode(&value), Ok(some()));
         assert_eq!(some().part(PartKind::Index).map(|part| part.pages), Some(7));
         assert_eq!(some().part(PartKind::List), None);
@@ -191,7 +195,7 @@ mod tests {
             assert!(Descriptor::decode(&value[..len]).is_err());
         }
         for (at, byte) in
-            [(0, 1), (2, 0), (2, 4), (12, 0), (36, b'z'), (36, b's'), (38, 1), (40, 0), (76, 1)]
+            [(0, 1), (2, 0), (2, 4), (12, 0), (44, b'z'), (44, b's'), (46, 1), (48, 0), (84, 1)]
         {
             let mut damaged = value.clone();
             damaged[at] = byte;
@@ -207,7 +211,7 @@ mod tests {
         for _ in 0..10_000 {
             let mut damaged = value.clone();
             for _ in 0..=random.below(3) {
-                damaged[random.below(84)] ^= 1 << random.below(8);
+                damaged[random.below(92)] ^= 1 << random.below(8);
             }
             if let Ok(descriptor) = Descriptor::decode(&damaged) {
                 let mut again = Vec::new();

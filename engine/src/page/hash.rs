@@ -196,6 +196,22 @@ impl Hash {
         place.map(|place| external::read(pages, page.value(&place))).transpose()
     }
 
+    /// The pages of long values that are not in memory, of entries that are.
+    pub fn missing_values<P: Pages>(&self, pages: &P) -> Result<Vec<PageId>, PageError> {
+        let mut missing = Vec::new();
+        if self.externals.count == 0 {
+            return Ok(missing);
+        }
+        for id in self.page_ids() {
+            for entry in self.page(pages, id)?.entries() {
+                let (_, value) = entry.map_err(at_page(id))?;
+                let page = value.external().map(Reference::page);
+                missing.extend(page.filter(|page| !pages.is_in_memory(*page)));
+            }
+        }
+        Ok(missing)
+    }
+
     /// The value of an entry of a page.
     pub fn value<'p, P: Pages>(
         &self,

@@ -610,10 +610,21 @@ impl List {
     ) -> Result<bool, PageError> {
         let Some(last) = self.len().checked_sub(1) else { return Ok(false) };
         let index = if end == End::Front { 0 } else { last };
-        let Some(element) = self.get(pages, index)? else { return Ok(false) };
+        let Some(spot) = self.at(pages, index)? else { return Ok(false) };
+        let (id, at) = (page_id(spot.label), (index - spot.before) as usize);
+        let page = self.page(pages, spot.label, spot.count)?;
+        let stored = page.get(at).map_err(at_page(id))?;
+        let external = stored.external();
         out.clear();
-        out.extend_from_slice(element);
-        self.remove(pages, index..index + 1).map(|()| true)
+        out.extend_from_slice(external::read(pages, stored)?);
+        if spot.count == 1 {
+            return self.remove(pages, index..index + 1).map(|()| true);
+        }
+        list_page::remove(&mut pages.edit(id)?, at..at + 1).map_err(at_page(id))?;
+        self.set_end_count(spot.label, spot.count - 1);
+        self.totals.remove(out.len());
+        self.externals.remove(pages, external);
+        Ok(true)
     }
 
     /// Removes the elements whose numbers are in `range`; what lies behind the end is left out. All their pages are read

@@ -9,7 +9,7 @@
 //! Up to 512 bytes a collection is one page inside its root record: [`inline`].
 //!
 //! `engine/FORMAT.md` draws the bytes. Who holds a collection gives its pages by [`Pages`], and hashes of keys: 64 bits
-//! that depend on the bytes and the store alone, for they decide where a key lies on a device. It keeps what a
+//! that depend on the bytes and the collection alone, for they decide where a key lies on a device: [`hash_of`]. It keeps what a
 //! structure's fields say in the collection's [`Descriptor`].
 //!
 //! What holds everywhere:
@@ -74,6 +74,13 @@ impl Totals {
         self.elements = self.elements.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(bytes as u64);
     }
+}
+
+/// The hash of a key or member, under the seed of its collection, which its users must not know: who knew it could put all
+/// that he writes into one page.
+#[must_use]
+pub fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)
 }
 
 /// What a write found.

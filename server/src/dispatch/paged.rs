@@ -4,7 +4,7 @@ use super::guard::{give_up, miss};
 use super::{CommandError, Ctx, Purpose};
 use crate::blocking::Pop;
 use crate::events::Event;
-use crate::keyspace::paged::{self, Failed, Paged, Stop, change_list, list_of, over, take_of_list};
+use crate::keyspace::paged::{self, Failed, Paged, Stop, Structure, over, take_of_list};
 use crate::keyspace::pop::Popped;
 use crate::keyspace::{Kind, WrongType};
 use crate::resp::Reply;
@@ -84,12 +84,12 @@ impl Ctx<'_, '_> {
         })
     }
 
-    /// Reads of the pages of a list.
-    pub fn read_list<R>(
+    /// Reads of the pages of a collection.
+    pub fn read_pages<S: Structure, R>(
         &mut self,
         key: &[u8],
         paged: &Paged,
-        mut read: impl FnMut(&List, &TxPages<'_, '_, '_>, &mut Reply) -> Result<R, Stop>,
+        mut read: impl FnMut(&S, &TxPages<'_, '_, '_>, &mut Reply) -> Result<R, Stop>,
     ) -> R {
         let (key, cid) = (self.key_in(self.client.db, key), paged.descriptor.collection);
         let (reads_here, mark) = (!self.client.may_miss, self.out.len());
@@ -97,28 +97,52 @@ impl Ctx<'_, '_> {
         let out = &mut *self.out;
         let done = over(tx, key, cid, reads_here, |pages| {
             out.truncate(mark);
-            read(&list_of(paged)?, &pages, out)
+            read(&S::open(paged)?, &pages, out)
         });
         done.unwrap_or_else(|failed| self.stop(failed))
     }
 
-    /// Changes a list of the client's database: one operation, told as `event`; answers what is left of it. One that has become empty
-    /// is deleted, told as `del` too. Log it.
-    pub fn change_list<T>(
+    /// Changes a collection of the client's database: one operation, told as `event`; answers how many elements are left of it. One that
+    /// has become empty is deleted, told as `del` too. `None`: the operation has left it as it was. Log it.
+    pub fn change_pages<S: Structure, T>(
         &mut self,
         key: &[u8],
         paged: &Paged,
         event: Event,
-        change: impl FnMut(&mut TxPages<'_, '_, '_>, &mut List) -> Result<T, Stop>,
-    ) -> (T, u64) {
+        operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut S) -> Result<Option<T>, Stop>,
+    ) -> Option<(T, u64)> {
         let reads_here = !self.client.may_miss;
         let access = self.access_kept(key);
         let key_of = self.key_in(self.client.db, key);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        let changed = change_list(tx, key_of, paged, reads_here, change);
-        let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed));
+        let changed = paged::change(tx, key_of, paged, reads_here, operation);
+        let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed))?;
         self.end_change(key, left == 0, event, access);
-        (done, left)
+        Some((done, left))
+    }
+
+    /// [`read_pages`](Self::read_pages) of a list.
+    pub fn read_list<R>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        read: impl FnMut(&List, &TxPages<'_, '_, '_>, &mut Reply) -> Result<R, Stop>,
+    ) -> R {
+        self.read_pages(key, paged, read)
+    }
+
+    /// [`change_pages`](Self::change_pages) of a list that is changed; answers what is left.
+    pub fn change_list(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        event: Event,
+        mut change: impl FnMut(&mut TxPages<'_, '_, '_>, &mut List) -> Result<(), Stop>,
+    ) -> u64 {
+        let changed = self.change_pages(key, paged, event, |pages, list: &mut List| {
+            change(pages, list).map(Some)
+        });
+        changed.map_or(0, |((), left)| left)
     }
 
     /// Takes elements out of a list of the client's database: one operation, or none where none are wanted. Log it.

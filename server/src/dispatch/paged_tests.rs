@@ -107,3 +107,108 @@ fn what_a_transaction_did_to_pages_is_taken_back_with_it() {
     assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before);
     assert_eq!(bench.run(&mut client, "LRANGE l 498 -1"), "*2\r\n$3\r\n498\r\n$3\r\n499\r\n");
 }
+
+fn keyed_command(random: &mut Random) -> String {
+    let (key, set) = (["h", "i"][random.below(2) as usize], ["s", "t"][random.below(2) as usize]);
+    let other = ["s", "t", "u"][random.below(3) as usize];
+    let number = random.below(60);
+    let value = match random.below(20) {
+        0 => "v".repeat(700),
+        other => other.to_string(),
+    };
+    match random.below(26) {
+        0..=3 => format!("HSET {key} f{number} {value} g{number} {value} f{} 1", number / 2),
+        4 => format!("HSETNX {key} f{number} {value}"),
+        5 | 6 => format!("HDEL {key} f{number} g{} f{}", number / 2, number / 3),
+        7 => format!("HMGET {key} f{number} g{number} none"),
+        8 => format!("HINCRBY {key} f{number} 3"),
+        9 => format!("HINCRBYFLOAT {key} g{number} 0.5"),
+        10 => format!("HSTRLEN {key} f{number}"),
+        11 => format!("HEXISTS {key} g{number}"),
+        12 => format!("HLEN {key}"),
+        13..=15 => format!("SADD {set} m{number} {number} m{}", number / 2),
+        16 | 17 => format!("SREM {set} m{number} {}", number / 2),
+        18 => format!("SMISMEMBER {set} m{number} {number} none"),
+        19 => format!("SMOVE {set} {other} m{number}"),
+        20 => format!("SINTERCARD 2 {set} {other}"),
+        21 => format!("SUNIONSTORE {other} {set} t"),
+        22 => format!("RENAME {set} {other}"),
+        23 => format!("COPY h {key} REPLACE"),
+        24 => format!("DEL {other}"),
+        _ => format!("SCARD {set}"),
+    }
+}
+
+#[test]
+fn hashes_and_sets_in_pages_answer_as_those_in_one_record_do() {
+    let (mut paged, mut whole) = (bench(24), bench(u64::MAX));
+    let (mut client, mut other) = (paged.client(), whole.client());
+    let mut random = Random(0x0dd_ba11);
+    for step in 0..6000 {
+        let command = keyed_command(&mut random);
+        let reply = paged.run(&mut client, &command);
+        assert_eq!(reply, whole.run(&mut other, &command), "step {step}: {command}");
+        if step % 50 == 0 {
+            let digest = paged.run(&mut client, "DEBUG DIGEST");
+            assert_eq!(digest, whole.run(&mut other, "DEBUG DIGEST"), "step {step}: {command}");
+        }
+    }
+    assert!(paged.server.engine.has_pages() && !whole.server.engine.has_pages());
+}
+
+/// The elements of an array of bulk strings.
+fn bulks(reply: &str) -> Vec<String> {
+    let lines = reply.split("\r\n").filter(|line| !line.starts_with(['*', '$', '~', '%']));
+    lines.filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_walk_of_pages_answers_what_stays_and_ends_whatever_form_the_set_takes() {
+    let mut bench = bench(300);
+    let mut client = bench.client();
+    for n in 0..20 {
+        bench.run(&mut client, &format!("SADD s stays{n}"));
+    }
+    let (mut cursor, mut seen, mut rounds) = ("0".to_owned(), Vec::new(), 0);
+    loop {
+        let reply = bulks(&bench.run(&mut client, &format!("SSCAN s {cursor} COUNT 3")));
+        seen.extend_from_slice(&reply[1..]);
+        cursor.clone_from(&reply[0]);
+        rounds += 1;
+        if cursor == "0" {
+            break;
+        }
+        // It comes to lie in pages behind the first answers, and grows on.
+        let more: Vec<String> = (0..1500 / rounds).map(|n| format!("more{rounds}.{n}")).collect();
+        if rounds < 12 {
+            bench.run(&mut client, &format!("SADD s {}", more.join(" ")));
+        }
+        assert!(rounds < 5000, "a walk without an end");
+    }
+    for n in 0..20 {
+        assert!(seen.contains(&format!("stays{n}")), "stays{n}");
+    }
+    assert!(rounds > 20, "{rounds} rounds");
+}
+
+#[test]
+fn what_is_drawn_from_a_set_in_pages_was_in_it_and_is_gone() {
+    let mut bench = bench(100);
+    let mut client = bench.client();
+    let members: Vec<String> = (0..400).map(|n| format!("m{n}")).collect();
+    bench.run(&mut client, &format!("SADD s {}", members.join(" ")));
+    let mut left = 400;
+    while left > 0 {
+        let random = bulks(&bench.run(&mut client, "SRANDMEMBER s"));
+        let is_there = bench.run(&mut client, &format!("SISMEMBER s {}", random[0]));
+        assert_eq!(is_there, ":1\r\n");
+        let popped = bulks(&bench.run(&mut client, "SPOP s 7"));
+        left -= popped.len();
+        for member in popped {
+            assert!(members.contains(&member), "{member}");
+            assert_eq!(bench.run(&mut client, &format!("SISMEMBER s {member}")), ":0\r\n");
+        }
+        assert_eq!(bench.run(&mut client, "SCARD s"), format!(":{left}\r\n"));
+    }
+    assert_eq!(bench.run(&mut client, "EXISTS s"), ":0\r\n");
+}

@@ -38,6 +38,8 @@ TINY = {
     "appendfsync": "always",
     "enable-debug-command": "yes",
     "collection-inline-max": "40",
+    "hash-max-listpack-entries": "6",
+    "set-max-intset-entries": "6",
 }
 MODES = {
     "memory": {},
@@ -236,7 +238,8 @@ def main():
     args = parser.parse_args()
     print(f"differential.cold: seed {args.seed}", flush=True)
     failures = 0
-    with Server("redis", {"appendonly": "no", "enable-debug-command": "yes"}) as reference:
+    small = {name: TINY[name] for name in ("hash-max-listpack-entries", "set-max-intset-entries")}
+    with Server("redis", {"appendonly": "no", "enable-debug-command": "yes", **small}) as reference:
         connection = reference.connect()
         names = {name.decode().lower() for name in connection.cmd("COMMAND", "LIST")}
         connection.cmd("SET", "x", "hello")

@@ -11,7 +11,15 @@ use crate::page::{
 
 /// The root record of what has outgrown its own.
 fn descriptor(totals: Totals, parts: Vec<crate::page::Part>) -> Descriptor {
-    let own = Descriptor { encoding: 2, flags: 0, collection: 7, totals, expire_at_ms: 0, parts };
+    let own = Descriptor {
+        encoding: 2,
+        flags: 0,
+        collection: 7,
+        totals,
+        expire_at_ms: 0,
+        seed: 0,
+        parts,
+    };
     let mut value = Vec::new();
     own.encode_into(&mut value);
     Descriptor::decode(&value).expect("a descriptor")

@@ -63,8 +63,15 @@ fn all<'l>(list: &'l List, memory: &'l Memory, from: u64) -> Result<Vec<&'l [u8]
 /// The same list as its descriptor says it.
 fn reopened(list: &List, sizes: ListSizes) -> List {
     let (totals, parts) = (list.totals, list.parts());
-    let descriptor =
-        Descriptor { encoding: 4, flags: 0, collection: 1, totals, expire_at_ms: 0, parts };
+    let descriptor = Descriptor {
+        encoding: 4,
+        flags: 0,
+        collection: 1,
+        totals,
+        expire_at_ms: 0,
+        seed: 0,
+        parts,
+    };
     let mut value = Vec::new();
     descriptor.encode_into(&mut value);
     let descriptor = Descriptor::decode(&value).expect("a whole descriptor");

@@ -87,6 +87,7 @@ fn change(
             collection: cid,
             totals: hash.totals,
             expire_at_ms: 0,
+            seed: 0,
             parts: vec![hash.parts().0],
         };
         store_hash(pages, &hash, descriptor);

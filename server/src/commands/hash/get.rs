@@ -1,7 +1,8 @@
 //! Commands that read fields: HGET, HMGET, HGETALL, HKEYS, HVALS, HLEN, HEXISTS, HSTRLEN.
 
-use crate::dispatch::{CommandResult, Ctx, Purpose};
+use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::{HashView, Hashes};
+use crate::keyspace::paged::Keyed;
 use crate::resp::Reply;
 use std::collections::HashMap;
 
@@ -10,7 +11,17 @@ const FEW_FIELDS: usize = 8;
 
 /// HGET key field.
 pub(super) fn hget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let field = ctx.args.get(2);
+    let (key, field) = (ctx.args.get(1), ctx.args.get(2));
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? {
+        ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
+            match hash.get(pages, field)? {
+                Some(value) => out.bulk(value),
+                None => out.null(),
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     look(ctx, |hash, out| match hash.and_then(|hash| hash.get(field)) {
         Some(value) => out.bulk(value),
         None => out.null(),
@@ -19,7 +30,21 @@ pub(super) fn hget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HMGET key field [field ...].
 pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let fields = ctx.args.from(2);
+    let (key, fields) = (ctx.args.get(1), ctx.args.from(2));
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? {
+        ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
+            hash.needs(pages, fields.clone())?;
+            out.array(fields.len());
+            for field in fields.clone() {
+                match hash.get(pages, field)? {
+                    Some(value) => out.bulk(value),
+                    None => out.null(),
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         out.array(fields.len());
         let mut reply = |value: Option<&[u8]>| match value {
@@ -44,6 +69,12 @@ pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HGETALL key.
 pub(super) fn hgetall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if let Some(()) = each(ctx, Reply::map, |field, value, out| {
+        out.bulk(field);
+        out.bulk(value);
+    })? {
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         out.map(hash.map_or(0, |hash| hash.count()));
         for (field, value) in hash.iter().flat_map(HashView::iter) {
@@ -55,6 +86,9 @@ pub(super) fn hgetall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HKEYS key.
 pub(super) fn hkeys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if let Some(()) = each(ctx, Reply::array, |field, _, out| out.bulk(field))? {
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         out.array(hash.map_or(0, |hash| hash.count()));
         hash.iter().flat_map(HashView::iter).for_each(|(field, _)| out.bulk(field));
@@ -63,6 +97,9 @@ pub(super) fn hkeys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HVALS key.
 pub(super) fn hvals(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    if let Some(()) = each(ctx, Reply::array, |_, value, out| out.bulk(value))? {
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         out.array(hash.map_or(0, |hash| hash.count()));
         hash.iter().flat_map(HashView::iter).for_each(|(_, value)| out.bulk(value));
@@ -71,12 +108,21 @@ pub(super) fn hvals(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// HLEN key.
 pub(super) fn hlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? {
+        ctx.out.int(paged.count() as i64);
+        return Ok(());
+    }
     look(ctx, |hash, out| out.int(hash.map_or(0, |hash| hash.count()) as i64))
 }
 
 /// HEXISTS key field.
 pub(super) fn hexists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let field = ctx.args.get(2);
+    if let Some(len) = value_len(ctx)? {
+        ctx.out.int(i64::from(len.is_some()));
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         out.int(i64::from(hash.is_some_and(|hash| hash.get(field).is_some())));
     })
@@ -85,10 +131,41 @@ pub(super) fn hexists(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// HSTRLEN key field.
 pub(super) fn hstrlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let field = ctx.args.get(2);
+    if let Some(len) = value_len(ctx)? {
+        ctx.out.int(len.unwrap_or(0) as i64);
+        return Ok(());
+    }
     look(ctx, |hash, out| {
         let value = hash.and_then(|hash| hash.get(field));
         out.int(value.map_or(0, <[u8]>::len) as i64);
     })
+}
+
+/// Replies all fields of a hash in pages; `None` if argument 1 has none.
+fn each(
+    ctx: &mut Ctx<'_, '_>,
+    head: impl Fn(&mut Reply, usize),
+    show: impl Fn(&[u8], &[u8], &mut Reply),
+) -> Result<Option<()>, CommandError> {
+    let key = ctx.args.get(1);
+    let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? else { return Ok(None) };
+    ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
+        hash.needs_all(pages)?;
+        head(out, paged.count());
+        hash.each(pages, |field, value| show(field, value, out))?;
+        Ok(())
+    });
+    Ok(Some(()))
+}
+
+/// Bytes of the value of the field under argument 2, if it is there, of a hash in pages; `None` if argument 1 has none.
+fn value_len(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<usize>>, CommandError> {
+    let (key, field) = (ctx.args.get(1), ctx.args.get(2));
+    let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? else { return Ok(None) };
+    let len = ctx.read_pages(key, &paged, |hash: &Keyed, pages, _| {
+        Ok(hash.get(pages, field)?.map(<[u8]>::len))
+    });
+    Ok(Some(len))
 }
 
 /// Replies from the hash under argument 1.

@@ -4,6 +4,7 @@ use super::change;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{Edit, Hashes};
+use crate::keyspace::paged::Keyed;
 
 /// HSET key field value [field value ...].
 pub(super) fn hset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -26,6 +27,20 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
     }
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
     let words = ctx.args.from(2);
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
+        let names = words.clone().step_by(2);
+        let pairs = names.clone().zip(words.skip(1).step_by(2));
+        let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
+            hash.needs(pages, names.clone())?;
+            let mut added = 0;
+            for (field, value) in pairs.clone() {
+                added += usize::from(hash.put(pages, field, value)?);
+            }
+            Ok(Some(added))
+        });
+        ctx.log_request();
+        return Ok(set.map_or(0, |(added, _)| added));
+    }
     let (mut hash, expire_at_ms) = change(ctx, key, words.clone().map(<[u8]>::len).sum())?;
     let names = words.clone().step_by(2);
     let pairs = names.zip(words.skip(1).step_by(2));
@@ -38,6 +53,20 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
 /// HSETNX key field value.
 pub(super) fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field, value) = (ctx.args.get(1), ctx.args.get(2), ctx.args.get(3));
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
+        let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
+            if hash.get(pages, field)?.is_some() {
+                return Ok(None);
+            }
+            hash.put(pages, field, value)?;
+            Ok(Some(()))
+        });
+        if set.is_some() {
+            ctx.log_request();
+        }
+        ctx.out.int(i64::from(set.is_some()));
+        return Ok(());
+    }
     let thresholds = ctx.thresholds();
     let found = ctx.lookup::<Hashes, _>(Purpose::Write, key, |hash, _| match hash {
         Some(hash) if hash.get(field).is_some() => None,
@@ -59,6 +88,21 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn hdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     let fields = ctx.args.from(2);
+    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
+        let gone = ctx.change_pages(key, &paged, Event::hash("hdel"), |pages, hash: &mut Keyed| {
+            hash.needs(pages, fields.clone())?;
+            let mut removed = 0;
+            for field in fields.clone() {
+                removed += i64::from(hash.remove(pages, field)?);
+            }
+            Ok((removed > 0).then_some(removed))
+        });
+        if gone.is_some() {
+            ctx.log_request();
+        }
+        ctx.out.int(gone.map_or(0, |(removed, _)| removed));
+        return Ok(());
+    }
     let found = ctx.lookup::<Hashes, _>(Purpose::Write, key, |hash, _| {
         let hash = hash?;
         let (mut edit, before) = (hash.edit(0), hash.count());

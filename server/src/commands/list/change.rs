@@ -19,7 +19,8 @@ pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let index = index.ok_or(CommandError::text("ERR index out of range"))? as u64;
         ctx.change_list(key, &paged, Event::list("lset"), |pages, list| {
             needs(list, pages, index..index + 1)?;
-            Ok(list.set(pages, index, element)?)
+            list.set(pages, index, element)?;
+            Ok(())
         });
         ctx.log_request();
         ctx.out.ok();
@@ -53,7 +54,7 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             ctx.out.int(-1);
             return Ok(());
         };
-        let ((), len) = ctx.change_list(key, &paged, Event::list("linsert"), |pages, list| {
+        let len = ctx.change_list(key, &paged, Event::list("linsert"), |pages, list| {
             list.insert(pages, index + behind as u64, element)?;
             Ok(())
         });

@@ -36,7 +36,7 @@ fn push(ctx: &mut Ctx<'_, '_>, side: Side, must_exist: bool) -> CommandResult {
             Side::First => (End::Front, Event::list("lpush")),
             Side::Last => (End::Back, Event::list("rpush")),
         };
-        let ((), len) = ctx.change_list(key, &paged, event, |pages, list| {
+        let len = ctx.change_list(key, &paged, event, |pages, list| {
             for element in args.from(2) {
                 list.push(pages, end, element)?;
             }

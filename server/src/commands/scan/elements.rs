@@ -9,11 +9,16 @@ use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::interop::glob;
 use crate::keyspace::Kind;
 use crate::keyspace::collection::Encoding;
+use crate::keyspace::paged::{Keyed, Paged};
 use crate::resp::Reply;
+use crate::value::ValueType;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Hashes are below it: every client's number type holds a cursor of 52 bits.
 const HASHES: u64 = 1 << 52;
+
+/// Set in cursors of collections that lie in pages.
+const OF_PAGES: u64 = HASHES;
 
 fn hash(name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
@@ -35,6 +40,15 @@ pub(in crate::commands) fn scan<K: Kind>(
 ) -> CommandResult {
     let args = ctx.args;
     let cursor = parse_cursor(args.get(2))?;
+    let has_pages = matches!(K::TYPE, ValueType::Hash | ValueType::Set);
+    if has_pages && let Some(paged) = ctx.paged::<K>(Purpose::Read, args.get(1))? {
+        let options = Options::of_elements(args)?;
+        let parts = if K::TYPE == ValueType::Hash { 2 } else { 1 };
+        scan_pages(ctx, &paged, cursor, &options, parts);
+        return Ok(());
+    }
+    // One that pages have given: the collection has become small since, and is walked from its start.
+    let cursor = if cursor >= HASHES { 0 } else { cursor };
     ctx.lookup::<K, _>(Purpose::Read, args.get(1), |view, out| {
         match view {
             Some(view) => {
@@ -45,6 +59,41 @@ pub(in crate::commands) fn scan<K: Kind>(
         }
         Ok(())
     })?
+}
+
+/// Answers the elements of some pages. A cursor of a collection that has come to lie in pages since is no place in them: they are walked
+/// from their start.
+fn scan_pages(
+    ctx: &mut Ctx<'_, '_>,
+    paged: &Paged,
+    cursor: u64,
+    options: &Options<'_>,
+    parts: usize,
+) {
+    let from = if cursor & OF_PAGES == 0 { 0 } else { cursor & !OF_PAGES };
+    let key = ctx.args.get(1);
+    ctx.read_pages(key, paged, |keyed: &Keyed, pages, out| {
+        let (mut found, mut next, mut seen) = (Vec::new(), from, 0);
+        loop {
+            next = keyed.scan(pages, next, |name, value| {
+                seen += 1;
+                if options.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+                    found.push((name.to_vec(), value.to_vec()));
+                }
+            })?;
+            if next == 0 || seen >= options.count {
+                break;
+            }
+        }
+        head(out, if next == 0 { 0 } else { next | OF_PAGES }, parts * found.len());
+        for (name, value) in &found {
+            out.bulk(name);
+            if parts == 2 {
+                out.bulk(value);
+            }
+        }
+        Ok(())
+    });
 }
 
 fn head(out: &mut Reply, next: u64, parts: usize) {

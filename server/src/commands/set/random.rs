@@ -3,7 +3,9 @@
 use crate::commands::chance::{below, sample};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::jobs::eviction::random;
 use crate::keyspace::collection::{SetEdit, Sets};
+use crate::keyspace::paged::{Keyed, Paged};
 use crate::number::parse_i64;
 
 /// SPOP key [count]: one operation, logged as the SREM or DEL of what went.
@@ -18,6 +20,11 @@ pub(super) fn spop(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ),
         _ => return Err(CommandError::Syntax),
     };
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Write, key)?
+        && count.unwrap_or(1) < paged.count()
+    {
+        return pop_of_pages(ctx, key, &paged, count);
+    }
     let found = ctx.lookup::<Sets, _>(Purpose::Write, key, |set, _| {
         set.map(|set| {
             let wanted = count.unwrap_or(1);
@@ -55,10 +62,52 @@ pub(super) fn spop(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
+/// Takes fewer members out of a set in pages than it has.
+fn pop_of_pages(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    paged: &Paged,
+    count: Option<usize>,
+) -> CommandResult {
+    let (draws, wanted) = (random(), count.unwrap_or(1) as u64);
+    let popped = ctx.change_pages(key, paged, Event::set("spop"), |pages, set: &mut Keyed| {
+        let mut taken = Vec::new();
+        for nth in 1..=wanted {
+            if let Some((member, _)) = set.draw(pages, draws.wrapping_mul(2 * nth + 1) | 1)? {
+                set.remove(pages, &member)?;
+                taken.push(member);
+            }
+        }
+        Ok((!taken.is_empty()).then_some(taken))
+    });
+    let taken = popped.map_or_else(Vec::new, |(taken, _)| taken);
+    if !taken.is_empty() {
+        let mut words: Vec<&[u8]> = vec![b"SREM", key];
+        words.extend(taken.iter().map(Vec::as_slice));
+        ctx.log(ctx.client.db, &words);
+    }
+    if count.is_some() {
+        ctx.out.set(taken.len());
+    }
+    taken.iter().for_each(|member| ctx.out.bulk(member));
+    Ok(())
+}
+
 /// SRANDMEMBER key [count]: a negative count draws with repetitions.
 pub(super) fn srandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if ctx.args.len() == 2 {
+        if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
+            let draws = random();
+            ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
+                match set.draw(pages, draws)? {
+                    Some((member, _)) => out.bulk(&member),
+                    None => out.null(),
+                }
+                Ok(())
+            });
+            return Ok(());
+        }
         return ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
             match set.and_then(|set| set.iter().nth(below(set.count()))) {
                 Some(member) => out.bulk(&member),

@@ -3,6 +3,7 @@
 use crate::commands::scan::elements;
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::{SetView, Sets};
+use crate::keyspace::paged::Keyed;
 use crate::resp::Reply;
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,6 +14,13 @@ const FEW_MEMBERS: usize = 8;
 /// SISMEMBER key member.
 pub(super) fn sismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, member) = (ctx.args.get(1), ctx.args.get(2));
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
+        ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
+            out.int(i64::from(set.get(pages, member)?.is_some()));
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.int(i64::from(set.is_some_and(|set| set.contains(member))));
     })
@@ -21,6 +29,17 @@ pub(super) fn sismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// SMISMEMBER key member [member ...].
 pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, members) = (ctx.args.get(1), ctx.args.from(2));
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
+        ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
+            set.needs(pages, members.clone())?;
+            out.array(members.len());
+            for member in members.clone() {
+                out.int(i64::from(set.get(pages, member)?.is_some()));
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.array(members.len());
         let asked = members.len();
@@ -40,6 +59,10 @@ pub(super) fn smismember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// SCARD key.
 pub(super) fn scard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
+        ctx.out.int(paged.count() as i64);
+        return Ok(());
+    }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.int(set.map_or(0, |set| set.count()) as i64);
     })
@@ -48,6 +71,15 @@ pub(super) fn scard(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// SMEMBERS key.
 pub(super) fn smembers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Sets>(Purpose::Read, key)? {
+        ctx.read_pages(key, &paged, |set: &Keyed, pages, out| {
+            set.needs_all(pages)?;
+            out.set(paged.count());
+            set.each(pages, |member, _| out.bulk(member))?;
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<Sets, _>(Purpose::Read, key, |set, out| {
         out.set(set.map_or(0, |set| set.count()));
         set.iter().flat_map(SetView::iter).for_each(|member| out.bulk(&member));

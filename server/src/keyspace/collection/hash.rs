@@ -109,6 +109,17 @@ impl Edit for HashEdit {
 }
 
 impl HashEdit {
+    /// An empty one that is not compact any more.
+    #[must_use]
+    pub fn of_any_size() -> Self {
+        Self { bytes: empty(Encoding::Hashtable), len: 0, encoding: Encoding::Hashtable }
+    }
+
+    /// Adds a field that is not there.
+    pub fn push(&mut self, field: &[u8], value: &[u8]) {
+        self.append(field, value);
+    }
+
     /// One of `pairs`, each of whose fields is there once; `None` when one is there twice.
     pub fn of_distinct<'p>(
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,

@@ -167,6 +167,18 @@ impl Edit for SetEdit {
 }
 
 impl SetEdit {
+    /// An empty one that is not compact any more.
+    #[must_use]
+    pub fn of_any_size() -> Self {
+        Self { bytes: empty(Encoding::Hashtable), len: 0, encoding: Encoding::Hashtable }
+    }
+
+    /// Adds a member that is not there, to one that is not compact.
+    pub fn push(&mut self, member: &[u8]) {
+        packed::push(&mut self.bytes, member);
+        self.set_len(self.len + 1);
+    }
+
     /// One of `members`, each of which is there once; `None` when one is there twice.
     pub fn of_distinct<'m>(
         members: impl Iterator<Item = &'m [u8]> + Clone,

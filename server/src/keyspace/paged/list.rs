@@ -1,47 +1,26 @@
 //! Lists in pages.
 
-use super::{Failed, Paged, Stop, over};
+use super::{Failed, Paged, Stop, Structure, change};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
-use sexton_engine::page::{List, ListSizes, PageError, PageId};
+use sexton_engine::page::{Descriptor, End, List, ListSizes, PageError, PageId, PartKind};
 use sexton_engine::{Key, Tx, TxPages};
 
-/// The list that a root describes.
-///
-/// # Errors
-/// The root contradicts itself.
-pub fn list_of(paged: &Paged) -> Result<List, PageError> {
-    List::open(ListSizes::default(), &paged.descriptor).map_err(|damage| {
-        let part = sexton_engine::page::PartKind::List;
-        PageError::Damaged { page: PageId { part, number: 0 }, damage }
-    })
-}
+impl Structure for List {
+    fn open(paged: &Paged) -> Result<Self, PageError> {
+        let page = PageId { part: PartKind::List, number: 0 };
+        Self::open(ListSizes::default(), &paged.descriptor)
+            .map_err(|damage| PageError::Damaged { page, damage })
+    }
 
-/// Changes a list, in one operation; answers what is left of it. One that has become empty is not written: its key must be deleted.
-///
-/// # Errors
-/// [`Failed`]; nothing was changed.
-pub fn change_list<T>(
-    tx: &mut Tx<'_>,
-    key: Key<'_>,
-    paged: &Paged,
-    reads_here: bool,
-    mut change: impl FnMut(&mut TxPages<'_, '_, '_>, &mut List) -> Result<T, Stop>,
-) -> Result<(T, u64), Failed> {
-    over(tx, key, paged.descriptor.collection, reads_here, |mut pages| {
-        let mut list = list_of(paged)?;
-        let done = change(&mut pages, &mut list)?;
-        if !list.is_empty() {
-            let mut descriptor = paged.descriptor.clone();
-            descriptor.totals = list.totals;
-            list.parts().into_iter().for_each(|part| descriptor.set_part(part));
-            let mut root = Vec::new();
-            descriptor.encode_into(&mut root);
-            // The store keeps pages: it has those of this list.
-            pages.put(paged.meta, &root).map_err(|_| PageError::TooLong { bytes: root.len() })?;
-        }
-        Ok((done, list.len()))
-    })
+    fn describe(&self, descriptor: &mut Descriptor) {
+        descriptor.totals = self.totals;
+        self.parts().into_iter().for_each(|part| descriptor.set_part(part));
+    }
+
+    fn len(&self) -> u64 {
+        List::len(self)
+    }
 }
 
 /// Takes elements out of a list, as [`take`](crate::keyspace::pop::take) does of one that lies whole in its root; but here they are
@@ -73,14 +52,22 @@ pub fn take_of_list(
         }
         Ok(elements)
     };
-    let (elements, left) = if count == 0 {
+    let end = if pop.side == Side::First { End::Front } else { End::Back };
+    let (elements, left) = if count == 1 {
+        let mut element = Vec::new();
+        let taken = change(tx, key, paged, reads_here, |pages, list: &mut List| {
+            Ok(list.pop(pages, end, &mut element)?.then_some(()))
+        })?;
+        taken.map_or((Vec::new(), len), |((), left)| (vec![(element, None)], left))
+    } else if count == 0 {
         (Vec::new(), len)
     } else {
-        change_list(tx, key, paged, reads_here, |pages, list| {
+        let taken = change(tx, key, paged, reads_here, |pages, list: &mut List| {
             let elements = read(pages, list)?;
             list.remove(pages, range.clone())?;
-            Ok(elements)
-        })?
+            Ok(Some(elements))
+        })?;
+        taken.unwrap_or((Vec::new(), len))
     };
     Ok(Popped::of_pages(elements, left == 0, pop))
 }

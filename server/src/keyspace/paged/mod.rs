@@ -4,15 +4,19 @@
 //! has, and where the pages are. Commands that work page by page use what its type has here. All others look at [`whole`], which
 //! is the value that the collection would have in one record, and write it back by [`put`].
 
+mod keyed;
 mod list;
 mod past;
 
-pub use list::{change_list, list_of, take_of_list};
+pub use keyed::{Drawn, Keyed};
+pub use list::take_of_list;
 pub use past::{whole_at, whole_in};
 
-use super::collection::{Edit, Encoding, ListEdit, ListView};
+use super::collection::{Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView};
 use crate::value::ValueType;
-use sexton_engine::page::{Descriptor, List, ListSizes, PageError, PageId, Pages};
+use sexton_engine::page::{
+    Damage, Descriptor, List, ListSizes, PageError, PageId, Pages, PartKind, Totals,
+};
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
 
 /// A collection in pages, as its root says.
@@ -117,6 +121,58 @@ fn damaged(error: PageError) -> EngineError {
     EngineError::Storage(format!("a collection: {error}"))
 }
 
+fn without(part: PartKind) -> PageError {
+    let damage = Damage { at: 0, expected: "a descriptor that fits its parts" };
+    PageError::Damaged { page: PageId { part, number: 0 }, damage }
+}
+
+/// What lies in pages, as its root describes it.
+pub trait Structure: Sized {
+    /// What a root describes.
+    ///
+    /// # Errors
+    /// The root contradicts itself.
+    fn open(paged: &Paged) -> Result<Self, PageError>;
+
+    /// Says in a descriptor what it has become.
+    fn describe(&self, descriptor: &mut Descriptor);
+
+    /// Elements.
+    fn len(&self) -> u64;
+
+    /// True without elements: the key is to be deleted.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Changes a collection, in one operation; answers how many elements are left of it. One that has become empty is not written: its key must
+/// be deleted. `None`, and nothing is written, where the operation says so.
+///
+/// # Errors
+/// [`Failed`]; nothing was changed.
+pub fn change<S: Structure, T>(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    paged: &Paged,
+    reads_here: bool,
+    mut operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut S) -> Result<Option<T>, Stop>,
+) -> Result<Option<(T, u64)>, Failed> {
+    over(tx, key, paged.descriptor.collection, reads_here, |mut pages| {
+        let mut structure = S::open(paged)?;
+        let Some(done) = operation(&mut pages, &mut structure)? else { return Ok(None) };
+        if !structure.is_empty() {
+            let mut descriptor = paged.descriptor.clone();
+            structure.describe(&mut descriptor);
+            let mut root = Vec::new();
+            descriptor.encode_into(&mut root);
+            // The store keeps pages: it has those of this collection.
+            pages.put(paged.meta, &root).map_err(|_| PageError::TooLong { bytes: root.len() })?;
+        }
+        Ok(Some((done, structure.len())))
+    })
+}
+
 /// Runs an operation on the pages of a collection until none is missing. `reads_here`: pages on a device are read under the latch, by
 /// those who cannot begin again.
 ///
@@ -159,43 +215,76 @@ pub fn over<T>(
 /// # Errors
 /// [`Stop`].
 pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
-    let list = list_of(paged)?;
-    let missing = list.missing(pages, 0..u64::MAX)?;
-    if !missing.is_empty() {
-        return Err(Stop::Missing(missing));
+    match paged.value_type() {
+        Some(ValueType::Hash) => {
+            let keyed = Keyed::open(paged)?;
+            keyed.needs_all(pages)?;
+            let mut edit = HashEdit::of_any_size();
+            keyed.each(pages, |field, value| edit.push(field, value))?;
+            Ok(edit.bytes().to_vec())
+        }
+        Some(ValueType::Set) => {
+            let keyed = Keyed::open(paged)?;
+            keyed.needs_all(pages)?;
+            let mut edit = SetEdit::of_any_size();
+            keyed.each(pages, |member, _| edit.push(member))?;
+            Ok(edit.bytes().to_vec())
+        }
+        _ => {
+            let list = <List as Structure>::open(paged)?;
+            let missing = list.missing(pages, 0..u64::MAX)?;
+            if !missing.is_empty() {
+                return Err(Stop::Missing(missing));
+            }
+            let mut edit = ListEdit::default();
+            for element in list.iter(pages, 0)? {
+                edit.push_right(element?);
+            }
+            Ok(edit.bytes().to_vec())
+        }
     }
-    let mut edit = ListEdit::default();
-    for element in list.iter(pages, 0)? {
-        edit.push_right(element?);
-    }
-    Ok(edit.bytes().to_vec())
 }
 
 /// Writes a value: one operation. A collection of more than `inline_max_bytes` is laid out in pages, where the store keeps some.
 pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_bytes: u64) {
-    if value.len() as u64 > inline_max_bytes
-        && ValueType::of(meta.flags) == Some(ValueType::List)
-        && put_in_pages(tx, key, meta, value).is_some()
-    {
+    if value.len() as u64 > inline_max_bytes && put_in_pages(tx, key, meta, value).is_some() {
         return;
     }
     tx.put(key, meta, value);
 }
 
-/// `None`, and nothing is written, where it must lie in one record.
+/// `None`, and nothing is written, where it must lie in one record. What Redis has compact keeps its elements in their order.
 fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
-    let view = ListView::of(meta, value)?;
-    let cid = tx.engine().new_collection().ok()?;
-    let mut pages = tx.pages(key, cid);
-    let list = List::build(&mut pages, ListSizes::default(), view.iter()).ok()?;
-    let descriptor = Descriptor {
-        encoding: view.encoding() as u8,
-        flags: 0,
-        collection: cid,
-        totals: list.totals,
-        expire_at_ms: 0,
-        parts: list.parts(),
+    let encoding = match ValueType::of(meta.flags)? {
+        ValueType::List => ListView::of(meta, value)?.encoding(),
+        ValueType::Hash => HashView::of(meta, value)?.encoding(),
+        ValueType::Set => SetView::of(meta, value)?.encoding(),
+        _ => return None,
     };
+    if matches!(encoding, Encoding::Listpack | Encoding::Intset) {
+        return None;
+    }
+    let collection = tx.engine().new_collection().ok()?;
+    let mut descriptor = Descriptor {
+        encoding: encoding as u8,
+        flags: 0,
+        collection,
+        totals: Totals::default(),
+        expire_at_ms: 0,
+        seed: 0,
+        parts: Vec::new(),
+    };
+    let mut pages = tx.pages(key, collection);
+    if let Some(list) = ListView::of(meta, value) {
+        let list = List::build(&mut pages, ListSizes::default(), list.iter()).ok()?;
+        list.describe(&mut descriptor);
+    } else if let Some(hash) = HashView::of(meta, value) {
+        Keyed::build(&mut pages, true, hash.iter()).ok()?.describe(&mut descriptor);
+    } else if let Some(set) = SetView::of(meta, value) {
+        let members: Vec<_> = set.iter().collect();
+        let members = members.iter().map(|member| (&**member, [].as_slice()));
+        Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
+    }
     let mut root = Vec::new();
     descriptor.encode_into(&mut root);
     pages.put(Meta { flags: meta.flags | Meta::PAGED, ..meta }, &root).ok()
