@@ -11,8 +11,8 @@ use crate::session::{ReplyMode, Session, TrackingMode};
 use sexton_engine::{OwnedKey, Seq, Want};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 /// One connection.
 #[derive(Debug, Default)]
