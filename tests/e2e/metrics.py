@@ -151,6 +151,8 @@ def slow_and_many(steps, server, port):
         last = held[-1].recv(1)
     except ConnectionError:
         last = b""
+    except TimeoutError:
+        last = None
     steps.check("who comes beyond the limit is cut off", last == b"" and time.monotonic() - begun < 3)
     client = server.connect()
     steps.equal("clients are served meanwhile", client.cmd("PING"), b"PONG")
@@ -160,6 +162,8 @@ def slow_and_many(steps, server, port):
         rest = held[0].recv(100)
     except ConnectionError:
         rest = b""
+    except TimeoutError:
+        rest = None
     took = time.monotonic() - begun
     steps.check("who is slow is cut off", rest == b"" and took < 6, f"{took:.1f} s")
     for sock in held:

@@ -281,7 +281,10 @@ def sessions_are_resumed(steps, tls, server):
     admin.cmd("CONFIG", "SET", "tls-session-caching", "no")
     third = tls.connect(context=context, session=again.sock.session)
     third.cmd("PING")
-    steps.check("and not without tls-session-caching", not third.sock.session_reused)
+    fourth = tls.connect(context=context, session=third.sock.session)
+    fourth.cmd("PING")
+    reused = [third.sock.session_reused, fourth.sock.session_reused]
+    steps.equal("and not without tls-session-caching", reused, [False, False])
     admin.cmd("CONFIG", "SET", "tls-session-caching", "yes")
     admin.cmd("CONFIG", "SET", "tls-protocols", "TLSv1.3")
     try:
@@ -295,6 +298,11 @@ def sessions_are_resumed(steps, tls, server):
     admin.cmd("CONFIG", "SET", "tls-ciphersuites", "", "tls-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256")
     twelve = tls.context(version=ssl.TLSVersion.TLSv1_2)
     steps.equal("tls-ciphers", tls.connect(context=twelve).sock.cipher()[0], "ECDHE-ECDSA-AES128-GCM-SHA256")
+    both = ["ECDHE-ECDSA-AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-GCM-SHA256"]
+    twelve.set_ciphers(":".join(reversed(both)))
+    for preferred, chosen in [("no", both[1]), ("yes", both[0])]:
+        admin.cmd("CONFIG", "SET", "tls-ciphers", ":".join(both), "tls-prefer-server-ciphers", preferred)
+        steps.equal(f"tls-prefer-server-ciphers {preferred}", tls.connect(context=twelve).sock.cipher()[0], chosen)
     for name, value in [("tls-ciphers", "AES128-SHA"), ("tls-protocols", "TLSv1.1"), ("tls-key-file", tls.path("locked.key"))]:
         try:
             admin.cmd("CONFIG", "SET", name, value)
