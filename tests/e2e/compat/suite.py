@@ -40,9 +40,9 @@ NOT_EXTERNAL = ["SRANDMEMBER with a dict containing long chain"]
 #: behind it would fail, too.
 UPSETS_OTHERS = ["client evicted due to percentage of maxmemory"]
 
-#: A script adds 1,000,000 elements to one set, one by one, and each writes the set whole: only pages of collections will
-#: end that within the minute that a test has.
-TAKES_TOO_LONG = ["LATENCY of expire events are correctly collected"]
+#: A script adds 1,000,000 elements to one set, one by one, which takes a busy machine twenty seconds; then the test expects that
+#: their expiry takes more than 20 ms, which it does not here: a collection goes at once.
+EXPECTS_SLOWNESS = ["LATENCY of expire events are correctly collected"]
 
 #: Files of the suite behind which ours are read.
 PRELUDES = {"test.tcl": "prelude.tcl", "aofmanifest.tcl": "prelude_aof.tcl", "util.tcl": "prelude_start.tcl"}
@@ -139,7 +139,7 @@ def run_unit(unit, mode, kind):
     run = UnitRun()
     skipped, hung = list(NOT_EXTERNAL if mode == "external" else []), {}
     if kind != "redis":
-        skipped += UPSETS_OTHERS + TAKES_TOO_LONG
+        skipped += UPSETS_OTHERS + EXPECTS_SLOWNESS
     for _ in range(ROUNDS):
         with tempfile.TemporaryDirectory(prefix="sexton-compat-") as scratch:
             scratch = Path(scratch)

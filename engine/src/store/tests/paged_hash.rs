@@ -253,3 +253,114 @@ fn a_hash_over_the_pages_of_a_store_equals_a_map_through_eviction_and_restart() 
     assert!(fields(&engine).is_empty() && engine.count(0).expect("readable") == 0);
     engine.close().expect("close");
 }
+
+#[test]
+fn an_overwrite_of_a_cold_hash_that_nobody_reads_buries_its_pages() {
+    let dir = TempDir::new("paged-blind");
+    let engine = open(&dir);
+    for n in 0..400 {
+        run(&engine, format!("field:{n}").as_bytes(), Some(b"value"));
+    }
+    engine.flush_now().expect("flush");
+    while engine.compact_once().expect("compact") {}
+    engine.close().expect("close");
+    let engine = open(&dir);
+    assert!(engine.has_pages(), "the tables say so");
+    let root = key(&engine, 0, NAME);
+    let cid = {
+        let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
+        let root = snapshot.get(0, NAME).expect("readable").expect("a hash");
+        Descriptor::decode(&root.value).expect("a descriptor").collection
+    };
+    let mut buf = TxBuf::default();
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    assert!(matches!(tx.find(root), Found::Cold));
+    tx.put(root, Meta::default(), b"plain");
+    tx.log(0, b"not replayed");
+    tx.commit();
+    let prefix = crate::key::element_head(engine.inner().namespaces.id_of(root.slot), cid);
+    let grave = |engine: &Engine| {
+        engine.inner().graveyard.elements.newest_at(&prefix, crate::key::Seq::MAX)
+    };
+    assert_eq!(grave(&engine), None, "nobody has looked yet");
+    engine.flush_now().expect("flush");
+    assert_eq!(grave(&engine), Some(engine.last_seq()), "the settling has");
+    while engine.compact_once().expect("compact") {}
+    let entries: u64 =
+        engine.inner().versions.current().tables().map(|(_, t)| t.properties().entries).sum();
+    assert!(entries < 40, "{entries} versions are left");
+    engine.abandon();
+}
+
+#[test]
+fn what_replaces_or_deletes_a_hash_in_memory_buries_its_pages_in_the_same_operation() {
+    let dir = TempDir::new("paged-over");
+    let engine = open(&dir);
+    let root = key(&engine, 0, NAME);
+    let mut buf = TxBuf::default();
+    for kind in 0..3 {
+        for n in 0..200 {
+            run(&engine, format!("field:{n}").as_bytes(), Some(b"value"));
+        }
+        let before = (engine.last_seq(), engine.inner().graveyard.elements.len());
+        let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+        match kind {
+            0 => tx.put(root, Meta::default(), b"plain"),
+            1 => assert!(tx.delete(root)),
+            _ => {
+                let commit = tx.commit_put(root, Meta::default(), b"plain", None, (0, b"-x"));
+                assert_eq!(commit.operations, 1);
+                let graves = engine.inner().graveyard.elements.len();
+                assert_eq!((engine.last_seq(), graves), (before.0 + 1, before.1 + 1));
+                continue;
+            }
+        }
+        assert_eq!(tx.commit().operations, 1);
+        let graves = engine.inner().graveyard.elements.len();
+        assert_eq!((engine.last_seq(), graves), (before.0 + 1, before.1 + 1), "way {kind}");
+        let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+        tx.delete(root);
+        tx.commit();
+    }
+    engine.abandon();
+}
+
+#[test]
+fn a_transaction_stages_a_page_once_however_often_it_changes_and_takes_all_back() {
+    let dir = TempDir::new("paged-again");
+    let engine = open(&dir);
+    let root = key(&engine, 0, NAME);
+    for n in 0..50 {
+        run(&engine, format!("field:{n}").as_bytes(), Some(b"before"));
+    }
+    let before = fields(&engine);
+    let mut buf = TxBuf::default();
+    let work = |tx: &mut Tx<'_>, value: &[u8]| {
+        for round in 0..200 {
+            for n in 0..50 {
+                let field = format!("field:{n}");
+                // Some pages go, and come again.
+                let value = (round % 9 != n % 9).then_some(value);
+                let done = change(tx, root, field.as_bytes(), value);
+                assert!(done.is_ok(), "all is in memory");
+            }
+        }
+    };
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    work(&mut tx, b"taken back");
+    drop(tx);
+    assert_eq!(fields(&engine), before);
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    work(&mut tx, b"kept, and longer");
+    let staged = engine.memory_parts().memtables;
+    let commit = tx.commit();
+    assert!(commit.operations > 9000, "each has a sequence of its own");
+    let bytes = engine.memory_parts().memtables - staged;
+    // The roots are most of it; whole pages would be five times that.
+    assert!(bytes < u64::from(commit.operations) * 220, "{bytes} bytes");
+    let all = fields(&engine);
+    assert!(all.len() > 40 && all.values().all(|value| value == b"kept, and longer"));
+    engine.flush_now().expect("flush");
+    assert_eq!(fields(&engine), all);
+    engine.abandon();
+}

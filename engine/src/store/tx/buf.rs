@@ -1,6 +1,7 @@
 //! What a transaction has staged for its commit, in buffers that are used again.
 
 use super::journal::Journal;
+use crate::key::{HEAD_BYTES, Meta};
 use crate::memtable;
 use crate::store::shard::Unresolved;
 use crate::store::wbl::TxWriter;
@@ -47,6 +48,9 @@ pub struct TxBuf {
     pub(super) deletes: usize,
     /// Those of `operations` that take no sequence of their own.
     pub(super) sharing: usize,
+    /// Hash of a page -> its last put among the first `pages_indexed` operations, and the room of its record.
+    page_puts: HashMap<u64, (usize, usize)>,
+    pages_indexed: usize,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
     pub(super) log: Vec<u8>,
     /// Database of the first logged command, and the one selected at the end of `log`.
@@ -59,6 +63,9 @@ pub struct TxBuf {
     /// Commits leave the fence to [`crate::Engine::end_batch`].
     pub(super) defers_fence: bool,
 }
+
+/// Operations of a transaction before it is worth to look for pages that it has put already.
+const PUTS_AGAIN_MIN: usize = 16;
 
 /// Buffers above this are given back after a transaction with large values.
 const BUF_KEEP_BYTES: usize = 1 << 20;
@@ -97,6 +104,55 @@ impl TxBuf {
         self.indexed = 0;
         self.deletes = 0;
         self.sharing = 0;
+        self.page_puts.clear();
+        self.pages_indexed = 0;
+    }
+
+    /// Puts another content into the record of a page that was put before in this transaction, and not removed since; false
+    /// if there is none. The record keeps its place in the order, which nobody sees the middle of: a freeze and a snapshot wait for the
+    /// latches. So what a script or EXEC does to a page again and again is staged once.
+    pub(super) fn put_again(
+        &mut self,
+        hash: u64,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        content: &[u8],
+    ) -> bool {
+        if self.operations.len() < PUTS_AGAIN_MIN {
+            return false;
+        }
+        for (i, operation) in self.operations.iter().enumerate().skip(self.pages_indexed) {
+            match operation.staged {
+                Staged::Put { len, .. } if operation.shares_seq => {
+                    self.page_puts.insert(operation.hash, (i, len));
+                }
+                Staged::Delete { .. } if operation.shares_seq => {
+                    self.page_puts.remove(&operation.hash);
+                }
+                _ => {}
+            }
+        }
+        self.pages_indexed = self.operations.len();
+        let Some(&(index, room)) = self.page_puts.get(&hash) else { return false };
+        let Some(Operation { staged: Staged::Put { at, len, key_len }, .. }) =
+            self.operations.get_mut(index)
+        else {
+            return false;
+        };
+        let own = &self.records[*at..*at + *len][memtable::HEADER_BYTES..][..*key_len];
+        if own.strip_prefix(head) != Some(key) {
+            return false;
+        }
+        *len = memtable::encoded_len(*key_len, content.len());
+        if *len > room {
+            // Pages grow by little.
+            let room = *len + *len / 2;
+            *at = self.records.len();
+            self.records.resize(*at + room, 0);
+            self.page_puts.insert(hash, (index, room));
+        }
+        let record = &mut self.records[*at..*at + *len];
+        memtable::encode(record, 0, Meta::default(), (head, key), content);
+        true
     }
 
     /// Chooses the heights of the staged records' nodes; answers their sum.

@@ -177,8 +177,16 @@ impl Tx<'_> {
     fn put_page(&mut self, root: Key<'_>, key: &PageKey, content: &[u8]) {
         let engine = self.engine;
         let (access, generation) = (engine.inner().write.access_now(), self.generation);
+        let head = page_key::head(self.namespace_of(root));
+        let again = self.buf.put_again(key.hash_beside(root.hash), (&head, key.bytes()), content);
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
+        if again {
+            // What was before the first put is in the journal.
+            let table = shard.pages.make_table(&engine.inner().memory.pages);
+            table.upsert(key.in_table(), Meta::default(), content, generation, access);
+            return;
+        }
         let value = crate::shared_value::Value::Copied(content);
         let table = shard.pages.make_table(&engine.inner().memory.pages);
         let written = (generation, access);
