@@ -91,6 +91,8 @@ pub struct ScriptTurn {
     pub started: Option<Instant>,
     /// It runs on a thread that serves nobody else.
     pub is_alone: bool,
+    /// Its program runs: what is called now is called by it.
+    pub is_inside: bool,
     /// EXEC runs it.
     pub in_transaction: bool,
     /// Keys on a device are read where they are met.

@@ -219,6 +219,7 @@ fn run_in(
     let logged = ctx.tx().log_bytes();
     let mut out = std::mem::take(ctx.out);
     let is_full = ctx.server.settings.out_of_memory.load(Ordering::Relaxed);
+    ctx.client.script.is_inside = true;
     let mut host = ScriptHost {
         ctx,
         read_only: read_only || flags.no_writes,
@@ -227,6 +228,7 @@ fn run_in(
     };
     let ended = interpreter.run(program, (args, 3, keys), &mut host, limits, &mut out);
     let several = host.writes_logged > 1;
+    ctx.client.script.is_inside = false;
     *ctx.out = out;
     ctx.client.reply_mode = reply_mode;
     ctx.client.select(db);

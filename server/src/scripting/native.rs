@@ -272,7 +272,10 @@ unsafe fn answer(state: *mut lua_State, raises: bool) -> c_int {
     // next request is made.
     unsafe {
         let shared = shared(state);
-        let is_counted = match shared.call(state) {
+        let step = shared.call(state);
+        // The arguments lie in a buffer: their places are free for the reply.
+        lua_settop(state, 0);
+        let is_counted = match step {
             Step::Stopped(stop) => {
                 push_error(state, stop.text(), false);
                 lua_error(state);

@@ -110,11 +110,7 @@ unsafe fn wrap(state: *mut lua_State, name: &CStr) {
 ///
 /// # Safety
 /// As [`push_text`]; nobody else uses `error`.
-pub(super) unsafe fn push_reply<'r>(
-    state: *mut lua_State,
-    bytes: &'r [u8],
-    error: *mut Vec<u8>,
-) -> &'r [u8] {
+pub(super) unsafe fn push_reply(state: *mut lua_State, bytes: &[u8], error: *mut Vec<u8>) -> &[u8] {
     // SAFETY: as promised by the caller. There is place for what is pushed: a function of C has some from the start, and each table
     // asks for more.
     unsafe {
@@ -188,12 +184,12 @@ pub(super) unsafe fn push_reply<'r>(
 ///
 /// # Safety
 /// As [`push_reply`].
-unsafe fn push_several<'r>(
+unsafe fn push_several(
     state: *mut lua_State,
     kind: u8,
-    bytes: &'r [u8],
+    bytes: &[u8],
     error: *mut Vec<u8>,
-) -> &'r [u8] {
+) -> &[u8] {
     // SAFETY: as promised by the caller; the places are asked for.
     unsafe {
         luaL_checkstack(state, 8, c"a reply is nested too deeply".as_ptr());

@@ -28,6 +28,7 @@ impl Host for Commands {
                 reply.double("1.5");
             }
             b"stop" => return Answer::Stopped,
+            b"panic" => panic!("a command is broken"),
             _ => return Answer::Refused(b"ERR Unknown Redis command called from script".to_vec()),
         }
         Answer::Replied(Instant::now())
@@ -110,11 +111,25 @@ fn replies_become_values() {
         ("return redis.call('map')", "*2\r\n$1\r\nk\r\n$3\r\n1.5\r\n"),
         ("redis.setresp(3) return tostring(redis.call('map').map.k.double)", "$3\r\n1.5\r\n"),
         ("return redis.pcall('fail').err", "$12\r\nWRONGTYPE no\r\n"),
+        // The places of the arguments are free for the reply.
+        (
+            "local t = {} for i = 1, 7990 do t[i] = '' end return #redis.call('map', unpack(t))",
+            ":2\r\n",
+        ),
         (
             "return redis.pcall('nope').err",
             "$44\r\nERR Unknown Redis command called from script\r\n",
         ),
     ]);
+}
+
+#[test]
+fn a_command_that_panics_leaves_the_interpreter_as_it_was() {
+    let interpreter = interpreter();
+    let run = || run_in(&interpreter, "pcall(redis.call, 'panic') return 1", Limits::default());
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
+    let (ended, reply) = run_in(&interpreter, "return redis.call('int')", Limits::default());
+    assert_eq!((ended, reply.as_str()), (Ended::Returned, ":7\r\n"));
 }
 
 #[test]

@@ -68,6 +68,10 @@ fn parse(ctx: &Ctx<'_, '_>, by_group: bool) -> Result<Options, CommandError> {
             args.get(at).eq_ignore_ascii_case(name) && more >= operands
         };
         if is(b"BLOCK", 1) {
+            if ctx.client.script.is_inside {
+                let what = " command is not allowed with BLOCK option from scripts";
+                return Err(CommandError::quoting("ERR ", args.get(0), what));
+            }
             options.block = Some(deadline(args.get(at + 1))?);
             at += 2;
         } else if is(b"COUNT", 1) {
