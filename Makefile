@@ -80,8 +80,11 @@ compat: setup build ## Redis' own tests against the server, beside what is expec
 functions: setup build ## generated function libraries against redis-server, starts in each mode, kill -9 among changes (ROUNDS=100)
 	$(PY) -m functions --rounds $(ROUNDS)
 
-script-clients: setup build ## libraries of others that live on scripts: redis-py's Lock, rate-limiter-flexible, redlock
+script-clients: setup build ## libraries of others that live on scripts: redis-py's Lock, rate-limiter-flexible, redlock, queues of jobs
 	$(PY) -m script_clients
+
+job-queues: setup build ## bullmq, bee-queue, rq and celery, redlock in two languages and a limiter under kill -9 (ROUNDS=100)
+	$(PY) -m job_queues --rounds $(ROUNDS)
 
 parity: setup build ## scripts of settings and commands against redis-server 7.0
 	$(PY) -m parity

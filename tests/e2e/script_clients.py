@@ -1,7 +1,8 @@
 """python3 -m script_clients [--server sexton]: libraries of others that live on scripts.
 
 redis-py: Lock, register_script, and its functions' commands; node: rate-limiter-flexible and redlock over ioredis
-(node_client/scripts.js). Each is used by several clients at once, and what it promises is counted.
+(node_client/scripts.js). Each is used by several clients at once, and what it promises is counted. Then queues of jobs, locks and a
+limiter while the server is killed once: `python3 -m job_queues` kills it more often.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import subprocess
 import threading
 from pathlib import Path
 
+import job_queues
 import redis
 from harness.server import Server
 from harness.steps import Steps
@@ -148,6 +150,8 @@ def main():
         done = subprocess.run(["node", "scripts.js", str(server.port)], cwd=directory, timeout=120, capture_output=True, text=True)
         print(done.stdout, end="")
         steps.check("node: rate-limiter-flexible and redlock", done.returncode == 0, done.stdout[-300:] + done.stderr[-500:] if done.returncode else "")
+    job_queues.queues(steps, rounds=1, jobs=5)
+    job_queues.locks(steps, rounds=1)
     steps.finish()
 
 
