@@ -2,8 +2,12 @@
 # test that starts it, or is reported as "[err]: BLOCK file: why", and the rest of the file goes on. The suite itself waits
 # for its line "Ready to accept" without end.
 
+#
+# A block that is nothing but SCRIPT DEBUG is left out: there is no debugger of scripts.
+
 rename start_server suite_start_server
 proc start_server {options {code undefined}} {
+    if {[string match "r script debug sync*" [string trim $code]]} return
     set tags $::tags
     set ::starting ""
     # A test that fails inside a server of its own: the suite takes two servers from its stack then, that one and the one
