@@ -19,12 +19,12 @@ help: ## this list
 
 run: ## build and start the server on config/sexton.conf, data below ./data
 	@scripts/setup.sh run
-	cargo build --release --bin sexton-server
+	cargo build --locked --release --bin sexton-server
 	@mkdir -p data
 	exec target/release/sexton-server config/sexton.conf --dir data
 
 build:
-	cargo build --release --bin sexton-server --bin sexton-check
+	cargo build --locked --release --bin sexton-server --bin sexton-check
 
 test: ## all that continuous integration runs
 	.ci/run
@@ -34,7 +34,13 @@ setup:
 
 check: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check --quiet tests/e2e scripts; else echo "no ruff: Python is not checked (make setup)"; fi
+	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; else echo "no cargo-deny: licences and advisories are not checked (make deny)"; fi
+
+deny: ## advisories, licences, sources and duplicates of all crates (installs cargo-deny where it is missing: some minutes)
+	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
+	cargo deny --locked check --hide-inclusion-graph
 
 # Unit tests that run thousands of histories, or wait for real clocks: continuous integration runs them, `make quick` does not.
 LONG := $(addprefix --skip=, crash histories check::tests check::pool store::tests::damage store::tests::deadline store::tests::due \
@@ -43,8 +49,8 @@ LONG := $(addprefix --skip=, crash histories check::tests check::pool store::tes
 
 .PHONY: quick
 quick: check ## formatting, lints, and the unit tests without the long histories: before a commit
-	cargo test --quiet --workspace --lib -- $(LONG)
-	cargo test --quiet -p sexton-tests --test repository
+	cargo test --locked --quiet --workspace --lib -- $(LONG)
+	cargo test --locked --quiet -p sexton-tests --test repository
 
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
@@ -68,7 +74,7 @@ crash: setup build ## kill -9 under load, 100 rounds for each policy and with wb
 	$(MAKE) --no-print-directory crash-matrix
 
 crash-matrix: setup build ## each policy, each way to die, in the middle of each thing a store does (CRASHES_A_CELL=16)
-	SEXTON_CRASH_MATRIX=$(CRASHES_A_CELL) cargo test --release -p sexton-engine crash_matrix -- --nocapture
+	SEXTON_CRASH_MATRIX=$(CRASHES_A_CELL) cargo test --locked --release -p sexton-engine crash_matrix -- --nocapture
 	$(PY) -m crash_matrix --crashes $(CRASHES_A_CELL)
 
 matrix: setup build ## every command in every state it can meet, beside redis-server 7.0 (ARGS='--cells 5000 --seed 1', '--cell ID')
@@ -132,7 +138,17 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
-.PHONY: deb deb-test dist backup drill
+.PHONY: book pages formats deny deb deb-test dist backup drill
+book: ## docs/ as a book, into target/book (installs mdBook where it is missing: some minutes)
+	@command -v mdbook >/dev/null || cargo install --locked mdbook
+	mdbook build
+
+pages: ## writes the pages that are made from tables: commands and directives
+	SEXTON_WRITE_PAGES=1 cargo test --locked --quiet -p sexton-tests --test repository pages
+
+formats: setup build ## data directories of earlier versions are opened, those of a newer one refused
+	$(PY) -m formats
+
 deb: ## the Debian package, into target/debian; lintian where it is installed
 	scripts/deb.sh
 
@@ -169,19 +185,19 @@ faults: setup build ## failing writes, syncs and renames, injected by strace; da
 	$(PY) -m outages
 
 rdb: setup build ## RDB files and data directories exchanged with redis-server 6.2, 7.0 and valkey-server 9.1
-	cargo build --release -p sexton-tests --bin rdb_tool
+	cargo build --locked --release -p sexton-tests --bin rdb_tool
 	$(PY) -m rdb
 	$(PY) -m takeover
 
 mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
-	cargo build --release -p sexton-tests --bin mixed_load
+	cargo build --locked --release -p sexton-tests --bin mixed_load
 	$(PY) -m mixed_latency
 
 bench-redis: setup build ## interleaved comparison with redis-server 7.0 and valkey-server 9.1 (about 2 h; ARGS=--quick)
 	$(PY) scripts/bench_redis.py $(ARGS)
 
 bench-bgsave: setup build ## BGSAVE of 5,000,000 keys beside redis-server's (ARGS='--keys 500000')
-	cargo build --release -p sexton-tests --bin mixed_load
+	cargo build --locked --release -p sexton-tests --bin mixed_load
 	$(PY) scripts/bench_bgsave.py $(ARGS)
 
 bench-restart: setup build ## the start after kill -9 with an append-only file of 5,000,000 keys, beside redis-server's (ARGS='--keys 500000')
@@ -198,7 +214,7 @@ studies: study-tools ## the four studies, then the report: at most 2 h 30 min, g
 
 study-tools:
 	@scripts/setup.sh studies || scripts/setup.sh test
-	cargo build --release --bin sexton-server --bin flsm-bench --bin command_load
+	cargo build --locked --release --bin sexton-server --bin flsm-bench --bin command_load
 
 study-devices: study-tools ## what durability costs on each device, beside redis-server and valkey-server (80 min; docs/studies.md)
 	$(PY) scripts/study_devices.py $(ARGS)
@@ -219,7 +235,7 @@ study-report: setup ## the report of what the studies have measured, into docs/r
 	$(PY) scripts/study_report.py $(ARGS)
 
 bench-cemetery: ## 50,000,000 keys deleted under cemetery-max-memory; Gets beside 0, 1 and 10 million graves
-	cargo build --release --bin flsm-bench
+	cargo build --locked --release --bin flsm-bench
 	target/release/flsm-bench --benchmarks=massdelete --num=50000000 --key_size=16 --value_size=20 $(ARGS)
 	target/release/flsm-bench --benchmarks=getgraves --cemetery_max_memory=0 $(ARGS)
 	target/release/flsm-bench --benchmarks=getgraves $(ARGS)
@@ -237,11 +253,11 @@ sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (K
 	scripts/sanitize.sh $(KIND)
 
 loom: ## cemetery, publication and pins in every interleaving of their threads
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --release -p sexton-engine --lib loom_
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --locked --release -p sexton-engine --lib loom_
 
 model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME', '--snapshots long')
-	cargo build --release -p sexton-tests --bin model
+	cargo build --locked --release -p sexton-tests --bin model
 	target/release/model $(ARGS)
 
 pmem-crashes: ## simulated power failures of a pool of persistent memory, in a minute (CRASHES=100000)
-	SEXTON_PMEM_CRASHES=$(CRASHES) cargo test --release -p sexton-persistence --lib pmem::tests::crashes -- --nocapture
+	SEXTON_PMEM_CRASHES=$(CRASHES) cargo test --locked --release -p sexton-persistence --lib pmem::tests::crashes -- --nocapture

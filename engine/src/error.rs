@@ -201,6 +201,11 @@ impl fmt::Display for TableError {
                 "{} is damaged at byte {offset}: {what}, expected {expected:#x}, got {got:#x}",
                 file.display()
             ),
+            Self::Version { file, got, supported } if got > supported => write!(
+                f,
+                "{} has format version {got}: a newer Sexton wrote it, and this one reads {supported}",
+                file.display()
+            ),
             Self::Version { file, got, supported } => write!(
                 f,
                 "{} has format version {got}, this build reads {supported}",

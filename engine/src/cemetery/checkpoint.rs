@@ -39,12 +39,15 @@ pub(crate) enum CheckpointError {
         /// What was expected and found.
         what: String,
     },
+    /// A newer version of Sexton wrote it: the whole text.
+    Newer(String),
 }
 
 impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Storage(error) => error.fmt(f),
+            Self::Newer(text) => f.write_str(text),
             Self::Damaged { file, offset, what } => {
                 write!(f, "cemetery checkpoint {file} is damaged at byte {offset}: {what}")
             }
@@ -108,6 +111,12 @@ impl Checkpoint {
         }
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0)?;
+        if header[..7] == MAGIC[..7] && header[7] > MAGIC[7] {
+            let (file, version) = (path.display(), char::from(header[7]));
+            return Err(CheckpointError::Newer(format!(
+                "{file} has format version {version}: a newer Sexton wrote it, and this one cannot read it"
+            )));
+        }
         if &header[..8] != MAGIC {
             return Err(damaged(0, "not a cemetery checkpoint of a known version".into()));
         }

@@ -1,7 +1,7 @@
 //! Manifest, levels and cemetery.
 
 use super::{CheckOptions, CheckReport};
-use crate::cemetery::{Checkpoint, CheckpointError, newest_in_runs};
+use crate::cemetery::{Checkpoint, newest_in_runs};
 use crate::error::EngineError;
 use crate::key::{EngineKey, Seq};
 use crate::store::{FIRST_SEQ, OWN_ID};
@@ -148,7 +148,7 @@ fn check_checkpoint(
     let path = dir.join(name);
     let checkpoint = match Checkpoint::read(&*options.storage, &path) {
         Ok(checkpoint) => checkpoint,
-        Err(error @ (CheckpointError::Storage(_) | CheckpointError::Damaged { .. })) => {
+        Err(error) => {
             report.found(&path, error.to_string());
             return None;
         }

@@ -21,6 +21,13 @@ pub enum ManifestError {
         /// What is wrong with them.
         reason: &'static str,
     },
+    /// A newer version of Sexton wrote it.
+    Newer {
+        /// The manifest file.
+        file: PathBuf,
+        /// Its format version.
+        version: u8,
+    },
     /// An earlier write or sync failed, so the end of the file is unknown. A rewrite ends this.
     Failed {
         /// The manifest file.
@@ -42,6 +49,11 @@ impl fmt::Display for ManifestError {
             Self::Damaged { file, offset, reason } => write!(
                 f,
                 "{} is damaged at byte {offset}: {reason}; run sexton-check",
+                file.display()
+            ),
+            Self::Newer { file, version } => write!(
+                f,
+                "{} has format version {version}: a newer Sexton wrote it, and this one cannot read it",
                 file.display()
             ),
             Self::Failed { file, reason } => {

@@ -111,6 +111,20 @@ pub(super) struct Scan {
     pub(super) torn: bool,
 }
 
+/// The version of a header that is whole and newer than this code.
+fn newer_version(file: &dyn File, length: u64) -> Result<Option<u8>, ManifestError> {
+    let mut bytes = [0; HEADER_BYTES];
+    if length < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut bytes, 0)?;
+    let (name, version) = (&MAGIC[..MAGIC.len() - 1], bytes[MAGIC.len() - 1]);
+    let checked = MAGIC.len() + 8;
+    let is_whole = bytes[checked..checked + 4] == crc32c(&bytes[..checked]).to_le_bytes();
+    let is_newer = bytes.starts_with(name) && version > MAGIC[MAGIC.len() - 1];
+    Ok((is_newer && is_whole).then_some(version))
+}
+
 /// Reads the whole file. A bad frame is the torn end of the file, unless a valid frame of a later
 /// record lies behind it: every append is synced before the next, so that is damage.
 pub(super) fn scan(file: &dyn File) -> Result<Scan, ManifestError> {
@@ -120,6 +134,9 @@ pub(super) fn scan(file: &dyn File) -> Result<Scan, ManifestError> {
     if secret == Secret::Lost {
         // Never the effect of a crash: the header is synced before CURRENT names the file.
         reader.offset = 0;
+        if let Some(version) = newer_version(file, length)? {
+            return Err(ManifestError::Newer { file: file.path().to_path_buf(), version });
+        }
         return Err(reader.damaged("no manifest of this version"));
     }
     while reader.next_record()?.is_some() {}

@@ -6,3 +6,4 @@ mod circles;
 mod citations;
 mod files;
 mod links;
+mod pages;
