@@ -23,7 +23,12 @@ import subprocess
 import time
 
 from bench_common import (
-    Report, children_cpu_s, load_keys, machine_busy_s, median_interval, process_cpu_s,
+    Report,
+    children_cpu_s,
+    load_keys,
+    machine_busy_s,
+    median_interval,
+    process_cpu_s,
 )
 from harness.resp import ReplyError
 from harness.server import Server, process_tasks_cpu_ns, redis_tool

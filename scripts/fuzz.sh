@@ -18,7 +18,7 @@ flags=(
 )
 host=$(rustc -vV | sed -n 's/^host: //p')
 # With a named target the flags are not those of build scripts, which lack the fuzzer's hooks.
-RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build --quiet --release --manifest-path fuzz/Cargo.toml \
+RUSTC_BOOTSTRAP=1 RUSTFLAGS="${flags[*]}" cargo build --locked --quiet --release --manifest-path fuzz/Cargo.toml \
     --target "$host" --target-dir fuzz/target
 # As many at once as there are cores; what each says is shown when it ends.
 run() {

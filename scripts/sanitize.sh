@@ -13,4 +13,4 @@ export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=$kind" CARGO_TARGET_DIR=target/s
 # Unoptimised code takes minutes where optimised takes seconds; overflow and debug checks stay on.
 export CARGO_PROFILE_TEST_OPT_LEVEL=2
 export TSAN_OPTIONS="halt_on_error=1 ${TSAN_OPTIONS:-}" ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS:-}"
-exec cargo test -Zbuild-std --target "$host" -p sexton-persistence -p sexton-engine --lib -- "$@"
+exec cargo test --locked -Zbuild-std --target "$host" -p sexton-persistence -p sexton-engine --lib -- "$@"

@@ -13,7 +13,6 @@ from pathlib import Path
 from bench_common import ROOT
 from harness.server import binary_of
 
-
 #: What random numbers begin with.
 SEEDS = "flsm-bench and db_bench: --seed is the repetition; command_load: fixed, one for each client"
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from bench_common import ROOT
 from harness.server import jemalloc
-
 from studies.cells import Absent
 
 

@@ -8,7 +8,6 @@ import subprocess
 
 from bench_common import median_interval
 from bench_redis import Candidate, Row, measure, ratios
-
 from studies.plan import SHARED_BYTES
 from studies.sitting import unmount
 

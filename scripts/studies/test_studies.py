@@ -25,14 +25,14 @@ import study_flsm  # noqa: E402
 import study_wbl  # noqa: E402
 from studies import chart, sitting  # noqa: E402
 from studies.cells import OUT_OF_TIME, Cells, Job, Progress, measure  # noqa: E402
+from studies.plan import KEY, MODES, SERVERS, SHARED_BYTES, SIZES, Plan, estimate_s, requests_of  # noqa: E402
 from studies.report import devices as report_devices  # noqa: E402
-from studies.report import html  # noqa: E402
 from studies.report import flsm as report_flsm  # noqa: E402
+from studies.report import html  # noqa: E402
 from studies.report import mvcc as report_mvcc  # noqa: E402
 from studies.report import wbl as report_wbl  # noqa: E402
 from studies.report.page import of_builds  # noqa: E402
 from studies.rows import Rows  # noqa: E402
-from studies.plan import KEY, MODES, SERVERS, SHARED_BYTES, SIZES, Plan, estimate_s, requests_of  # noqa: E402
 from studies.sitting import Sitting  # noqa: E402
 from studies.stacks import BLOCK, DEVICES, profile_figures  # noqa: E402
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from harness.resp import Connection, encode, to_bytes
+from harness.resp import encode, to_bytes
 from harness.server import Server, binary_of
 from harness.steps import Steps
 
@@ -86,7 +86,7 @@ class Grammar:
             lambda: ["SORT", word(), "BY", pick(["w_*", "nosort"])], lambda: ["SORT", word(), "GET", pick(["#", "w_*"]), "ALPHA"],
             lambda: ["SORT", word(), "ALPHA", "STORE", word()], lambda: ["SORT_RO", word(), "ALPHA"],
             lambda: ["EVAL", f"return redis.call('{pick(['get', 'del', 'type'])}', ARGV[1])", pick("01"), word(), word()],
-            lambda: ["EVAL", f"return redis.pcall('set', KEYS[1], '1')", "1", word()],
+            lambda: ["EVAL", "return redis.pcall('set', KEYS[1], '1')", "1", word()],
             lambda: ["EVAL", "return redis.pcall('publish', ARGV[1], 'm')", "0", word()],
             lambda: ["EVAL", "return {redis.acl_check_cmd('set', ARGV[1], '1'), tostring(redis.acl_check_cmd('get', ARGV[1]))}", "0", word()],
             lambda: ["CONFIG", "GET", "port-nosuch"], lambda: ["CONFIG", "NOSUCH"], lambda: ["CLIENT", "GETNAME"], lambda: ["PING"], lambda: ["ECHO", "x"],

@@ -307,7 +307,7 @@ def endless(steps):
         busy = lambda: server.connect().node("GET", "held").raw
         steps.check("its key answers BUSY, and names FUNCTION KILL", until(lambda: busy().startswith(b"-BUSY Redis is busy running a script. You can only call FUNCTION KILL")), repr(busy()))
         times = []
-        for at in range(2000):
+        for _at in range(2000):
             begun = time.monotonic()
             client.cmd("PING")
             times.append(time.monotonic() - begun)

@@ -163,7 +163,7 @@ def emptying(steps, folder):
 
 
 def drop_what_versions_differ_in(view):
-    for key, (kind, expires, value) in view.items():
+    for key, (kind, _expires, value) in view.items():
         if kind == b"hash":
             value = value[0]
         if kind == b"stream":

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import job_queues
 import redis
+
 from harness.server import Server
 from harness.steps import Steps
 

@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-from harness.resp import Connection, encode
+from harness.resp import encode
 from harness.server import Server
 from harness.steps import Steps
 

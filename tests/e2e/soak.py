@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from harness.resp import Connection, encode, to_bytes
+from harness.resp import encode, to_bytes
 from harness.server import Server, process_rss_bytes
 from harness.steps import Steps
 

@@ -104,7 +104,7 @@ def refused(home, **options):
 
 def into(steps, servers, folder, keys):
     """What others leave behind, we take over."""
-    for peer, kind, version in servers:
+    for peer, kind, _version in servers:
         home = folder / "in"
         forms = {"dump.rdb": {"appendonly": "no"}, "log": {"appendonly": "yes", "aof-use-rdb-preamble": "no"},
                  "log with preamble": {"appendonly": "yes"}}

@@ -5,7 +5,6 @@ from studies.report.beside import HEADER, between, figure_text, gain_line
 from studies.report.page import Page, whole
 from studies.rows import Rows
 
-
 #: Devices of undo runs in the study's two roles, real ones first.
 DISKS, FLASHES = ("hdd", "hdd-7200.7"), ("flash", "slc-nand")
 #: At least so many times faster in the paper.

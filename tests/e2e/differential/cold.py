@@ -21,7 +21,7 @@ from harness.server import Server  # noqa: E402
 
 from . import allowed  # noqa: E402
 from .compare import TransactionTags  # noqa: E402
-from .episode import Side, raw  # noqa: E402
+from .episode import raw  # noqa: E402
 from .grammar import KEYS, Grammar  # noqa: E402
 from .step import SHAPE, Step  # noqa: E402
 

@@ -7,7 +7,7 @@ compared, and the server is killed and started again: what it holds then is what
 import time
 
 from harness.load import incompressible
-from harness.resp import Connection, ProtocolError, encode
+from harness.resp import ProtocolError, encode
 
 from . import hints, states
 from .cell import quoted

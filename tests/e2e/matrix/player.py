@@ -2,9 +2,9 @@
 
 import time
 
-from harness.resp import Connection, ProtocolError, encode
-
 from differential import allowed
+from harness.resp import Connection, encode
+
 from . import hints
 from .conditions import CONDITIONS
 from .contexts import RESP3_ONLY, Answered, Leave, Send
