@@ -12,7 +12,11 @@ end() {
     for port in "$PORT" $((PORT + 1)); do
         redis-cli -p "$port" SHUTDOWN NOSAVE >/dev/null 2>&1 || true
     done
-    rm -rf "$WORK"
+    # The servers of the drill may still be on their way out.
+    for _ in {1..100}; do
+        rm -rf "$WORK" 2>/dev/null && return
+        sleep 0.1
+    done
 }
 trap end EXIT
 drill=$(awk '/^```sh$/ { on = 1; next } /^```$/ { on = 0 } on' docs/backup.md)

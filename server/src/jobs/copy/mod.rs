@@ -23,8 +23,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a copy that may wait for its client.
-const WINDOW_BYTES: usize = 1 << 20;
+/// Bytes of a copy that may wait for its client; twice as much while the connection takes over what was put down for it.
+const WINDOW_BYTES: usize = 512 << 10;
 
 /// Bytes that are handed on at once.
 const PIECE_BYTES: usize = 64 << 10;
