@@ -36,7 +36,7 @@ check: ## formatting and lints, warnings are errors
 	cargo fmt --all --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check --quiet tests/e2e scripts; else echo "no ruff: Python is not checked (make setup)"; fi
-	@if command -v cargo-deny >/dev/null; then $(MAKE) --no-print-directory deny; else echo "no cargo-deny: licences and advisories are not checked (make deny)"; fi
+	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error --locked check licenses bans sources; else echo "no cargo-deny: licences are not checked (make deny)"; fi
 
 deny: ## advisories, licences, sources and duplicates of all crates (installs cargo-deny where it is missing: some minutes)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
