@@ -63,10 +63,28 @@ class Model:
             self.keys[key] = (old[0], op[2])
         elif kind == "persist":
             self.keys[key] = (old[0], None)
+        elif kind in ("rpush", "lpush"):
+            items = old[0] if old else ()
+            self.keys[key] = (items + op[2] if kind == "rpush" else op[2][::-1] + items, old[1] if old else None)
+        elif kind == "lpop":
+            self.put_or_drop(key, old[0][op[2] :], old[1])
+        elif kind == "hset":
+            pairs = dict(old[0]) if old else {}
+            self.keys[key] = (tuple(sorted({**pairs, op[2]: op[3]}.items())), old[1] if old else None)
+        elif kind == "hdel":
+            self.put_or_drop(key, tuple(pair for pair in old[0] if pair[0] != op[2]), old[1])
         elif kind == "rename":
             self.keys[op[2]] = self.keys.pop(key)
             return [key, op[2]]
         return [key]
+
+
+    def put_or_drop(self, key, value, expiry):
+        """A collection goes with its last element."""
+        if value:
+            self.keys[key] = (value, expiry)
+        else:
+            del self.keys[key]
 
 
 REQUESTS = {
@@ -76,6 +94,11 @@ REQUESTS = {
     "del": lambda op: [b"DEL", op[1]],
     "expireat": lambda op: [b"PEXPIREAT", op[1], b"%d" % op[2]],
     "persist": lambda op: [b"PERSIST", op[1]],
+    "rpush": lambda op: [b"RPUSH", op[1], *op[2]],
+    "lpush": lambda op: [b"LPUSH", op[1], *op[2]],
+    "lpop": lambda op: [b"LPOP", op[1], b"%d" % op[2]],
+    "hset": lambda op: [b"HSET", op[1], op[2], op[3]],
+    "hdel": lambda op: [b"HDEL", op[1], op[2]],
     "rename": lambda op: [b"RENAME", op[1], op[2]],
     "throwaway": lambda op: [b"SET", op[1], b"soon gone", b"PX", b"300"],
 }
@@ -111,10 +134,26 @@ class Writer(threading.Thread):
     def name_of(self, kind, index):
         return b"c%d:%s:%d" % (self.number, kind, index)
 
+    def collection_op(self, mark):
+        """A change of one of a few lists and hashes, most of which lie in pages."""
+        rng, number = self.rng, self.rng.randrange(4)
+        if number < 2:
+            key = self.name_of(b"q", number)
+            items = self.head.keys.get(key, ((),))[0]
+            if items and rng.random() < len(items) / 800:
+                return ("lpop", key, rng.choice([1, 3, 40, 400]))
+            return (rng.choice(["rpush", "lpush"]), key, tuple(mark + b".%d" % n for n in range(rng.randrange(1, 9))))
+        key, field = self.name_of(b"h", number), b"field:%d" % rng.randrange(300)
+        if rng.random() < 0.3 and field in dict(self.head.keys.get(key, ((),))[0]):
+            return ("hdel", key, field)
+        return ("hset", key, field, mark)
+
     def simple_op(self):
         rng, roll = self.rng, self.rng.random()
         self.counter += 1
         mark = b"%d-%d" % (self.counter, rng.randrange(1 << 30))
+        if rng.random() < 0.25:
+            return self.collection_op(mark)
         if roll < 0.25:
             return ("set", self.name_of(b"s", rng.randrange(40)), mark)
         if roll < 0.45:
@@ -181,6 +220,16 @@ class Writer(threading.Thread):
             return  # the kill
 
 
+def value_of(kind, node):
+    """A value as the model has it: bytes, the items of a list, or the sorted pairs of a hash."""
+    if kind not in (b"list", b"hash"):
+        return node.value
+    if not node.items:
+        return None
+    items = tuple(item.value for item in node.items)
+    return items if kind == b"list" else tuple(sorted(zip(items[::2], items[1::2])))
+
+
 def read_everything(server):
     """All keys with values and expiry, as {key: (value, expiry or None)}."""
     connection = server.connect()
@@ -193,9 +242,12 @@ def read_everything(server):
     state, names = {}, sorted(names)
     for start in range(0, len(names), 500):
         part = names[start : start + 500]
-        nodes = connection.pipeline([r for n in part for r in ([b"GET", n], [b"PEXPIRETIME", n])])
+        types = [node.value for node in connection.pipeline([[b"TYPE", name] for name in part])]
+        read = {b"list": lambda n: [b"LRANGE", n, b"0", b"-1"], b"hash": lambda n: [b"HGETALL", n]}
+        reads = [read.get(kind, lambda n: [b"GET", n])(name) for kind, name in zip(types, part)]
+        nodes = connection.pipeline([r for n, get in zip(part, reads) for r in (get, [b"PEXPIRETIME", n])])
         for i, name in enumerate(part):
-            value, expiry = nodes[2 * i].value, nodes[2 * i + 1].value
+            value, expiry = value_of(types[i], nodes[2 * i]), nodes[2 * i + 1].value
             if value is not None:
                 state[name] = (value, expiry if expiry >= 0 else None)
     connection.close()
@@ -376,6 +428,7 @@ def main():
     place, env = persistent_memory(options) if args.policy == "wbl" else (None, None)
     if args.server == "sexton":
         options["memtable-bytes"] = args.memtable_bytes
+        options.update({"collection-inline-max": "256", "hash-max-listpack-entries": "20"})
     options.update(option.split("=", 1) for option in args.option)
     print(f"crash loop: {args.server}, {options}, {args.rounds} rounds, seed {args.seed}", flush=True)
     rng = random.Random(args.seed)

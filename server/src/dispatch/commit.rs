@@ -93,6 +93,10 @@ fn serve(
                     popped
                 }
                 Err(_) => break,
+                Ok(Some(_)) if !engine.takes_pages() => {
+                    waiter.wake();
+                    break;
+                }
                 Ok(Some(paged)) => {
                     // Claimed first: what is taken out of pages is gone from them.
                     if !waiter.claim() {

@@ -39,7 +39,9 @@ impl Ctx<'_, '_> {
         key: &[u8],
     ) -> Result<Option<Paged>, CommandError> {
         let (db, now_ms) = (self.client.db, self.now_ms);
-        if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
+        let engine = &self.server.engine;
+        // A store that was opened without a log reads the pages that it has, and writes none.
+        if !engine.has_pages() || !engine.takes_pages() || self.client.snapshot_session.is_some() {
             return Ok(None);
         }
         let key_of = self.key_in(db, key);

@@ -222,6 +222,10 @@ impl Tx<'_> {
     /// The grave of the pages of what the next operation replaces, unless that is the collection `kept`. Where the root is cold, the
     /// settling of the overwrite buries them (N9).
     pub(super) fn bury_replaced(&mut self, root: Key<'_>, kept: Option<u64>) {
+        if self.engine.inner().write.wbl.get().is_some() {
+            // The pool has no word for it: what a start with a log has laid out stays until its database is emptied.
+            return;
+        }
         if let Some((cid, pages)) = self.paged_root(root).filter(|(cid, _)| Some(*cid) != kept) {
             self.bury(root, cid, pages);
         }
