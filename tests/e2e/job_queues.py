@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import redis
+
 from harness.server import Server
 from harness.steps import Steps
 

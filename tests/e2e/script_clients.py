@@ -10,9 +10,9 @@ import subprocess
 import threading
 from pathlib import Path
 
-import job_queues
 import redis
 
+import job_queues
 from harness.server import Server
 from harness.steps import Steps
 
