@@ -161,7 +161,7 @@ def endless(steps, seconds, most_ms):
 
             def run():
                 try:
-                    answers.append(server.connect().node("EVAL", body, "1", "held").raw)
+                    answers.append(server.connect(timeout_s=2 * seconds + 60).node("EVAL", body, "1", "held").raw)
                 except OSError:
                     answers.append(b"closed")
 
