@@ -217,6 +217,12 @@ impl List {
         ends.into_iter().flat_map(|ends| (ends.first..=ends.last).map(page_id))
     }
 
+    /// The pages at the ends.
+    pub fn end_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        let ends = self.ends.map(|ends| [page_id(ends.first), page_id(ends.last)]);
+        ends.into_iter().flatten()
+    }
+
     /// The pages that are not in memory and that the elements whose numbers are in `range` need; those of long elements are
     /// known when the others are there.
     pub fn missing<P: Pages>(

@@ -7,7 +7,7 @@ use super::call::{Called, call};
 use super::commit::{commit, publish, take_back};
 use super::guard::run_guarded;
 use super::latch::{Scope, each_key};
-use super::load::{Slots, cold_keys, wants};
+use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{
     Args, Class, CommandError, Ctx, Executor, Flags, OnDatabases, Outcome, Table, Traits,
     selected_db,
@@ -18,25 +18,21 @@ use crate::events::Changes;
 use crate::resp::Reply;
 use crate::scripting::Running;
 use crate::server::Server;
-use sexton_engine::{Engine, Latched, OwnedKey, Seq, SyncPolicy, Tx};
+use sexton_engine::{Engine, Latched, Seq, SyncPolicy, Tx, Want};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The keys that the queued commands will meet and that are on a device: each looked up in the database that it will
+/// The keys that the queued commands will meet and that are on a device, and the pages that they probably will: each looked up in the database that it will
 /// be in by then.
-fn find_all_cold(
-    server: &Server,
-    mut db: usize,
-    queued: &[Queued],
-    tx: &mut Tx<'_>,
-) -> Vec<OwnedKey> {
+fn find_all_cold(server: &Server, mut db: usize, queued: &[Queued], tx: &mut Tx<'_>) -> Vec<Want> {
     let mut cold = Vec::new();
     let mut slots = Slots::NOW;
     for queued in queued {
         let (spec, args) = (queued.spec, queued.args());
         if matches!(spec.class, Class::Keyed | Class::Exclusive) {
-            cold.extend(cold_keys(server, (db, &slots), spec, args, &[], tx));
+            cold.extend(wants(cold_keys(server, (db, &slots), spec, args, &[], tx)));
+            cold.extend(cold_pages(server, (db, &slots), spec, args, tx));
             slots.follow(server, db, spec, args);
         } else if spec.on_databases == OnDatabases::Selects {
             db = selected_db(args, server.databases).unwrap_or(db);
@@ -265,7 +261,7 @@ impl Executor {
         if !cold.is_empty() {
             drop(tx);
             client.transaction = Some(transaction);
-            return Outcome::Cold(wants(cold));
+            return Outcome::Cold(cold);
         }
         client.unwatch(server);
         client.session.queued_bytes.store(0, Ordering::Relaxed);

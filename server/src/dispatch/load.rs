@@ -2,8 +2,9 @@
 
 use super::latch::each_key;
 use super::{Args, CommandSpec, OnDatabases, Traits, flush_mode_is_known, swapped_dbs};
+use crate::keyspace::paged::Paged;
 use crate::server::Server;
-use sexton_engine::{Found, Key, OwnedKey, Slot, Tx, Want};
+use sexton_engine::{Found, FoundPage, Key, OwnedKey, Slot, Tx, Want};
 
 /// True when the command looks at old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
@@ -74,6 +75,35 @@ pub(crate) fn cold_keys_now(
     tx: &mut Tx<'_>,
 ) -> Vec<OwnedKey> {
     cold_keys(server, (db, &Slots::NOW), spec, args, &[], tx)
+}
+
+/// Pages on a device that a command of a transaction probably needs, of collections whose roots are in memory: where it begins again no
+/// more, they would be read under its latches (N10).
+pub(super) fn cold_pages(
+    server: &Server,
+    (db, slots): (usize, &Slots),
+    spec: &'static CommandSpec,
+    args: Args<'_>,
+    tx: &mut Tx<'_>,
+) -> Vec<Want> {
+    let (mut cold, engine) = (Vec::new(), &server.engine);
+    let Some(slot) = slots.of(server, db).filter(|_| engine.has_pages()) else { return cold };
+    each_key(spec, args, |bytes| {
+        let key = Key { slot, bytes, hash: engine.hash(bytes) };
+        let paged = match tx.find(key) {
+            Found::Live(entry) => Paged::of_entry(entry).ok().flatten(),
+            _ => None,
+        };
+        let Some(paged) = paged else { return };
+        let root = OwnedKey { slot, bytes: bytes.to_vec(), hash: key.hash };
+        let cid = paged.descriptor.collection;
+        for page in paged.likely_pages(args.from(2)) {
+            if tx.find_page(key, cid, page.into()) == FoundPage::Cold {
+                cold.push(Want::page_of(&root, cid, page.into()));
+            }
+        }
+    });
+    cold
 }
 
 /// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of

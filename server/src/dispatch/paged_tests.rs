@@ -1,6 +1,8 @@
 //! Collections in pages behind the commands: the same replies as from one record, and a fraction of the copying.
 
+use super::Outcome;
 use super::tests::Bench;
+use crate::keyspace::load_blocking;
 use crate::value::thresholds::Thresholds;
 
 /// A bench whose collections lie in pages above so many bytes.
@@ -211,4 +213,46 @@ fn what_is_drawn_from_a_set_in_pages_was_in_it_and_is_gone() {
         assert_eq!(bench.run(&mut client, "SCARD s"), format!(":{left}\r\n"));
     }
     assert_eq!(bench.run(&mut client, "EXISTS s"), ":0\r\n");
+}
+
+/// The rounds of loading that a request needs, and its reply.
+fn rounds(bench: &mut Bench, client: &mut crate::client::Client, line: &str) -> (usize, String) {
+    let mut pins = Vec::new();
+    loop {
+        match bench.try_at(client, line, 1_000_000) {
+            (Outcome::Done(_), reply) => return (pins.len(), reply),
+            (Outcome::Cold(wanted), _) => {
+                pins.push(load_blocking(&bench.server, wanted, u64::MAX).expect("a device"));
+            }
+            (outcome, _) => panic!("{line}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs() {
+    let mut bench = bench(200);
+    let mut client = bench.client();
+    let pairs: Vec<String> = (0..2000).map(|n| format!("f{n} v{n}")).collect();
+    bench.run(&mut client, &format!("HSET h {}", pairs.join(" ")));
+    let elements: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
+    bench.run(&mut client, &format!("RPUSH l {}", elements.join(" ")));
+    bench.server.engine.flush().expect("flushed");
+    let evict = |bench: &mut Bench, client: &mut crate::client::Client| {
+        bench.server.engine.set_memory_bound(1);
+        for _ in 0..50 {
+            // Whoever has the latch of a shard evicts what is too much in it.
+            bench.run(client, "EXISTS h l");
+        }
+    };
+    evict(&mut bench, &mut client);
+    let (loads, reply) = rounds(&mut bench, &mut client, "HGET h f77");
+    assert_eq!((loads, reply.as_str()), (2, "$3\r\nv77\r\n"), "its root, and one page");
+    let (loads, reply) = rounds(&mut bench, &mut client, "LRANGE l 0 -1");
+    assert!(loads <= 3 && reply.starts_with("*2000\r\n"), "{loads} rounds");
+    evict(&mut bench, &mut client);
+    bench.run_all(&mut client, &["MULTI", "HGET h f78", "LPOP l", "HSET h f79 new", "HGET h f79"]);
+    let (loads, reply) = rounds(&mut bench, &mut client, "EXEC");
+    assert_eq!(reply, "*4\r\n$3\r\nv78\r\n$1\r\n0\r\n:0\r\n$3\r\nnew\r\n");
+    assert_eq!(loads, 2, "the roots, and the pages");
 }

@@ -33,7 +33,12 @@ impl Bench {
         Client { authenticated: !self.server.auth.is_required(), ..Client::default() }
     }
 
-    fn try_at(&mut self, client: &mut Client, line: &str, now_ms: u64) -> (Outcome, String) {
+    pub(super) fn try_at(
+        &mut self,
+        client: &mut Client,
+        line: &str,
+        now_ms: u64,
+    ) -> (Outcome, String) {
         let (buf, ranges) = pack(line.split(' ').map(str::as_bytes));
         let mut out = Reply::new();
         let args = Args::new(&buf, &ranges);

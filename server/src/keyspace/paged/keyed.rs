@@ -66,6 +66,12 @@ impl Keyed {
         Ok(Self { hash, seed })
     }
 
+    /// The page of a key.
+    #[must_use]
+    pub fn page_of(&self, key: &[u8]) -> PageId {
+        self.hash.page_of(hash_of(self.seed, key))
+    }
+
     /// The pages of these keys are all in memory.
     ///
     /// # Errors

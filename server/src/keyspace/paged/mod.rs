@@ -19,6 +19,9 @@ use sexton_engine::page::{
 };
 use sexton_engine::{EngineError, Entry, Key, Meta, OwnedKey, Tx, TxPages, Want};
 
+/// Pages of one collection that are brought into memory in advance.
+const LIKELY_PAGES_MAX: usize = 256;
+
 /// A collection in pages, as its root says.
 #[derive(Clone, Debug)]
 pub struct Paged {
@@ -66,6 +69,18 @@ impl Paged {
     #[must_use]
     pub fn encoding(&self) -> Option<Encoding> {
         Encoding::of(self.descriptor.encoding)
+    }
+
+    /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, or the
+    /// ends of a list.
+    #[must_use]
+    pub fn likely_pages<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> Vec<PageId> {
+        if self.value_type() == Some(ValueType::List) {
+            let Ok(list) = <List as Structure>::open(self) else { return Vec::new() };
+            return list.end_ids().collect();
+        }
+        let Ok(keyed) = Keyed::open(self) else { return Vec::new() };
+        words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
     }
 
     /// Flags and expiry of the same collection in one record.
