@@ -1,6 +1,7 @@
 //! Sexton's own directives: threads, memtable, tree, cemetery, undo runs, devices.
 
-use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special, yes_no};
+use super::persistence::is_base_name;
+use super::{INT_MAX, LONG_MAX, choice, int, memory, optional, special, text, yes_no};
 use crate::directive::Directive;
 use crate::kind::Kind;
 
@@ -150,4 +151,19 @@ pub(super) const TABLE: &[Directive] = &[
     special("metrics-bind", Kind::Bind, "127.0.0.1 -::1").immutable().doc(
         "Addresses that metrics-port listens on, as bind has them. Nobody is asked for a password there.",
     ),
+    // Redis has these two from 8.10 on.
+    text("backupdirname", backup_dirname, "backupdir")
+        .immutable()
+        .doc("Directory in dir that BACKUP makes a complete store in."),
+    int("backup-sealed-ttl", 0, INT_MAX, "0").doc(
+        "Seconds after which a backup that is sealed is removed by itself; 0 means never.",
+    ),
 ];
+
+fn backup_dirname(name: &[u8]) -> Result<(), &'static str> {
+    match name {
+        b"" | b"." | b".." => Err("backupdirname must be the name of a directory"),
+        name if is_base_name(name) => Ok(()),
+        _ => Err("backupdirname can't be a path, just a dirname"),
+    }
+}

@@ -44,28 +44,14 @@ pub(super) const TABLE: &[Directive] = &[
     yes_no("aof-timestamp-enabled", "no"),
     yes_no("aof-rewrite-incremental-fsync", "yes").no_effect(NO_REWRITE),
     yes_no("aof-disable-auto-gc", "no").no_effect(NO_REWRITE),
-    text("backupdirname", backup_dirname, "backupdir")
-        .immutable()
-        .doc("Directory in dir that BACKUP makes a complete store in (as in Redis 8.10)."),
-    int("backup-sealed-ttl", 0, INT_MAX, "0").doc(
-        "Seconds after which a backup that is sealed is removed by itself; 0 means never.",
-    ),
 ];
 
-fn is_base_name(name: &[u8]) -> bool {
+pub(super) fn is_base_name(name: &[u8]) -> bool {
     !name.iter().any(|b| matches!(b, b'/' | b'\\'))
 }
 
 fn db_filename(name: &[u8]) -> Result<(), &'static str> {
     if is_base_name(name) { Ok(()) } else { Err("dbfilename can't be a path, just a filename") }
-}
-
-fn backup_dirname(name: &[u8]) -> Result<(), &'static str> {
-    match name {
-        b"" | b"." | b".." => Err("backupdirname must be the name of a directory"),
-        name if is_base_name(name) => Ok(()),
-        _ => Err("backupdirname can't be a path, just a dirname"),
-    }
 }
 
 fn append_filename(name: &[u8]) -> Result<(), &'static str> {
