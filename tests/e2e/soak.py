@@ -120,7 +120,7 @@ ARGUMENTS |= {
 #: Commands whose every answer may be an error: they want a subcommand, cluster mode is off, the policy is not an LFU one,
 #: there is no sample, no snapshot or no HyperLogLog any more.
 ERRORS_ONLY = {
-    "acl", "acl|load", "acl|save", "xgroup", "xinfo", "function|kill", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
+    "acl", "acl|load", "acl|save", "backup", "xgroup", "xinfo", "function|kill", "client", "cluster", "command", "config", "function", "latency", "memory", "module", "object", "pubsub", "script", "script|debug", "script|kill",
     "slowlog", "sexton.snapshot", "object|freq", "pfdebug", "client|caching", "readonly", "readwrite", "asking",
     "cluster|countkeysinslot", "cluster|getkeysinslot", "cluster|info", "cluster|keyslot", "cluster|links", "cluster|myid",
     "cluster|myshardid", "cluster|nodes", "cluster|shards", "cluster|slots", "latency|graph", "sexton.snapshot|info",
