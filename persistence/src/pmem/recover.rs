@@ -140,6 +140,8 @@ impl PmemPool {
         let slot_bytes = wanted_slot_bytes(&options, &control.state, &regions, records);
         // First the void, then the erasing: whatever of that a crash leaves over is known to be given up.
         control.update(|state| {
+            // A sequence that is there twice ends the run even below the floor, and what was below is given up.
+            state.floor = state.floor.min(run.last_seq);
             state.add_void(run.last_seq + 1, state.reserved, mark);
             state.complete = state.reserved.max(mark);
             state.reserved = state.complete;

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::device::sim::CrashOptions;
+use crate::pmem::sim::CraftedPool;
 
 /// A pool of one writer with five batches of one record; with `complete`, c_p covers them.
 fn pool_of_five(complete: bool) -> (SimPmem, Vec<u64>) {
@@ -103,6 +104,26 @@ fn a_sequence_that_was_never_handed_out_is_damage() {
     pmem.flip_bit(&control, (newer + 100) * 8).expect("flips");
     let recovered = open(&pmem, OnDamage::Refuse).expect("c_d was written before c_p");
     assert_eq!(recovered.last_seq, 5);
+}
+
+#[test]
+fn a_sequence_that_is_twice_below_the_floor_gives_up_what_is_below_it_for_good() {
+    let mut pool = CraftedPool::new(1, 4, 4096);
+    pool.set_pair(0, 1000, 4);
+    for slot in 0..2 {
+        let at = pool.add_chunk((0, slot * 4096), (1, 0, 1), List::Versions);
+        let record = NewRecord {
+            seq: 3,
+            kind: 1,
+            flags: 0,
+            aux: 0,
+            more: false,
+            key: (b"k", b"1"),
+            value: b"value",
+        };
+        pool.add_record((0, at), true, &record);
+    }
+    assert_damage(&pool.finish(&dir()), "more than once", 0);
 }
 
 #[test]
