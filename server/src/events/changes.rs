@@ -123,6 +123,14 @@ impl Changes {
         }
     }
 
+    /// The last write of `key` has changed what stands beside its value, as the groups of a stream do: as in Redis, neither
+    /// watchers nor those who cache hear of it.
+    pub fn keep_value(&mut self, key: &[u8]) {
+        if let Some(change) = self.list.iter_mut().rev().find(|change| change.key == key) {
+            (change.modifies, change.cached) = (false, Cached::Stays);
+        }
+    }
+
     /// A database is emptied. As in Redis, all that clients have in their caches is to go.
     pub fn empty(&mut self, events: &Events) {
         if events.tracking.is_used() {
@@ -340,6 +348,22 @@ mod tests {
         changes.write(&events, 0, b"k", Some(Event::string("set")));
         changes.signal(&events);
         assert!(dirty.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn watchers_do_not_hear_of_what_stands_beside_a_value() {
+        let (events, mut changes) = (Events::default(), Changes::default());
+        let dirty = Arc::new(AtomicBool::new(false));
+        assert!(events.watches.watch(0, b"k", &dirty));
+        changes.write(&events, 0, b"k", Some(Event::stream("xgroup-create")));
+        changes.keep_value(b"k");
+        changes.signal(&events);
+        assert!(!dirty.load(Ordering::Relaxed));
+        changes.write(&events, 0, b"k", Some(Event::stream("xadd")));
+        changes.write(&events, 0, b"k", Some(Event::stream("xgroup-create")));
+        changes.keep_value(b"k");
+        changes.signal(&events);
+        assert!(dirty.load(Ordering::Relaxed), "only the last one");
     }
 
     #[test]

@@ -83,6 +83,8 @@ NAMES = {
     "EXPIRE seconds": [b"100000", b"-1"],
     "PEXPIRE milliseconds": [b"100000000", b"-1"],
     "PEXPIREAT unix-time-milliseconds": [b"%d" % FAR_MS, b"1"],
+    # A name that no cell of ACL has made a user of.
+    "CLIENT|KILL username": [b"nobody"],
     "RESTORE ttl": [b"0", b"%d" % 100000000],
     "value": [b"a value", b"17"],
     "increment": [b"5"],

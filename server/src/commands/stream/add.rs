@@ -151,6 +151,7 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         edit.set_max_deleted_id(deleted);
     }
     ctx.write_back(key, &edit, expire_at_ms, Event::stream("xsetid"))?;
+    ctx.changes.keep_value(key);
     ctx.log_request();
     ctx.out.ok();
     Ok(())

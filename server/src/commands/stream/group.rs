@@ -45,7 +45,19 @@ fn find_group(ctx: &mut Ctx<'_, '_>) -> Result<Found, CommandError> {
     Ok((edit, expire_at_ms, groups, at))
 }
 
+/// Changes the groups of a stream that was there, which watchers of the key do not hear of.
 fn write(
+    ctx: &mut Ctx<'_, '_>,
+    stream: (StreamEdit, u64),
+    groups: &[Group],
+    event: &'static str,
+) -> CommandResult {
+    write_new(ctx, stream, groups, event)?;
+    ctx.changes.keep_value(ctx.args.get(2));
+    Ok(())
+}
+
+fn write_new(
     ctx: &mut Ctx<'_, '_>,
     (mut edit, expire_at_ms): (StreamEdit, u64),
     groups: &[Group],
@@ -68,6 +80,7 @@ pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if args.len() > 8 {
         return Err(ctx.spec.subcommand_error(args.get(1)));
     }
+    let write = if found.is_some() { write } else { write_new };
     let (edit, expire_at_ms) = found.unwrap_or_default();
     let last_id = match args.get(4) {
         b"$" => edit.view().last_id(),

@@ -66,7 +66,7 @@ fn find(
     })
 }
 
-/// Writes a stream once for each command that the log is told.
+/// Writes a stream of which groups have changed, once for each command that the log is told.
 fn store(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -79,6 +79,7 @@ fn store(
     for command in logged {
         let meta = StreamEdit::expiring_at(expire_at_ms);
         ctx.put(db, key, meta, edit.bytes(), event.take());
+        ctx.changes.keep_value(key);
         ctx.log(db, &command.iter().map(Vec::as_slice).collect::<Vec<_>>());
     }
     Ok(())
