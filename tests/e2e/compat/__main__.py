@@ -6,6 +6,7 @@ A unit in which a test is lost runs a second time: many tests measure time, and 
 import argparse
 import re
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from harness.steps import Steps
 
@@ -47,6 +48,7 @@ def main():
     parser.add_argument("--accept", action="store_true", help="write what was seen to the list and to docs/compatibility.md")
     parser.add_argument("--baseline", action="store_true", help="with --server redis: the list gets the tests that it passes")
     parser.add_argument("--page", action="store_true", help="only write docs/compatibility.md anew")
+    parser.add_argument("--jobs", type=int, default=1, help="units that run beside each other; many wait more than they work")
     parser.add_argument("--log", help="append the suite's own output to this file")
     arguments = parser.parse_args()
     expected = Expected.read()
@@ -56,11 +58,15 @@ def main():
     fetch()
     steps = Steps("Redis' own tests")
     counts = [0, 0, 0]
-    for mode, unit, quick in UNITS:
-        wanted = [unit, f"{mode}:{unit}"]
-        if (arguments.quick and not quick) or (arguments.units and not set(arguments.units) & set(wanted)):
-            continue
-        key, begun = (mode, unit), time.monotonic()
+
+    def is_wanted(mode, unit, quick):
+        return (quick or not arguments.quick) and (not arguments.units or {unit, f"{mode}:{unit}"} & set(arguments.units))
+
+    units = [(mode, unit) for mode, unit, quick in UNITS if is_wanted(mode, unit, quick)]
+
+    def play(key):
+        """Runs a unit: its run, what is lost, and how long it took."""
+        (mode, unit), begun = key, time.monotonic()
         rows = expected.units.setdefault(key, {})
         # The reference is held against every row, ours against those that are to pass.
         asked = {test: ("pass", "") for test in rows} if arguments.server == "redis" else rows
@@ -70,6 +76,11 @@ def main():
             again = run_unit(unit, mode, arguments.server)
             lost = {test: seen for test, seen in lost_tests(asked, again).items() if test in lost}
             run.broken = run.broken and again.broken
+        return run, lost, time.monotonic() - begun
+
+    pool = ThreadPoolExecutor(arguments.jobs)
+    for key, (run, lost, took_s) in zip(units, pool.map(play, units)):
+        (mode, unit), rows = key, expected.units[key]
         if arguments.log:
             with open(arguments.log, "a") as log:
                 log.write(f"##### {mode} {unit}\n{run.log}\n")
@@ -82,7 +93,7 @@ def main():
         gained = [test for test, seen in run.tests.items() if seen is None and rows.get(test, ("pass",))[0] != "pass"]
         waiting = sum(verdict in WAITS for verdict, _ in rows.values())
         counts = [a + b for a, b in zip(counts, (passed, len(run.failed()), len(lost)))]
-        detail = f"{passed} passed, {len(run.failed())} failed, {len(lost)} lost; {waiting} of {len(rows)} wait; {time.monotonic() - begun:.0f} s"
+        detail = f"{passed} passed, {len(run.failed())} failed, {len(lost)} lost; {waiting} of {len(rows)} wait; {took_s:.0f} s"
         steps.check(f"{mode} {unit}", not lost and not run.broken, detail)
         for test, seen in lost.items():
             print(f"      lost: {test}: {seen}")
