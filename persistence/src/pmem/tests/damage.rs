@@ -123,7 +123,7 @@ fn a_sequence_that_is_twice_below_the_floor_gives_up_what_is_below_it_for_good()
         };
         pool.add_record((0, at), true, &record);
     }
-    assert_damage(&pool.finish(&dir()), "more than once", 0);
+    assert_damage(&pool.finish(dir()), "more than once", 0);
 }
 
 #[test]
