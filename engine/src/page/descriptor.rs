@@ -12,6 +12,9 @@ const HEAD_BYTES: usize = 44;
 
 const PART_BYTES: usize = 24;
 
+/// More levels of nodes than any order has.
+const LEVELS_MAX: u64 = super::sorted::LEVELS_MAX as u64;
+
 /// A collection has three parts at most.
 pub const PARTS_MAX: usize = 3;
 
@@ -24,9 +27,9 @@ pub struct Part {
     pub flags: u8,
     /// How many.
     pub pages: u32,
-    /// Bytes of content or of long values, or the first label.
+    /// Bytes of content or of long values, the first label, or the node at the top.
     pub a: u64,
-    /// 0, the id of the next long value, or the last label.
+    /// 0, the number of the next page or long value, the last label, or the levels of nodes.
     pub b: u64,
 }
 
@@ -142,19 +145,21 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         a: u64_at(value, at + 8)?,
         b: u64_at(value, at + 16)?,
     };
-    // Long values come and go, and their ids are not used again; a list of two pages needs no counts.
-    let may_be_none = matches!(kind, PartKind::External | PartKind::Counts);
+    // Long values come and go, and their ids are not used again; a list of two pages needs no counts, an order of one page no node.
+    let may_be_none = matches!(kind, PartKind::External | PartKind::Counts | PartKind::Nodes);
     if part.pages == 0 && !may_be_none {
         return damage(at + 4, "pages");
     }
-    let is_whole = if kind == PartKind::External {
-        part.b >= u64::from(part.pages)
-    } else if !kind.is_sequence() {
-        part.b == 0
-    } else if part.pages == 1 {
-        part.a == part.b
-    } else {
-        part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
+    let is_whole = match kind {
+        PartKind::External | PartKind::Scores => part.b >= u64::from(part.pages),
+        PartKind::Hash | PartKind::Index | PartKind::Counts => part.b == 0,
+        PartKind::List if part.pages == 1 => part.a == part.b,
+        PartKind::List => {
+            part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
+        }
+        PartKind::Nodes => {
+            part.b <= LEVELS_MAX && part.pages % 2 == 0 && (part.b == 0) == (part.pages == 0)
+        }
     };
     if is_whole { Ok(part) } else { damage(at + 8, "numbers that leave room for the pages") }
 }
@@ -165,8 +170,7 @@ mod tests {
     use super::*;
 
     fn some() -> Descriptor {
-        let scores =
-            Part { kind: PartKind::Scores, flags: 1, pages: 3, a: 1 << 63, b: (1 << 63) + 9 };
+        let scores = Part { kind: PartKind::Scores, flags: 1, pages: 3, a: 0, b: 9 };
         let index = Part { kind: PartKind::Index, flags: 0, pages: 7, a: 12 * 99, b: 0 };
         Descriptor {
             encoding: 3,

@@ -44,9 +44,11 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
     match kind {
         PartKind::Hash => hash_page::empty(has_values),
         PartKind::List => super::list_page::build(&[]),
-        PartKind::Scores | PartKind::Index | PartKind::Counts | PartKind::External => {
-            scores_page::build(&[])
-        }
+        PartKind::Scores
+        | PartKind::Index
+        | PartKind::Counts
+        | PartKind::Nodes
+        | PartKind::External => scores_page::build(&[]),
     }
 }
 

@@ -3,8 +3,8 @@
 //! | structure | parts | finds a page by |
 //! |---|---|---|
 //! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key |
-//! | [`List`] | `l` | its directory: position |
-//! | [`Sorted`]: sorted sets | `s` in order, `i` by member | its directory: score and member, rank; linear hashing |
+//! | [`List`] | `l` | label; position by counts, `c` |
+//! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
 //!
 //! Up to 512 bytes a collection is one page inside its root record: [`inline`].
 //!
@@ -25,7 +25,6 @@
 
 mod bytes;
 pub mod descriptor;
-pub mod directory;
 pub mod external;
 pub mod hash;
 pub mod hash_page;
@@ -35,9 +34,9 @@ mod ints;
 pub mod linear;
 pub mod list;
 pub mod list_page;
+mod pieces;
 mod score;
 pub mod scores_page;
-mod sequence;
 pub mod sorted;
 mod store;
 #[cfg(test)]
@@ -49,8 +48,7 @@ pub use hash::{Hash, HashSizes};
 pub use ints::IntegerText;
 pub use list::{End, List, ListSizes};
 pub use score::Score;
-pub use scores_page::Cut;
-pub use sequence::SequenceSizes;
+pub use scores_page::{Cut, Scored};
 pub use sorted::{PutScore, Sorted, SortedSizes};
 pub use store::{Damage, PageEdit, PageError, PageId, Pages, PartKind};
 

@@ -24,8 +24,10 @@ pub enum PartKind {
     Scores = b's',
     /// Elements in the order in which they stand.
     List = b'l',
-    /// How many elements the pages of a list have.
+    /// How many elements the pages of a list have, or the children of a node.
     Counts = b'c',
+    /// Nodes over the pages of an order.
+    Nodes = b'n',
     /// Long values, one each.
     External = b'v',
 }
@@ -40,6 +42,7 @@ impl PartKind {
             b's' => Some(Self::Scores),
             b'l' => Some(Self::List),
             b'c' => Some(Self::Counts),
+            b'n' => Some(Self::Nodes),
             b'v' => Some(Self::External),
             _ => None,
         }
@@ -50,12 +53,6 @@ impl PartKind {
     pub const fn letter(self) -> u8 {
         self as u8
     }
-
-    /// True if pages are named by labels, whose order is the order of the pages; false if they are numbered from 0.
-    #[must_use]
-    pub const fn is_sequence(self) -> bool {
-        matches!(self, Self::Scores | Self::List)
-    }
 }
 
 /// Name of a page within its collection.
@@ -63,7 +60,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a sequence's page; id of a long value.
+    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order or of a node; id of a long value.
     pub number: u64,
 }
 
@@ -235,6 +232,7 @@ mod tests {
             PartKind::Scores,
             PartKind::List,
             PartKind::Counts,
+            PartKind::Nodes,
             PartKind::External,
         ] {
             assert_eq!(PartKind::of(part.letter()), Some(part));

@@ -14,7 +14,7 @@ use super::bytes::{self, ELEMENT_MAX_BYTES, HEAD_BYTES, PAGE_ELEMENTS_MAX};
 use super::descriptor::{Descriptor, Part};
 use super::external::{self, EXTERNAL_MIN_BYTES, Externals, Stored};
 use super::list_page::{self, ListPage, entry_bytes};
-use super::sequence;
+use super::pieces::pieces;
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use super::{Totals, fits};
 use std::ops::Range;
@@ -404,7 +404,7 @@ impl List {
     /// Makes all pages, for these elements.
     fn lay_out<P: Pages>(&mut self, pages: &mut P, elements: &[Stored<'_>]) {
         let bytes: Vec<usize> = elements.iter().map(entry_bytes).collect();
-        let counts = sequence::pieces(&bytes, HEAD_BYTES, self.sizes.page_bytes);
+        let counts = pieces(&bytes, HEAD_BYTES, self.sizes.page_bytes);
         let mut rest = elements;
         for (label, &count) in (FIRST_LABEL..).zip(&counts) {
             let (own, others) = rest.split_at(count);

@@ -2,7 +2,7 @@
 
 use crate::page::scores_page::Scored;
 
-/// Lies at or below all members of a page: a score, and the beginning of a member.
+/// Lies at or below all members of a page, and above those of the page before: a score, and the beginning of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
     pub order: u64,
@@ -10,6 +10,11 @@ pub(super) struct Bound {
 }
 
 impl Bound {
+    /// At or below every member.
+    pub(super) fn least() -> Self {
+        Self { order: 0, member: [].into() }
+    }
+
     /// The shortest that parts two neighbours.
     pub(super) fn between(left: Option<Scored<'_>>, right: Scored<'_>) -> Self {
         let order = right.0.order();

@@ -1,10 +1,11 @@
 //! Whether a sorted set is whole.
 
+use super::tree::page_id;
 use super::{Sorted, counted, index_id, wrong};
 use crate::page::Totals;
 use crate::page::index_page::IndexPage;
 use crate::page::linear;
-use crate::page::scores_page::{Scored, compare};
+use crate::page::scores_page::{Cut, Scored, compare};
 use crate::page::store::{PageError, Pages, at_page};
 
 impl Sorted {
@@ -16,12 +17,14 @@ impl Sorted {
     ) -> Result<(), PageError> {
         let mut totals = Totals::default();
         let mut last: Option<Scored<'_>> = None;
-        for spot in self.sequence.directory.iter() {
-            let id = self.sequence.id(spot.label);
-            let page = self.page(pages, spot)?;
+        for (number, count) in self.tree.all(pages)? {
+            let id = page_id(number);
+            let page = self.page(pages, number)?;
+            if count.is_some_and(|count| count as usize != page.len()) {
+                return Err(wrong(id, "as many members as the node above counts"));
+            }
             page.check().map_err(at_page(id))?;
-            if page.is_empty()
-                || (page.len() > 1 && pages.read(id)?.len() > self.sizes.scores.page_bytes)
+            if page.is_empty() || (page.len() > 1 && pages.read(id)?.len() > self.sizes.page_bytes)
             {
                 return Err(wrong(id, "members within the bounds of a page"));
             }
@@ -31,8 +34,9 @@ impl Sorted {
                 if last.is_some_and(|last| compare(last, scored).is_ge()) {
                     return Err(wrong(id, "members behind those of the page before"));
                 }
-                if self.spot_of(score, member) != Some(spot) {
-                    return Err(wrong(id, "members that the directory finds"));
+                let found = self.tree.find(pages, Cut::Behind(score, member))?;
+                if found.is_none_or(|path| path.page != number) {
+                    return Err(wrong(id, "members that the nodes lead to"));
                 }
                 if self.score(pages, member, hash_of(member))? != Some(score) {
                     return Err(wrong(id, "members that the index knows"));

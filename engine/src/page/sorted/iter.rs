@@ -1,7 +1,7 @@
 //! Members one after the other.
 
 use super::Sorted;
-use crate::page::directory::Spot;
+use super::tree::page_id;
 use crate::page::scores_page::{Scored, ScoresPage};
 use crate::page::store::{PageError, Pages, at_page};
 
@@ -11,25 +11,30 @@ pub struct Iter<'s, P> {
     pub(super) pages: &'s P,
     /// The rank that comes next.
     pub(super) next: Option<u64>,
-    pub(super) page: Option<(ScoresPage<'s>, Spot)>,
+    /// The page that was last looked at, its number, and how many members stand before it.
+    pub(super) page: Option<(ScoresPage<'s>, u64, u64)>,
     pub(super) is_forward: bool,
 }
 
 impl<'s, P: Pages> Iter<'s, P> {
     fn step(&mut self) -> Result<Option<Scored<'s>>, PageError> {
         let Some(rank) = self.next else { return Ok(None) };
-        let holds =
-            |spot: &Spot| (spot.before..spot.before + u64::from(spot.count)).contains(&rank);
-        let (page, spot) = match self.page {
-            Some((page, spot)) if holds(&spot) => (page, spot),
-            _ => {
-                let Some(spot) = self.set.sequence.directory.at(rank) else { return Ok(None) };
-                *self.page.insert((self.set.page(self.pages, spot)?, spot))
+        if rank >= self.set.len() {
+            return Ok(None);
+        }
+        let holds = |(page, _, before): &(ScoresPage<'_>, u64, u64)| {
+            (*before..before + page.len() as u64).contains(&rank)
+        };
+        let (page, number, before) = match self.page.filter(holds) {
+            Some(page) => page,
+            None => {
+                let (path, before) = self.set.tree.at(self.pages, rank)?;
+                *self.page.insert((self.set.page(self.pages, path.page)?, path.page, before))
             }
         };
-        let scored = page.get((rank - spot.before) as usize);
+        let scored = page.get((rank - before) as usize);
         self.next = if self.is_forward { rank.checked_add(1) } else { rank.checked_sub(1) };
-        scored.map(Some).map_err(at_page(self.set.sequence.id(spot.label)))
+        scored.map(Some).map_err(at_page(page_id(number)))
     }
 }
 

@@ -1,38 +1,43 @@
-//! Sorted sets: members in order of score, then of their bytes, on pages in a sequence; and for each member its score,
+//! Sorted sets: members in order of score, then of their bytes, on pages that a counted tree finds; and for each member its score,
 //! on index pages by hash.
 //!
+//! All lies on pages, the tree's nodes too, so an operation reads those that it works on and no other: to find a member, its index page, a
+//! node on each level, and the page of the order.
+//!
 //! Invariants: each member stands once in the order, and once in the index, with the same score, on the page that
-//! [`linear::page_of`] names for its fingerprint; no page of the order is empty, and one of several members has at most
-//! `page_bytes` bytes; a page's bound lies at or below its members and above those of the page before; `totals` counts
-//! members, and their bytes and eight for each score.
+//! [`linear::page_of`] names for its fingerprint; one page of the order of several members has at most
+//! `page_bytes` bytes; `totals` counts members, and their bytes and eight for each score; the tree is as its file says.
 
 mod bound;
 mod check;
 mod index;
 mod iter;
+mod node;
 mod order;
+mod tree;
 
 pub use iter::Iter;
+pub(super) use tree::LEVELS_MAX;
 
 use super::bytes::ELEMENT_MAX_BYTES;
-use super::descriptor::Part;
-use super::directory::Spot;
+use super::descriptor::{Descriptor, Part};
 use super::index_page::{self, IndexPage, fingerprint_of};
 use super::linear::{self, Stretch};
 use super::list::End;
 use super::score::Score;
-use super::scores_page::{self, Cut, Scored, ScoresPage, compare};
-use super::sequence::{Sequence, SequenceSizes};
+use super::scores_page::{self, Cut, Scored, ScoresPage};
 use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
 use super::{Totals, fits};
 use bound::Bound;
+use node::Child;
 use std::ops::Range;
+use tree::{Path, Tree, page_id};
 
 /// How full pages get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortedSizes {
-    /// Pages of the order.
-    pub scores: SequenceSizes,
+    /// A page of the order with several members has no more bytes; at most 64 KiB.
+    pub page_bytes: usize,
     /// An index page is split when all have more than so many members, on average.
     pub index_split: u64,
     /// The last index page is merged when all have fewer.
@@ -41,7 +46,7 @@ pub struct SortedSizes {
 
 impl Default for SortedSizes {
     fn default() -> Self {
-        Self { scores: SequenceSizes::of_pages(1024), index_split: 32, index_merge: 10 }
+        Self { page_bytes: 1024, index_split: 32, index_merge: 10 }
     }
 }
 
@@ -63,7 +68,7 @@ pub struct Sorted {
     pub totals: Totals,
     /// Index pages; 0 for a set that was never written.
     index_pages: u32,
-    sequence: Sequence<Bound>,
+    tree: Tree,
     sizes: SortedSizes,
 }
 
@@ -72,19 +77,16 @@ struct Located {
     index: PageId,
     slot: usize,
     score: Score,
-    spot: Spot,
+    path: Path,
     at: usize,
-}
-
-impl Located {
-    fn rank(&self) -> u64 {
-        self.spot.before + self.at as u64
-    }
 }
 
 fn index_id(page: u32) -> PageId {
     PageId { part: PartKind::Index, number: u64::from(page) }
 }
+
+/// Most members: what a node can count.
+const MEMBERS_MAX: u64 = u32::MAX as u64;
 
 /// Bytes that a member and its score count as.
 const fn counted(member: &[u8]) -> usize {
@@ -95,8 +97,7 @@ impl Sorted {
     /// A sorted set without members, which has no page.
     #[must_use]
     pub fn new(sizes: SortedSizes) -> Self {
-        let sequence = Sequence::new(PartKind::Scores, sizes.scores);
-        Self { totals: Totals::default(), index_pages: 0, sequence, sizes }
+        Self { totals: Totals::default(), index_pages: 0, tree: Tree::default(), sizes }
     }
 
     /// A sorted set of these members, which differ and ascend: from an inline form, or from a load.
@@ -108,6 +109,9 @@ impl Sorted {
     ) -> Result<Self, PageError> {
         for (_, member) in members {
             accept(member)?;
+        }
+        if members.len() as u64 > MEMBERS_MAX {
+            return Err(PageError::TooLong { bytes: members.len() });
         }
         Ok(Self::of_members(pages, sizes, members, hash_of))
     }
@@ -125,15 +129,16 @@ impl Sorted {
         for (_, member) in members {
             set.totals.add(counted(member));
         }
-        let mut label = Sequence::<Bound>::first_label();
-        let mut last = None;
+        let (mut last, mut below) = (None, Vec::new());
         for own in set.pieces(members) {
             let Some(first) = own.first() else { continue };
             let bound = Bound::between(last, *first);
-            set.sequence.add(pages, label, &scores_page::build(own), own.len(), bound);
-            label += sizes.scores.label_gap;
+            let number = set.tree.new_number();
+            pages.add(page_id(number), &scores_page::build(own));
+            below.push(Child { number, count: own.len() as u32, bound });
             last = own.last().copied();
         }
+        set.tree.lay_out(pages, below);
         let wanted = set.totals.elements.div_ceil((sizes.index_split * 3 / 4).max(1));
         set.index_pages = u32::try_from(wanted.max(1)).unwrap_or(u32::MAX);
         let mut entries: Vec<(u32, (u32, Score))> = Vec::with_capacity(members.len());
@@ -166,42 +171,27 @@ impl Sorted {
         Ok(Self::of_members(pages, sizes, &members, hash_of))
     }
 
-    /// The sorted set whose pages of the order have these labels, ascending. The rest says its descriptor.
-    pub fn open<P: Pages>(
-        pages: &P,
-        sizes: SortedSizes,
-        totals: Totals,
-        index_pages: u32,
-        labels: impl IntoIterator<Item = u64>,
-    ) -> Result<Self, PageError> {
-        let mut set = Self { totals, index_pages, ..Self::new(sizes) };
-        let mut last: Option<(u64, Scored<'_>)> = None;
-        for label in labels {
-            let id = set.sequence.id(label);
-            let view = ScoresPage::parse(pages.read(id)?).map_err(at_page(id))?;
-            if view.is_empty() {
-                return Err(wrong(id, "members"));
-            }
-            let first = view.get(0).map_err(at_page(id))?;
-            if last.is_some_and(|(of, member)| of >= label || compare(member, first).is_ge()) {
-                return Err(wrong(id, "members behind those of the page before"));
-            }
-            let bound = Bound::between(last.map(|(_, member)| member), first);
-            set.sequence.directory.insert(label, view.len() as u32, bound);
-            last = Some((label, view.get(view.len() - 1).map_err(at_page(id))?));
-        }
-        match last {
-            Some((label, _)) if set.len() != totals.elements || index_pages == 0 => {
-                Err(wrong(set.sequence.id(label), "as many members as the descriptor counts"))
-            }
-            _ => Ok(set),
-        }
+    /// The sorted set that a descriptor says.
+    pub fn open(sizes: SortedSizes, descriptor: &Descriptor) -> Result<Self, Damage> {
+        let parts = [PartKind::Index, PartKind::Scores, PartKind::Nodes];
+        let [Some(index), Some(order), Some(nodes)] = parts.map(|kind| descriptor.part(kind))
+        else {
+            return Err(Damage { at: 0, expected: "the parts of a sorted set" });
+        };
+        let tree = Tree {
+            root: nodes.a,
+            levels: nodes.b as u8,
+            nodes: nodes.pages / 2,
+            pages: order.pages,
+            next: order.b,
+        };
+        Ok(Self { totals: descriptor.totals, index_pages: index.pages, tree, sizes })
     }
 
     /// Members.
     #[must_use]
     pub fn len(&self) -> u64 {
-        self.sequence.directory.elements()
+        self.totals.elements
     }
 
     /// True without members: the set is to be deleted.
@@ -210,13 +200,20 @@ impl Sorted {
         self.len() == 0
     }
 
-    /// What the descriptor says of the pages: index and order; `None` without members.
+    /// What the descriptor says of the pages: index, order, and nodes with their counts; `None` without members.
     #[must_use]
-    pub fn parts(&self) -> Option<[Part; 2]> {
-        let order = self.sequence.part()?;
+    pub fn parts(&self) -> Option<[Part; 3]> {
+        if self.is_empty() {
+            return None;
+        }
         let a = self.totals.elements * index_page::ENTRY_BYTES as u64;
-        let pages = self.index_pages;
-        Some([Part { kind: PartKind::Index, flags: 0, pages, a, b: 0 }, order])
+        let Tree { root, levels, nodes, pages, next } = self.tree;
+        let part = |kind, pages, a, b| Part { kind, flags: 0, pages, a, b };
+        Some([
+            part(PartKind::Index, self.index_pages, a, 0),
+            part(PartKind::Scores, pages, 0, next),
+            part(PartKind::Nodes, nodes * 2, root, u64::from(levels)),
+        ])
     }
 
     /// The index page of members with this hash.
@@ -225,25 +222,42 @@ impl Sorted {
         index_id(linear::page_of(u64::from(fingerprint_of(hash)), self.index_pages.max(1)))
     }
 
-    /// The pages that hold the members whose ranks are in `range`.
-    pub fn page_ids(&self, range: Range<u64>) -> impl Iterator<Item = PageId> + '_ {
-        self.sequence.page_ids(range)
+    /// The pages that are not in memory, of those that hold the members whose ranks are in `range` and those that lead to them. Where it
+    /// names some there may be others below.
+    pub fn missing<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+    ) -> Result<Vec<PageId>, PageError> {
+        let mut missing = Vec::new();
+        self.tree.missing(pages, range.start..range.end.min(self.len()), &mut missing)?;
+        Ok(missing)
     }
 
-    fn page<'p, P: Pages>(&self, pages: &'p P, spot: Spot) -> Result<ScoresPage<'p>, PageError> {
-        let id = self.sequence.id(spot.label);
-        let page = ScoresPage::parse(pages.read(id)?).map_err(at_page(id))?;
-        if page.len() == spot.count as usize {
-            Ok(page)
-        } else {
-            Err(wrong(id, "as many members as the directory counts"))
+    /// The index pages that are not in memory, of those that know the members whose ranks are in `range`; their pages of the order are.
+    pub fn missing_index<P: Pages>(
+        &self,
+        pages: &P,
+        range: Range<u64>,
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Vec<PageId>, PageError> {
+        let mut missing = Vec::new();
+        let count = range.end.min(self.len()).saturating_sub(range.start);
+        for scored in self.iter(pages, range.start).take(count as usize) {
+            let index = self.index_page_of(hash_of(scored?.1));
+            if !pages.is_in_memory(index) {
+                missing.push(index);
+            }
         }
+        missing.sort_unstable();
+        missing.dedup();
+        Ok(missing)
     }
 
-    /// The page in which a member would stand.
-    fn spot_of(&self, score: Score, member: &[u8]) -> Option<Spot> {
-        let cut = Cut::Behind(score, member);
-        self.sequence.directory.find(|bound| cut.is_above(bound.order, &bound.member))
+    fn page<'p, P: Pages>(&self, pages: &'p P, number: u64) -> Result<ScoresPage<'p>, PageError> {
+        let id = page_id(number);
+        let page = ScoresPage::parse(pages.read(id)?).map_err(at_page(id))?;
+        if page.is_empty() { Err(wrong(id, "members")) } else { Ok(page) }
     }
 
     fn locate<P: Pages>(
@@ -259,13 +273,13 @@ impl Sorted {
         let view = IndexPage::parse(pages.read(index)?).map_err(at_page(index))?;
         for candidate in view.candidates(fingerprint_of(hash)) {
             let (slot, score) = candidate.map_err(at_page(index))?;
-            let Some(spot) = self.spot_of(score, member) else { continue };
-            let page = self.page(pages, spot)?;
-            let id = self.sequence.id(spot.label);
+            let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else { continue };
+            let page = self.page(pages, path.page)?;
+            let id = page_id(path.page);
             let Some(at) = page.find(score, member).map_err(at_page(id))? else { continue };
             // Both zeros find the member; one of them is its own.
             if page.get(at).map_err(at_page(id))?.0 == score {
-                return Ok(Some(Located { index, slot, score, spot, at }));
+                return Ok(Some(Located { index, slot, score, path, at }));
             }
         }
         Ok(None)
@@ -288,17 +302,17 @@ impl Sorted {
         member: &[u8],
         hash: u64,
     ) -> Result<Option<(u64, Score)>, PageError> {
-        Ok(self.locate(pages, member, hash)?.map(|located| (located.rank(), located.score)))
+        let Some(found) = self.locate(pages, member, hash)? else { return Ok(None) };
+        let before = self.tree.before(pages, &found.path)?;
+        Ok(Some((before + found.at as u64, found.score)))
     }
 
     /// How many members stand before the cut. What lies between two cuts is the difference.
     pub fn count_before<P: Pages>(&self, pages: &P, cut: Cut<'_>) -> Result<u64, PageError> {
-        let directory = &self.sequence.directory;
-        let spot = directory.find(|bound| cut.is_above(bound.order, &bound.member));
-        let Some(spot) = spot else { return Ok(0) };
-        let own = self.page(pages, spot)?.count_before(cut);
-        let own = own.map_err(at_page(self.sequence.id(spot.label)))?;
-        Ok(spot.before + own as u64)
+        let Some(path) = self.tree.find(pages, cut)? else { return Ok(0) };
+        let own = self.page(pages, path.page)?.count_before(cut);
+        let own = own.map_err(at_page(page_id(path.page)))?;
+        Ok(self.tree.before(pages, &path)? + own as u64)
     }
 
     /// The members from rank `from` on, ascending. Ends behind the first error.
@@ -320,6 +334,9 @@ impl Sorted {
     ) -> Result<PutScore, PageError> {
         accept(member)?;
         let Some(old) = self.locate(pages, member, hash)? else {
+            if self.len() >= MEMBERS_MAX {
+                return Err(PageError::TooLong { bytes: member.len() });
+            }
             let fingerprint = fingerprint_of(hash);
             if self.index_pages == 0 {
                 pages.add(index_id(0), &index_page::build(&[]));
@@ -336,9 +353,12 @@ impl Sorted {
         if old.score.order() == score.order() {
             return Ok(PutScore::Unchanged);
         }
-        // The new place first: it alone may need pages that are away.
-        self.insert(pages, score, member)?;
-        self.take_out(pages, old.score, member)?;
+        self.tree.hold(pages, &old.path)?;
+        if !self.moves_within_page(pages, &old, score, member)? {
+            // The new place first: it alone may need pages that are away.
+            self.insert(pages, score, member)?;
+            self.take_out(pages, old.score, member)?;
+        }
         index_page::set_score(&mut pages.edit(old.index)?, old.slot, score)
             .map_err(at_page(old.index))?;
         Ok(PutScore::Moved(old.score))
@@ -352,6 +372,7 @@ impl Sorted {
         hash: u64,
     ) -> Result<Option<Score>, PageError> {
         let Some(old) = self.locate(pages, member, hash)? else { return Ok(None) };
+        self.tree.hold(pages, &old.path)?;
         self.take_out(pages, old.score, member)?;
         index_page::remove(&mut pages.edit(old.index)?, old.slot).map_err(at_page(old.index))?;
         self.totals.remove(counted(member));
@@ -374,15 +395,28 @@ impl Sorted {
         {
             let (_, member) = scored?;
             let hash = hash_of(member);
-            if self.locate(pages, member, hash)?.is_none() {
-                return Err(wrong(self.index_page_of(hash), "member of the order"));
-            }
+            self.touch(pages, member, hash)?;
             members.push((member.to_vec(), hash));
         }
         for (member, hash) in &members {
             self.remove(pages, member, *hash)?;
         }
         Ok(members.len() as u64)
+    }
+
+    /// Reads all that a removal of the member may read, whatever was removed before it. It is there.
+    fn touch<P: Pages>(&self, pages: &P, member: &[u8], hash: u64) -> Result<(), PageError> {
+        let Some(found) = self.locate(pages, member, hash)? else {
+            return Err(wrong(self.index_page_of(hash), "member of the order"));
+        };
+        let view = IndexPage::parse(pages.read(found.index)?).map_err(at_page(found.index))?;
+        for candidate in view.candidates(fingerprint_of(hash)) {
+            let (_, score) = candidate.map_err(at_page(found.index))?;
+            if let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? {
+                self.page(pages, path.page)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes the member at an end, and puts it into `out` in place of what is there; gives its score.

@@ -1,11 +1,13 @@
 //! The order of a sorted set: where a member comes in, and goes out.
 
 use super::bound::Bound;
-use super::{Sorted, wrong};
+use super::node::Child;
+use super::tree::{Path, page_id};
+use super::{Located, Sorted, wrong};
 use crate::page::bytes::HEAD_BYTES;
+use crate::page::pieces;
 use crate::page::score::Score;
 use crate::page::scores_page::{self, Cut, Scored};
-use crate::page::sequence::{self, Sequence, Side};
 use crate::page::store::{PageEdit, PageError, Pages, at_page};
 
 impl Sorted {
@@ -17,29 +19,27 @@ impl Sorted {
         member: &[u8],
     ) -> Result<(), PageError> {
         let own = (score, member);
-        let Some(spot) = self.spot_of(score, member) else {
-            let label = Sequence::<Bound>::first_label();
-            let bound = Bound::between(None, own);
-            self.sequence.add(pages, label, &scores_page::build(&[own]), 1, bound);
+        let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else {
+            let number = self.tree.new_number();
+            pages.add(page_id(number), &scores_page::build(&[own]));
+            (self.tree.root, self.tree.pages) = (number, 1);
             return Ok(());
         };
-        let id = self.sequence.id(spot.label);
-        let page = self.page(pages, spot)?;
+        let (id, page) = (page_id(path.page), self.page(pages, path.page)?);
+        self.tree.hold(pages, &path)?;
         let at = page.count_before(Cut::Before(score, member)).map_err(at_page(id))?;
-        let page_bytes = self.sizes.scores.page_bytes;
-        if page.bytes_with(score, member.len()) <= page_bytes {
+        let count = page.len();
+        if page.bytes_with(score, member.len()) <= self.sizes.page_bytes {
             scores_page::insert(&mut pages.edit(id)?, score, member).map_err(at_page(id))?;
-            self.sequence.directory.set_count(spot.label, spot.count + 1);
-            return Ok(());
+            return self.tree.set_count(pages, &path.steps, count as u32 + 1);
         }
-        if at == page.len() && self.sequence.directory.next(spot.label).is_none() {
+        if at == count && self.is_last(pages, &path)? {
             // Scores that ascend as time does leave full pages behind.
             let bound = Bound::between(Some(page.get(at - 1).map_err(at_page(id))?), own);
-            let room = self.sequence.room(pages, spot.label, Side::Behind, 1)?;
-            for label in room.free {
-                self.sequence.add(pages, label, &scores_page::build(&[own]), 1, bound.clone());
-            }
-            return Ok(());
+            let number = self.tree.new_number();
+            pages.add(page_id(number), &scores_page::build(&[own]));
+            let behind = vec![Child { number, count: 1, bound }];
+            return self.tree.split(pages, &path, count as u32, behind);
         }
         let mut members = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
         members.insert(at, own);
@@ -52,13 +52,43 @@ impl Sorted {
         }
         let mut built = built.into_iter();
         let Some((first, count, _)) = built.next() else { return Ok(()) };
-        let room = self.sequence.room(pages, spot.label, Side::Behind, built.len())?;
-        for (label, (payload, count, bound)) in room.free.into_iter().zip(built) {
-            self.sequence.add(pages, label, &payload, count, bound);
+        pages.edit(id)?.replace(&first);
+        let mut behind = Vec::new();
+        for (payload, count, bound) in built {
+            let number = self.tree.new_number();
+            pages.add(page_id(number), &payload);
+            behind.push(Child { number, count: count as u32, bound });
         }
-        pages.edit(self.sequence.id(room.label))?.replace(&first);
-        self.sequence.directory.set_count(room.label, count as u32);
-        Ok(())
+        self.tree.split(pages, &path, count as u32, behind)
+    }
+
+    /// True if no page of the order stands behind the one at the end of a path.
+    fn is_last<P: Pages>(&self, pages: &P, path: &Path) -> Result<bool, PageError> {
+        let count = self.page(pages, path.page)?.len() as u64;
+        Ok(self.tree.before(pages, path)? + count >= self.len())
+    }
+
+    /// Gives a member another score, if it stays on its page, and the page has room; false, and nothing is changed, if not.
+    pub(super) fn moves_within_page<P: Pages>(
+        &self,
+        pages: &mut P,
+        old: &Located,
+        score: Score,
+        member: &[u8],
+    ) -> Result<bool, PageError> {
+        let id = page_id(old.path.page);
+        let path = self.tree.find(pages, Cut::Behind(score, member))?;
+        if path.is_none_or(|path| path.page != old.path.page) {
+            return Ok(false);
+        }
+        if self.page(pages, old.path.page)?.bytes_with(score, member.len()) > self.sizes.page_bytes
+        {
+            return Ok(false);
+        }
+        let mut edit = pages.edit(id)?;
+        scores_page::remove(&mut edit, old.at).map_err(at_page(id))?;
+        scores_page::insert(&mut edit, score, member).map_err(at_page(id))?;
+        Ok(true)
     }
 
     /// Cuts members into pages.
@@ -73,7 +103,7 @@ impl Sorted {
             .collect();
         // Head, and the one score of all.
         let head_bytes = HEAD_BYTES + if is_equal { 8 } else { 0 };
-        let counts = sequence::pieces(&bytes, head_bytes, self.sizes.scores.page_bytes);
+        let counts = pieces::pieces(&bytes, head_bytes, self.sizes.page_bytes);
         let mut rest = members;
         counts.into_iter().map(move |count| {
             let (own, others) = rest.split_at(count);
@@ -82,47 +112,47 @@ impl Sorted {
         })
     }
 
-    /// Takes a member out of the order. Its page is in memory.
+    /// Takes a member out of the order. Its page is in memory, and what leads to it.
     pub(super) fn take_out<P: Pages>(
         &mut self,
         pages: &mut P,
         score: Score,
         member: &[u8],
     ) -> Result<(), PageError> {
-        let Some(spot) = self.spot_of(score, member) else { return Ok(()) };
-        let id = self.sequence.id(spot.label);
-        let page = self.page(pages, spot)?;
+        let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else { return Ok(()) };
+        let (id, page) = (page_id(path.page), self.page(pages, path.page)?);
+        let count = page.len();
         let Some(at) = page.find(score, member).map_err(at_page(id))? else {
             return Err(wrong(id, "member of the index"));
         };
-        if spot.count == 1 {
-            self.sequence.remove(pages, spot.label);
-        } else {
-            scores_page::remove(&mut pages.edit(id)?, at).map_err(at_page(id))?;
-            self.sequence.directory.set_count(spot.label, spot.count - 1);
-            self.join(pages, spot.label);
+        if count == 1 {
+            return self.tree.remove(pages, &path);
         }
-        Ok(())
+        scores_page::remove(&mut pages.edit(id)?, at).map_err(at_page(id))?;
+        self.tree.set_count(pages, &path.steps, count as u32 - 1)?;
+        self.join(pages, path)
     }
 
-    /// Joins the page with a neighbour, if it has become small, both are in memory and one page has room for both.
-    pub(super) fn join<P: Pages>(&mut self, pages: &mut P, label: u64) {
-        let directory = &self.sequence.directory;
-        let page_bytes = self.sizes.scores.page_bytes;
-        let bytes_of = |pages: &P, label| pages.read(self.sequence.id(label)).map(<[u8]>::len);
-        if bytes_of(pages, label).is_ok_and(|bytes| bytes >= page_bytes / 4) {
-            return;
+    /// Joins a page with a neighbour, if it has become small, both are in memory and one page has room for both.
+    fn join<P: Pages>(&mut self, pages: &mut P, path: Path) -> Result<(), PageError> {
+        let page_bytes = self.sizes.page_bytes;
+        if pages.read(page_id(path.page))?.len() >= page_bytes / 4 {
+            return Ok(());
         }
-        let pairs = [
-            directory.of(label).zip(directory.next(label)),
-            directory.previous(label).zip(directory.of(label)),
-        ];
-        for (left, right) in pairs.into_iter().flatten() {
-            let ids = [left, right].map(|spot| self.sequence.id(spot.label));
-            if !ids.iter().all(|id| pages.is_in_memory(*id)) {
+        let [before, behind] = self.tree.neighbours(pages, &path)?;
+        let mut earlier = path.clone();
+        if let (Some((number, _)), Some(step)) = (before, earlier.steps.last_mut()) {
+            (earlier.page, step.at) = (number, step.at - 1);
+        }
+        let right = behind.map(|(number, _)| (path.clone(), number));
+        let left = before.map(|_| (earlier, path.page));
+        for (path, right) in [right, left].into_iter().flatten() {
+            let id = page_id(path.page);
+            if !pages.is_in_memory(id) || !pages.is_in_memory(page_id(right)) {
                 continue;
             }
-            let (Ok(own), Ok(behind)) = (self.page(pages, left), self.page(pages, right)) else {
+            let (Ok(own), Ok(behind)) = (self.page(pages, path.page), self.page(pages, right))
+            else {
                 continue;
             };
             let members = own.iter().chain(behind.iter()).collect::<Result<Vec<_>, _>>();
@@ -131,13 +161,10 @@ impl Sorted {
             if merged.len() > page_bytes * 3 / 4 {
                 continue;
             }
-            let count = left.count + right.count;
-            let Ok(mut edit) = pages.edit(ids[0]) else { continue };
-            edit.replace(&merged);
-            drop(edit);
-            self.sequence.remove(pages, right.label);
-            self.sequence.directory.set_count(left.label, count);
-            return;
+            let count = members.len() as u32;
+            pages.edit(id)?.replace(&merged);
+            return self.tree.join(pages, &path, count);
         }
+        Ok(())
     }
 }

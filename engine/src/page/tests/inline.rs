@@ -126,15 +126,9 @@ fn a_sorted_set_begins_inline_outgrows_its_record_and_ends_empty() {
     let (mut memory, sizes) = (Memory::default(), SortedSizes::default());
     let built = Sorted::of_page(&mut memory, sizes, &page, &hash).expect("built");
     let root = descriptor(built.totals, built.parts().expect("members").to_vec());
-    let labels: Vec<u64> = memory
-        .pages
-        .keys()
-        .filter(|page| page.part == PartKind::Scores)
-        .map(|page| page.number)
-        .collect();
     let index = root.part(PartKind::Index).expect("the part");
     assert_eq!(index.a, root.totals.elements * 12);
-    let mut set = Sorted::open(&memory, sizes, root.totals, index.pages, labels).expect("open");
+    let mut set = Sorted::open(sizes, &root).expect("open");
     set.check(&memory, &hash).expect("a whole set");
     for (_, member) in &model {
         assert!(set.remove(&mut memory, member, hash(member)).expect("in memory").is_some());

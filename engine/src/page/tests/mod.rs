@@ -51,6 +51,8 @@ pub(super) struct Memory {
     pub(super) away: BTreeSet<PageId>,
     /// Something was changed since [`Memory::begin`]: from then on nothing may be missing.
     changed: Cell<bool>,
+    /// A page was damaged: what it names may be nowhere.
+    is_damaged: bool,
 }
 
 impl Memory {
@@ -89,6 +91,7 @@ impl Memory {
 
     /// Flips a bit of a page.
     pub(super) fn damage(&mut self, random: &mut Random) {
+        self.is_damaged = true;
         let number = random.below(self.pages.len());
         let Some(payload) = self.pages.values_mut().nth(number) else { return };
         match random.below(8) {
@@ -118,7 +121,7 @@ impl Pages for Memory {
         match self.pages.get(&page) {
             Some(payload) => Ok(payload),
             // What names it was damaged.
-            None if page.part == PartKind::External => Err(PageError::Absent(page)),
+            None if self.is_damaged => Err(PageError::Absent(page)),
             None => panic!("{page} is not there"),
         }
     }
@@ -131,13 +134,14 @@ impl Pages for Memory {
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
         self.changed.set(true);
-        assert!(self.pages.insert(page, payload.to_vec()).is_none(), "{page} is there already");
+        let was_there = self.pages.insert(page, payload.to_vec()).is_some();
+        assert!(!was_there || self.is_damaged, "{page} is there already");
         self.away.remove(&page);
     }
 
     fn remove(&mut self, page: PageId) {
         self.changed.set(true);
-        let may_be_away = page.part == PartKind::External;
+        let may_be_away = page.part == PartKind::External || self.is_damaged;
         assert!(!self.away.remove(&page) || may_be_away, "{page} is away");
         let was_there = self.pages.remove(&page).is_some();
         assert!(was_there || may_be_away, "{page} is not there");

@@ -3,16 +3,14 @@ use crate::page::list::End;
 use crate::page::scores_page::{self, Cut, Scored, ScoresPage};
 use crate::page::sorted::{PutScore, Sorted, SortedSizes};
 use crate::page::store::{PageEdit, PartKind};
-use crate::page::{PageError, Score, SequenceSizes};
+use crate::page::{Descriptor, PageError, Score};
 use std::collections::{BTreeMap, BTreeSet};
 
-const fn sizes(page_bytes: usize, label_gap: u64, index_split: u64) -> SortedSizes {
-    let scores = SequenceSizes { page_bytes, label_gap };
-    SortedSizes { scores, index_split, index_merge: index_split / 3 }
+const fn sizes(page_bytes: usize, index_split: u64) -> SortedSizes {
+    SortedSizes { page_bytes, index_split, index_merge: index_split / 3 }
 }
 
-const SIZES: [SortedSizes; 4] =
-    [sizes(64, 2, 3), sizes(200, 7, 8), sizes(512, 1 << 20, 32), sizes(1024, 1 << 20, 32)];
+const SIZES: [SortedSizes; 4] = [sizes(64, 3), sizes(200, 8), sizes(512, 32), sizes(1024, 32)];
 
 /// Members by their order, and their scores.
 #[derive(Default)]
@@ -101,22 +99,26 @@ fn assert_same(set: &Sorted, memory: &mut Memory, model: &Model, hash: &impl Fn(
         let found = set.rank(memory, member, hash(member));
         assert_eq!(found, Ok(Some((rank as u64, *score))));
     }
-    let scores = memory.pages.keys().filter(|page| page.part == PartKind::Scores).count();
-    assert_eq!(set.parts().map_or(0, |[_, order]| order.pages as usize), scores);
-    assert_eq!(
-        memory.pages.len() - scores,
-        set.parts().map_or(memory.pages.len() - scores, |[index, _]| index.pages as usize)
-    );
+    let Some([index, order, nodes]) = set.parts() else { return };
+    assert_eq!(memory.count(PartKind::Index), index.pages as usize);
+    assert_eq!(memory.count(PartKind::Scores), order.pages as usize);
+    assert_eq!(memory.count(PartKind::Nodes) * 2, nodes.pages as usize);
+    assert_eq!(memory.count(PartKind::Counts) * 2, nodes.pages as usize);
 }
 
-fn index_pages(set: &Sorted) -> u32 {
-    set.parts().map_or(1, |[index, _]| index.pages)
-}
-
-fn reopened(set: &Sorted, memory: &Memory, sizes: SortedSizes) -> Sorted {
-    let labels = memory.pages.keys().filter(|page| page.part == PartKind::Scores);
-    let labels = labels.map(|page| page.number);
-    Sorted::open(memory, sizes, set.totals, index_pages(set), labels).expect("a whole set")
+fn reopened(set: &Sorted, sizes: SortedSizes) -> Sorted {
+    let mut root = Vec::new();
+    let descriptor = Descriptor {
+        encoding: 0,
+        flags: 0,
+        collection: 1,
+        totals: set.totals,
+        expire_at_ms: 0,
+        seed: 0,
+        parts: set.parts().expect("members").to_vec(),
+    };
+    descriptor.encode_into(&mut root);
+    Sorted::open(sizes, &Descriptor::decode(&root).expect("a descriptor")).expect("a sorted set")
 }
 
 fn history(seed: u64, sizes: SortedSizes, operations: usize, hash: impl Fn(&[u8]) -> u64) {
@@ -182,8 +184,7 @@ fn history(seed: u64, sizes: SortedSizes, operations: usize, hash: impl Fn(&[u8]
             assert_same(&set, &mut memory, &model, &hash);
         }
         if random.is_one_in(200) && !set.is_empty() {
-            memory.away.clear();
-            set = reopened(&set, &memory, sizes);
+            set = reopened(&set, sizes);
         }
     }
     assert_same(&set, &mut memory, &model, &hash);
@@ -239,7 +240,7 @@ fn ascending_scores_leave_full_pages() {
         let score = Score::of(f64::from(n)).expect("a number");
         set.put(&mut memory, (&member, hash(&member)), score).expect("put");
     }
-    let [_, order] = set.parts().expect("pages");
+    let [_, order, _] = set.parts().expect("pages");
     assert_eq!(order.pages, 5000_u32.div_ceil((1024 - 4) / 31));
     let index = memory.pages.iter().filter(|(page, _)| page.part == PartKind::Index);
     let bytes: usize = index.map(|(_, payload)| payload.len()).sum();
@@ -343,8 +344,8 @@ fn damaged_pages_give_errors() {
         let sizes = SIZES[seed as usize % 2];
         let kind = seed as usize % 3;
         let (mut memory, mut set) = (Memory::default(), Sorted::new(sizes));
-        for _ in 0..30 {
-            let name = format!("{}", random.below(60)).into_bytes();
+        for _ in 0..[30, 120][seed as usize % 2] {
+            let name = format!("{}", random.below(160)).into_bytes();
             set.put(&mut memory, (&name, hash(&name)), score(&mut random, kind)).expect("whole");
         }
         memory.damage(&mut random);
@@ -353,9 +354,6 @@ fn damaged_pages_give_errors() {
             errors += usize::from(result.is_some());
         };
         note(set.check(&memory, &hash).err());
-        let labels = memory.pages.keys().filter(|page| page.part == PartKind::Scores);
-        let labels: Vec<u64> = labels.map(|page| page.number).collect();
-        note(Sorted::open(&memory, sizes, set.totals, index_pages(&set), labels).err());
         for _ in 0..15 {
             let name = format!("{}", random.below(60)).into_bytes();
             let keyed = (name.as_slice(), hash(&name));
