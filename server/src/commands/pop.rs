@@ -4,7 +4,7 @@
 use crate::blocking::{Pop, Side, Waiter, Wants};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::interop::c_numbers;
-use crate::keyspace::collection::Lists;
+use crate::keyspace::collection::{Lists, SortedSets};
 use crate::keyspace::pop::{Popped, take};
 use crate::number::parse_i64;
 use crate::resp::Reply;
@@ -125,10 +125,13 @@ fn pop_first(ctx: &mut Ctx<'_, '_>, keys: Range<usize>, pop: Pop) -> Result<bool
     let db = ctx.client.db;
     for at in keys {
         let key = ctx.args.get(at);
-        if !pop.scored
-            && let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)?
-        {
-            let popped = ctx.take_of_list(key, &paged, pop);
+        let paged = if pop.scored {
+            ctx.paged::<SortedSets>(Purpose::Write, key)?
+        } else {
+            ctx.paged::<Lists>(Purpose::Write, key)?
+        };
+        if let Some(paged) = paged {
+            let popped = ctx.take_of_pages(key, &paged, pop);
             log_and_answer(ctx, key, &popped);
             return Ok(true);
         }

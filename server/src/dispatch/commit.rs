@@ -10,7 +10,7 @@ use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, StreamEdit, Streams};
-use crate::keyspace::paged::{self, Paged, take_of_list};
+use crate::keyspace::paged::{self, Paged};
 use crate::keyspace::pop::take;
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, deliver, entries_after,
@@ -102,8 +102,8 @@ fn serve(
                     if !waiter.claim() {
                         continue;
                     }
-                    // Whoever has just written the list has its ends in memory.
-                    match take_of_list(tx, key, &paged, *pop, true) {
+                    // Whoever has just written a list has its ends in memory; of a sorted set pages may be read here.
+                    match paged::take(tx, key, &paged, *pop, true) {
                         Ok(popped) => popped,
                         Err(failed) => {
                             server.blocking.remove(&waiter);

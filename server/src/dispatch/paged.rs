@@ -4,7 +4,7 @@ use super::guard::{give_up, miss};
 use super::{CommandError, Ctx, Purpose};
 use crate::blocking::Pop;
 use crate::events::Event;
-use crate::keyspace::paged::{self, Failed, Paged, Stop, Structure, over, take_of_list};
+use crate::keyspace::paged::{self, Failed, Paged, Ranked, Stop, Structure, over};
 use crate::keyspace::pop::Popped;
 use crate::keyspace::{Kind, WrongType};
 use crate::resp::Reply;
@@ -147,13 +147,23 @@ impl Ctx<'_, '_> {
         changed.map_or(0, |((), left)| left)
     }
 
-    /// Takes elements out of a list of the client's database: one operation, or none where none are wanted. Log it.
-    pub fn take_of_list(&mut self, key: &[u8], paged: &Paged, pop: Pop) -> Popped {
+    /// [`read_pages`](Self::read_pages) of a sorted set.
+    pub fn read_ranked<R>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        read: impl FnMut(&Ranked, &TxPages<'_, '_, '_>, &mut Reply) -> Result<R, Stop>,
+    ) -> R {
+        self.read_pages(key, paged, read)
+    }
+
+    /// Takes elements out of a list or a sorted set of the client's database: one operation, or none where none are wanted. Log it.
+    pub fn take_of_pages(&mut self, key: &[u8], paged: &Paged, pop: Pop) -> Popped {
         let reads_here = !self.client.may_miss;
         let access = self.access_kept(key);
         let key_of = self.key_in(self.client.db, key);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        let taken = take_of_list(tx, key_of, paged, pop, reads_here);
+        let taken = paged::take(tx, key_of, paged, pop, reads_here);
         let popped = taken.unwrap_or_else(|failed| self.stop(failed));
         if pop.count != Some(0) {
             self.end_change(key, popped.takes_all(), popped.event(), access);

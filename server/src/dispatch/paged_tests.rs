@@ -10,7 +10,8 @@ fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
     let now = thresholds.now();
-    thresholds.set(Thresholds { inline_bytes, hash_entries: 4, intset_entries: 4, ..now });
+    let now = Thresholds { inline_bytes, hash_entries: 4, intset_entries: 4, ..now };
+    thresholds.set(Thresholds { sorted_set_entries: 4, ..now });
     bench
 }
 
@@ -158,6 +159,146 @@ fn hashes_and_sets_in_pages_answer_as_those_in_one_record_do() {
     assert!(paged.server.engine.has_pages() && !whole.server.engine.has_pages());
 }
 
+fn ranked_command(random: &mut Random, scores: u64) -> String {
+    let (key, other) =
+        (["z", "y"][random.below(2) as usize], ["z", "y", "x"][random.below(3) as usize]);
+    let number = random.below(300);
+    let score = match random.below(scores) {
+        0 => "0".to_owned(),
+        1 => "-0".to_owned(),
+        2 => "inf".to_owned(),
+        3 => "-inf".to_owned(),
+        score => format!("{}", score as f64 / 4.0 - 6.0),
+    };
+    let (low, high) = (random.below(scores) as f64 / 4.0 - 6.0, random.below(scores) as f64 / 4.0);
+    let rank = random.below(500) as i64 - 250;
+    let long = "m".repeat(random.below(200) as usize);
+    match random.below(40) {
+        0..=8 => format!("ZADD {key} {score} m{number} {low} m{} {high} {long}{rank}", number / 2),
+        9 => format!("ZADD {key} XX CH {score} m{number} {low} n"),
+        10 => format!("ZADD {key} NX CH {score} m{number} {score} m{number}"),
+        11 => format!("ZADD {key} GT CH {score} m{number} {high} m{}", number / 2),
+        12 => format!("ZADD {key} LT INCR {low} m{number}"),
+        13 => format!("ZINCRBY {key} {score} m{number}"),
+        14 | 15 => format!("ZREM {key} m{number} m{} {}", number / 2, number / 3),
+        16 => format!("ZREMRANGEBYRANK {key} {rank} {}", rank + 5),
+        17 => format!("ZREMRANGEBYSCORE {key} ({high} {}", high + 0.25),
+        18 => format!("ZREMRANGEBYLEX {key} [m{number} [m{number}5"),
+        19 => format!("ZPOPMIN {key} {}", random.below(4)),
+        20 => format!("ZPOPMAX {key}"),
+        21 => format!("ZMPOP 2 {other} {key} MAX COUNT 3"),
+        22 => format!("ZRANGE {key} {rank} {} WITHSCORES", rank + 30),
+        23 => format!("ZREVRANGE {key} {} {} WITHSCORES", rank.abs(), rank.abs() + 9),
+        24 => format!("ZRANGEBYSCORE {key} {low} ({high} WITHSCORES LIMIT {} 7", number / 20),
+        25 => format!("ZREVRANGEBYSCORE {key} {high} {low} LIMIT {} {}", number / 20, rank / 10),
+        26 => format!("ZRANGEBYLEX {key} (m{number} + LIMIT {} 5", number / 100),
+        27 => format!("ZREVRANGEBYLEX {key} [m{number} - LIMIT {} 5", number / 100),
+        28 => format!("ZRANGESTORE {other} {key} {low} {high} BYSCORE"),
+        29 => format!("ZRANK {key} m{number}"),
+        30 => format!("ZREVRANK {key} m{number}"),
+        31 => format!("ZMSCORE {key} m{number} m{} none", number / 2),
+        32 => format!("ZCOUNT {key} {low} ({high}"),
+        33 => format!("ZLEXCOUNT {key} [m{number} +"),
+        34 => format!("ZUNIONSTORE {other} 2 z y AGGREGATE MAX"),
+        35 => format!("ZINTERCARD 2 {key} {other}"),
+        36 => format!("GEOADD {key} {high} {low} m{number}"),
+        37 => format!("GEODIST {key} m{number} m{}", number / 2),
+        38 => format!("GEOSEARCH {key} FROMMEMBER m{number} BYRADIUS 900 km ASC WITHDIST"),
+        _ => match random.below(12) {
+            0 => format!("DEL {key}"),
+            1 => format!("RENAME {key} {other}"),
+            2 => format!("COPY {key} {other} REPLACE"),
+            _ => format!("ZCARD {key}"),
+        },
+    }
+}
+
+#[test]
+fn sorted_sets_in_pages_answer_as_those_in_one_record_do() {
+    for (seed, scores) in [(1, 1), (2, 12), (3, 100), (4, 5000)] {
+        let (mut paged, mut whole) = (bench(24), bench(u64::MAX));
+        let (mut client, mut other) = (paged.client(), whole.client());
+        let mut random = Random(0x50_f7ed ^ seed << 40);
+        let mut most = 0;
+        for step in 0..3000 {
+            let command = ranked_command(&mut random, scores);
+            let reply = paged.run(&mut client, &command);
+            assert_eq!(reply, whole.run(&mut other, &command), "step {step}: {command}");
+            if step % 20 == 0 {
+                for all in ["ZRANGE z 0 -1 WITHSCORES", "ZREVRANGE y 0 -1 WITHSCORES"] {
+                    let reply = paged.run(&mut client, all);
+                    most = most.max(reply.len());
+                    assert_eq!(reply, whole.run(&mut other, all), "step {step}: {command}");
+                }
+                let digest = paged.run(&mut client, "DEBUG DIGEST");
+                assert_eq!(digest, whole.run(&mut other, "DEBUG DIGEST"), "step {step}: {command}");
+            }
+        }
+        assert!(most > 5000, "{most} bytes at most");
+        assert!(paged.server.engine.has_pages() && !whole.server.engine.has_pages());
+    }
+}
+
+#[test]
+fn an_increment_to_no_number_leaves_a_sorted_set_in_pages_as_it_was() {
+    let mut bench = bench(24);
+    let mut client = bench.client();
+    let members: Vec<String> = (0..100).map(|n| format!("{n} m{n}")).collect();
+    bench.run(&mut client, &format!("ZADD z inf top {}", members.join(" ")));
+    let before = bench.run(&mut client, "DEBUG DIGEST");
+    let reply = bench.run(&mut client, "ZINCRBY z -inf top");
+    assert!(reply.contains("not a number"), "{reply}");
+    assert_eq!(bench.run(&mut client, "DEBUG DIGEST"), before);
+    assert_eq!(bench.run(&mut client, "ZRANK z top"), ":100\r\n");
+}
+
+#[test]
+fn a_change_of_a_large_sorted_set_copies_a_few_pages() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    for n in 0..1000 {
+        let pairs: Vec<String> = (0..30).map(|m| format!("{m}.{n} member{n}.{m}")).collect();
+        bench.run(&mut client, &format!("ZADD z {}", pairs.join(" ")));
+    }
+    let before = bench.server.engine.memory_parts().memtables;
+    for n in 0..500 {
+        bench.run(&mut client, &format!("ZADD z {n} new{n}"));
+        bench.run(&mut client, &format!("ZINCRBY z 7 member{n}.3"));
+        bench.run(&mut client, "ZPOPMIN z");
+        bench.run(&mut client, &format!("ZREM z member{n}.20"));
+    }
+    let copied = bench.server.engine.memory_parts().memtables.saturating_sub(before);
+    // The set has about a megabyte.
+    assert!(copied < 2000 * 6000 + (1 << 20), "{copied} bytes for 2,000 changes");
+}
+
+#[test]
+fn a_walk_of_a_sorted_set_in_pages_answers_what_stays_with_its_score() {
+    let mut bench = bench(300);
+    let mut client = bench.client();
+    for n in 0..200 {
+        bench.run(&mut client, &format!("ZADD z {} stays{n}", n % 3));
+    }
+    let (mut cursor, mut seen, mut rounds) = ("0".to_owned(), Vec::new(), 0);
+    loop {
+        let reply = bulks(&bench.run(&mut client, &format!("ZSCAN z {cursor} COUNT 3")));
+        seen.extend_from_slice(&reply[1..]);
+        cursor.clone_from(&reply[0]);
+        rounds += 1;
+        if cursor == "0" {
+            break;
+        }
+        bench.run(&mut client, &format!("ZADD z 1 more{rounds} 5 other{rounds}"));
+        bench.run(&mut client, &format!("ZREM z more{}", rounds / 2));
+        assert!(rounds < 5000, "a walk without an end");
+    }
+    for n in 0..200 {
+        let pair = [format!("stays{n}"), (n % 3).to_string()];
+        let times = seen.chunks(2).filter(|seen| *seen == pair).count();
+        assert_eq!(times, 1, "stays{n}");
+    }
+}
+
 /// The elements of an array of bulk strings.
 fn bulks(reply: &str) -> Vec<String> {
     let lines = reply.split("\r\n").filter(|line| !line.starts_with(['*', '$', '~', '%']));
@@ -238,16 +379,39 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     let elements: Vec<String> = (0..2000).map(|n| n.to_string()).collect();
     bench.run(&mut client, &format!("RPUSH l {}", elements.join(" ")));
     bench.server.engine.flush().expect("flushed");
+    let members: Vec<String> = (0..5000).map(|n| format!("{n} m{n}")).collect();
+    bench.run(&mut client, &format!("ZADD z {}", members.join(" ")));
+    bench.server.engine.flush().expect("flushed");
     let evict = |bench: &mut Bench, client: &mut crate::client::Client| {
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
             // Whoever has the latch of a shard evicts what is too much in it.
-            bench.run(client, "EXISTS h l");
+            bench.run(client, "EXISTS h l z");
         }
     };
     evict(&mut bench, &mut client);
     let (loads, reply) = rounds(&mut bench, &mut client, "HGET h f77");
     assert_eq!((loads, reply.as_str()), (2, "$3\r\nv77\r\n"), "its root, and one page");
+    for (request, most, expected) in [
+        // The root, a page of the index, a node on each of two levels, and the page of the member.
+        ("ZSCORE z m4077", 5, "$4\r\n4077\r\n"),
+        ("ZRANK z m77", 5, ":77\r\n"),
+        ("ZCOUNT z 9 (1900", 4, ":1891\r\n"),
+        ("ZRANGE z 3000 3001", 4, "*2\r\n$5\r\nm3000\r\n$5\r\nm3001\r\n"),
+        ("ZADD z 7.5 m4078", 6, ":0\r\n"),
+        ("ZADD z 1.5 new 2.5 more", 5, ":2\r\n"),
+        ("ZREM z m1000 m2000 m3000 m4000", 5, ":4\r\n"),
+        ("ZPOPMAX z", 6, "*2\r\n$5\r\nm4999\r\n$4\r\n4999\r\n"),
+        ("ZREMRANGEBYRANK z 100 299", 6, ":200\r\n"),
+    ] {
+        bench.server.engine.flush().expect("flushed");
+        evict(&mut bench, &mut client);
+        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        assert_eq!(reply, expected, "{request}");
+        assert!(loads > 1 && loads <= most, "{request}: {loads} rounds");
+    }
+    bench.server.engine.flush().expect("flushed");
+    evict(&mut bench, &mut client);
     let (loads, reply) = rounds(&mut bench, &mut client, "LRANGE l 0 -1");
     assert!(loads <= 3 && reply.starts_with("*2000\r\n"), "{loads} rounds");
     evict(&mut bench, &mut client);

@@ -222,6 +222,17 @@ impl Sorted {
         index_id(linear::page_of(u64::from(fingerprint_of(hash)), self.index_pages.max(1)))
     }
 
+    /// The pages at the top of the order.
+    pub fn top_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        let number = self.tree.root;
+        let parts: &[PartKind] = match (self.tree.pages, self.tree.levels) {
+            (0, _) => &[],
+            (_, 0) => &[PartKind::Scores],
+            _ => &[PartKind::Nodes, PartKind::Counts],
+        };
+        parts.iter().map(move |part| PageId { part: *part, number })
+    }
+
     /// The pages that are not in memory, of those that hold the members whose ranks are in `range` and those that lead to them. Where it
     /// names some there may be others below.
     pub fn missing<P: Pages>(
@@ -329,27 +340,25 @@ impl Sorted {
     pub fn put<P: Pages>(
         &mut self,
         pages: &mut P,
-        (member, hash): (&[u8], u64),
+        keyed: (&[u8], u64),
         score: Score,
+    ) -> Result<PutScore, PageError> {
+        self.update(pages, keyed, |_| Some(score))
+    }
+
+    /// Sets the score of a member to what is decided, knowing the one that it has; `None` leaves it as it is.
+    pub fn update<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (member, hash): (&[u8], u64),
+        decide: impl FnOnce(Option<Score>) -> Option<Score>,
     ) -> Result<PutScore, PageError> {
         accept(member)?;
         let Some(old) = self.locate(pages, member, hash)? else {
-            if self.len() >= MEMBERS_MAX {
-                return Err(PageError::TooLong { bytes: member.len() });
-            }
-            let fingerprint = fingerprint_of(hash);
-            if self.index_pages == 0 {
-                pages.add(index_id(0), &index_page::build(&[]));
-                self.index_pages = 1;
-            }
-            let index = self.index_page_of(hash);
-            self.insert(pages, score, member)?;
-            index_page::insert(&mut pages.edit(index)?, fingerprint, score)
-                .map_err(at_page(index))?;
-            self.totals.add(counted(member));
-            self.step(pages);
-            return Ok(PutScore::New);
+            let Some(score) = decide(None) else { return Ok(PutScore::Unchanged) };
+            return self.add(pages, (member, hash), score);
         };
+        let Some(score) = decide(Some(old.score)) else { return Ok(PutScore::Unchanged) };
         if old.score.order() == score.order() {
             return Ok(PutScore::Unchanged);
         }
@@ -362,6 +371,28 @@ impl Sorted {
         index_page::set_score(&mut pages.edit(old.index)?, old.slot, score)
             .map_err(at_page(old.index))?;
         Ok(PutScore::Moved(old.score))
+    }
+
+    fn add<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (member, hash): (&[u8], u64),
+        score: Score,
+    ) -> Result<PutScore, PageError> {
+        if self.len() >= MEMBERS_MAX {
+            return Err(PageError::TooLong { bytes: member.len() });
+        }
+        if self.index_pages == 0 {
+            pages.add(index_id(0), &index_page::build(&[]));
+            self.index_pages = 1;
+        }
+        let index = self.index_page_of(hash);
+        self.insert(pages, score, member)?;
+        index_page::insert(&mut pages.edit(index)?, fingerprint_of(hash), score)
+            .map_err(at_page(index))?;
+        self.totals.add(counted(member));
+        self.step(pages);
+        Ok(PutScore::New)
     }
 
     /// Removes a member; gives its score.

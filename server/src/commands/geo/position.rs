@@ -3,6 +3,7 @@
 use super::hash::{LATITUDES, LONGITUDES, Position};
 use super::shape::unit_m;
 use crate::commands::sorted_set::change::{Options, add};
+use crate::commands::sorted_set::read::scores_in_pages;
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::interop::c_numbers::parse_double;
 use crate::keyspace::collection::SortedSets;
@@ -43,6 +44,15 @@ pub(super) fn geodist(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         5 => unit_m(args.get(4))?,
         _ => return Err(CommandError::Syntax),
     };
+    let members = [args.get(2), args.get(3)];
+    if let Some(scores) = scores_in_pages(ctx, members.into_iter())? {
+        let mut positions = scores.into_iter().map(|score| score.map(Position::of_score));
+        match positions.next().flatten().zip(positions.next().flatten()) {
+            Some((one, other)) => distance(one.distance_m(other) / unit_m, ctx.out),
+            None => ctx.out.null(),
+        }
+        return Ok(());
+    }
     ctx.lookup::<SortedSets, _>(Purpose::Read, args.get(1), |set, out| {
         let position = |at| set.and_then(|set| set.score(args.get(at))).map(Position::of_score);
         match position(2).zip(position(3)) {
@@ -71,6 +81,11 @@ pub(super) fn geopos(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// Replies for each member from argument 2 on.
 fn each(ctx: &mut Ctx<'_, '_>, reply: impl Fn(Option<Position>, &mut Reply)) -> CommandResult {
     let members = ctx.args.from(2);
+    if let Some(scores) = scores_in_pages(ctx, members.clone())? {
+        ctx.out.array(scores.len());
+        scores.into_iter().for_each(|score| reply(score.map(Position::of_score), ctx.out));
+        return Ok(());
+    }
     ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(1), |set, out| {
         out.array(members.len());
         let scores = set.map(|set| set.scores(members.clone()));

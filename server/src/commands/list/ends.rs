@@ -97,7 +97,7 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side, wrong_arity: &'static str) -> CommandR
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let wanted = Pop { scored: false, side, count };
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
-        let popped = ctx.take_of_list(key, &paged, wanted);
+        let popped = ctx.take_of_pages(key, &paged, wanted);
         if count != Some(0) {
             ctx.log_request();
         }

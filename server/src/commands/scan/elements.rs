@@ -8,10 +8,12 @@ use super::{Options, parse_cursor};
 use crate::dispatch::{CommandResult, Ctx, Purpose};
 use crate::interop::glob;
 use crate::keyspace::Kind;
-use crate::keyspace::collection::Encoding;
-use crate::keyspace::paged::{Keyed, Paged};
+use crate::keyspace::collection::{Encoding, score_text};
+use crate::keyspace::paged::{Keyed, Paged, Ranked, Structure};
 use crate::resp::Reply;
 use crate::value::ValueType;
+use sexton_engine::TxPages;
+use sexton_engine::page::PageError;
 use std::hash::{DefaultHasher, Hasher};
 
 /// Hashes are below it: every client's number type holds a cursor of 52 bits.
@@ -40,11 +42,23 @@ pub(in crate::commands) fn scan<K: Kind>(
 ) -> CommandResult {
     let args = ctx.args;
     let cursor = parse_cursor(args.get(2))?;
-    let has_pages = matches!(K::TYPE, ValueType::Hash | ValueType::Set);
-    if has_pages && let Some(paged) = ctx.paged::<K>(Purpose::Read, args.get(1))? {
+    if let Some(paged) = ctx.paged::<K>(Purpose::Read, args.get(1))? {
         let options = Options::of_elements(args)?;
-        let parts = if K::TYPE == ValueType::Hash { 2 } else { 1 };
-        scan_pages(ctx, &paged, cursor, &options, parts);
+        match K::TYPE {
+            ValueType::SortedSet => {
+                scan_pages(ctx, (&paged, cursor, &options), 2, |set: &Ranked, pages, at, found| {
+                    set.scan(pages, at, |name, score| found.add(name, score_text(score).as_bytes()))
+                })
+            }
+            kind => scan_pages(
+                ctx,
+                (&paged, cursor, &options),
+                if kind == ValueType::Hash { 2 } else { 1 },
+                |keyed: &Keyed, pages, at, found| {
+                    keyed.scan(pages, at, |name, value| found.add(name, value))
+                },
+            ),
+        }
         return Ok(());
     }
     // One that pages have given: the collection has become small since, and is walked from its start.
@@ -61,32 +75,43 @@ pub(in crate::commands) fn scan<K: Kind>(
     })?
 }
 
+/// What some pages have.
+struct Found<'o> {
+    options: &'o Options<'o>,
+    elements: Vec<(Vec<u8>, Vec<u8>)>,
+    seen: usize,
+}
+
+impl Found<'_> {
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        self.seen += 1;
+        if self.options.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
+            self.elements.push((name.to_vec(), value.to_vec()));
+        }
+    }
+}
+
 /// Answers the elements of some pages. A cursor of a collection that has come to lie in pages since is no place in them: they are walked
-/// from their start.
-fn scan_pages(
+/// from their start. `walk` adds what is at a cursor, and gives the next one.
+fn scan_pages<S: Structure>(
     ctx: &mut Ctx<'_, '_>,
-    paged: &Paged,
-    cursor: u64,
-    options: &Options<'_>,
+    (paged, cursor, options): (&Paged, u64, &Options<'_>),
     parts: usize,
+    walk: impl Fn(&S, &TxPages<'_, '_, '_>, u64, &mut Found<'_>) -> Result<u64, PageError>,
 ) {
     let from = if cursor & OF_PAGES == 0 { 0 } else { cursor & !OF_PAGES };
     let key = ctx.args.get(1);
-    ctx.read_pages(key, paged, |keyed: &Keyed, pages, out| {
-        let (mut found, mut next, mut seen) = (Vec::new(), from, 0);
+    ctx.read_pages(key, paged, |structure: &S, pages, out| {
+        let (mut found, mut next) = (Found { options, elements: Vec::new(), seen: 0 }, from);
         loop {
-            next = keyed.scan(pages, next, |name, value| {
-                seen += 1;
-                if options.pattern.is_none_or(|pattern| glob::matches(pattern, name)) {
-                    found.push((name.to_vec(), value.to_vec()));
-                }
-            })?;
-            if next == 0 || seen >= options.count {
+            next = walk(structure, pages, next, &mut found)?;
+            if next == 0 || found.seen >= options.count {
                 break;
             }
         }
-        head(out, if next == 0 { 0 } else { next | OF_PAGES }, parts * found.len());
-        for (name, value) in &found {
+        let elements = found.elements;
+        head(out, if next == 0 { 0 } else { next | OF_PAGES }, parts * elements.len());
+        for (name, value) in &elements {
             out.bulk(name);
             if parts == 2 {
                 out.bulk(value);

@@ -4,6 +4,8 @@ use crate::commands::positions::range_of;
 use crate::dispatch::CommandError;
 use crate::interop::c_numbers::parse_prefix;
 use crate::keyspace::collection::SortedSetView;
+use crate::keyspace::paged::{Ranked, Stop, Structure};
+use sexton_engine::page::{self, Cut, PageError, Pages};
 use std::ops::Range;
 
 const NO_SCORE: CommandError = CommandError::text("ERR min or max is not a float");
@@ -68,22 +70,64 @@ impl<'a> Bounds<'a> {
                 start..start + within
             }
             Self::Names(min, max) if min.excludes(max) => 0..0,
-            Self::Names(min, max) => return ranks_of_names(set, (min, max), descending, offset),
+            Self::Names(min, max) => {
+                let names: Vec<&[u8]> = set.iter().map(|(_, name)| name).collect();
+                return ranks_of_names(&names, (min, max), descending, offset);
+            }
         };
         let offset = offset.min(range.len());
         if descending { range.start..range.end - offset } else { range.start + offset..range.end }
+    }
+
+    /// The same of a sorted set in pages.
+    pub(super) fn ranks_in_pages<P: Pages>(
+        &self,
+        (set, pages): (&Ranked, &P),
+        descending: bool,
+        offset: usize,
+    ) -> Result<Range<u64>, Stop> {
+        let range = match *self {
+            Self::Ranks(first, last) => {
+                let len = set.len() as usize;
+                let range = range_of(first, last, len);
+                let range = if descending { len - range.end..len - range.start } else { range };
+                range.start as u64..range.end as u64
+            }
+            Self::Scores(min, max) => match min.cut(true).zip(max.cut(false)) {
+                Some((from, to)) => {
+                    let [start, end] = set.counts_before(pages, [from, to])?;
+                    start..end.max(start)
+                }
+                None => 0..0,
+            },
+            Self::Names(min, max) if min.excludes(max) => 0..0,
+            Self::Names(min, max) => {
+                let Some(score) = set.only_score(pages)? else {
+                    let all = set.range(pages, 0..set.len())?;
+                    let names = all.map(|member| Ok(member?.1));
+                    let names = names.collect::<Result<Vec<_>, PageError>>()?;
+                    let ranks = ranks_of_names(&names, (min, max), descending, offset);
+                    return Ok(ranks.start as u64..ranks.end as u64);
+                };
+                let cuts = [min.cut(score, true), max.cut(score, false)];
+                let [start, end] = set.counts_before(pages, cuts)?;
+                start..end.max(start)
+            }
+        };
+        let offset = (offset as u64).min(range.end - range.start);
+        let (start, end) = (range.start, range.end);
+        Ok(if descending { start..end - offset } else { start + offset..end })
     }
 }
 
 /// Names have an order only among equal scores. Where scores differ, the outcome is that of Redis' walk through a small
 /// sorted set: from the first member within, over `offset` members whatever they are, to the first one that is outside.
 fn ranks_of_names(
-    set: &SortedSetView<'_>,
+    names: &[&[u8]],
     (min, max): (Name<'_>, Name<'_>),
     descending: bool,
     offset: usize,
 ) -> Range<usize> {
-    let names: Vec<&[u8]> = set.iter().map(|(_, name)| name).collect();
     let above = |name: &&&[u8]| min.is_below(name);
     let below = |name: &&&[u8]| max.is_above(name);
     // Redis looks at the two ends first.
@@ -120,6 +164,13 @@ impl Score {
         Ok(Self { score, is_open })
     }
 
+    /// Where what is within begins, for a lower bound, or ends.
+    fn cut(self, is_lower: bool) -> Option<Cut<'static>> {
+        let score = page::Score::of(self.score)?;
+        let is_behind = self.is_open == is_lower;
+        Some(if is_behind { Cut::BehindScore(score) } else { Cut::BeforeScore(score) })
+    }
+
     fn is_below(self, score: f64) -> bool {
         if self.is_open { score > self.score } else { score >= self.score }
     }
@@ -150,6 +201,16 @@ impl<'a> Name<'a> {
             (Self::Text { name, is_open }, Self::Text { name: last, is_open: ends_open }) => {
                 name > last || (name == last && (is_open || ends_open))
             }
+        }
+    }
+
+    /// Where what is within begins, for a lower bound, or ends, among members of one score.
+    fn cut(self, score: page::Score, is_lower: bool) -> Cut<'a> {
+        match self {
+            Self::Least => Cut::BeforeScore(score),
+            Self::Most => Cut::BehindScore(score),
+            Self::Text { name, is_open } if is_open == is_lower => Cut::Behind(score, name),
+            Self::Text { name, .. } => Cut::Before(score, name),
         }
     }
 

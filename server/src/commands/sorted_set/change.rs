@@ -5,6 +5,9 @@ use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::interop::c_numbers::parse_double;
 use crate::keyspace::collection::{SortedSetEdit, SortedSets};
+use crate::keyspace::paged::Ranked;
+use crate::resp::Reply;
+use sexton_engine::page::Score;
 
 /// What ZADD is asked for, beside its members.
 #[derive(Clone, Copy, Debug, Default)]
@@ -125,39 +128,114 @@ pub(in crate::commands) fn add<'m>(
     members: impl ExactSizeIterator<Item = &'m [u8]> + Clone,
 ) -> CommandResult {
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
+    let event = Event::sorted_set(if options.increments { "zincr" } else { "zadd" });
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
+        let mut done = Added::default();
+        ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
+            done = Added::default();
+            let before = set.clone();
+            let all = members.clone().zip(scores);
+            let put = all.clone().try_for_each(|(member, &given)| {
+                set.update(pages, member, |old| done.decide(options, old, given))
+            });
+            if let Err(missed) = put {
+                // Where a member comes to stand by an increment is known only behind its old score.
+                let is_known = !options.increments;
+                let places =
+                    all.map(|(member, score)| (member, Score::of(*score).filter(|_| is_known)));
+                return Err(before.missing_of_change(pages, places, missed));
+            }
+            Ok((done.changed() > 0 && !done.is_nan).then_some(()))
+        });
+        if done.is_nan {
+            return Err(NOT_A_NUMBER);
+        }
+        if done.changed() > 0 {
+            ctx.log_request();
+        }
+        done.answer(options, ctx.out);
+        return Ok(());
+    }
     let found = ctx.lookup::<SortedSets, _>(Purpose::Write, key, |set, _| {
         set.map(|set| (set.edit(), set.expire_at_ms()))
     })?;
     let (mut set, expire_at_ms): (SortedSetEdit, u64) = found.unwrap_or_default();
-    let (mut added, mut updated, mut is_nan, mut last) = (0, 0, false, None);
-    set.update(members, &thresholds, |index, old| {
-        last = options.score(old, *scores.get(index)?);
-        let new = last?;
-        is_nan |= new.is_nan();
-        added += i64::from(old.is_none());
-        let is_other = old.is_none_or(|old| old != new);
-        updated += i64::from(is_other && old.is_some());
-        (is_other && !is_nan).then_some(new)
-    });
-    if is_nan {
-        return Err(CommandError::text("ERR resulting score is not a number (NaN)"));
+    let mut done = Added::default();
+    set.update(members, &thresholds, |index, old| done.decide(options, old, *scores.get(index)?));
+    if done.is_nan {
+        return Err(NOT_A_NUMBER);
     }
-    if added + updated > 0 {
-        let event = if options.increments { "zincr" } else { "zadd" };
-        ctx.write_back(key, &set, expire_at_ms, Event::sorted_set(event))?;
+    if done.changed() > 0 {
+        ctx.write_back(key, &set, expire_at_ms, event)?;
         ctx.log_request();
     }
-    match last {
-        Some(score) if options.increments => ctx.out.double(&score_text(score)),
-        None if options.increments => ctx.out.null(),
-        _ => ctx.out.int(if options.counts_changed { added + updated } else { added }),
-    }
+    done.answer(options, ctx.out);
     Ok(())
+}
+
+const NOT_A_NUMBER: CommandError = CommandError::text("ERR resulting score is not a number (NaN)");
+
+/// What ZADD has done.
+#[derive(Clone, Copy, Debug, Default)]
+struct Added {
+    added: i64,
+    updated: i64,
+    is_nan: bool,
+    /// The score of the last member; `None` where the options forbade one.
+    last: Option<f64>,
+}
+
+impl Added {
+    fn changed(&self) -> i64 {
+        self.added + self.updated
+    }
+
+    /// The score that a member gets; `None` leaves it as it is.
+    fn decide(&mut self, options: Options, old: Option<f64>, given: f64) -> Option<f64> {
+        self.last = options.score(old, given);
+        let new = self.last?;
+        self.is_nan |= new.is_nan();
+        self.added += i64::from(old.is_none());
+        let is_other = old.is_none_or(|old| old != new);
+        self.updated += i64::from(is_other && old.is_some());
+        (is_other && !self.is_nan).then_some(new)
+    }
+
+    fn answer(&self, options: Options, out: &mut Reply) {
+        let Self { added, updated, last, .. } = *self;
+        match last {
+            Some(score) if options.increments => out.double(&score_text(score)),
+            None if options.increments => out.null(),
+            _ => out.int(if options.counts_changed { added + updated } else { added }),
+        }
+    }
 }
 
 /// ZREM key member [member ...].
 pub(super) fn zrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let members = ctx.args.from(2);
+    let (key, members) = (ctx.args.get(1), ctx.args.from(2));
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
+        let event = Event::sorted_set("zrem");
+        let done = ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
+            let before = set.clone();
+            let mut removed = 0;
+            for member in members.clone() {
+                match set.remove(pages, member) {
+                    Ok(is_gone) => removed += i64::from(is_gone),
+                    Err(missed) => {
+                        let all = members.clone().map(|member| (member, None));
+                        return Err(before.missing_of_change(pages, all, missed));
+                    }
+                }
+            }
+            Ok((removed > 0).then_some(removed))
+        });
+        if done.is_some() {
+            ctx.log_request();
+        }
+        ctx.out.int(done.map_or(0, |(removed, _)| removed));
+        return Ok(());
+    }
     remove(ctx, "zrem", |set| set.remove_all(members))
 }
 
@@ -180,6 +258,23 @@ pub(super) fn zremrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn remove_within(ctx: &mut Ctx<'_, '_>, event: &'static str, bounds: Bounds<'_>) -> CommandResult {
+    let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
+        let event = Event::sorted_set(event);
+        let done = ctx.change_pages(key, &paged, event, |pages, set: &mut Ranked| {
+            let ranks = bounds.ranks_in_pages((set, pages), false, 0)?;
+            if ranks.is_empty() {
+                return Ok(None);
+            }
+            set.remove_range(pages, ranks.clone())?;
+            Ok(Some((ranks.end - ranks.start) as i64))
+        });
+        if done.is_some() {
+            ctx.log_request();
+        }
+        ctx.out.int(done.map_or(0, |(removed, _)| removed));
+        return Ok(());
+    }
     remove(ctx, event, |set| {
         let ranks = bounds.ranks(&set.view(), false, 0);
         let count = ranks.len();

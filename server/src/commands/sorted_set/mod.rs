@@ -9,7 +9,7 @@ pub(super) mod change;
 mod pop;
 mod random;
 mod range;
-mod read;
+pub(super) mod read;
 
 use crate::dispatch::table::Binding;
 use crate::dispatch::{CommandResult, Ctx};

@@ -2,6 +2,7 @@
 
 use crate::blocking::{Pop, Side};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::SortedSets;
 use crate::keyspace::pop::take;
 use crate::number::parse_i64;
 
@@ -27,12 +28,20 @@ fn pop(ctx: &mut Ctx<'_, '_>, side: Side) -> CommandResult {
         _ => return Err(CommandError::Syntax),
     };
     let (db, key) = (ctx.client.db, ctx.args.get(1));
+    let pop = Pop { scored: true, side, count };
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Write, key)? {
+        let popped = ctx.take_of_pages(key, &paged, pop);
+        if count == Some(0) {
+            ctx.out.array(0);
+            return Ok(());
+        }
+        ctx.log_request();
+        popped.answer_pairs(ctx.out);
+        return Ok(());
+    }
     let found = ctx.inspect_whole(Purpose::Write, db, key, |entry, _| match entry {
         None => Ok(None),
-        Some(entry) => {
-            let pop = Pop { scored: true, side, count };
-            take(entry, pop).map(Some).ok_or(CommandError::WrongType)
-        }
+        Some(entry) => take(entry, pop).map(Some).ok_or(CommandError::WrongType),
     })?;
     match found {
         Some(popped) if count != Some(0) => {

@@ -10,6 +10,17 @@ use crate::resp::Reply;
 pub(super) fn zrandmember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if ctx.args.len() == 2 {
+        if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, key)? {
+            let rank = below(paged.count().max(1)) as u64;
+            ctx.read_ranked(key, &paged, |set, pages, out| {
+                match set.range(pages, rank..rank + 1)?.next().transpose()? {
+                    Some((_, member)) => out.bulk(member),
+                    None => out.null(),
+                }
+                Ok(())
+            });
+            return Ok(());
+        }
         return ctx.lookup::<SortedSets, _>(Purpose::Read, key, |set, out| {
             match set.and_then(|set| set.iter().nth(below(set.count()))) {
                 Some((_, member)) => out.bulk(member),

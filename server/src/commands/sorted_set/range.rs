@@ -6,7 +6,9 @@ use super::{head, pair, store};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
+use crate::keyspace::paged::{Ranked, Stop};
 use crate::number::parse_i64;
+use sexton_engine::page::Pages;
 use std::ops::Range;
 
 /// What the bounds are.
@@ -62,6 +64,15 @@ pub(super) fn zrevrangebylex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let form = Form { source: 2, by: None, descending: None, stores: true };
     let (request, thresholds) = (Request::parse(ctx.args, form)?, ctx.thresholds());
+    let source = ctx.args.get(2);
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
+        let set = ctx.read_ranked(source, &paged, |set, pages, _| {
+            let ranks = request.ranks_in_pages((set, pages))?;
+            let members = set.range(pages, ranks)?.collect::<Result<Vec<_>, _>>()?;
+            Ok(SortedSetEdit::of_distinct(members, &thresholds))
+        });
+        return store(ctx, ctx.args.get(1), &set, Event::sorted_set("zrangestore"));
+    }
     let set = ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(2), |set, _| {
         let Some(set) = set else { return SortedSetEdit::default() };
         let ranks = request.ranks(&set);
@@ -73,6 +84,28 @@ pub(super) fn zrangestore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 fn answer(ctx: &mut Ctx<'_, '_>, form: Form) -> CommandResult {
     let request = Request::parse(ctx.args, form)?;
+    let source = ctx.args.get(form.source);
+    if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, source)? {
+        ctx.read_ranked(source, &paged, |set, pages, out| {
+            let ranks = request.ranks_in_pages((set, pages))?;
+            let with_scores = request.with_scores;
+            if request.descending {
+                let members = set.range_back(pages, ranks.clone())?;
+                head((ranks.end - ranks.start) as usize, with_scores, out);
+                for member in members {
+                    pair(member?, with_scores, out);
+                }
+            } else {
+                let members = set.range(pages, ranks.clone())?;
+                head((ranks.end - ranks.start) as usize, with_scores, out);
+                for member in members {
+                    pair(member?, with_scores, out);
+                }
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
     ctx.lookup::<SortedSets, _>(Purpose::Read, ctx.args.get(form.source), |set, out| {
         let Some(set) = set else {
             out.array(0);
@@ -146,12 +179,24 @@ impl<'a> Request<'a> {
         Ok(Self { bounds, descending, with_scores, offset, most })
     }
 
-    /// The ranks of the members that are asked for.
-    fn ranks(&self, set: &SortedSetView<'_>) -> Range<usize> {
+    /// How many are left out.
+    fn skipped(&self) -> usize {
         // A negative offset leaves everything out.
         let offset = usize::try_from(self.offset).unwrap_or(usize::MAX);
-        let offset = if matches!(self.bounds, Bounds::Ranks(..)) { 0 } else { offset };
-        let all = self.bounds.ranks(set, self.descending, offset);
+        if matches!(self.bounds, Bounds::Ranks(..)) { 0 } else { offset }
+    }
+
+    /// The ranks of the members that are asked for, in a sorted set in pages.
+    fn ranks_in_pages<P: Pages>(&self, set: (&Ranked, &P)) -> Result<Range<u64>, Stop> {
+        let all = self.bounds.ranks_in_pages(set, self.descending, self.skipped())?;
+        let len = all.end - all.start;
+        let count = u64::try_from(self.most).map_or(len, |most| most.min(len));
+        Ok(if self.descending { all.end - count..all.end } else { all.start..all.start + count })
+    }
+
+    /// The ranks of the members that are asked for.
+    fn ranks(&self, set: &SortedSetView<'_>) -> Range<usize> {
+        let all = self.bounds.ranks(set, self.descending, self.skipped());
         let count = usize::try_from(self.most).map_or(all.len(), |most| most.min(all.len()));
         if self.descending { all.end - count..all.end } else { all.start..all.start + count }
     }

@@ -162,6 +162,24 @@ impl Edit for SortedSetEdit {
 }
 
 impl SortedSetEdit {
+    /// An empty one that knows no compact encoding.
+    #[must_use]
+    pub fn of_any_size() -> Self {
+        Self { bytes: empty(Encoding::Skiplist), len: 0, encoding: Encoding::Skiplist }
+    }
+
+    /// Adds a member that stands behind all others.
+    pub fn push_behind(&mut self, score: f64, member: &[u8]) {
+        push(&mut self.bytes, score, member);
+        self.set_len(self.len + 1);
+    }
+
+    /// The value of the root record.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     /// One of members that are not in order, each of them once; `None` when one is there twice or a score is NaN.
     #[must_use]
     pub fn of_unsorted(members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Option<Self> {

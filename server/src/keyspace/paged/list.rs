@@ -23,12 +23,11 @@ impl Structure for List {
     }
 }
 
-/// Takes elements out of a list, as [`take`](crate::keyspace::pop::take) does of one that lies whole in its root; but here they are
-/// gone: one operation, unless nothing is wanted or the list is empty then, whose key must be deleted.
+/// Takes elements out of a list.
 ///
 /// # Errors
 /// [`Failed`]; nothing was changed.
-pub fn take_of_list(
+pub(super) fn take(
     tx: &mut Tx<'_>,
     key: Key<'_>,
     paged: &Paged,

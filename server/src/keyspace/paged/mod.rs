@@ -7,12 +7,18 @@
 mod keyed;
 mod list;
 mod past;
+mod ranked;
 
 pub use keyed::{Drawn, Keyed};
-pub use list::take_of_list;
 pub use past::{whole_at, whole_in};
+pub use ranked::Ranked;
 
-use super::collection::{Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView};
+use super::collection::{
+    Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
+    SortedSetView,
+};
+use super::pop::Popped;
+use crate::blocking::Pop;
 use crate::value::ValueType;
 use sexton_engine::page::{
     Damage, Descriptor, List, ListSizes, PageError, PageId, Pages, PartKind, Totals,
@@ -71,13 +77,18 @@ impl Paged {
         Encoding::of(self.descriptor.encoding)
     }
 
-    /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, or the
-    /// ends of a list.
+    /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, the
+    /// ends of a list, and the top of an order.
     #[must_use]
     pub fn likely_pages<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> Vec<PageId> {
         if self.value_type() == Some(ValueType::List) {
             let Ok(list) = <List as Structure>::open(self) else { return Vec::new() };
             return list.end_ids().collect();
+        }
+        if self.value_type() == Some(ValueType::SortedSet) {
+            let Ok(set) = Ranked::open(self) else { return Vec::new() };
+            let index = words.take(LIKELY_PAGES_MAX).map(|word| set.page_of(word));
+            return index.chain(set.top_ids()).collect();
         }
         let Ok(keyed) = Keyed::open(self) else { return Vec::new() };
         words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
@@ -225,6 +236,25 @@ pub fn over<T>(
     }
 }
 
+/// Takes elements out of a list or a sorted set, as [`take`](super::pop::take) does of one that lies whole in its root; but here they
+/// are gone: one operation, unless nothing is wanted or nothing is left, whose key must be deleted.
+///
+/// # Errors
+/// [`Failed`]; nothing was changed.
+pub fn take(
+    tx: &mut Tx<'_>,
+    key: Key<'_>,
+    paged: &Paged,
+    pop: Pop,
+    reads_here: bool,
+) -> Result<Popped, Failed> {
+    if pop.scored {
+        ranked::take(tx, key, paged, pop, reads_here)
+    } else {
+        list::take(tx, key, paged, pop, reads_here)
+    }
+}
+
 /// The value that a collection would have in one record.
 ///
 /// # Errors
@@ -244,6 +274,15 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
             let mut edit = SetEdit::of_any_size();
             keyed.each(pages, |member, _| edit.push(member))?;
             Ok(edit.bytes().to_vec())
+        }
+        Some(ValueType::SortedSet) => {
+            let set = Ranked::open(paged)?;
+            let mut edit = SortedSetEdit::of_any_size();
+            for member in set.range(pages, 0..set.len())? {
+                let (score, member) = member?;
+                edit.push_behind(score, member);
+            }
+            Ok(edit.into_bytes())
         }
         _ => {
             let list = <List as Structure>::open(paged)?;
@@ -274,6 +313,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         ValueType::List => ListView::of(meta, value)?.encoding(),
         ValueType::Hash => HashView::of(meta, value)?.encoding(),
         ValueType::Set => SetView::of(meta, value)?.encoding(),
+        ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),
         _ => return None,
     };
     if matches!(encoding, Encoding::Listpack | Encoding::Intset) {
@@ -299,6 +339,8 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         let members: Vec<_> = set.iter().collect();
         let members = members.iter().map(|member| (&**member, [].as_slice()));
         Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
+    } else if let Some(set) = SortedSetView::of(meta, value) {
+        Ranked::build(&mut pages, set.iter()).ok()?.describe(&mut descriptor);
     }
     let mut root = Vec::new();
     descriptor.encode_into(&mut root);
