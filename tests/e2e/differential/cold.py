@@ -40,6 +40,7 @@ TINY = {
     "collection-inline-max": "40",
     "hash-max-listpack-entries": "6",
     "set-max-intset-entries": "6",
+    "zset-max-listpack-entries": "6",
 }
 MODES = {
     "memory": {},

@@ -12,6 +12,9 @@ NO_BOUNDS = [b"", b"(", b"abc", b"(abc", b"nan", b" 1", b"1 ", b"1\x00x", b"((1"
 NAMES = [b"-", b"+", b"[a", b"(a", b"[c", b"(c", b"[e", b"(g", b"[", b"(", b"[17", b"[\x00\xff", b"[zz"]
 NO_NAMES = [b"", b"a", b"+x", b"-a", b"+\x00a", b"{", b"inf"]
 
+#: `zset-max-listpack-entries` of the runs.
+COMPACT_MAX = 6
+
 
 class SortedSets:
     """Makes the arguments."""
@@ -77,9 +80,13 @@ class SortedSets:
         return [self.bound(), self.bound()] if kind == "score" else [self.name(), self.name()]
 
     def lex_source(self):
-        """Redis' walk over names of different scores depends on chance where the sorted set is large: one that is small."""
+        """Redis' walk over names of different scores depends on chance where the sorted set has no compact encoding: one that has it, or
+        one of a single score."""
         g, key = self.g, b"small sorted set"
-        words = [word for _ in range(g.rng.choice([1, 5, 12])) for word in (g.rng.choice([b"0", b"0", b"0", b"0", b"1"]), g.rng.choice(MEMBERS[:-1]))]
+        count = g.rng.choice([1, 5, 6, 12, 40])
+        scores = [b"0", b"0", b"0", b"0", b"1"] if count <= COMPACT_MAX else [g.rng.choice([b"0", b"7"])]
+        names = MEMBERS[:-1] if count < 40 else [b"%c%d" % (97 + number % 8, number * 7 % 40) for number in range(60)]
+        words = [word for _ in range(count) for word in (g.rng.choice(scores), g.rng.choice(names))]
         return key, [Step([b"DEL", key]), Step([b"ZADD", key, *words])]
 
     def zrange(self):
