@@ -73,6 +73,15 @@ class Model:
             self.keys[key] = (tuple(sorted({**pairs, op[2]: op[3]}.items())), old[1] if old else None)
         elif kind == "hdel":
             self.put_or_drop(key, tuple(pair for pair in old[0] if pair[0] != op[2]), old[1])
+        elif kind == "zadd":
+            scores = {member: score for score, member in old[0]} if old else {}
+            scores.update(op[2])
+            ranked = tuple(sorted((score, member) for member, score in scores.items()))
+            self.keys[key] = (ranked, old[1] if old else None)
+        elif kind == "zrem":
+            self.put_or_drop(key, tuple(pair for pair in old[0] if pair[1] != op[2]), old[1])
+        elif kind == "zpopmin":
+            self.put_or_drop(key, old[0][op[2] :], old[1])
         elif kind == "rename":
             self.keys[op[2]] = self.keys.pop(key)
             return [key, op[2]]
@@ -99,6 +108,9 @@ REQUESTS = {
     "lpop": lambda op: [b"LPOP", op[1], b"%d" % op[2]],
     "hset": lambda op: [b"HSET", op[1], op[2], op[3]],
     "hdel": lambda op: [b"HDEL", op[1], op[2]],
+    "zadd": lambda op: [b"ZADD", op[1], *(word for member, score in op[2] for word in (b"%d" % score, member))],
+    "zrem": lambda op: [b"ZREM", op[1], op[2]],
+    "zpopmin": lambda op: [b"ZPOPMIN", op[1], b"%d" % op[2]],
     "rename": lambda op: [b"RENAME", op[1], op[2]],
     "throwaway": lambda op: [b"SET", op[1], b"soon gone", b"PX", b"300"],
 }
@@ -135,8 +147,10 @@ class Writer(threading.Thread):
         return b"c%d:%s:%d" % (self.number, kind, index)
 
     def collection_op(self, mark):
-        """A change of one of a few lists and hashes, most of which lie in pages."""
-        rng, number = self.rng, self.rng.randrange(4)
+        """A change of one of a few lists, hashes and sorted sets, most of which lie in pages."""
+        rng, number = self.rng, self.rng.randrange(6)
+        if number >= 4:
+            return self.sorted_set_op()
         if number < 2:
             key = self.name_of(b"q", number)
             items = self.head.keys.get(key, ((),))[0]
@@ -147,6 +161,18 @@ class Writer(threading.Thread):
         if rng.random() < 0.3 and field in dict(self.head.keys.get(key, ((),))[0]):
             return ("hdel", key, field)
         return ("hset", key, field, mark)
+
+    def sorted_set_op(self):
+        rng = self.rng
+        key = self.name_of(b"z", rng.randrange(2))
+        ranked = self.head.keys.get(key, ((),))[0]
+        roll = rng.random()
+        if ranked and roll < len(ranked) / 8000:
+            return ("zpopmin", key, rng.choice([1, 3, 40, 400]))
+        if ranked and roll < 0.3:
+            return ("zrem", key, rng.choice(ranked)[1])
+        pairs = {b"member:%d" % rng.randrange(2000): rng.randrange(100_000) for _ in range(rng.choice([1, 1, 8]))}
+        return ("zadd", key, tuple(pairs.items()))
 
     def simple_op(self):
         rng, roll = self.rng, self.rng.random()
@@ -221,12 +247,14 @@ class Writer(threading.Thread):
 
 
 def value_of(kind, node):
-    """A value as the model has it: bytes, the items of a list, or the sorted pairs of a hash."""
-    if kind not in (b"list", b"hash"):
+    """A value as the model has it: bytes, the items of a list, the sorted pairs of a hash, or scores and members."""
+    if kind not in (b"list", b"hash", b"zset"):
         return node.value
     if not node.items:
         return None
     items = tuple(item.value for item in node.items)
+    if kind == b"zset":
+        return tuple((int(score), member) for member, score in zip(items[::2], items[1::2]))
     return items if kind == b"list" else tuple(sorted(zip(items[::2], items[1::2])))
 
 
@@ -243,7 +271,8 @@ def read_everything(server):
     for start in range(0, len(names), 500):
         part = names[start : start + 500]
         types = [node.value for node in connection.pipeline([[b"TYPE", name] for name in part])]
-        read = {b"list": lambda n: [b"LRANGE", n, b"0", b"-1"], b"hash": lambda n: [b"HGETALL", n]}
+        read = {b"list": lambda n: [b"LRANGE", n, b"0", b"-1"], b"hash": lambda n: [b"HGETALL", n],
+                b"zset": lambda n: [b"ZRANGE", n, b"0", b"-1", b"WITHSCORES"]}
         reads = [read.get(kind, lambda n: [b"GET", n])(name) for kind, name in zip(types, part)]
         nodes = connection.pipeline([r for n, get in zip(part, reads) for r in (get, [b"PEXPIRETIME", n])])
         for i, name in enumerate(part):
@@ -428,7 +457,7 @@ def main():
     place, env = persistent_memory(options) if args.policy == "wbl" else (None, None)
     if args.server == "sexton":
         options["memtable-bytes"] = args.memtable_bytes
-        options.update({"collection-inline-max": "256", "hash-max-listpack-entries": "20"})
+        options.update({"collection-inline-max": "256", "hash-max-listpack-entries": "20", "zset-max-listpack-entries": "20"})
     options.update(option.split("=", 1) for option in args.option)
     print(f"crash loop: {args.server}, {options}, {args.rounds} rounds, seed {args.seed}", flush=True)
     rng = random.Random(args.seed)
