@@ -158,7 +158,9 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
             part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
         }
         PartKind::Nodes => {
-            part.b <= LEVELS_MAX && part.pages.is_multiple_of(2) && (part.b == 0) == (part.pages == 0)
+            part.b <= LEVELS_MAX
+                && part.pages.is_multiple_of(2)
+                && (part.b == 0) == (part.pages == 0)
         }
     };
     if is_whole { Ok(part) } else { damage(at + 8, "numbers that leave room for the pages") }
