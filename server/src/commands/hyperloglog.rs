@@ -156,6 +156,7 @@ fn pfdebug(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         log.make_dense()?;
         if was_sparse {
             store(ctx, key, &log, expire_at_ms, None);
+            ctx.changes.keep_value(key);
         }
         if is(b"TODENSE") {
             ctx.out.int(i64::from(was_sparse));

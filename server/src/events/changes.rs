@@ -123,8 +123,8 @@ impl Changes {
         }
     }
 
-    /// The last write of `key` has changed what stands beside its value, as the groups of a stream do: as in Redis, neither
-    /// watchers nor those who cache hear of it.
+    /// The last write of `key` has changed what stands beside its value, as the groups of a stream do, or its form alone: as in
+    /// Redis, neither watchers nor those who cache hear of it.
     pub fn keep_value(&mut self, key: &[u8]) {
         if let Some(change) = self.list.iter_mut().rev().find(|change| change.key == key) {
             (change.modifies, change.cached) = (false, Cached::Stays);
