@@ -256,6 +256,9 @@ TAGS = {
     # Whether a save is under way is a question of moments; DEBUG shows what is inside.
     IGNORED: {"BGSAVE", "BGREWRITEAOF", "SAVE", "DEBUG"},
 }
+#: What it sets on the reference's connection stays after RESET there: the next EVAL would be debugged. Later cells get a
+#: connection of their own.
+OUTLIVES_RESET = ("SCRIPT|DEBUG",)
 LOOSE_CONTAINERS = ("CLIENT", "MEMORY", "COMMAND", "CONFIG", "LATENCY", "SLOWLOG", "ACL", "OBJECT", "MODULE", "FUNCTION", "SCRIPT")
 EXACT_WITHIN = {
     "CLIENT|REPLY", "CLIENT|SETNAME", "CLIENT|GETNAME", "CLIENT|PAUSE", "CLIENT|UNPAUSE", "CLIENT|NO-EVICT", "CLIENT|UNBLOCK",

@@ -231,6 +231,9 @@ class Player:
             if not waits:
                 self.waited(begun)
             wrong += self.compare(name, ours, theirs)
+            if self.cell.case.command in hints.OUTLIVES_RESET:
+                self.ours.drop(name)
+                self.theirs.drop(name)
         return wrong
 
     def is_compared(self, cell):
