@@ -17,6 +17,7 @@ mod harness;
 mod histories;
 mod loads;
 mod memory;
+mod merged_puts;
 mod pacing;
 mod paged;
 mod paged_crash;

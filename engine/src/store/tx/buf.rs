@@ -8,8 +8,8 @@ use crate::store::wbl::TxWriter;
 use std::collections::HashMap;
 
 pub(super) enum Staged {
-    /// `len` bytes of `TxBuf::records` from `at`: a record without its sequence.
-    Put { at: usize, len: usize, key_len: usize },
+    /// `len` bytes of `TxBuf::records` from `at`, where there is room for `room`: a record without its sequence.
+    Put { at: usize, len: usize, key_len: usize, room: usize },
     /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry.
     Delete { at: usize, len: usize, had_expiry: bool },
     /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
@@ -48,8 +48,10 @@ pub struct TxBuf {
     pub(super) deletes: usize,
     /// Those of `operations` that take no sequence of their own.
     pub(super) sharing: usize,
-    /// Hash of a page -> its last put among the first `pages_indexed` operations, and the room of its record.
-    page_puts: HashMap<u64, (usize, usize)>,
+    /// Operations that have no entry in `operations`, since the record of an earlier one says what they did.
+    pub(super) merged: usize,
+    /// Hash of a page -> its last put among the first `pages_indexed` operations.
+    page_puts: HashMap<u64, usize>,
     pages_indexed: usize,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
     pub(super) log: Vec<u8>,
@@ -66,6 +68,9 @@ pub struct TxBuf {
 
 /// Operations of a transaction before it is worth to look for pages that it has put already.
 const PUTS_AGAIN_MIN: usize = 16;
+
+/// A key that is put again is looked for among so many operations before it.
+const MERGE_REACH: usize = 8;
 
 /// Buffers above this are given back after a transaction with large values.
 const BUF_KEEP_BYTES: usize = 1 << 20;
@@ -104,17 +109,50 @@ impl TxBuf {
         self.indexed = 0;
         self.deletes = 0;
         self.sharing = 0;
+        self.merged = 0;
         self.page_puts.clear();
         self.pages_indexed = 0;
     }
 
-    /// Puts another content into the record of a page that was put before in this transaction, and not removed since; false
-    /// if there is none. The record keeps its place in the order, which nobody sees the middle of: a freeze and a snapshot wait for the
-    /// latches. So what a script or EXEC does to a page again and again is staged once.
-    pub(super) fn put_again(
+    /// Sequences that the staged operations take.
+    pub(super) fn sequences(&self) -> usize {
+        self.operations.len() - self.sharing + self.merged
+    }
+
+    /// Puts another value into the record of a key that was put before in this transaction, among its last few operations,
+    /// and not changed otherwise since; false if there is none. So what a script or EXEC does to one key again and again
+    /// is staged once, and the journal has what was before the first put. The operation counts, and takes a sequence, which
+    /// stays without a record: a replay of the log makes as many.
+    pub(super) fn merge_put(
         &mut self,
         hash: u64,
-        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        key: (&[u8; HEAD_BYTES], &[u8]),
+        meta: Meta,
+        value: &[u8],
+    ) -> bool {
+        // Staged pages belong to an operation that is still to come.
+        if self.operations.last().is_none_or(|last| last.shares_seq) {
+            return false;
+        }
+        let near = self.operations.len().saturating_sub(MERGE_REACH);
+        let same = |operation: &Operation| operation.hash == hash && !operation.shares_seq;
+        let Some(index) = self.operations[near..].iter().rposition(same).map(|at| near + at) else {
+            return false;
+        };
+        if !self.journal.has_value(index) || !self.is_put_of(index, key) {
+            return false;
+        }
+        self.rewrite(index, key, meta, value);
+        self.merged += 1;
+        true
+    }
+
+    /// As [`TxBuf::merge_put`], for a page that was put anywhere before. The record keeps its place in the order, which nobody
+    /// sees the middle of: a freeze and a snapshot wait for the latches.
+    pub(super) fn put_page_again(
+        &mut self,
+        hash: u64,
+        key: (&[u8; HEAD_BYTES], &[u8]),
         content: &[u8],
     ) -> bool {
         if self.operations.len() < PUTS_AGAIN_MIN {
@@ -122,8 +160,8 @@ impl TxBuf {
         }
         for (i, operation) in self.operations.iter().enumerate().skip(self.pages_indexed) {
             match operation.staged {
-                Staged::Put { len, .. } if operation.shares_seq => {
-                    self.page_puts.insert(operation.hash, (i, len));
+                Staged::Put { .. } if operation.shares_seq => {
+                    self.page_puts.insert(operation.hash, i);
                 }
                 Staged::Delete { .. } if operation.shares_seq => {
                     self.page_puts.remove(&operation.hash);
@@ -132,27 +170,36 @@ impl TxBuf {
             }
         }
         self.pages_indexed = self.operations.len();
-        let Some(&(index, room)) = self.page_puts.get(&hash) else { return false };
-        let Some(Operation { staged: Staged::Put { at, len, key_len }, .. }) =
-            self.operations.get_mut(index)
-        else {
-            return false;
-        };
-        let own = &self.records[*at..*at + *len][memtable::HEADER_BYTES..][..*key_len];
-        if own.strip_prefix(head) != Some(key) {
+        let Some(&index) = self.page_puts.get(&hash) else { return false };
+        if !self.is_put_of(index, key) {
             return false;
         }
-        *len = memtable::encoded_len(*key_len, content.len());
-        if *len > room {
-            // Pages grow by little.
-            let room = *len + *len / 2;
-            *at = self.records.len();
-            self.records.resize(*at + room, 0);
-            self.page_puts.insert(hash, (index, room));
-        }
-        let record = &mut self.records[*at..*at + *len];
-        memtable::encode(record, 0, Meta::default(), (head, key), content);
+        self.rewrite(index, key, Meta::default(), content);
         true
+    }
+
+    /// True when this operation puts a value of this key.
+    fn is_put_of(&self, index: usize, (head, key): (&[u8; HEAD_BYTES], &[u8])) -> bool {
+        let Staged::Put { at, key_len, .. } = self.operations[index].staged else { return false };
+        self.records[at + memtable::HEADER_BYTES..][..key_len].strip_prefix(head) == Some(key)
+    }
+
+    /// Another value in the record of a staged put.
+    fn rewrite(&mut self, index: usize, key: (&[u8; HEAD_BYTES], &[u8]), meta: Meta, value: &[u8]) {
+        let Staged::Put { at, len, key_len, room } = &mut self.operations[index].staged else {
+            return;
+        };
+        *len = memtable::encoded_len(*key_len, value.len());
+        if *len > *room {
+            // What is written again mostly grows by little. The last record grows where it is.
+            let is_last = *at + *room == self.records.len();
+            *room = *len + *len / 2;
+            if !is_last {
+                *at = self.records.len();
+            }
+            self.records.resize(*at + *room, 0);
+        }
+        memtable::encode(&mut self.records[*at..*at + *len], 0, meta, (key.0, key.1), value);
     }
 
     /// Chooses the heights of the staged records' nodes; answers their sum.
@@ -183,8 +230,8 @@ impl TxBuf {
                     Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
                         (&self.records[at..at + len], true)
                     }
-                    Staged::Put { at, len, key_len } => {
-                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], false)
+                    Staged::Put { at, key_len, .. } => {
+                        (&self.records[at + memtable::HEADER_BYTES..][..key_len], false)
                     }
                     Staged::Tombstone { at, len, key_len, .. } => {
                         (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], true)

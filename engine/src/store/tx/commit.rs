@@ -57,7 +57,7 @@ impl Tx<'_> {
     /// `last`, the log bytes go into the log in the same critical section; without (only under all
     /// latches, where nobody else can commit) they follow at the end.
     pub(super) fn commit_staged(&mut self, last: bool) {
-        let count = (self.buf.operations.len() - self.buf.sharing) as u64;
+        let count = self.buf.sequences() as u64;
         debug_assert!(self.buf.operations.last().is_none_or(|last| !last.shares_seq));
         let inner = self.engine.inner();
         if count == 0 && !last {
@@ -126,7 +126,7 @@ impl Tx<'_> {
             return;
         }
         match operation.staged {
-            Staged::Put { at, len, key_len } => {
+            Staged::Put { at, len, key_len, .. } => {
                 let shard = self.shard(hash);
                 let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
                 if !shard.graves.is_empty() {
@@ -152,7 +152,7 @@ impl Tx<'_> {
         let inner = self.engine.inner();
         let graves = &inner.graveyard.elements;
         match operation.staged {
-            Staged::Put { at, len, key_len } => {
+            Staged::Put { at, len, key_len, .. } => {
                 graves.close(&records[at..at + len][memtable::HEADER_BYTES..][..key_len], seq);
             }
             Staged::Delete { at, len, .. } => {

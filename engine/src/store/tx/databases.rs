@@ -3,6 +3,7 @@
 use super::{Guards, Tx};
 use crate::key::{Seq, Slot};
 use crate::store::engine::{Engine, EngineError};
+use crate::store::latch;
 use crate::store::namespace;
 use crate::store::read::scan::{LatchedGraves, ScanItem, ScanRange};
 use crate::store::shard::{Count, shard_of};
@@ -30,14 +31,25 @@ impl Tx<'_> {
             return false;
         };
         self.operations += 1;
+        let with_keys = self.shards_with_keys(dead.0);
         self.forget_namespace(db, dead, seq);
-        self.sweep_if_small(dead.0);
+        self.sweep_if_small(dead.0, with_keys);
         true
     }
 
+    /// A bit for each shard that counts keys of the slot. What is in memory is counted, and an overwrite that is not settled yet
+    /// (N9) counts for one more, so a shard without a bit has nothing of the slot.
+    fn shards_with_keys(&mut self, slot: Slot) -> u64 {
+        let Guards::Many(guards) = &mut self.guards else { return u64::MAX };
+        let bit = |(shard, state): &mut (usize, latch::Latched<'_>)| {
+            u64::from(state.count_mut(slot).keys != 0) << *shard
+        };
+        guards.iter_mut().map(bit).sum()
+    }
+
     /// Takes the entries of an emptied database out of memory at once where that takes no time to speak of, so that
-    /// whoever asks next finds the memory free. Larger ones leave in the background.
-    fn sweep_if_small(&mut self, slot: Slot) {
+    /// whoever asks next finds the memory free. Larger ones leave in the background. Only shards `with_keys` have any.
+    fn sweep_if_small(&mut self, slot: Slot, with_keys: u64) {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
         let entries: usize = guards
@@ -49,8 +61,8 @@ impl Tx<'_> {
         if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads_any(&slots)) {
             return;
         }
-        for (_, shard) in guards.iter_mut() {
-            while !shard.sweep_slots(&slots, usize::MAX) {}
+        for (_, state) in guards.iter_mut().filter(|(shard, _)| with_keys >> *shard & 1 == 1) {
+            while !state.sweep_slots(&slots, usize::MAX) {}
         }
         let emptied = inner.graveyard.emptied.load(Ordering::Acquire);
         if inner.graveyard.emptied_swept.load(Ordering::Acquire) + 1 >= emptied {

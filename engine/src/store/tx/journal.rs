@@ -94,6 +94,12 @@ impl Journal {
         self.states.push(OldState { slot, old: Old::Untouched, count });
     }
 
+    /// True when the state before this operation has the key's value: it need not be noted before a further put.
+    pub(super) fn has_value(&self, operation: usize) -> bool {
+        let old = self.states.get(operation).map(|state| &state.old);
+        old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched))
+    }
+
     /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
     /// half-way is noted and not staged.
     pub(super) fn is_whole(&self, operations: usize) -> bool {
@@ -225,6 +231,7 @@ mod tests {
             }
             tx.put(key(&engine, keys[2]), meta(0), &[round; 70_000]);
             tx.set_meta(key(&engine, keys[6]), meta(5 * u64::from(round % 2)));
+            tx.put(key(&engine, keys[6]), meta(1), &[round; 9]);
             tx.set_meta(key(&engine, keys[0]), meta(5));
             tx.set_meta(key(&engine, keys[1]), meta(0));
             assert!(tx.delete(key(&engine, keys[3])) && tx.delete(key(&engine, keys[2])));
@@ -245,7 +252,29 @@ mod tests {
         assert!(tx.delete(large));
         assert_eq!(tx.buf.journal.copied_bytes(), 0);
         tx.put(large, meta(0), b"small");
+        tx.set_meta(large, meta(7));
         tx.put(large, meta(0), b"again");
         assert_eq!(tx.buf.journal.copied_bytes(), 5);
+    }
+
+    #[test]
+    fn a_key_that_is_put_again_has_one_record_and_all_its_operations() {
+        let engine = Engine::in_memory(1).unwrap();
+        let (one, two) = (key(&engine, b"one"), key(&engine, b"two"));
+        let mut buf = TxBuf::default();
+        let mut tx = engine.begin(Latched::Hashes(&[one.hash, two.hash]), &mut buf);
+        tx.put(one, meta(0), b"before");
+        let before = tx.commit();
+        let mut tx = engine.begin(Latched::Hashes(&[one.hash, two.hash]), &mut buf);
+        for round in 1..=10_u8 {
+            tx.put(one, meta(u64::from(round)), &vec![round; usize::from(round) * 10]);
+            tx.put(two, meta(0), &[round]);
+        }
+        assert_eq!(tx.buf.operations.len(), 2);
+        assert_eq!(tx.buf.journal.copied_bytes(), b"before".len());
+        let after = tx.commit();
+        assert_eq!((after.operations, after.last_seq), (20, before.last_seq + 20));
+        let (found, _) = states(&engine, &[b"one", b"two"]);
+        assert_eq!(found, [Some((vec![10; 100], meta(10))), Some((vec![10], meta(0)))]);
     }
 }

@@ -274,7 +274,19 @@ impl<'e> Tx<'e> {
     }
 
     fn put_root(&mut self, key: Key<'_>, meta: Meta, value: &[u8]) {
-        let access = self.engine.inner().write.access_now();
+        let inner = self.engine.inner();
+        let access = inner.write.access_now();
+        let namespace = inner.namespaces.id_of(key.slot);
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        // The pool has a record and a sequence for each put.
+        if inner.write.wbl.get().is_none()
+            && self.buf.merge_put(key.hash, (&namespace::head(namespace), key.bytes), meta, value)
+        {
+            let unresolved = self.apply_put(key, meta, Value::Copied(value), access);
+            debug_assert!(unresolved.is_none(), "what was put before is in memory");
+            self.operations += 1;
+            return;
+        }
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
         let (value_of, generation) = (Value::Copied(value), self.generation);
@@ -286,7 +298,6 @@ impl<'e> Tx<'e> {
             let nth = self.buf.operations.len() - self.buf.sharing;
             self.buf.unresolved.push((nth, item));
         }
-        let namespace = self.engine.inner().namespaces.id_of(key.slot);
         self.stage_put(key, namespace, meta, value);
     }
 
@@ -344,7 +355,7 @@ impl<'e> Tx<'e> {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let head = namespace::head(namespace);
         let (at, len, key_len) = self.stage_record((&head, key.bytes), meta, value);
-        let staged = Staged::Put { at, len, key_len };
+        let staged = Staged::Put { at, len, key_len, room: len };
         self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
     }

@@ -178,7 +178,8 @@ impl Tx<'_> {
         let engine = self.engine;
         let (access, generation) = (engine.inner().write.access_now(), self.generation);
         let head = page_key::head(self.namespace_of(root));
-        let again = self.buf.put_again(key.hash_beside(root.hash), (&head, key.bytes()), content);
+        let again =
+            self.buf.put_page_again(key.hash_beside(root.hash), (&head, key.bytes()), content);
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         if again {
@@ -195,7 +196,7 @@ impl Tx<'_> {
         });
         shard.page_loads.overtake(key.in_table());
         let (at, len, key_len) = self.stage_page(root, key, content);
-        self.push_page(root, key, Staged::Put { at, len, key_len });
+        self.push_page(root, key, Staged::Put { at, len, key_len, room: len });
     }
 
     fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
