@@ -202,6 +202,17 @@ class Work:
         self.requests = Counter()
         self.answered = set()
         self.errors = Counter()
+        #: What `every_command` waits for.
+        self.sent = []
+
+    def show_clients(self):
+        """Who waits for what, as far as the server still says so."""
+        try:
+            connection = self.server.connect(timeout_s=5)
+            print(connection.cmd("CLIENT", "LIST").decode(errors="replace"), flush=True)
+            connection.close()
+        except OSError as failure:
+            print(f"CLIENT LIST: {failure!r}", flush=True)
 
     def run(self, jobs, seconds):
         self.stop.clear()
@@ -215,7 +226,8 @@ class Work:
             thread.join(max(0.1, deadline - time.monotonic()))
         hanging = [thread.name for thread in threads if thread.is_alive()]
         if hanging:
-            self.failures.append(f"no answer within 30 s: {', '.join(hanging)}")
+            self.failures.append(f"no answer within 30 s: {', '.join(hanging)}; every_command sent {self.sent}")
+            self.show_clients()
             self.server.kill()  # which ends their waiting
             for thread in threads:
                 thread.join()
@@ -244,6 +256,7 @@ class Work:
                 in_multi = words.random.random() < 0.2
                 if in_multi:
                     requests = [["MULTI"], *requests, ["EXEC"]]
+                self.sent = requests
                 replies = connection.pipeline(requests)
                 if in_multi:
                     replies = replies[-1].items or []

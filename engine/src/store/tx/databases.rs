@@ -110,15 +110,22 @@ impl Tx<'_> {
         let inner = self.engine.inner();
         let Guards::Many(guards) = &mut self.guards else { return };
         let mut dead_slots = inner.graveyard.dead_slots.lock();
+        // All in one pass, but for those of which something is on its way into memory.
+        let mut slots = [false; namespace::SLOTS];
+        for dead in dead_slots.iter() {
+            let mut one = [false; namespace::SLOTS];
+            one[usize::from(dead.slot)] = true;
+            slots[usize::from(dead.slot)] = !guards.iter().any(|(_, state)| state.loads_any(&one));
+        }
+        for (_, state) in guards.iter_mut() {
+            while !state.sweep_slots(&slots, usize::MAX) {}
+        }
         dead_slots.retain(|dead| {
-            let mut slots = [false; namespace::SLOTS];
-            slots[usize::from(dead.slot)] = true;
-            if guards.iter().any(|(_, shard)| shard.loads_any(&slots)) {
+            if !slots[usize::from(dead.slot)] {
                 return true;
             }
-            for (_, shard) in guards.iter_mut() {
-                while !shard.sweep_slots(&slots, usize::MAX) {}
-                *shard.count_mut(dead.slot) = Count::default();
+            for (_, state) in guards.iter_mut() {
+                *state.count_mut(dead.slot) = Count::default();
             }
             inner.namespaces.release(dead.slot);
             false
