@@ -202,8 +202,8 @@ class Work:
         self.requests = Counter()
         self.answered = set()
         self.errors = Counter()
-        #: What `every_command` waits for.
-        self.sent = []
+        #: What each `every_command` waits for.
+        self.sent = {}
 
     def show_clients(self):
         """Who waits for what, as far as the server still says so."""
@@ -226,7 +226,7 @@ class Work:
             thread.join(max(0.1, deadline - time.monotonic()))
         hanging = [thread.name for thread in threads if thread.is_alive()]
         if hanging:
-            self.failures.append(f"no answer within 30 s: {', '.join(hanging)}; every_command sent {self.sent}")
+            self.failures.append(f"no answer within 30 s: {', '.join(hanging)}, which sent {self.sent}"[:500])
             self.show_clients()
             self.server.kill()  # which ends their waiting
             for thread in threads:
@@ -256,7 +256,7 @@ class Work:
                 in_multi = words.random.random() < 0.2
                 if in_multi:
                     requests = [["MULTI"], *requests, ["EXEC"]]
-                self.sent = requests
+                self.sent[threading.get_ident()] = (name, in_multi)
                 replies = connection.pipeline(requests)
                 if in_multi:
                     replies = replies[-1].items or []

@@ -219,7 +219,7 @@ class Cache:
         return node.python()
 
     def hear_what_is_there(self):
-        while self.connection.pos < len(self.connection.buf) or select.select([self.connection.sock], [], [], 0)[0]:
+        while self.connection.has_bytes() or select.select([self.connection.sock], [], [], 0)[0]:
             self.hear(self.connection.read_node())
 
     def learn(self, key, value):

@@ -76,8 +76,17 @@ class Incomplete(Exception):
     """More bytes are needed."""
 
 
-def parse(buf, pos=0):
-    """Decodes the reply at `pos`; returns (Node, end). Raises Incomplete."""
+class Aggregate:
+    """An aggregate of which `left` elements are still to come."""
+
+    __slots__ = ("kind", "start", "left", "items")
+
+    def __init__(self, kind, start, left):
+        self.kind, self.start, self.left, self.items = kind, start, left, []
+
+
+def parse_head(buf, pos):
+    """What begins at `pos`, without its elements: (a Node, or an Aggregate that has some, and the end). Raises Incomplete."""
     end = buf.find(b"\r\n", pos)
     if end < 0:
         raise Incomplete
@@ -103,16 +112,41 @@ def parse(buf, pos=0):
         return Node(kind, bytes(buf[pos:stop]), bytes(buf[after : stop - 2])), stop
     if kind in b"*~>%|":
         count = int(line)
-        if count < 0:
-            return Node(kind, bytes(buf[pos:after]), None), after
-        if kind in b"%|":
-            count *= 2
-        items = []
-        for _ in range(count):
-            item, after = parse(buf, after)
-            items.append(item)
-        return Node(kind, bytes(buf[pos:after]), None, items), after
+        if count <= 0:
+            return Node(kind, bytes(buf[pos:after]), None, [] if count == 0 else None), after
+        return Aggregate(kind, pos, 2 * count if kind in b"%|" else count), after
     raise ProtocolError(f"unknown type byte {bytes([kind])!r} in {bytes(buf[pos:pos + 80])!r}")
+
+
+class Parser:
+    """Goes on where it stopped when bytes were missing: a large reply that comes in parts is decoded once."""
+
+    def __init__(self, pos=0):
+        self.pos, self.open = pos, []
+
+    def next(self, buf):
+        """The next reply, which ends at `pos`. Raises Incomplete: call it again with the same bytes and more."""
+        while True:
+            node, self.pos = parse_head(buf, self.pos)
+            if isinstance(node, Aggregate):
+                self.open.append(node)
+                continue
+            while self.open:
+                parent = self.open[-1]
+                parent.items.append(node)
+                parent.left -= 1
+                if parent.left:
+                    break
+                self.open.pop()
+                node = Node(parent.kind, bytes(buf[parent.start : self.pos]), None, parent.items)
+            else:
+                return node
+
+
+def parse(buf, pos=0):
+    """Decodes the reply at `pos`; returns (Node, end). Raises Incomplete."""
+    parser = Parser(pos)
+    return parser.next(buf), parser.pos
 
 
 class Connection:
@@ -122,7 +156,7 @@ class Connection:
         self.sock = socket.create_connection((host, port), timeout=timeout_s)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buf = bytearray()
-        self.pos = 0
+        self.parser = Parser()
 
     def close(self):
         self.sock.close()
@@ -133,21 +167,27 @@ class Connection:
     def read_node(self):
         """The next reply."""
         while True:
-            if self.pos < len(self.buf):
+            if self.parser.pos < len(self.buf):
                 try:
-                    node, self.pos = parse(self.buf, self.pos)
-                    if self.pos == len(self.buf):
-                        self.buf.clear()
-                        self.pos = 0
-                    return node
+                    node = self.parser.next(self.buf)
                 except Incomplete:
-                    if self.pos:
-                        del self.buf[: self.pos]
-                        self.pos = 0
+                    pass
+                else:
+                    if self.parser.pos == len(self.buf):
+                        self.buf.clear()
+                        self.parser.pos = 0
+                    return node
+            if self.parser.pos and not self.parser.open:
+                del self.buf[: self.parser.pos]
+                self.parser.pos = 0
             data = self.sock.recv(1 << 18)
             if not data:
                 raise ConnectionError("the server closed the connection")
             self.buf += data
+
+    def has_bytes(self):
+        """Whether bytes were received that no reply has used."""
+        return self.parser.pos < len(self.buf)
 
     def pipeline(self, requests):
         """Sends all requests (lists of arguments), returns their replies as nodes."""
