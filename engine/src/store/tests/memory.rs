@@ -35,6 +35,25 @@ fn an_emptied_database_makes_room_before_anybody_writes() {
     assert!(!engine.over_bound(0), "{:?}", engine.memory_parts());
 }
 
+/// Regression: the shard and the bucket were chosen by the same bits, so of each shard one bucket in 64 was sampled.
+#[test]
+fn samples_for_eviction_come_from_everywhere() {
+    let (engine, _) = Engine::open(options(0), &mut |_, _| Ok(())).unwrap();
+    let keys = 20_000;
+    for number in 0..keys {
+        let meta = Meta { expire_at_ms: 1 << 50, ..Meta::default() };
+        run(&engine, &Op::Put(0, format!("key:{number}").into(), meta, vec![b'v']));
+    }
+    for volatile in [false, true] {
+        let mut seen = std::collections::HashSet::new();
+        for nth in 0..keys {
+            let random = engine.hash(format!("sample:{nth}").as_bytes());
+            seen.extend(engine.sample(random, 5, volatile).into_iter().map(|found| found.key));
+        }
+        assert!(seen.len() > keys * 9 / 10, "{} of {keys}", seen.len());
+    }
+}
+
 #[test]
 fn the_parts_of_the_table_are_what_the_table_says() {
     let (engine, _) = Engine::open(options(0), &mut |_, _| Ok(())).unwrap();

@@ -7,7 +7,7 @@
 
 use crate::dram::EntryRef;
 use crate::store::engine::Engine;
-use crate::store::shard::{SHARDS, ShardState};
+use crate::store::shard::{SHARDS, ShardState, shard_of};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Due times looked at for each key with an expiry that is asked for.
@@ -83,10 +83,12 @@ impl Engine {
     #[must_use]
     pub fn sample(&self, random: u64, count: usize, volatile: bool) -> Vec<Candidate> {
         let inner = self.inner();
-        let place = random.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // A bucket is chosen by the low bits of the place, so the shard must not be: else each shard would show the same few
+        // of its buckets always.
+        let (first, place) = (shard_of(random), random.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut found = Vec::with_capacity(count);
         for step in 0..SHARDS {
-            let shard = &inner.shards[(random as usize).wrapping_add(step) % SHARDS];
+            let shard = &inner.shards[(first + step) % SHARDS];
             let state = shard.latch();
             let push = |found: &mut Vec<Candidate>, entry: &EntryRef<'_>| {
                 let meta = entry.meta();
