@@ -39,6 +39,9 @@ ELSEWHERE = {
     "select", "reset", "hello", "sync", "psync", "replconf", "backup|start", "backup|seal", "backup|abort", "backup|cleanup", "sexton.snapshot|open", "sexton.snapshot|close",
 }  # fmt: skip
 
+#: Requests of a pipeline, and of commands whose replies take the test's own client long to decode.
+PIPELINE, PIPELINE_OF = 20, {"command": 2, "command|docs": 2, "command|info": 2}
+
 #: A script and its name; SCRIPT FLUSH runs beside it.
 SCRIPT = "return(redis.call('strlen',KEYS[1]))"
 SCRIPT_SHA = hashlib.sha1(SCRIPT.encode()).hexdigest()
@@ -252,7 +255,8 @@ class Work:
         while not self.stop.is_set():
             words.random.shuffle(names)
             for name in names:
-                requests = [words.request(name, commands[name]) for _ in range(20)]
+                count = PIPELINE_OF.get(name, PIPELINE)
+                requests = [words.request(name, commands[name]) for _ in range(count)]
                 in_multi = words.random.random() < 0.2
                 if in_multi:
                     requests = [["MULTI"], *requests, ["EXEC"]]
