@@ -81,8 +81,9 @@ class SortedSets:
 
     def lex_source(self):
         """Redis' walk over names of different scores depends on chance where the sorted set has no compact encoding: one that has it, or
-        one of a single score."""
-        g, key = self.g, b"small sorted set"
+        one of a single score. The key is its own: the other clients' commands come in between."""
+        g = self.g
+        key = b"small sorted set %d" % g.rng.randrange(10**6)
         count = g.rng.choice([1, 5, 6, 12, 40])
         scores = [b"0", b"0", b"0", b"0", b"1"] if count <= COMPACT_MAX else [g.rng.choice([b"0", b"7"])]
         names = MEMBERS[:-1] if count < 40 else [b"%c%d" % (97 + number % 8, number * 7 % 40) for number in range(60)]
