@@ -4,7 +4,7 @@ import unittest
 
 from crash_loop import Model, Writer, matching_prefixes
 from differential import episode
-from differential.compare import TransactionTags, same
+from differential.compare import Skew, TransactionTags, same
 from differential.grammar import FAR_MS, Grammar
 from differential.step import EXACT, MILLIS, SECONDS, SHAPE, SUPERSET, UNORDERED, Step
 from harness.resp import Incomplete, ProtocolError, encode, parse
@@ -49,6 +49,9 @@ class Rules(unittest.TestCase):
     def test_times(self):
         self.assertTrue(same(MILLIS, node(b":100000\r\n"), node(b":99990\r\n")))
         self.assertFalse(same(MILLIS, node(b":100000\r\n"), node(b":90000\r\n")))
+        self.assertTrue(same(MILLIS, node(b":100000\r\n"), node(b":99300\r\n"), skew_ms=700))
+        self.assertTrue(same(SECONDS, node(b":100\r\n"), node(b":98\r\n"), skew_ms=1200))
+        self.assertFalse(same(SECONDS, node(b":100\r\n"), node(b":98\r\n")))
         self.assertFalse(same(SECONDS, node(b":-1\r\n"), node(b":-2\r\n")))
         self.assertFalse(same(MILLIS, node(b":%d\r\n" % (FAR_MS[0] + 1)), node(b":%d\r\n" % FAR_MS[0])))
 
@@ -63,7 +66,7 @@ class Rules(unittest.TestCase):
         self.assertFalse(same(SHAPE, node(b"-ERR\r\n"), node(b"$1\r\nb\r\n")))
 
     def test_exec_applies_the_rules_of_its_commands(self):
-        tags, queued, ok = TransactionTags(), node(b"+QUEUED\r\n"), node(b"+OK\r\n")
+        tags, queued, ok = TransactionTags(Skew()), node(b"+QUEUED\r\n"), node(b"+OK\r\n")
         self.assertTrue(tags.same(Step([b"MULTI"]), ok, ok))
         self.assertTrue(tags.same(Step([b"KEYS", b"*"], UNORDERED), queued, queued))
         self.assertTrue(tags.same(Step([b"GET", b"k"]), queued, queued))

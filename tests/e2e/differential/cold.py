@@ -20,7 +20,7 @@ from harness.resp import ProtocolError, encode  # noqa: E402
 from harness.server import Server  # noqa: E402
 
 from . import allowed  # noqa: E402
-from .compare import TransactionTags  # noqa: E402
+from .compare import Skew, TransactionTags  # noqa: E402
 from .episode import raw  # noqa: E402
 from .grammar import KEYS, Grammar  # noqa: E402
 from .step import SHAPE, Step  # noqa: E402
@@ -106,16 +106,17 @@ def exchange(connection, requests):
     return replies
 
 
-def run_batch(steps, resp3, ours, theirs):
+def run_batch(steps, resp3, ours, theirs, skew):
     """One pipeline on both sides; raises Failure."""
     answers = []
-    for server in (ours, theirs):
-        connection = server.connect(timeout_s=REPLY_TIMEOUT_S)
-        if resp3:
-            connection.cmd("HELLO", "3")
-        answers.append(exchange(connection, [step.args for step in steps]))
-        connection.close()
-    tags = TransactionTags()
+    with skew.sending():
+        for server in (ours, theirs):
+            connection = server.connect(timeout_s=REPLY_TIMEOUT_S)
+            if resp3:
+                connection.cmd("HELLO", "3")
+            answers.append(exchange(connection, [step.args for step in steps]))
+            connection.close()
+    tags = TransactionTags(skew)
     for at, (step, mine, other) in enumerate(zip(steps, *answers)):
         broken = isinstance(mine, Exception) or isinstance(other, Exception)
         same = raw(mine) == raw(other) if broken else tags.same(step, mine, other)
@@ -196,7 +197,7 @@ def run_mode(mode, args, reference, names, dump):
         subject.options.update({"device": f"pm kind pmem path {subject.directory}/pm", "memtable-device": "pm"})
         Path(subject.directory, "pm").mkdir()
     subject.start()
-    fresh = True
+    fresh, skew = True, Skew()
     while number < args.batches and failures < args.max_failures:
         seed = args.seed + number
         rng = random.Random(seed)
@@ -209,7 +210,7 @@ def run_mode(mode, args, reference, names, dump):
                 fresh = False
             restart(subject, hard=number % 7 == 6)
             steps = ColdGrammar(seed, resp3, names, dump).batch(LONG_PIPELINE if long else PIPELINE, in_multi)
-            run_batch(steps, resp3, subject, reference)
+            run_batch(steps, resp3, subject, reference, skew)
             same_state(subject, reference)
         except (Failure, OSError, RuntimeError) as error:
             failures += 1

@@ -5,7 +5,7 @@ import time
 from harness.resp import ProtocolError, encode
 
 from . import allowed
-from .compare import TransactionTags
+from .compare import Skew, TransactionTags
 from .grammar import KEYS
 from .step import Step
 
@@ -84,7 +84,8 @@ def run(steps, ours, theirs, used):
     """Runs `steps` on both sides. Returns the first Mismatch or None; `used` counts allowed ids."""
     ours.reset()
     theirs.reset()
-    tags = [TransactionTags() for _ in range(3)]
+    skew = Skew()
+    tags = [TransactionTags(skew) for _ in range(3)]
     position = 0
     while position < len(steps):
         first = steps[position]
@@ -107,8 +108,9 @@ def run(steps, ours, theirs, used):
             end += 1
         batch = steps[position:end]
         requests = [step.args for step in batch]
-        our_replies = ours.run(first.conn, requests)
-        their_replies = theirs.run(first.conn, requests)
+        with skew.sending():
+            our_replies = ours.run(first.conn, requests)
+            their_replies = theirs.run(first.conn, requests)
         for offset, (step, a, b) in enumerate(zip(batch, our_replies, their_replies)):
             equal = raw(a) == raw(b) if isinstance(a, Exception) or isinstance(b, Exception) \
                 else tags[first.conn].same(step, a, b)
