@@ -268,6 +268,10 @@ pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String>
         }
         "timeout" => settings.idle_timeout_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
         "tcp-keepalive" => settings.keepalive_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed),
+        "disk-max-bytes" => {
+            server.disk_bound.set_max(unsigned(0, i64::MAX)?);
+            server.disk_bound.look(&server.engine);
+        }
         "backup-sealed-ttl" => {
             server.backup.sealed_ttl_s.store(unsigned(0, INT_MAX)?, Ordering::Relaxed);
         }

@@ -14,6 +14,7 @@ pub mod crash;
 pub mod descriptors;
 pub mod devices;
 pub mod digest;
+pub mod disk_bound;
 pub mod dispatch;
 pub mod events;
 pub mod interop;

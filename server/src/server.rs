@@ -5,6 +5,7 @@ use crate::blocking::Waiters;
 use crate::client_memory::ClientMemory;
 use crate::configuration::Configuration;
 use crate::digest::{hex, sha1};
+use crate::disk_bound::DiskBound;
 use crate::events::Events;
 use crate::events::tracking::Post;
 use crate::jobs::backup::Backup;
@@ -43,6 +44,8 @@ pub struct Server {
     pub observe: Observe,
     /// `oom-score-adj`.
     pub oom_score: OomScore,
+    /// `disk-max-bytes`.
+    pub disk_bound: DiskBound,
     /// Saves: SAVE, BGSAVE and save points.
     pub saving: Saving,
     /// The backup that is being made, or was.
@@ -95,6 +98,7 @@ impl Server {
             sessions: Sessions::default(),
             observe: Observe::new(),
             oom_score: OomScore::default(),
+            disk_bound: DiskBound::default(),
             saving: Saving::default(),
             backup: Backup::default(),
             copies: Copies::default(),

@@ -17,6 +17,9 @@ const PRESSED_PERCENT_MIN: u64 = 10;
 /// The same while nobody writes: what is rewritten stays below ten times what is freed.
 const REST_PERCENT_MIN: u64 = 10;
 
+/// The same while the files are to become smaller. It costs up to thirty times what it frees, but nothing else does.
+const SHORT_PERCENT_MIN: u64 = 3;
+
 /// Counts which tables keep graves from being forgotten (F2(b)).
 ///
 /// A sweep over the cemetery notes every open grave; filters may lie, so the counts are
@@ -28,6 +31,7 @@ pub struct BurialTally<'a> {
     tables: HashMap<u64, Dead, foldhash::fast::FixedState>,
     is_pressed: bool,
     is_at_rest: bool,
+    is_short_of_room: bool,
 }
 
 impl<'a> BurialTally<'a> {
@@ -41,6 +45,7 @@ impl<'a> BurialTally<'a> {
             tables: HashMap::default(),
             is_pressed: false,
             is_at_rest: false,
+            is_short_of_room: false,
         }
     }
 
@@ -49,6 +54,13 @@ impl<'a> BurialTally<'a> {
     #[must_use]
     pub fn pressed(mut self, is_pressed: bool) -> Self {
         self.is_pressed = is_pressed;
+        self
+    }
+
+    /// The files are to become smaller: tables with few dead are worth it.
+    #[must_use]
+    pub fn short_of_room(mut self, is_short: bool) -> Self {
+        self.is_short_of_room = is_short;
         self
     }
 
@@ -71,6 +83,9 @@ impl<'a> BurialTally<'a> {
     }
 
     fn percent_min(&self) -> u64 {
+        if self.is_short_of_room {
+            return SHORT_PERCENT_MIN;
+        }
         match (self.is_pressed, self.is_at_rest) {
             (true, _) => PRESSED_PERCENT_MIN,
             (false, true) => REST_PERCENT_MIN,
@@ -163,8 +178,8 @@ impl<'a> BurialTally<'a> {
 
     /// The rewrites to do next, at most `number`, the most urgent first: a table with a grave at or
     /// below `overdue` (a delete whose deadline nears), oldest first; else the table with the
-    /// largest share of dead keys or blocks, from a quarter on, at rest from a tenth; while the
-    /// cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables are
+    /// largest share of dead keys or blocks, from a quarter on, at rest from a tenth, while room is short from a
+    /// thirtieth; while the cemetery is too large from a tenth on, and by graves a byte. In level 0 all its tables are
     /// merged, since their order is that of the flushes, and nothing is picked besides.
     #[must_use]
     pub fn picks(&self, overdue: Seq, options: &CompactionOptions, number: usize) -> Vec<Job> {

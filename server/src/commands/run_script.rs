@@ -3,6 +3,7 @@
 use crate::auth::Context;
 use crate::client::ScriptWants;
 use crate::client_memory::request_max_bytes;
+use crate::disk_bound::DISK_FULL;
 use crate::dispatch::after::note_slow;
 use crate::dispatch::call::{call_in_script, remember_keys};
 use crate::dispatch::load::cold_keys_now;
@@ -129,6 +130,9 @@ fn refusal(server: &Server, flags: ScriptFlags, read_only: bool) -> Option<Comma
             "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
         ));
     }
+    if !flags.allow_oom && !flags.no_writes && server.disk_bound.is_reached() {
+        return Some(CommandError::text(DISK_FULL));
+    }
     None
 }
 
@@ -219,11 +223,16 @@ fn run_in(
     let logged = ctx.tx().log_bytes();
     let mut out = std::mem::take(ctx.out);
     let is_full = ctx.server.settings.out_of_memory.load(Ordering::Relaxed);
+    let refusal = match (is_full, ctx.server.disk_bound.is_reached()) {
+        (true, _) => Some(OUT_OF_MEMORY),
+        (_, true) => Some(DISK_FULL),
+        _ => None,
+    };
     ctx.client.script.is_inside = true;
     let mut host = ScriptHost {
         ctx,
         read_only: read_only || flags.no_writes,
-        no_memory: is_full && !flags.allow_oom,
+        no_room: refusal.filter(|_| !flags.allow_oom),
         writes_logged: 0,
     };
     let ended = interpreter.run(program, (args, 3, keys), &mut host, limits, &mut out);
@@ -248,7 +257,8 @@ fn run_in(
 struct ScriptHost<'h, 'a, 'e> {
     ctx: &'h mut Ctx<'a, 'e>,
     read_only: bool,
-    no_memory: bool,
+    /// What commands that need room are answered.
+    no_room: Option<&'static str>,
     /// Commands that have logged something.
     writes_logged: u32,
 }
@@ -296,8 +306,8 @@ impl ScriptHost<'_, '_, '_> {
                 );
             }
         }
-        (self.no_memory && flags.contains(Flags::DENYOOM))
-            .then(|| OUT_OF_MEMORY.as_bytes().to_vec())
+        let no_room = self.no_room.filter(|_| flags.contains(Flags::DENYOOM))?;
+        Some(no_room.as_bytes().to_vec())
     }
 
     /// PUBLISH: who gets the message is known now; it leaves when the script's writes have their place.

@@ -10,6 +10,7 @@ use super::{Executor, Outcome};
 use crate::auth::Context;
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
+use crate::disk_bound::DISK_FULL;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{KEY_MAX_BYTES, key_too_long};
@@ -139,6 +140,9 @@ impl Executor {
         }
         if needs_memory && (word.has(Obstacles::OUT_OF_MEMORY) || is_too_large(server, args)) {
             return refuse(CommandError::text(OUT_OF_MEMORY));
+        }
+        if needs_memory && word.has(Obstacles::DISK_FULL) {
+            return refuse(CommandError::text(DISK_FULL));
         }
         if in_transaction && is_beyond_a_group(client, spec, args) {
             return refuse(CommandError::text("ERR transaction exceeds 2147483648 bytes"));

@@ -51,6 +51,8 @@ impl Obstacles {
     const CHOOSES_CACHING: Self = Self(1 << 15);
     /// Some user has changed since the client's rights were looked up.
     const STALE_RIGHTS: Self = Self(1 << 16);
+    /// Files take as much as `disk-max-bytes` allows.
+    pub(super) const DISK_FULL: Self = Self(1 << 17);
 
     /// Those that concern every request of the client, as far as the gate explains them.
     #[inline]
@@ -84,6 +86,7 @@ impl Obstacles {
         let out_of_memory = server.settings.out_of_memory.load(Ordering::Relaxed);
         Self::NONE
             .when(out_of_memory, Self::OUT_OF_MEMORY)
+            .when(server.disk_bound.is_reached(), Self::DISK_FULL)
             .when(server.saving.refuses_writes(), Self::SAVE_FAILED)
             .when(server.engine.write_refusal().is_some(), Self::REFUSED)
             .when(server.engine.must_wait(), Self::PACED)

@@ -54,6 +54,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
         if measured.elapsed() >= TICK {
             measured = Instant::now();
             syncs.look(server);
+            server.disk_bound.look(&server.engine);
             let held = crate::observe::held_bytes(server, &crate::observe::Memory::allocated());
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;

@@ -255,6 +255,13 @@ pub(super) const ROWS: &[Row] = &[
         "redis_aof_last_write_status",
         "Whether the server takes writes.",
     ),
+    gauge("disk_used_bytes", "sexton_disk_used_bytes", "Bytes of tables, log and old versions."),
+    gauge(
+        "disk_max_bytes",
+        "sexton_disk_max_bytes",
+        "The value of disk-max-bytes, 0 for no limit.",
+    ),
+    gauge("disk_full", "sexton_disk_full", "Whether commands are refused by disk-max-bytes."),
     gauge("module_fork_in_progress", "redis_module_fork_in_progress", "Always 0."),
     gauge("module_fork_last_cow_size", "redis_module_fork_last_cow_size", "Always 0."),
     counter(

@@ -1,15 +1,16 @@
 //! A closed-loop generator of one command, as redis-benchmark is one, with values that differ and do not compress.
 //!
-//! `command_load PORT COMMAND REQUESTS LEAST SECONDS CLIENTS PIPELINE KEYS VALUE_BYTES [FIRST]`
+//! `command_load PORT COMMAND REQUESTS LEAST SECONDS CLIENTS PIPELINE KEYS VALUE_BYTES [FIRST|zipf|hot:N]`
 //!
 //! COMMAND: `set`, `get`, `incr`, `del`, `mset` (ten keys a request) or `expire`. Each client sends PIPELINE requests and waits
 //! for their replies. It ends after REQUESTS, or after SECONDS once LEAST requests are done. Keys are
 //! redis-benchmark's (`key:` and twelve digits), drawn at random below KEYS; with FIRST they follow one
-//! another from there instead, modulo KEYS. Prints one line of JSON: latencies are those of a pipeline in
+//! another from there instead, modulo KEYS; with `zipf` they are drawn by Zipf's law (0.99), with `hot:N` alike often
+//! from the N that `zipf` draws most. Prints one line of JSON: latencies are those of a pipeline in
 //! us, a stall is a time without any reply of more than 20 ms, `timeline` counts replies in each 100 ms.
 #![deny(unsafe_code)]
 
-use sexton_tests::load::{Random, Values, encode, percentile, reply_len, run_clients};
+use sexton_tests::load::{Random, Values, Zipf, encode, percentile, reply_len, run_clients};
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
@@ -50,6 +51,29 @@ impl Command {
     }
 }
 
+/// How keys are drawn.
+#[derive(Clone, Copy)]
+enum Draw {
+    /// Each alike often.
+    Uniform,
+    /// One after the other, from this one on.
+    From(u64),
+    Zipf,
+    /// So many of those that `Zipf` draws most, each alike often.
+    Hot(u64),
+}
+
+impl Draw {
+    fn named(name: Option<&str>) -> Option<Self> {
+        let Some(name) = name else { return Some(Self::Uniform) };
+        match name.strip_prefix("hot:") {
+            Some(count) => count.parse().ok().filter(|&count| count > 0).map(Self::Hot),
+            None if name == "zipf" => Some(Self::Zipf),
+            None => name.parse().ok().map(Self::From),
+        }
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Settings {
     port: u16,
@@ -61,7 +85,7 @@ struct Settings {
     pipeline: u64,
     keys: u64,
     value_bytes: usize,
-    first: Option<u64>,
+    draw: Draw,
 }
 
 fn settings() -> Option<Settings> {
@@ -77,9 +101,10 @@ fn settings() -> Option<Settings> {
         pipeline: number(6)?,
         keys: number(7)?,
         value_bytes: usize::try_from(number(8)?).ok()?,
-        first: number(9),
+        draw: Draw::named(args.get(9).map(String::as_str))?,
     };
-    let in_range = settings.keys > 0
+    let keys_min = if matches!(settings.draw, Draw::Zipf | Draw::Hot(_)) { 2 } else { 1 };
+    let in_range = settings.keys >= keys_min
         && settings.clients > 0
         && settings.pipeline > 0
         && settings.value_bytes <= VALUE_BYTES_MAX;
@@ -89,6 +114,8 @@ fn settings() -> Option<Settings> {
 /// What all clients share.
 struct Shared {
     settings: Settings,
+    /// There where keys are drawn by it.
+    zipf: Option<Zipf>,
     values: Values,
     begun: Instant,
     sent: Cell<u64>,
@@ -117,9 +144,12 @@ impl Shared {
     }
 
     fn number(&self, random: &mut Random, at: u64) -> u64 {
-        match self.settings.first {
-            Some(first) => (first + at) % self.settings.keys,
-            None => random.below(self.settings.keys),
+        let keys = self.settings.keys;
+        match (self.settings.draw, &self.zipf) {
+            (Draw::From(first), _) => (first + at) % keys,
+            (Draw::Zipf, Some(zipf)) => zipf.of_rank(zipf.rank(random)),
+            (Draw::Hot(count), Some(zipf)) => zipf.of_rank(random.below(count.min(keys))),
+            _ => random.below(keys),
         }
     }
 
@@ -210,9 +240,11 @@ async fn client(shared: Rc<Shared>, number: u64) -> io::Result<()> {
 
 fn run(settings: Settings) -> io::Result<(Rc<Shared>, Duration)> {
     let values = Values::new(1, settings.value_bytes);
+    let zipf = matches!(settings.draw, Draw::Zipf | Draw::Hot(_)).then(|| Zipf::new(settings.keys));
     let begun = Instant::now();
     let shared = Rc::new(Shared {
         settings,
+        zipf,
         values,
         begun,
         sent: Cell::new(0),
@@ -228,7 +260,7 @@ fn main() -> io::Result<()> {
     let Some(settings) = settings() else {
         eprintln!(
             "usage: command_load PORT set|get|incr|del|mset|expire REQUESTS LEAST SECONDS CLIENTS PIPELINE KEYS \
-             VALUE_BYTES [FIRST]"
+             VALUE_BYTES [FIRST|zipf|hot:N]"
         );
         std::process::exit(1);
     };

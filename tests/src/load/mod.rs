@@ -3,7 +3,7 @@
 mod random;
 mod values;
 
-pub use random::Random;
+pub use random::{Random, Zipf};
 pub use values::Values;
 
 use std::future::Future;

@@ -24,3 +24,50 @@ impl Random {
         (self.bits() >> 32) % limit
     }
 }
+
+/// The skew of YCSB's requests.
+const THETA: f64 = 0.99;
+/// Ranks that stand next to each other are this many keys apart: prime, so that each rank has a key of its own in any
+/// number of keys but its multiples.
+const STRIDE: u64 = 1_000_003;
+
+/// Numbers below a limit of which a few are drawn often, by Zipf's law with an exponent of 0.99 (Gray et al., "Quickly
+/// generating billion-record synthetic databases", 1994, as YCSB has it).
+#[derive(Clone, Debug)]
+pub struct Zipf {
+    items: u64,
+    zeta: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    /// Of the numbers below `items`, which is at least 2; takes time in proportion to it.
+    #[must_use]
+    pub fn new(items: u64) -> Self {
+        let zeta_of = |count: u64| (1..=count).map(|rank| (rank as f64).powf(-THETA)).sum::<f64>();
+        let zeta = zeta_of(items);
+        let eta = (1.0 - (2.0 / items as f64).powf(1.0 - THETA)) / (1.0 - zeta_of(2) / zeta);
+        Self { items, zeta, eta }
+    }
+
+    /// The next rank; 0 comes most often.
+    pub fn rank(&self, random: &mut Random) -> u64 {
+        let drawn = (random.bits() >> 11) as f64 / (1_u64 << 53) as f64;
+        let at = drawn * self.zeta;
+        if at < 1.0 {
+            return 0;
+        }
+        if at < 1.0 + 0.5_f64.powf(THETA) {
+            return 1;
+        }
+        let rank =
+            self.items as f64 * (self.eta * drawn - self.eta + 1.0).powf(1.0 / (1.0 - THETA));
+        (rank as u64).min(self.items - 1)
+    }
+
+    /// The number that has a rank: ranks that are drawn alike often do not lie beside each other.
+    #[must_use]
+    pub fn of_rank(&self, rank: u64) -> u64 {
+        rank.wrapping_mul(STRIDE) % self.items
+    }
+}

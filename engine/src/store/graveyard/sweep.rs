@@ -174,7 +174,9 @@ impl Engine {
         let mark = inner.flusher.mark.load(Ordering::Acquire);
         // With two outputs a rewrite buries whatever is dead at the mark (N6).
         let min_reader = if self.separates() { mark } else { self.snapshots_through(mark)[0] };
-        let mut tally = BurialTally::new(version, min_reader).pressed(self.cemetery_is_pressed());
+        let mut tally = BurialTally::new(version, min_reader)
+            .pressed(self.cemetery_is_pressed())
+            .short_of_room(inner.upkeep.room.is_short());
         let runs = inner.graveyard.spill.runs.load();
         let mut oldest = Seq::MAX;
         {

@@ -152,7 +152,8 @@ impl Engine {
             if inner.may_freeze() {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
                 let used = inner.views.superversion.load().active.used_bytes();
-                let some = used > 0 || inner.graveyard.spill.has_unmarked();
+                let some =
+                    used > 0 || inner.graveyard.spill.has_unmarked() || self.has_unmarked_deaths();
                 if used >= inner.memory.shares.memtable_bytes() || (early && some) {
                     self.freeze(&mut inner.flusher.freeze_right.lock());
                     background.wake_flush();
@@ -203,6 +204,7 @@ impl Engine {
             if inner.graveyard.spill.is_at_rest(inner.graveyard.deadline.now_ms()) {
                 background.freeze_early();
             }
+            self.make_room(inner.graveyard.deadline.now_ms());
             self.end_old_snapshots();
             if self.forget_undo_runs() {
                 // Graves that only they needed may go (F2).

@@ -9,6 +9,7 @@ pub(in crate::store) mod evict;
 pub(in crate::store) mod figures;
 pub(in crate::store) mod memory;
 pub(in crate::store) mod rest;
+pub(in crate::store) mod room;
 pub(in crate::store) mod schedule;
 pub(in crate::store) mod shares;
 pub(in crate::store) mod stats;
@@ -18,6 +19,7 @@ use crate::store::upkeep::background::Background;
 use crate::store::upkeep::due::ColdDue;
 use crate::store::upkeep::events::Health;
 use crate::store::upkeep::rest::Rest;
+use crate::store::upkeep::room::Room;
 use crate::tree::RateLimiter;
 use parking_lot::Mutex;
 use std::sync::OnceLock;
@@ -28,6 +30,7 @@ pub(in crate::store) struct Upkeep {
     pub(in crate::store) background: Background,
     /// Merges while nobody writes.
     pub(in crate::store) rest: Rest,
+    pub(in crate::store) room: Room,
     /// [`DiskClaim`](crate::store::DiskClaim)s held.
     pub(in crate::store) disk_claims: AtomicUsize,
     pub(in crate::store) limiter: RateLimiter,
@@ -47,6 +50,7 @@ impl Upkeep {
         Self {
             background: Background::default(),
             rest: Rest::default(),
+            room: Room::default(),
             disk_claims: AtomicUsize::new(0),
             limiter: RateLimiter::new(options.compaction_bytes_per_s),
             due_shard: AtomicU32::new(0),

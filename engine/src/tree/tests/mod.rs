@@ -372,6 +372,29 @@ fn a_large_cemetery_makes_few_dead_worth_a_rewrite() {
 }
 
 #[test]
+fn little_room_makes_few_dead_worth_a_rewrite() {
+    let storage = Arc::new(MemStorage::default());
+    let set = open(&storage).unwrap();
+    let options = CompactionOptions::default();
+    let mut writer = set.new_table(5).unwrap();
+    for key in 0..1000u64 {
+        writer.add(&key.to_be_bytes(), 1 + key, Meta::default(), &[7; 60]).unwrap();
+    }
+    let mut edit = VersionEdit::new();
+    edit.add(5, writer.finish(0, true).unwrap());
+    let version = set.apply(&edit).unwrap();
+    let is_picked = |is_short: bool, of: usize| {
+        let mut tally = BurialTally::new(&version, 9_000).short_of_room(is_short);
+        for key in (0..1000u64).step_by(of) {
+            tally.note(&key.to_be_bytes(), 5_000);
+        }
+        tally.pick(0, &options).is_some()
+    };
+    assert!(is_picked(true, 25) && !is_picked(false, 25), "one in 25 is dead");
+    assert!(!is_picked(true, 50), "what is freed bears a thirtieth of the writing");
+}
+
+#[test]
 fn compactions_work_off_the_debt() {
     let storage = Arc::new(MemStorage::default());
     let set = open(&storage).unwrap();

@@ -179,6 +179,9 @@ pub(super) fn persistence(text: &mut Text, server: &Server) {
     text.field("aof_rewrites", rewriting.rewrites);
     text.field("aof_rewrites_consecutive_failures", rewriting.failures_in_a_row);
     text.field("aof_last_write_status", if refusal.is_none() { "ok" } else { "err" });
+    text.field("disk_used_bytes", server.disk_bound.used_bytes());
+    text.field("disk_max_bytes", server.disk_bound.max_bytes());
+    text.field("disk_full", u8::from(server.disk_bound.is_reached()));
     text.zeros(&["aof_last_cow_size", "module_fork_in_progress", "module_fork_last_cow_size"]);
     if aof {
         let stats = server.engine.stats();
