@@ -120,6 +120,12 @@ smoke: setup build ## every command through redis-py and ioredis
 tools: setup build ## redis-cli's modes and redis-benchmark with -P, -c and -3
 	$(PY) -m redis_tools
 
+disk-bound: setup build ## disk-max-bytes: refusals, room that comes back, restarts above the bound
+	$(PY) -m disk_bound
+
+zipfian: setup build ## hits of each eviction policy beside redis-server's; ten times maxmemory in a control group (ARGS='--seconds 300')
+	$(PY) -m zipfian $(ARGS)
+
 soak: setup build ## every command, clients that come and go, saves, flushes, for 20 minutes: nothing may grow (ARGS='--seconds 120')
 	$(PY) -m soak $(ARGS)
 

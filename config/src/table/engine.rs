@@ -134,7 +134,7 @@ pub(super) const TABLE: &[Directive] = &[
             stays among the newest data; expire-oldest ends the oldest ones.",
     ),
     memory("disk-max-bytes", 0, LONG_MAX, "0").doc(
-        "Bytes that tables, log and old versions may take on all devices together; above it commands that need \
+        "Bytes that tables, log and old versions may take on all devices together; from there on commands that need \
             room are answered with an error, and reads and deletes go on. 0 means no limit.",
     ),
     int("snapshots-max", 1, 1 << 20, "1024")

@@ -257,7 +257,7 @@ fn run_in(
 struct ScriptHost<'h, 'a, 'e> {
     ctx: &'h mut Ctx<'a, 'e>,
     read_only: bool,
-    /// What commands that need room are answered.
+    /// What commands that need room are answered, until the first command that writes.
     no_room: Option<&'static str>,
     /// Commands that have logged something.
     writes_logged: u32,
@@ -306,8 +306,16 @@ impl ScriptHost<'_, '_, '_> {
                 );
             }
         }
-        let no_room = self.no_room.filter(|_| flags.contains(Flags::DENYOOM))?;
-        Some(no_room.as_bytes().to_vec())
+        if flags.contains(Flags::DENYOOM)
+            && let Some(no_room) = self.no_room
+        {
+            return Some(no_room.as_bytes().to_vec());
+        }
+        if flags.contains(Flags::WRITE) {
+            // As in Redis a script that may have written is not stopped in the middle.
+            self.no_room = None;
+        }
+        None
     }
 
     /// PUBLISH: who gets the message is known now; it leaves when the script's writes have their place.

@@ -648,6 +648,36 @@ fn what_a_request_makes_of_little_is_bounded_too() {
 }
 
 #[test]
+fn what_needs_room_is_refused_while_files_take_too_much() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["SET a 1", "SET b 1", "SET c 1"]);
+    bench.server.engine.flush().expect("simulated storage works");
+    bench.run_all(&mut client, &["MULTI", "SET a 2"]);
+    bench.server.disk_bound.set_max(1);
+    bench.server.disk_bound.look(&bench.server.engine);
+    let full = format!("-{}\r\n", crate::disk_bound::DISK_FULL);
+    let aborted = full.replacen('-', "-EXECABORT Transaction discarded because of: ", 1);
+    assert_eq!(bench.run(&mut client, "EXEC"), aborted);
+    for line in ["SET a 2", "APPEND a 2", "MSET a 2 b 2", "SADD s 1"] {
+        assert_eq!(bench.run(&mut client, line), full, "{line}");
+    }
+    assert_eq!(bench.run(&mut client, "GET a"), "$1\r\n1\r\n");
+    assert_eq!(bench.run(&mut client, "DEL a"), ":1\r\n");
+    assert_eq!(bench.run(&mut client, "EXPIRE b 1000"), ":1\r\n");
+    bench.run_all(&mut client, &["MULTI", "DEL b"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*1\r\n:1\r\n");
+    let mut replayer = Executor::new(crate::commands::table::table(), 0, false);
+    let group = command_bytes(&[b"SET", b"d", b"1"]);
+    replayer.replay(&bench.server, &mut client, &group).expect("replay is never refused");
+    assert_eq!(bench.run(&mut client, "GET d"), "$1\r\n1\r\n");
+    assert_eq!(bench.run(&mut client, "FLUSHALL"), "+OK\r\n");
+    bench.server.disk_bound.set_max(0);
+    bench.server.disk_bound.look(&bench.server.engine);
+    assert_eq!(bench.run(&mut client, "SET a 2"), "+OK\r\n");
+}
+
+#[test]
 fn what_a_connection_gathers_is_bounded() {
     let mut bench = Bench::new();
     let mut client = bench.client();

@@ -168,6 +168,28 @@ class Bound(Condition):
         connection.close()
 
 
+class DiskBound(Condition):
+    """Files take more than `disk-max-bytes`."""
+
+    compared, takes_writes = False, False
+
+    def set_bound(self, pair, size):
+        connection = pair.ours.connect()
+        connection.cmd("CONFIG", "SET", "disk-max-bytes", size)
+        connection.close()
+
+    def enter(self, pair):
+        connection = pair.ours.connect()
+        connection.cmd("SELECT", FILLER_DATABASE)
+        connection.cmd("SET", "filler", "1")
+        connection.close()
+        self.set_bound(pair, 1)
+        wait_until("files take a byte", lambda: pair.ours.info()["disk_full"] == "1")
+
+    def leave(self, pair):
+        self.set_bound(pair, 0)
+
+
 POLICIES = ("noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl")
 CONDITIONS = {
     "normal": Normal(),
@@ -176,5 +198,6 @@ CONDITIONS = {
     "load": Loading(),
     "save-failed": SaveFailed(),
     "log-failed": LogFailed(),
+    "disk-bound": DiskBound(),
     **{f"bound-{policy}": Bound(policy) for policy in POLICIES},
 }
