@@ -69,37 +69,51 @@ fn score(score: Option<f64>, out: &mut Reply) {
     }
 }
 
-/// ZRANK key member.
+/// ZRANK key member [WITHSCORE].
 pub(super) fn zrank(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    rank(ctx, false)
+    rank(ctx, false, "ERR wrong number of arguments for 'zrank' command")
 }
 
-/// ZREVRANK key member.
+/// ZREVRANK key member [WITHSCORE].
 pub(super) fn zrevrank(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    rank(ctx, true)
+    rank(ctx, true, "ERR wrong number of arguments for 'zrevrank' command")
 }
 
-fn rank(ctx: &mut Ctx<'_, '_>, descending: bool) -> CommandResult {
+fn rank(ctx: &mut Ctx<'_, '_>, descending: bool, wrong_arity: &'static str) -> CommandResult {
     let (key, member) = (ctx.args.get(1), ctx.args.get(2));
+    let with_score = match ctx.args.len() {
+        3 => false,
+        4 if ctx.args.get(3).eq_ignore_ascii_case(b"WITHSCORE") => true,
+        4 => return Err(CommandError::Syntax),
+        _ => return Err(CommandError::text(wrong_arity)),
+    };
+    let reply = |found: Option<(u64, u64, f64)>, out: &mut Reply| match found {
+        Some((count, rank, found)) => {
+            if with_score {
+                out.array(2);
+            }
+            out.int(if descending { count - 1 - rank } else { rank } as i64);
+            if with_score {
+                score(Some(found), out);
+            }
+        }
+        None if with_score => out.null_array(),
+        None => out.null(),
+    };
     if let Some(paged) = ctx.paged::<SortedSets>(Purpose::Read, key)? {
         ctx.read_ranked(key, &paged, |set, pages, out| {
-            match set.rank(pages, member)? {
-                Some((rank, _)) => {
-                    out.int(if descending { set.len() - 1 - rank } else { rank } as i64);
-                }
-                None => out.null(),
-            }
+            let found = set.rank(pages, member)?;
+            reply(found.map(|(rank, score)| (set.len(), rank, score)), out);
             Ok(())
         });
         return Ok(());
     }
     look(ctx, |set, out| {
-        match set.and_then(|set| set.rank(member).map(|(rank, _)| (set.count(), rank))) {
-            Some((count, rank)) => {
-                out.int(if descending { count - 1 - rank } else { rank } as i64);
-            }
-            None => out.null(),
-        }
+        let found = set.and_then(|set| {
+            let (rank, score) = set.rank(member)?;
+            Some((set.count() as u64, rank as u64, score))
+        });
+        reply(found, out);
     })
 }
 
