@@ -233,7 +233,8 @@ pub fn hash(bytes: &[u8]) -> u64 {
     SEEDED.hash_one(bytes)
 }
 
-/// What the engine stores beside a value and never interprets, except for the expiry time and [`Meta::is_paged`].
+/// What the engine stores beside a value and never interprets, except for the expiry time, [`Meta::is_paged`] and
+/// [`Meta::has_due_elements`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Meta {
     /// Type and encoding bits of the layer above; the low five bits are stored.
@@ -247,6 +248,9 @@ impl Meta {
     pub(crate) const FLAGS_MASK: u8 = 0x1f;
     /// Set beside the type of a collection, 1 to 5, whose value is the descriptor of its pages.
     pub const PAGED: u8 = 0x10;
+    /// The type whose values say when the first of their elements is due, behind so many bytes: eight, little endian.
+    pub const DUE_ELEMENTS: u8 = 7;
+    const ELEMENTS_DUE_AT: usize = 6;
     /// Set beside the flags of a tombstone: the record says that its key has no value
     /// (`deletes = tombstones` only, engine/DESIGN.md, "Paper mode").
     const TOMBSTONE: u8 = 0x80;
@@ -269,6 +273,40 @@ impl Meta {
     #[inline]
     pub fn is_paged(&self) -> bool {
         self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5)
+    }
+
+    /// True when elements of the value may have due times of their own, the earliest of which stands in it
+    /// ([`Meta::due_ms`]).
+    #[must_use]
+    #[inline]
+    pub fn has_due_elements(&self) -> bool {
+        self.flags & 0xf == Self::DUE_ELEMENTS && self.flags & Self::TOMBSTONE == 0
+    }
+
+    /// When a key with this value must be looked at: at its expiry, or when the first of its elements is due; 0 for
+    /// never.
+    #[must_use]
+    #[inline]
+    pub fn due_ms(&self, value: &[u8]) -> u64 {
+        if !self.has_due_elements() {
+            return self.expire_at_ms;
+        }
+        let elements_ms = value
+            .get(Self::ELEMENTS_DUE_AT..)
+            .and_then(|rest| rest.first_chunk())
+            .map_or(0, |bytes| u64::from_le_bytes(*bytes));
+        match (self.expire_at_ms, elements_ms) {
+            (0, ms) | (ms, 0) => ms,
+            (key_ms, elements_ms) => key_ms.min(elements_ms),
+        }
+    }
+
+    /// True when the time of the key, or of an element of it, has come at `now_ms`.
+    #[must_use]
+    #[inline]
+    pub fn is_due(&self, value: &[u8], now_ms: u64) -> bool {
+        let due_ms = self.due_ms(value);
+        due_ms != 0 && due_ms <= now_ms
     }
 
     /// True when the value has an expiry time at or before `now_ms`.
@@ -330,6 +368,27 @@ mod tests {
         }
         assert_eq!(*EngineKey::reach(&root), root[..]);
         assert_eq!(EngineKey::parse(&element_head(5, 1)), None, "a prefix names no record");
+    }
+
+    #[test]
+    fn a_value_is_due_with_its_key_or_with_the_first_of_its_elements() {
+        let value = |ms: u64| [&[1, 2, 3, 0, 0, 0][..], &ms.to_le_bytes(), b"rest"].concat();
+        for (flags, key_ms, elements_ms, due_ms) in [
+            (4, 0, 50, 0),
+            (4, 70, 50, 70),
+            (7, 0, 50, 50),
+            (7, 70, 50, 50),
+            (7, 30, 50, 30),
+            (7, 30, 0, 30),
+            (7, 0, 0, 0),
+        ] {
+            let meta = super::Meta { flags, expire_at_ms: key_ms };
+            assert_eq!(meta.due_ms(&value(elements_ms)), due_ms, "{meta:?} {elements_ms}");
+            assert!(!meta.is_due(&value(elements_ms), due_ms.saturating_sub(1)));
+            assert_eq!(meta.is_due(&value(elements_ms), due_ms), due_ms != 0);
+        }
+        let meta = super::Meta { flags: 7, expire_at_ms: 9 };
+        assert_eq!(meta.due_ms(b"short"), 9, "a value that is not there");
     }
 
     /// Says its hash to whoever runs this test alone.

@@ -1,12 +1,12 @@
 //! The due times of a table's entries (N11).
 //!
-//! A heap of items, one for each entry with an expiry; the entry knows where its item stands. So an expiry that
-//! changes moves its item, and an entry that leaves the table takes it along: however often keys are given an
-//! expiry, the heap holds no more items than the table holds entries.
+//! A heap of items, one for each entry that has an expiry or elements with due times (the earliest of all counts); the
+//! entry knows where its item stands. So a due time that changes moves its item, and an entry that leaves the table
+//! takes it along: however often keys are given an expiry, the heap holds no more items than the table holds entries.
 
 use super::entry::Entry;
 
-/// Where an entry stands that has no item: it has no expiry, or was handed out as due.
+/// Where an entry stands that has no item: it is never due, or was handed out as due.
 pub(super) const UNQUEUED: u32 = u32::MAX;
 
 /// Items of a chunk. Chunks are never moved, so a heap that grows stops nobody.
@@ -50,15 +50,21 @@ impl Dues {
     /// `entry` was written in the place of one whose item stood at `queued`, or anew.
     #[inline]
     pub(super) fn written(&mut self, queued: u32, entry: Entry) {
-        if queued != UNQUEUED || entry.has_expiry() {
+        if queued != UNQUEUED || entry.may_be_due() {
             self.write(queued, entry);
         }
     }
 
     fn write(&mut self, queued: u32, entry: Entry) {
-        let at_ms = entry.meta().expire_at_ms;
+        let at_ms = entry.due_ms();
         match (queued, at_ms) {
-            (queued, 0) => self.take(queued as usize),
+            (UNQUEUED, 0) => {}
+            (queued, 0) => {
+                self.take(queued as usize);
+                if entry.may_be_due() {
+                    entry.set_queued(UNQUEUED);
+                }
+            }
             (UNQUEUED, at_ms) => self.push(Item { at_ms, entry }),
             (queued, at_ms) => self.settle(queued as usize, Item { at_ms, entry }),
         }
@@ -189,7 +195,7 @@ impl Dues {
     pub(super) fn assert_whole(&self) {
         for at in 0..self.len() {
             let Item { at_ms, entry } = self.item(at);
-            assert_eq!((entry.queued(), entry.meta().expire_at_ms), (at as u32, at_ms));
+            assert_eq!((entry.queued(), entry.due_ms()), (at as u32, at_ms));
             assert!(at == 0 || self.item((at - 1) / CHILDREN).at_ms <= at_ms);
         }
     }

@@ -1,12 +1,15 @@
 //! One entry: header, lengths, expiry, key and value in one block.
 //!
 //! ```text
-//! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | has expiry 1 | flags 5 | access 24
+//! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | may be due 1 | flags 5 | access 24
 //! u32          key length, when its byte is 255
 //! u32          value length, when its byte is 254 or 255
-//! u64, u32     expiry in milliseconds and where its item stands (due.rs), when there is one
+//! u64, u32     expiry in milliseconds and where its item stands (due.rs), when it may be due
 //! key, value
 //! ```
+//!
+//! An entry may be due that has an expiry, or elements with due times ([`Meta::has_due_elements`]): those without an
+//! expiry of their own have a 0 there.
 //!
 //! With 254 in the value's length byte the address of a value that a memtable may share stands in its place.
 //!
@@ -30,7 +33,7 @@ const GENERATION_SHIFT: u32 = 24;
 const CLOCK_SHIFT: u32 = 32;
 /// Highest value of the clock bits.
 pub(super) const CLOCK_MAX: u64 = 3;
-const EXPIRY_BIT: u64 = 1 << 34;
+const DUE_BIT: u64 = 1 << 34;
 /// Bytes of the place of an expiry's item, and of it with the expiry before it.
 const QUEUED_BYTES: usize = 4;
 const EXPIRY_BYTES: usize = 8 + QUEUED_BYTES;
@@ -49,10 +52,16 @@ fn value_len_byte(value: Value<'_>) -> usize {
 }
 
 /// Bytes of an entry with these parts.
-pub(super) fn encoded_len(key_len: usize, value: Value<'_>, has_expiry: bool) -> usize {
+pub(super) fn encoded_len(key_len: usize, value: Value<'_>, may_be_due: bool) -> usize {
     let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) >= SHARED);
-    let expiry = EXPIRY_BYTES * usize::from(has_expiry);
+    let expiry = EXPIRY_BYTES * usize::from(may_be_due);
     HEADER_BYTES + 4 * extended + expiry + key_len + value.stored_len()
+}
+
+/// True for an entry that has an item in the heap of due times.
+#[inline]
+fn may_be_due(meta: Meta) -> bool {
+    meta.expire_at_ms != 0 || meta.has_due_elements()
 }
 
 /// What an entry is written from.
@@ -68,17 +77,16 @@ pub(super) struct Content<'a> {
 
 impl Content<'_> {
     pub(super) fn encoded_len(&self) -> usize {
-        encoded_len(self.key.len(), self.value, self.meta.expire_at_ms != 0)
+        encoded_len(self.key.len(), self.value, may_be_due(self.meta))
     }
 
     fn header(&self) -> u64 {
-        let has_expiry = self.meta.expire_at_ms != 0;
         self.key.len().min(EXTENDED) as u64
             | (value_len_byte(self.value) as u64) << 8
             | u64::from(self.slot) << SLOT_SHIFT
             | u64::from(self.generation) << GENERATION_SHIFT
             | self.clock << CLOCK_SHIFT
-            | if has_expiry { EXPIRY_BIT } else { 0 }
+            | if may_be_due(self.meta) { DUE_BIT } else { 0 }
             | u64::from(self.meta.flags & FLAGS_MASK) << FLAGS_SHIFT
             | u64::from(self.access & ACCESS_MAX) << ACCESS_SHIFT
     }
@@ -128,7 +136,7 @@ impl Entry {
                     at += 4;
                 }
             }
-            if content.meta.expire_at_ms != 0 {
+            if may_be_due(content.meta) {
                 start.add(at).cast::<u64>().write_unaligned(content.meta.expire_at_ms);
                 start.add(at + 8).cast::<u32>().write_unaligned(UNQUEUED);
                 at += EXPIRY_BYTES;
@@ -193,7 +201,7 @@ impl Entry {
             value_len = self.u32_at(key_at);
             key_at += 4;
         }
-        if header & EXPIRY_BIT != 0 {
+        if header & DUE_BIT != 0 {
             key_at += EXPIRY_BYTES;
         }
         Layout { key_at, key_len, value_len, is_shared }
@@ -277,15 +285,32 @@ impl Entry {
         (self.header() >> ACCESS_SHIFT) as u32
     }
 
+    /// True where an expiry and the place of an item stand before the key.
+    pub(super) fn may_be_due(self) -> bool {
+        self.header() & DUE_BIT != 0
+    }
+
+    /// True when the key has an expiry.
     pub(super) fn has_expiry(self) -> bool {
-        self.header() & EXPIRY_BIT != 0
+        self.may_be_due() && self.meta().expire_at_ms != 0
+    }
+
+    /// When it must be looked at; 0 for never.
+    pub(super) fn due_ms(self) -> u64 {
+        let meta = self.meta();
+        if meta.has_due_elements() { meta.due_ms(self.value()) } else { meta.expire_at_ms }
+    }
+
+    /// True when `meta` fits where that of the entry stands.
+    pub(super) fn takes_meta(self, meta: Meta) -> bool {
+        self.may_be_due() == may_be_due(meta)
     }
 
     #[inline]
     pub(super) fn meta(self) -> Meta {
         let header = self.header();
         let flags = (header >> FLAGS_SHIFT) as u8 & FLAGS_MASK;
-        if header & EXPIRY_BIT == 0 {
+        if header & DUE_BIT == 0 {
             return Meta { flags, expire_at_ms: 0 };
         }
         let at = self.layout().key_at - EXPIRY_BYTES;
@@ -297,7 +322,7 @@ impl Entry {
     /// Where the item of its expiry stands; [`UNQUEUED`] without one.
     #[inline]
     pub(super) fn queued(self) -> u32 {
-        if !self.has_expiry() {
+        if !self.may_be_due() {
             return UNQUEUED;
         }
         let at = self.layout().key_at - QUEUED_BYTES;
@@ -307,8 +332,8 @@ impl Entry {
 
     /// Notes where the item of its expiry stands.
     pub(super) fn set_queued(self, place: u32) {
-        debug_assert!(self.has_expiry());
-        if self.has_expiry() {
+        debug_assert!(self.may_be_due());
+        if self.may_be_due() {
             let at = self.layout().key_at - QUEUED_BYTES;
             // SAFETY: as above.
             unsafe { self.0.as_ptr().add(at).cast::<u32>().write_unaligned(place) }
@@ -345,17 +370,16 @@ impl Entry {
         self.set_header(low | u64::from(access & ACCESS_MAX) << ACCESS_SHIFT);
     }
 
-    /// Sets flags, generation and expiry in place; the entry must already be one with an expiry or
-    /// without, as `meta` is.
+    /// Sets flags, generation and expiry in place; the entry must [take](Self::takes_meta) them.
     pub(super) fn set_meta(self, meta: Meta, generation: u8) {
-        debug_assert_eq!(self.has_expiry(), meta.expire_at_ms != 0);
+        debug_assert!(self.takes_meta(meta));
         let cleared = !(0xff << GENERATION_SHIFT | u64::from(FLAGS_MASK) << FLAGS_SHIFT);
         self.set_header(
             self.header() & cleared
                 | u64::from(generation) << GENERATION_SHIFT
                 | u64::from(meta.flags & FLAGS_MASK) << FLAGS_SHIFT,
         );
-        if self.has_expiry() {
+        if self.may_be_due() {
             let at = self.layout().key_at - EXPIRY_BYTES;
             // SAFETY: type invariant; the header says that an expiry lies before the key.
             unsafe { self.0.as_ptr().add(at).cast::<u64>().write_unaligned(meta.expire_at_ms) }

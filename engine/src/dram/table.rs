@@ -219,14 +219,14 @@ impl Table {
     }
 
     /// Shows entries with an expiry from places that `random` chooses, `looks` of them at most, until `f` answers
-    /// that it wants no more.
+    /// that it wants no more. What has due elements alone is none of them.
     pub fn sample_expiring(
         &self,
         random: u64,
         looks: usize,
         mut f: impl FnMut(&EntryRef<'_>) -> bool,
     ) {
-        self.dues.sample(random, looks, |entry| f(&EntryRef::new(entry)));
+        self.dues.sample(random, looks, |entry| !entry.has_expiry() || f(&EntryRef::new(entry)));
     }
 
     /// Bytes of the due times; no part of [`Table::bytes`].
@@ -356,7 +356,7 @@ impl Table {
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta, generation: u8) -> bool {
         self.step();
         let Some((at, entry)) = self.probe(key.hash, |entry| entry.is(key)) else { return false };
-        if entry.has_expiry() == (meta.expire_at_ms != 0) {
+        if entry.takes_meta(meta) {
             entry.set_meta(meta, generation);
             self.dues.written(entry.queued(), entry);
             return true;

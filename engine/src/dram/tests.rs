@@ -48,8 +48,8 @@ fn assert_same(table: &Table, model: &Model) {
         assert_eq!((entry.generation(), entry.access()), (item.generation, item.access));
     }
     table.dues.assert_whole();
-    let expiring = model.values().filter(|item| item.meta.expire_at_ms != 0).count();
-    assert_eq!(table.dues.len(), expiring, "one item for each entry with an expiry");
+    let due = model.values().filter(|item| item.meta.due_ms(&item.value) != 0).count();
+    assert_eq!(table.dues.len(), due, "one item for each entry that is due one day");
 }
 
 /// Key `n`: most short, some with lengths around and above what a length byte holds.
@@ -261,6 +261,43 @@ fn resizes_keep_everything_and_end() {
     }
     // More than a hundredth would be a page a key: sparse pages were evacuated.
     assert!(table.bytes() < grown / 50, "{} of {grown}", table.bytes());
+}
+
+#[test]
+fn an_entry_is_due_with_the_first_of_its_elements_whatever_happens_to_its_expiry() {
+    let mut table = Table::new(PagePool::new());
+    let key = key(0, b"hash");
+    let put = |table: &mut Table, expire_at_ms: u64, elements_ms: u64| {
+        let value = [&[1; 6][..], &elements_ms.to_le_bytes(), &[2; 100]].concat();
+        let meta = Meta { flags: Meta::DUE_ELEMENTS, expire_at_ms };
+        let upsert = table.upsert(key, meta, &value, 1, 0);
+        assert_eq!(table.find(key).map(|entry| entry.meta()), Some(meta));
+        upsert
+    };
+    assert!(!put(&mut table, 0, 50).was_expiring);
+    assert!(table.pop_due(49).is_none());
+    assert!(table.pop_due(50).is_some() && table.pop_due(50).is_none(), "handed out once");
+    // The taker has removed what was due.
+    assert!(!put(&mut table, 0, 60).was_expiring, "its key has no expiry");
+    let with_expiry = Meta { flags: Meta::DUE_ELEMENTS, expire_at_ms: 55 };
+    assert!(table.set_meta(key, with_expiry, 1));
+    table.dues.assert_whole();
+    assert_eq!(table.dues.len(), 1);
+    let mut sampled = 0;
+    table.sample_expiring(0, 10, |_| {
+        sampled += 1;
+        true
+    });
+    assert!(sampled > 0);
+    assert!(table.pop_due(54).is_none() && table.pop_due(55).is_some());
+    assert!(put(&mut table, 100, 60).was_expiring);
+    assert!(table.set_meta(key, Meta { expire_at_ms: 0, ..with_expiry }, 1));
+    table.sample_expiring(0, 10, |_| panic!("its key has no expiry"));
+    assert!(table.pop_due(59).is_none() && table.pop_due(60).is_some());
+    // As a value without such elements it is never due.
+    table.upsert(key, Meta { flags: 4, expire_at_ms: 0 }, &[0xff; 100], 1, 0);
+    assert!(table.dues.len() == 0 && table.pop_due(u64::MAX).is_none());
+    assert_eq!(table.remove(key).map(|removed| removed.had_expiry), Some(false));
 }
 
 #[test]

@@ -123,8 +123,9 @@ impl Engine {
                 None => builder.insert(inner.versions.new_table_to_move(moved_to.unwrap_or(0))?),
             };
             builder.add(record.key, record.seq, record.meta, record.value)?;
-            if record.meta.expire_at_ms != 0 {
-                expiring.push((record.meta.expire_at_ms, index));
+            let due_ms = record.meta.due_ms(record.value);
+            if due_ms != 0 {
+                expiring.push((due_ms, index));
             }
         }
         let undo = undo.finish(rule.oldest_reader())?;

@@ -57,6 +57,39 @@ fn keys_of_one_instant_come_up_once_each() {
     engine.abandon();
 }
 
+fn put_elements(engine: &Engine, number: u64, elements_ms: u64) {
+    let name = format!("key:{number:05}").into_bytes();
+    let value = [&[1; 6][..], &elements_ms.to_le_bytes(), &[2; 40]].concat();
+    run(engine, &Op::Put(0, name, Meta { flags: Meta::DUE_ELEMENTS, expire_at_ms: 0 }, value));
+}
+
+/// A key comes up when an element of it is due, from memory, from a device, and once more when another one is.
+#[test]
+fn keys_come_up_when_their_elements_are_due() {
+    let storage = SimStorage::new();
+    let mut engine = start(&storage);
+    (0..10).for_each(|number| put_elements(&engine, number, DUE_MS + 1000 * number));
+    assert_eq!(drained(&engine, DUE_MS - 1).len(), 0);
+    assert_eq!(drained(&engine, DUE_MS).len(), 1, "from memory");
+    put_elements(&engine, 0, DUE_MS + 500);
+    for round in 1..3 {
+        engine.flush_now().expect("flush");
+        engine.close().expect("closed");
+        engine = start(&storage);
+        assert_eq!(engine.count(0).expect("counted"), 10);
+        // What was worked off last is due again later; a device is looked at twice a second.
+        let earlier_ms = DUE_MS + 500 + 1000 * (round - 1);
+        // A start does not know which index records are stale: whoever takes such a key finds that nothing is due.
+        assert_eq!(drained(&engine, earlier_ms - 1).len() as u64, 2 * (round - 1), "round {round}");
+        assert_eq!(drained(&engine, earlier_ms + 499), [b"key:00000".to_vec()], "round {round}");
+        put_elements(&engine, 0, DUE_MS + 500 + 1000 * round);
+        let name = format!("key:{round:05}").into_bytes();
+        assert_eq!(drained(&engine, DUE_MS + 1000 * round + 499), [name], "round {round}");
+        put_elements(&engine, round, DUE_MS * 100);
+    }
+    engine.abandon();
+}
+
 /// Regression: after the clock had jumped forward and back nothing was looked for until it had caught up, and the
 /// index records of what came due meanwhile could be dropped.
 #[test]

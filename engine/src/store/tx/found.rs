@@ -47,6 +47,18 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// True when its time has come at `now_ms`, or that of an element of it.
+    #[must_use]
+    #[inline]
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        let meta = self.meta();
+        if meta.has_due_elements() {
+            meta.is_due(self.value(), now_ms)
+        } else {
+            meta.is_expired(now_ms)
+        }
+    }
+
     /// The 24-bit access field, whose meaning is the caller's (LRU seconds, LFU counter); 0 in the past.
     #[must_use]
     pub fn access(&self) -> u32 {

@@ -183,7 +183,7 @@ impl Engine {
         let state = inner.shards[shard_of(hash)].latch();
         let (db, slot) = inner.namespaces.find_id(id)?;
         let may_be_due = match state.table.find(Key { slot, bytes: user, hash }) {
-            Some(entry) => entry.meta().is_expired(now_ms),
+            Some(entry) => entry.meta().is_due(entry.value(), now_ms),
             None => !state.is_dead(hash, root.split_at(HEAD_BYTES)),
         };
         may_be_due.then(|| DueKey { db, key: user.to_vec(), hash })
@@ -196,9 +196,9 @@ impl Engine {
         shard_of(one) == shard_of(other)
     }
 
-    /// Up to `limit` keys whose expiry is at or before `now_ms`: those in memory by their due time,
+    /// Up to `limit` keys whose expiry, or the due time of an element of theirs, is at or before `now_ms`: those in memory by their due time,
     /// and those that a look into the expiry index has found, latch by latch ([`Engine::share_latch`]). The
-    /// caller deletes them through transactions (rule X3), which look again: a key may have changed since. None
+    /// caller deletes them, or those elements, through transactions (rule X3), which look again: a key may have changed since. None
     /// while writes are refused or must wait: a key is handed out once.
     #[must_use]
     pub fn due(&self, now_ms: u64, limit: usize) -> Vec<DueKey> {

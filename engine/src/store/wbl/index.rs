@@ -7,6 +7,7 @@
 //! applied their keys stand in the table without them; then the memtable is frozen and sorted, the keys leave the table,
 //! and a read finds them as it finds what was evicted (N10).
 
+use crate::key::Meta;
 use crate::memtable::Memtable;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::shard::shard_of;
@@ -138,12 +139,15 @@ impl<'a> Indexer<'a> {
         Ok(None)
     }
 
-    /// What a thread has put into the table without values leaves it: all of that is sorted now. What has an expiry is
+    /// What a thread has put into the table without values leaves it: all of that is sorted now. What may be due is
     /// there with its value and stays, for the due time is known by it.
     fn forget_left(&self, part: usize) {
         for shard in self.engine.inner().shards.iter().skip(part).step_by(self.parts) {
             let mut shard = shard.latch();
-            shard.table.remove_where(|entry| entry.meta().expire_at_ms == 0);
+            shard.table.remove_where(|entry| {
+                let meta = entry.meta();
+                meta.expire_at_ms == 0 && !meta.has_due_elements()
+            });
             shard.complete = false;
             self.engine.note_table_bytes(&mut shard);
         }
@@ -195,7 +199,9 @@ impl<'r, 't> Share<'r, 't> {
     fn apply_waiting(&mut self, left: usize) -> Result<(), EngineError> {
         while self.waiting.len() > left {
             let Some(Hashed { record, hash }) = self.waiting.pop_front() else { break };
-            let leaves_value = self.leaves_values && record.aux == 0;
+            let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
+            let leaves_value =
+                self.leaves_values && meta.expire_at_ms == 0 && !meta.has_due_elements();
             self.tx.take_up(&record, hash, leaves_value)?;
         }
         Ok(())
