@@ -195,6 +195,9 @@ rdb: setup build ## RDB files and data directories exchanged with redis-server 6
 	$(PY) -m rdb
 	$(PY) -m takeover
 
+hash-fields: setup build ## fields of hashes that expire, beside valkey-server 9.1
+	$(PY) -m hash_fields
+
 mixed: setup build ## 90/10 GET/SET under appendfsync always beside GETs alone
 	cargo build --locked --release -p sexton-tests --bin mixed_load
 	$(PY) -m mixed_latency

@@ -243,6 +243,7 @@ pub struct Counters {
     hits: AtomicU64,
     misses: AtomicU64,
     expired_keys: AtomicU64,
+    expired_fields: AtomicU64,
     evicted_keys: AtomicU64,
     evicted_clients: AtomicU64,
 }
@@ -263,6 +264,11 @@ impl Counters {
     /// Keys were deleted because their time had come.
     pub fn count_expired(&self, keys: u64) {
         self.expired_keys.fetch_add(keys, Ordering::Relaxed);
+    }
+
+    /// Fields of hashes were removed because their time had come.
+    pub fn count_expired_fields(&self, fields: u64) {
+        self.expired_fields.fetch_add(fields, Ordering::Relaxed);
     }
 
     /// Keys were deleted to make room.
@@ -299,6 +305,12 @@ impl Counters {
         self.expired_keys.load(Ordering::Relaxed)
     }
 
+    /// Fields removed because their time had come.
+    #[must_use]
+    pub fn expired_fields(&self) -> u64 {
+        self.expired_fields.load(Ordering::Relaxed)
+    }
+
     /// Keys deleted to make room.
     #[must_use]
     pub fn evicted_keys(&self) -> u64 {
@@ -308,7 +320,8 @@ impl Counters {
     /// CONFIG RESETSTAT.
     pub fn reset(&self) {
         let evicted = [&self.evicted_keys, &self.evicted_clients];
-        for counter in [&self.hits, &self.misses, &self.expired_keys].into_iter().chain(evicted) {
+        let expired = [&self.expired_keys, &self.expired_fields];
+        for counter in [&self.hits, &self.misses].into_iter().chain(expired).chain(evicted) {
             counter.store(0, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,6 @@
 //! How a typed value is told apart on the engine: the five bits of `Meta::flags`.
 //!
-//! Bits 0 to 3 hold the type (strings have two numbers), bit 4 says that a string was edited in place. This is the only place
+//! Bits 0 to 3 hold the type (strings and hashes have two numbers), bit 4 says that a string was edited in place. This is the only place
 //! that knows these bits.
 
 pub mod thresholds;
@@ -20,6 +20,9 @@ pub const PLAIN_STRING: u8 = ValueType::String as u8;
 /// Flags of a string that INCRBYFLOAT wrote: Redis keeps it as text (`embstr`) even where it looks like
 /// an integer, until the next write.
 pub const FLOAT_STRING: u8 = 0b0_1111;
+
+/// Flags of a hash with fields that expire: the engine knows them, too.
+pub const EXPIRING_HASH: u8 = sexton_engine::Meta::DUE_ELEMENTS;
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +51,7 @@ impl ValueType {
             1 => Self::List,
             2 => Self::Set,
             3 => Self::SortedSet,
-            4 => Self::Hash,
+            4 | EXPIRING_HASH => Self::Hash,
             5 => Self::Stream,
             _ => return None,
         })
@@ -102,6 +105,7 @@ mod tests {
             let value_type = ValueType::of(flags | RAW_STRING).unwrap();
             assert_eq!(value_type as u8, flags);
         }
+        assert_eq!(ValueType::of(EXPIRING_HASH), Some(ValueType::Hash));
         assert_eq!(ValueType::of(6), None);
     }
 }

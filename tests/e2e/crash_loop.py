@@ -30,6 +30,8 @@ from harness.server import Server
 
 FAR_MS = 4102444800000
 ACCOUNTS = 16
+# A field that no model has: it is gone within 0.3 s.
+SOON = b"soon"
 # Share of the restarts that change between wbl and a log.
 SWITCH_SHARE = 0.2
 
@@ -48,7 +50,7 @@ class Model:
             for inner in op[2]:
                 touched += self.apply(inner)
             return touched
-        if kind == "throwaway":
+        if kind in ("throwaway", "throwaway field"):
             return []
         old = self.keys.get(key)
         if kind == "set":
@@ -69,10 +71,14 @@ class Model:
         elif kind == "lpop":
             self.put_or_drop(key, old[0][op[2] :], old[1])
         elif kind == "hset":
-            pairs = dict(old[0]) if old else {}
-            self.keys[key] = (tuple(sorted({**pairs, op[2]: op[3]}.items())), old[1] if old else None)
+            fields = {field[0]: field for field in old[0]} if old else {}
+            fields[op[2]] = (op[2], op[3], op[4])
+            self.keys[key] = (tuple(sorted(fields.values())), old[1] if old else None)
+        elif kind in ("hexpireat", "hpersist"):
+            time_ms = op[3] if kind == "hexpireat" else -1
+            self.keys[key] = (tuple((f, v, time_ms if f == op[2] else t) for f, v, t in old[0]), old[1])
         elif kind == "hdel":
-            self.put_or_drop(key, tuple(pair for pair in old[0] if pair[0] != op[2]), old[1])
+            self.put_or_drop(key, tuple(field for field in old[0] if field[0] != op[2]), old[1])
         elif kind == "zadd":
             scores = {member: score for score, member in old[0]} if old else {}
             scores.update(op[2])
@@ -106,7 +112,11 @@ REQUESTS = {
     "rpush": lambda op: [b"RPUSH", op[1], *op[2]],
     "lpush": lambda op: [b"LPUSH", op[1], *op[2]],
     "lpop": lambda op: [b"LPOP", op[1], b"%d" % op[2]],
-    "hset": lambda op: [b"HSET", op[1], op[2], op[3]],
+    "hset": lambda op: [b"HSET", op[1], op[2], op[3]] if op[4] < 0 else
+        [b"HSETEX", op[1], b"PXAT", b"%d" % op[4], b"FIELDS", b"1", op[2], op[3]],
+    "hexpireat": lambda op: [b"HPEXPIREAT", op[1], b"%d" % op[3], b"FIELDS", b"1", op[2]],
+    "hpersist": lambda op: [b"HPERSIST", op[1], b"FIELDS", b"1", op[2]],
+    "throwaway field": lambda op: [b"HSETEX", op[1], b"PX", b"300", b"FIELDS", b"1", SOON, b"soon gone"],
     "hdel": lambda op: [b"HDEL", op[1], op[2]],
     "zadd": lambda op: [b"ZADD", op[1], *(word for member, score in op[2] for word in (b"%d" % score, member))],
     "zrem": lambda op: [b"ZREM", op[1], op[2]],
@@ -157,10 +167,17 @@ class Writer(threading.Thread):
             if items and rng.random() < len(items) / 800:
                 return ("lpop", key, rng.choice([1, 3, 40, 400]))
             return (rng.choice(["rpush", "lpush"]), key, tuple(mark + b".%d" % n for n in range(rng.randrange(1, 9))))
+        # Fields of one of the hashes expire, which keeps it out of pages.
         key, field = self.name_of(b"h", number), b"field:%d" % rng.randrange(300)
-        if rng.random() < 0.3 and field in dict(self.head.keys.get(key, ((),))[0]):
+        fields = {field[0] for field in self.head.keys.get(key, ((),))[0]}
+        if number == 3:
+            if field in fields and rng.random() < 0.5:
+                return rng.choice([("hexpireat", key, field, FAR_MS + self.counter), ("hpersist", key, field)])
+            if fields and rng.random() < 0.1:
+                return ("throwaway field", key)
+        if rng.random() < 0.3 and field in fields:
             return ("hdel", key, field)
-        return ("hset", key, field, mark)
+        return ("hset", key, field, mark, FAR_MS + self.counter if number == 3 and rng.random() < 0.3 else -1)
 
     def sorted_set_op(self):
         rng = self.rng
@@ -247,7 +264,7 @@ class Writer(threading.Thread):
 
 
 def value_of(kind, node):
-    """A value as the model has it: bytes, the items of a list, the sorted pairs of a hash, or scores and members."""
+    """A value as the model has it: bytes, the items of a list, or scores and members; a hash is flat."""
     if kind not in (b"list", b"hash", b"zset"):
         return node.value
     if not node.items:
@@ -255,7 +272,7 @@ def value_of(kind, node):
     items = tuple(item.value for item in node.items)
     if kind == b"zset":
         return tuple((int(score), member) for member, score in zip(items[::2], items[1::2]))
-    return items if kind == b"list" else tuple(sorted(zip(items[::2], items[1::2])))
+    return items
 
 
 def read_everything(server):
@@ -277,6 +294,11 @@ def read_everything(server):
         nodes = connection.pipeline([r for n, get in zip(part, reads) for r in (get, [b"PEXPIRETIME", n])])
         for i, name in enumerate(part):
             value, expiry = value_of(types[i], nodes[2 * i]), nodes[2 * i + 1].value
+            if types[i] == b"hash" and value is not None:
+                names_of, values_of = value[::2], value[1::2]
+                times = connection.cmd("HPEXPIRETIME", name, "FIELDS", len(names_of), *names_of)
+                fields = sorted(zip(names_of, values_of, times))
+                value = tuple(field for field in fields if field[0] != SOON) or None
             if value is not None:
                 state[name] = (value, expiry if expiry >= 0 else None)
     connection.close()

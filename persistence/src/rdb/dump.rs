@@ -137,6 +137,18 @@ mod tests {
     }
 
     #[test]
+    fn a_hash_with_times_equals_that_of_valkey() {
+        // `HSET t a 1; HPEXPIREAT t 1795615298315 FIELDS 1 a; DUMP t` of valkey-server 9.1.2.
+        let value = Value::Hash([&b"a"[..], b"1"].into_iter().collect(), vec![1_795_615_298_315]);
+        let payload = dump(&value).unwrap();
+        let valkeys =
+            b"\x16\x01\x01a\xc0\x01\x0b\x13\x03\x13\xa2\x01\x00\x00P\x00\xab\xa9Bnw\x94\n*";
+        assert_eq!(payload, valkeys);
+        let (body, dialect) = check_payload(&payload).unwrap();
+        assert_eq!(read_payload(body, dialect, 1000), Ok(value));
+    }
+
+    #[test]
     fn what_unpacks_to_more_than_is_allowed_is_refused_before_it_is_unpacked() {
         let value = Value::String(vec![b'x'; 100_000]);
         let payload = dump(&value).unwrap();

@@ -10,8 +10,8 @@ mod version {
     pub(super) const STREAMS: u16 = 9;
     /// Redis 7.0: entries read of streams.
     pub(super) const STREAMS_2: u16 = 10;
-    /// Redis 7.4: times of hash fields.
-    pub(super) const FIELD_TIMES: u16 = 12;
+    /// Valkey 9.0, by its own numbering: times of hash fields. Redis has them from 7.4 on, in a form that Valkey does not read.
+    pub(super) const FIELD_TIMES: u16 = crate::rdb::FIELD_TIMES_VERSION;
 }
 
 impl Value {
@@ -34,13 +34,16 @@ impl Value {
             Self::Set(_) => code::SET,
             Self::SortedSet(..) => code::ZSET_2,
             Self::Hash(_, times) if times.is_empty() => code::HASH,
-            Self::Hash(..) => code::HASH_METADATA,
+            Self::Hash(..) => code::HASH_TTL_22,
             Self::Stream(stream) if stream.needs_type_19() => code::STREAM_2,
             Self::Stream(_) => code::STREAM,
             Self::Module(_) => code::MODULE_2,
         }
     }
 }
+
+/// The time of a field that does not expire.
+const NEVER: i64 = -1;
 
 /// Appends the bytes of a value behind its type byte; nothing for a module's.
 pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, options: StringOptions) {
@@ -58,18 +61,15 @@ pub(super) fn write_value(out: &mut Vec<u8>, value: &Value, options: StringOptio
             }
         }
         Value::Hash(strings, times) => {
-            let earliest = times.iter().copied().filter(|&time| time != 0).min();
-            if let Some(earliest) = earliest {
-                out.extend_from_slice(&earliest.to_le_bytes());
-            }
             write_length(out, (strings.len() / 2) as u64);
             for (nth, (field, value)) in strings.pairs().enumerate() {
-                if let Some(earliest) = earliest {
-                    let time = times.get(nth).copied().unwrap_or(0);
-                    write_length(out, if time == 0 { 0 } else { time - earliest + 1 });
-                }
                 write_string(out, field, options);
                 write_string(out, value, options);
+                if !times.is_empty() {
+                    let time = times.get(nth).copied().filter(|&time| time != 0);
+                    let time = time.map_or(NEVER, |time| time as i64);
+                    out.extend_from_slice(&time.to_le_bytes());
+                }
             }
         }
         Value::Stream(stream) => stream::write(out, stream, value.code(), options),
@@ -104,7 +104,9 @@ mod tests {
             let mut bytes = Vec::new();
             write_value(&mut bytes, &value, StringOptions { compress: true });
             let mut input = Input::new(&bytes);
-            assert_eq!(read_value(&mut input, value.code(), Dialect::Redis), Ok(value));
+            let is_valkeys = value.version_needed() == Some(version::FIELD_TIMES);
+            let dialect = if is_valkeys { Dialect::Valkey } else { Dialect::Redis };
+            assert_eq!(read_value(&mut input, value.code(), dialect), Ok(value));
             assert_eq!(input.left(), 0);
         }
     }

@@ -46,6 +46,9 @@ pub const DUMP_VERSION: u16 = 10;
 /// Newest version of Redis' own numbering that RESTORE takes.
 pub const DUMP_VERSION_MAX: u16 = 12;
 
+/// Version of files and payloads with hashes whose fields expire: that of Valkey 9.0, by its own numbering.
+pub const FIELD_TIMES_VERSION: u16 = 80;
+
 /// Lowest version of files with function libraries: that of Redis 7.0.
 pub(crate) const FUNCTION_VERSION: u16 = 10;
 

@@ -4,7 +4,9 @@ use super::encode::write_value;
 use super::reader::opcode;
 use super::string::UNCOMPRESSED_MAX_BYTES;
 use super::worth::Worth;
-use super::{FUNCTION_VERSION, StringOptions, Value, write_length, write_string};
+use super::{
+    FIELD_TIMES_VERSION, FUNCTION_VERSION, StringOptions, Value, write_length, write_string,
+};
 use crate::checksum::Crc64;
 use std::io::{self, Write};
 
@@ -20,6 +22,15 @@ pub struct WriterOptions {
     pub compress: bool,
     /// `rdbchecksum`: without, the checksum is zero.
     pub checksum: bool,
+}
+
+/// The first nine bytes of a file. Versions from 80 on are Valkey's.
+fn header(version: u16) -> String {
+    if version < FIELD_TIMES_VERSION {
+        format!("REDIS{version:04}")
+    } else {
+        format!("VALKEY{version:03}")
+    }
 }
 
 /// Writes one file: header, remarks, databases, keys, end.
@@ -40,13 +51,19 @@ impl<W: Write> Writer<W> {
     pub fn new(out: W, options: WriterOptions) -> Self {
         Self {
             out,
-            buffer: format!("REDIS{:04}", options.version).into_bytes(),
+            buffer: header(options.version).into_bytes(),
             crc: options.checksum.then(Crc64::new),
             strings: StringOptions { compress: options.compress },
             worth: Worth::default(),
             version: options.version,
             written: 0,
         }
+    }
+
+    /// The version that the file has.
+    #[must_use]
+    pub fn version(&self) -> u16 {
+        self.version
     }
 
     /// A remark about the file.
@@ -85,7 +102,7 @@ impl<W: Write> Writer<W> {
                 return Err(io::Error::other("function libraries stand before the keys of a file"));
             }
             self.version = FUNCTION_VERSION;
-            self.buffer[5..9].copy_from_slice(format!("{FUNCTION_VERSION:04}").as_bytes());
+            self.buffer[..9].copy_from_slice(header(FUNCTION_VERSION).as_bytes());
         }
         self.buffer.push(opcode::FUNCTION);
         write_string(&mut self.buffer, source, self.strings);
@@ -124,8 +141,12 @@ impl<W: Write> Writer<W> {
     /// The output fails, or the value is a module's or needs a higher version
     /// ([`Value::version_needed`]).
     pub fn value(&mut self, key: &[u8], expire_at_ms: u64, value: &Value) -> io::Result<()> {
-        if value.version_needed().is_none() {
-            return Err(io::Error::other("the value of a module cannot be written"));
+        match value.version_needed() {
+            None => return Err(io::Error::other("the value of a module cannot be written")),
+            Some(FIELD_TIMES_VERSION) if self.version < FIELD_TIMES_VERSION => {
+                return Err(io::Error::other("fields that expire need a file of a newer version"));
+            }
+            Some(_) => {}
         }
         self.key_head(key, expire_at_ms, value.code());
         write_value(&mut self.buffer, value, self.strings);
@@ -210,6 +231,31 @@ mod tests {
             assert_eq!(keys[1].value, Value::String(vec![b'x'; 3_000]));
             assert_eq!(reader.progress(), (file.len() as u64, file.len() as u64));
         }
+    }
+
+    #[test]
+    fn times_of_fields_need_a_file_of_valkeys_version() {
+        let pairs = || [&b"a"[..], b"1", b"b", b"2"].into_iter().collect();
+        let value = Value::Hash(pairs(), vec![0, 1_700_000_000_123]);
+        let options = WriterOptions { version: 9, compress: true, checksum: true };
+        let mut writer = Writer::new(Vec::new(), options);
+        writer.select_db(0, 1, 0).unwrap();
+        assert!(writer.value(b"h", 0, &value).is_err());
+        let options = WriterOptions { version: FIELD_TIMES_VERSION, ..options };
+        let mut writer = Writer::new(Vec::new(), options);
+        writer.function(b"#!lua name=a").unwrap();
+        writer.select_db(0, 1, 0).unwrap();
+        writer.value(b"h", 0, &value).unwrap();
+        let file = writer.finish().unwrap();
+        assert!(file.starts_with(b"VALKEY080"));
+        let mut reader = Reader::open(Input::new(&file)).unwrap();
+        let mut keys = Vec::new();
+        while let Some(record) = reader.next_record().unwrap() {
+            if let Record::Key(key) = record {
+                keys.push(key.value);
+            }
+        }
+        assert_eq!(keys, [value]);
     }
 
     #[test]

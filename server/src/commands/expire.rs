@@ -1,6 +1,6 @@
 //! Expiry times. The engine knows absolute milliseconds only; the log carries them as PEXPIREAT.
 
-use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};
+use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::number::parse_i64;
 use sexton_engine::Meta;
@@ -20,14 +20,14 @@ pub(super) const COMMANDS: &[Binding] = &[
 
 /// Unit of a time argument or reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Unit {
+pub(super) enum Unit {
     Seconds,
     Milliseconds,
 }
 
 /// When an expiry may be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Condition {
+pub(super) struct Condition {
     nx: bool,
     xx: bool,
     gt: bool,
@@ -35,9 +35,10 @@ struct Condition {
 }
 
 impl Condition {
-    fn parse(args: Args<'_>) -> Result<Self, CommandError> {
+    /// The one that these options name.
+    pub(super) fn parse<'a>(options: impl Iterator<Item = &'a [u8]>) -> Result<Self, CommandError> {
         let mut condition = Self::default();
-        for option in args.from(3) {
+        for option in options {
             match option.to_ascii_uppercase().as_slice() {
                 b"NX" => condition.nx = true,
                 b"XX" => condition.xx = true,
@@ -60,7 +61,7 @@ impl Condition {
     }
 
     /// True when an expiry of `old` (ms, `None` is never) may become `new`.
-    fn allows(self, old: Option<i64>, new: i64) -> bool {
+    pub(super) fn allows(self, old: Option<i64>, new: i64) -> bool {
         match old {
             None => !self.xx && !self.gt,
             Some(old) => !self.nx && (!self.gt || new > old) && (!self.lt || new < old),
@@ -95,7 +96,7 @@ fn change(
     command: &'static str,
 ) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
-    let condition = Condition::parse(ctx.args)?;
+    let condition = Condition::parse(ctx.args.from(3))?;
     let given = parse_i64(ctx.args.get(2)).ok_or(CommandError::NotInteger)?;
     let factor = if unit == Unit::Seconds { 1000 } else { 1 };
     let expire_at_ms = given

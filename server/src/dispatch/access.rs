@@ -3,7 +3,7 @@
 use super::give_up;
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
-use crate::keyspace::{Kind, Reason, Strings, expect, remove};
+use crate::keyspace::{Kind, Strings, expect, remove_due};
 use crate::resp::Reply;
 use crate::session::Session;
 use sexton_engine::{Entry, Found, Key, Tx};
@@ -43,7 +43,8 @@ pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
 impl<'e> Ctx<'_, 'e> {
     /// Gives the newest value of a key to `look`, without copying it, together with the reply.
     ///
-    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3).
+    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3). So are fields whose time has
+    /// come, logged as HDEL.
     pub fn inspect<R>(
         &mut self,
         purpose: Purpose,
@@ -57,11 +58,11 @@ impl<'e> Ctx<'_, 'e> {
             return look(entry, self.out);
         }
         let key = self.key_in(db, key);
-        let mut brought_in = false;
+        let (mut brought_in, mut removed_due) = (false, false);
         loop {
             let tx = self.tx.as_deref_mut().expect("command class has a transaction");
             match tx.find(key) {
-                Found::Live(entry) if !entry.meta().is_expired(self.now_ms) => {
+                Found::Live(entry) if removed_due || !entry.is_due(self.now_ms) => {
                     if purpose != Purpose::Write {
                         self.server.stats.count_lookup(true);
                     }
@@ -81,7 +82,7 @@ impl<'e> Ctx<'_, 'e> {
                 }
                 Found::Live(_) => {
                     self.expire(db, key);
-                    break;
+                    removed_due = true;
                 }
                 Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key),
                 Found::Absent | Found::Cold => break,
@@ -94,15 +95,15 @@ impl<'e> Ctx<'_, 'e> {
         look(None, self.out)
     }
 
-    /// Deletes a key if its time has come, logged as DEL (rule X3).
+    /// Deletes a key, or fields of it, if their time has come, logged as DEL or HDEL (rule X3).
     pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
         let now_ms = self.now_ms;
         let is_due = match self.tx().find(key) {
-            Found::Live(entry) => entry.meta().is_expired(now_ms),
+            Found::Live(entry) => entry.is_due(now_ms),
             Found::Absent => false,
             Found::Cold => {
                 bring_in(self.tx(), key);
-                matches!(self.tx().find(key), Found::Live(entry) if entry.meta().is_expired(now_ms))
+                matches!(self.tx().find(key), Found::Live(entry) if entry.is_due(now_ms))
             }
         };
         if is_due {
@@ -112,7 +113,7 @@ impl<'e> Ctx<'_, 'e> {
 
     fn expire(&mut self, db: usize, key: Key<'_>) {
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        remove(self.server, (tx, self.changes), db, key, Reason::Expired);
+        remove_due(self.server, (tx, self.changes), db, key, self.now_ms);
     }
 
     /// The same for a key of the client's database that must hold a value of one type or nothing.

@@ -8,7 +8,7 @@ use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
 use crate::keyspace::pop::Popped;
-use crate::keyspace::{Reason, paged, remove};
+use crate::keyspace::{paged, remove_due};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
@@ -82,20 +82,19 @@ impl<'e> Ctx<'_, 'e> {
         let now_ms = self.now_ms;
         let key = self.key_in(db, key);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        let expired = match tx.find(key) {
-            Found::Live(entry) => entry.meta().is_expired(now_ms),
+        let is_due = match tx.find(key) {
+            Found::Live(entry) => entry.is_due(now_ms),
             Found::Absent => return None,
             Found::Cold => {
                 bring_in(tx, key);
                 match tx.find(key) {
-                    Found::Live(entry) => entry.meta().is_expired(now_ms),
+                    Found::Live(entry) => entry.is_due(now_ms),
                     Found::Absent | Found::Cold => return None,
                 }
             }
         };
-        if expired {
-            remove(self.server, (tx, self.changes), db, key, Reason::Expired);
-            return None;
+        if is_due {
+            remove_due(self.server, (tx, self.changes), db, key, now_ms);
         }
         match tx.find(key) {
             Found::Live(entry) => Some(entry),
@@ -179,7 +178,7 @@ impl<'e> Ctx<'_, 'e> {
             self.delete(db, key, Event::generic("del"));
         } else {
             self.check_size(edit)?;
-            self.put(db, key, E::expiring_at(expire_at_ms), edit.bytes(), event);
+            self.put(db, key, edit.meta(expire_at_ms), edit.bytes(), event);
         }
         Ok(())
     }

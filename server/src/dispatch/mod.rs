@@ -27,6 +27,8 @@ mod executor;
 mod fast;
 mod gate;
 mod guard;
+#[cfg(test)]
+mod hash_field_tests;
 mod latch;
 pub(crate) mod load;
 #[cfg(test)]

@@ -5,6 +5,7 @@
 //! [`Ctx::inspect`] as at the newest ones.
 
 use super::{Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
+use crate::keyspace::collection::{Edit, HashView};
 use crate::keyspace::paged::whole_at;
 use sexton_engine::{
     EngineError, Entry, IterOptions, ScanItem, ScanRange, Snapshot, SnapshotValue,
@@ -86,6 +87,7 @@ impl SnapshotSession {
                 if let Some((meta, value)) = whole.map_err(snapshot_error)? {
                     (found.meta, found.value) = (meta, value);
                 }
+                hide_due_fields(found, self.opened_ms);
             }
             let bytes: usize = values.iter().flatten().map(|value| value.value.len()).sum();
             left_bytes = left_bytes.saturating_sub(bytes as u64);
@@ -168,6 +170,17 @@ impl SnapshotSession {
         self.counts.insert(db, keys);
         Ok(keys)
     }
+}
+
+/// Fields that were due are gone, and with the last one the key, which is due itself then.
+fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
+    if found.meta.is_expired(now_ms) || !found.meta.is_due(&found.value, now_ms) {
+        return;
+    }
+    let Some(hash) = HashView::of(found.meta, &found.value) else { return };
+    let (_, left) = hash.without_due(now_ms);
+    let expire_at_ms = if left.is_empty() { now_ms } else { found.meta.expire_at_ms };
+    (found.meta, found.value) = (left.meta(expire_at_ms), left.bytes().to_vec());
 }
 
 pub(crate) fn snapshot_error(error: EngineError) -> CommandError {

@@ -63,6 +63,16 @@ impl Bench {
         }
     }
 
+    /// A request whose words are any bytes, with its reply as it is.
+    pub(super) fn run_words(&mut self, client: &mut Client, words: &[&[u8]]) -> Vec<u8> {
+        let (buf, ranges) = pack(words.iter().copied());
+        let mut out = Reply::new();
+        let args = Args::new(&buf, &ranges);
+        let outcome = self.executor.execute(&self.server, client, args, &mut out, NOW_MS);
+        assert!(matches!(outcome, Outcome::Done(_)), "{outcome:?}");
+        out.bytes().to_vec()
+    }
+
     pub(super) fn run_all(&mut self, client: &mut Client, lines: &[&str]) {
         for line in lines {
             self.run(client, line);

@@ -97,6 +97,8 @@ pub struct Event {
 impl Event {
     /// A key was deleted because its time had come.
     pub const EXPIRED: Self = Self { class: NotifyClass::Expired, name: "expired" };
+    /// Fields of a hash were removed because their time had come: as in Valkey this is no event of hashes.
+    pub const FIELDS_EXPIRED: Self = Self { class: NotifyClass::Expired, name: "hexpired" };
     /// A key was deleted to make room.
     pub const EVICTED: Self = Self { class: NotifyClass::Evicted, name: "evicted" };
     /// A key was created.

@@ -1,4 +1,4 @@
-//! What happens by the clock: expiry of keys nobody asks for, idle connections.
+//! What happens by the clock: expiry of keys and fields nobody asks for, idle connections.
 
 use crate::arenas;
 use crate::clock::now_ms;
@@ -7,7 +7,7 @@ use crate::jobs::backup::look_at_sealed;
 use crate::jobs::eviction;
 use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
-use crate::keyspace::{Reason, load_blocking, remove};
+use crate::keyspace::{load_blocking, remove_due};
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf, Want};
@@ -148,7 +148,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
     }
 }
 
-/// Deletes the keys that are still due (rule X3), logged as DEL, and takes them out of `due`, as those that
+/// Deletes the keys that are still due (rule X3), logged as DEL, and fields that are, logged as HDEL, and takes them out of `due`, as those that
 /// are not. Answers those that are not in memory.
 fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Vec<OwnedKey> {
     let engine = &server.engine;
@@ -160,9 +160,9 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
         for DueKey { db, key: bytes, hash } in keys {
             let key = Key { slot: engine.slot_of(*db), bytes, hash: *hash };
             match tx.find(key) {
-                Found::Live(entry) if entry.meta().is_expired(now_ms) => {
-                    let late_ms = now_ms.saturating_sub(entry.meta().expire_at_ms);
-                    remove(server, (&mut tx, &mut changes), *db, key, Reason::Expired);
+                Found::Live(entry) if entry.is_due(now_ms) => {
+                    let late_ms = now_ms.saturating_sub(entry.meta().due_ms(entry.value()));
+                    remove_due(server, (&mut tx, &mut changes), *db, key, now_ms);
                     server.observe.expired_late_ms.record(late_ms);
                 }
                 Found::Live(_) | Found::Absent => {}
@@ -225,6 +225,7 @@ fn close_idle(server: &Server) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keyspace::collection::{Edit, Encoding, Field, HashEdit, HashView};
     use sexton_engine::{Engine, Meta};
 
     fn server_with(keys: u32, expire_at_ms: impl Fn(u32) -> u64) -> (Server, TxBuf) {
@@ -256,6 +257,41 @@ mod tests {
         assert_eq!(server.stats.expired_keys(), 2250);
         assert!(!expire_slice(&server, &mut buf), "nothing is left to do");
         assert_eq!(server.stats.expired_keys(), 2250);
+    }
+
+    #[test]
+    fn due_fields_go_and_others_stay_until_their_time() {
+        let (server, mut buf) = server_with(0, |_| 0);
+        let field = |name, due_ms| Field { name, value: b"1", due_ms };
+        let later_ms = now_ms() + 1_000_000;
+        let hashes: [(&[u8], Vec<Field<'_>>); 3] = [
+            (b"some", vec![field(b"a", 1), field(b"b", 0), field(b"c", later_ms)]),
+            (b"all", vec![field(b"a", 1), field(b"b", 2)]),
+            (b"none", vec![field(b"a", later_ms)]),
+        ];
+        let slot = server.engine.slot_of(0);
+        for (bytes, fields) in &hashes {
+            let hash = server.engine.hash(bytes);
+            let edit = HashEdit::of_fields(fields.iter().copied(), Encoding::Hashtable);
+            let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+            tx.put(Key { slot, bytes, hash }, edit.meta(0), edit.bytes());
+            tx.commit();
+        }
+        while expire_slice(&server, &mut buf) {}
+        let names = |bytes: &[u8]| {
+            let (hash, mut buf) = (server.engine.hash(bytes), TxBuf::default());
+            let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+            let names = match tx.find(Key { slot, bytes, hash }) {
+                Found::Live(entry) => HashView::of(entry.meta(), entry.value())
+                    .map(|hash| hash.iter().map(|(name, _)| name.to_vec()).collect::<Vec<_>>()),
+                _ => None,
+            };
+            tx.commit();
+            names
+        };
+        assert_eq!(names(b"some"), Some(vec![b"b".to_vec(), b"c".to_vec()]));
+        assert_eq!((names(b"all"), names(b"none")), (None, Some(vec![b"a".to_vec()])));
+        assert_eq!((server.stats.expired_keys(), server.stats.expired_fields()), (0, 3));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Values of every type, for what treats all alike: dumps, digests, OBJECT ENCODING.
 
 use super::collection::{
-    Edit, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit, SortedSetView,
-    StreamEdit, StreamView, Thresholds,
+    Edit, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
+    SortedSetView, StreamEdit, StreamView, Thresholds,
 };
 use super::string::Written;
 use crate::value::{self, ValueType};
@@ -76,11 +76,15 @@ impl<'v> AnyView<'v> {
                 Value::SortedSet(strings, scores)
             }
             Self::Hash(hash) => {
-                for (field, value) in hash.iter() {
-                    strings.push(field);
-                    strings.push(value);
+                let mut times = Vec::new();
+                for field in hash.fields() {
+                    strings.push(field.name);
+                    strings.push(field.value);
+                    if hash.has_times() {
+                        times.push(field.due_ms);
+                    }
                 }
-                Value::Hash(strings, Vec::new())
+                Value::Hash(strings, times)
             }
             Self::Stream(stream) => Value::Stream(Box::new(stream.to_dumped())),
         }
@@ -105,7 +109,7 @@ pub fn from_dumped(value: Value, thresholds: &Thresholds) -> Result<(u8, Vec<u8>
         if edit.is_empty() {
             return Err(NotStored::Damaged);
         }
-        Ok((E::expiring_at(0).flags, edit.bytes().to_vec()))
+        Ok((edit.meta(0).flags, edit.bytes().to_vec()))
     }
     match value {
         Value::String(string) => Ok((Written::Whole.expiring_at(0).flags, string)),
@@ -123,12 +127,18 @@ pub fn from_dumped(value: Value, thresholds: &Thresholds) -> Result<(u8, Vec<u8>
             let set = SortedSetEdit::of_unsorted(pairs, thresholds).ok_or(NotStored::Damaged)?;
             finished(&set)
         }
-        Value::Hash(pairs, times) if times.iter().all(|&time_ms| time_ms == 0) => {
+        Value::Hash(pairs, times) => {
             let hash =
                 HashEdit::of_distinct(pairs.pairs(), thresholds).ok_or(NotStored::Damaged)?;
-            finished(&hash)
+            if times.iter().all(|&time_ms| time_ms == 0) {
+                return finished(&hash);
+            }
+            let view = hash.view();
+            let times = times.iter().copied().chain(std::iter::repeat(0));
+            let fields = view.iter().zip(times);
+            let fields = fields.map(|((name, value), due_ms)| Field { name, value, due_ms });
+            finished(&HashEdit::of_fields(fields, view.encoding()))
         }
-        Value::Hash(..) => Err(NotStored::Type("hash with fields that expire".to_owned())),
         Value::Stream(stream) => {
             let stream = StreamEdit::of_dumped(*stream, thresholds).ok_or(NotStored::Damaged)?;
             finished(&stream)
@@ -158,6 +168,7 @@ mod tests {
             (Value::Set(strings(&["7", "seven"])), "hashtable"),
             (Value::SortedSet(strings(&["a", "b"]), vec![-1.5, f64::INFINITY]), "listpack"),
             (Value::Hash(strings(&["f", "1", "g", "2"]), Vec::new()), "listpack"),
+            (Value::Hash(strings(&["f", "1", "g", "2"]), vec![0, 1_700_000_000_000]), "hashtable"),
         ] {
             let (flags, value) = from_dumped(dumped.clone(), &thresholds).unwrap();
             let meta = Meta { flags, expire_at_ms: 0 };
@@ -175,6 +186,7 @@ mod tests {
             Value::Set(strings(&["a", "a"])),
             Value::SortedSet(strings(&["a"]), vec![f64::NAN]),
             Value::Hash(strings(&["f", "1", "f", "2"]), Vec::new()),
+            Value::Hash(strings(&["f", "1", "f", "2"]), vec![1, 0]),
         ] {
             assert_eq!(from_dumped(dumped, &thresholds), Err(NotStored::Damaged));
         }

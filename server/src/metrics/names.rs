@@ -300,6 +300,11 @@ pub(super) const ROWS: &[Row] = &[
         "redis_expired_keys_total",
         "Keys deleted because their time had come.",
     ),
+    counter(
+        "expired_fields",
+        "redis_expired_fields_total",
+        "Fields of hashes removed because their time had come.",
+    ),
     gauge(
         "expired_stale_perc",
         "redis_expired_stale_percentage",

@@ -62,14 +62,15 @@ pub(super) fn hincrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let old = hash.view().get(field).map_or(Some(0), parse_i64);
     let old = old.ok_or(CommandError::text("ERR hash value is not an integer"))?;
     let new = old.checked_add(increment).ok_or(CommandError::Overflow)?;
-    hash.set(field, digits.format(new).as_bytes(), &thresholds);
+    hash.set_value(field, digits.format(new).as_bytes(), &thresholds);
     ctx.write_back(key, &hash, expire_at_ms, Event::hash("hincrby"))?;
     ctx.log_request();
     ctx.out.int(new);
     Ok(())
 }
 
-/// HINCRBYFLOAT key field increment. One operation, logged as the HSET of its outcome.
+/// HINCRBYFLOAT key field increment. One operation, logged as the HSET of its outcome, or as HSETEX
+/// where fields expire.
 pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
     let increment = LongDouble::parse(ctx.args.get(3)).ok_or(CommandError::NotFloat)?;
@@ -84,7 +85,7 @@ pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?;
         Ok::<_, CommandError>(sum.to_text())
     };
-    let event = Event::hash("hincrbyfloat");
+    let (event, mut expires) = (Event::hash("hincrbyfloat"), false);
     let text = if let Some(Found { paged, old }) = of_pages(ctx, key, field)? {
         let text = sum(old.as_deref())?;
         put(ctx, key, &paged, (field, text.as_bytes()), event);
@@ -93,11 +94,18 @@ pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let thresholds = ctx.thresholds();
         let (mut hash, expire_at_ms) = change(ctx, key, field.len() + NUMBER_BYTES)?;
         let text = sum(hash.view().get(field))?;
-        hash.set(field, text.as_bytes(), &thresholds);
+        hash.set_value(field, text.as_bytes(), &thresholds);
+        expires = hash.has_times();
         ctx.write_back(key, &hash, expire_at_ms, event)?;
         text
     };
-    ctx.log(ctx.client.db, &[b"HSET", key, field, text.as_bytes()]);
+    let db = ctx.client.db;
+    if expires {
+        // HSET would take the due time away.
+        ctx.log(db, &[b"HSETEX", key, b"KEEPTTL", b"FIELDS", b"1", field, text.as_bytes()]);
+    } else {
+        ctx.log(db, &[b"HSET", key, field, text.as_bytes()]);
+    }
     ctx.out.bulk(text.as_bytes());
     Ok(())
 }

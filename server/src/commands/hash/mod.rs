@@ -4,14 +4,18 @@
 //! makes the same one.
 
 mod counter;
+mod due;
 mod get;
 mod random;
 mod scan;
 mod set;
+mod with_times;
 
 use crate::dispatch::table::Binding;
-use crate::dispatch::{CommandError, Ctx, Purpose};
-use crate::keyspace::collection::{HashEdit, Hashes};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
+use crate::events::Event;
+use crate::keyspace::collection::{Edit, HashEdit, Hashes};
+use crate::number::parse_i64;
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -31,6 +35,18 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("hincrbyfloat", counter::hincrbyfloat),
     Binding::keyed("hrandfield", random::hrandfield),
     Binding::keyed("hscan", scan::hscan),
+    Binding::keyed("hexpire", due::hexpire),
+    Binding::keyed("hpexpire", due::hpexpire),
+    Binding::keyed("hexpireat", due::hexpireat),
+    Binding::keyed("hpexpireat", due::hpexpireat),
+    Binding::keyed("httl", due::httl),
+    Binding::keyed("hpttl", due::hpttl),
+    Binding::keyed("hexpiretime", due::hexpiretime),
+    Binding::keyed("hpexpiretime", due::hpexpiretime),
+    Binding::keyed("hpersist", due::hpersist),
+    Binding::keyed("hgetex", with_times::hgetex),
+    Binding::keyed("hsetex", with_times::hsetex),
+    Binding::keyed("hgetdel", with_times::hgetdel),
 ];
 
 /// The hash under `key` to be changed, with room for `more_bytes` (an empty one when there is none), and when the key
@@ -43,4 +59,60 @@ fn change(
     ctx.lookup::<Hashes, _>(Purpose::Write, key, |hash, _| {
         hash.map_or_else(Default::default, |hash| (hash.edit(more_bytes), hash.expire_at_ms()))
     })
+}
+
+const WRONG_COUNT: CommandError = CommandError::text(
+    "ERR numfields should be greater than 0 and match the provided number of fields",
+);
+
+/// Where FIELDS stands, looked for from argument `from` on; the last argument is never it.
+fn place_of_fields(args: Args<'_>, from: usize) -> Option<usize> {
+    (from..args.len() - 1).find(|&at| args.get(at).eq_ignore_ascii_case(b"FIELDS"))
+}
+
+/// What stands behind FIELDS and its number, `each` arguments a field.
+fn named_fields<'a>(
+    args: Args<'a>,
+    place: Option<usize>,
+    each: usize,
+) -> Result<impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a>, CommandError> {
+    let place = place.ok_or(WRONG_COUNT)?;
+    let count = parse_i64(args.get(place + 1)).ok_or(CommandError::NotInteger)?;
+    let words = args.from(place + 2);
+    let wanted = usize::try_from(count).ok().filter(|&count| count > 0);
+    if wanted.and_then(|count| count.checked_mul(each)) != Some(words.len()) {
+        return Err(WRONG_COUNT);
+    }
+    Ok(words)
+}
+
+/// What stands behind FIELDS and its number where these follow the key.
+fn fields_behind_key<'a>(
+    args: Args<'a>,
+) -> Result<impl ExactSizeIterator<Item = &'a [u8]> + Clone + use<'a>, CommandError> {
+    if !args.get(2).eq_ignore_ascii_case(b"FIELDS") {
+        return Err(CommandError::Syntax);
+    }
+    named_fields(args, Some(2), 1)
+}
+
+/// Writes what a hash has become, with the expiry of its key, and tells of these events: one operation. One that has
+/// become empty is deleted, told as `del` too. Log it.
+fn write(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    hash: &HashEdit,
+    expire_at_ms: u64,
+    events: &[Event],
+) -> CommandResult {
+    let db = ctx.client.db;
+    if hash.is_empty() {
+        events.iter().for_each(|&event| ctx.tell(key, event));
+        ctx.delete(db, key, Event::generic("del"));
+        return Ok(());
+    }
+    ctx.check_size(hash)?;
+    ctx.put(db, key, hash.meta(expire_at_ms), hash.bytes(), events.first().copied());
+    events.iter().skip(1).for_each(|&event| ctx.tell(key, event));
+    Ok(())
 }

@@ -223,6 +223,7 @@ pub(super) fn stats(text: &mut Text, server: &Server) {
     text.field("rejected_connections", load(&traffic.rejected_connections));
     text.zeros(&["sync_full", "sync_partial_ok", "sync_partial_err"]);
     text.field("expired_keys", counters.expired_keys());
+    text.field("expired_fields", counters.expired_fields());
     text.field("expired_stale_perc", "0.00");
     text.zeros(&["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
     text.field("evicted_keys", counters.evicted_keys());

@@ -1,10 +1,11 @@
-//! The options that SET and GETEX share.
+//! The options that SET and GETEX share with HSETEX and HGETEX.
 
 use crate::dispatch::{Args, CommandError};
+use std::ops::Range;
 
 /// Unit and origin of an expiry argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ExpiryKind {
+pub(in crate::commands) enum ExpiryKind {
     /// `EX`: seconds from now.
     Ex,
     /// `PX`: milliseconds from now.
@@ -23,49 +24,68 @@ impl ExpiryKind {
     }
 
     /// True when the argument is a point in time instead of a span.
-    pub(super) fn is_absolute(self) -> bool {
+    pub(in crate::commands) fn is_absolute(self) -> bool {
         matches!(self, Self::ExAt | Self::PxAt)
     }
 }
 
 /// The options as they were given; an impossible combination was a syntax error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Options<'a> {
-    pub(super) nx: bool,
-    pub(super) xx: bool,
-    pub(super) get: bool,
-    pub(super) keep_ttl: bool,
-    pub(super) persist: bool,
-    pub(super) expiry: Option<(ExpiryKind, &'a [u8])>,
+pub(in crate::commands) struct Options<'a> {
+    pub(in crate::commands) nx: bool,
+    pub(in crate::commands) xx: bool,
+    /// Of fields: none of them may be there, or all must.
+    pub(in crate::commands) field_nx: bool,
+    pub(in crate::commands) field_xx: bool,
+    pub(in crate::commands) get: bool,
+    pub(in crate::commands) keep_ttl: bool,
+    pub(in crate::commands) persist: bool,
+    pub(in crate::commands) expiry: Option<(ExpiryKind, &'a [u8])>,
 }
 
 /// Which command the options belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(in crate::commands) enum Owner {
     Set,
     GetEx,
+    HSetEx,
 }
 
 impl<'a> Options<'a> {
     /// Parses the arguments from `first` on.
-    pub(super) fn parse(args: Args<'a>, first: usize, owner: Owner) -> Result<Self, CommandError> {
+    pub(in crate::commands) fn parse(
+        args: Args<'a>,
+        first: usize,
+        owner: Owner,
+    ) -> Result<Self, CommandError> {
+        Self::parse_range(args, first..args.len(), owner)
+    }
+
+    /// Parses the arguments of a range.
+    pub(in crate::commands) fn parse_range(
+        args: Args<'a>,
+        range: Range<usize>,
+        owner: Owner,
+    ) -> Result<Self, CommandError> {
         let mut options = Self::default();
-        let mut at = first;
-        while at < args.len() {
+        let mut at = range.start;
+        while at < range.end {
             let option = args.get(at);
             let is = |name: &str| option.eq_ignore_ascii_case(name.as_bytes());
             let no_expiry = options.expiry.is_none();
             match owner {
-                Owner::Set if is("NX") && !options.xx => options.nx = true,
-                Owner::Set if is("XX") && !options.nx => options.xx = true,
+                Owner::Set | Owner::HSetEx if is("NX") && !options.xx => options.nx = true,
+                Owner::Set | Owner::HSetEx if is("XX") && !options.nx => options.xx = true,
+                Owner::HSetEx if is("FNX") && !options.field_xx => options.field_nx = true,
+                Owner::HSetEx if is("FXX") && !options.field_nx => options.field_xx = true,
                 Owner::Set if is("GET") => options.get = true,
-                Owner::Set if is("KEEPTTL") && no_expiry => options.keep_ttl = true,
+                Owner::Set | Owner::HSetEx if is("KEEPTTL") && no_expiry => options.keep_ttl = true,
                 Owner::GetEx if is("PERSIST") && no_expiry => options.persist = true,
                 _ => {
                     let kind = ExpiryKind::named(option).ok_or(CommandError::Syntax)?;
                     // The same unit given twice is fine, and the last one counts; two units are not.
                     let same_unit = options.expiry.is_none_or(|(earlier, _)| earlier == kind);
-                    if options.keep_ttl || options.persist || !same_unit || at + 1 == args.len() {
+                    if options.keep_ttl || options.persist || !same_unit || at + 1 == range.end {
                         return Err(CommandError::Syntax);
                     }
                     options.expiry = Some((kind, args.get(at + 1)));
@@ -82,9 +102,28 @@ impl<'a> Options<'a> {
 ///
 /// # Errors
 /// No integer; zero, negative, or beyond the range of a signed 64-bit number of milliseconds.
-pub(super) fn absolute_ms(
+pub(in crate::commands) fn absolute_ms(
     kind: ExpiryKind,
     text: &[u8],
+    now_ms: u64,
+    command: &'static str,
+) -> Result<u64, CommandError> {
+    at_least(1, (kind, text), now_ms, command)
+}
+
+/// The same of a field, which may be due at once: zero is allowed.
+pub(in crate::commands) fn field_ms(
+    kind: ExpiryKind,
+    text: &[u8],
+    now_ms: u64,
+    command: &'static str,
+) -> Result<u64, CommandError> {
+    at_least(0, (kind, text), now_ms, command)
+}
+
+fn at_least(
+    least: i64,
+    (kind, text): (ExpiryKind, &[u8]),
     now_ms: u64,
     command: &'static str,
 ) -> Result<u64, CommandError> {
@@ -95,7 +134,7 @@ pub(super) fn absolute_ms(
     };
     let origin_ms = if kind.is_absolute() { 0 } else { now_ms as i64 };
     in_ms
-        .filter(|&ms| ms > 0)
+        .filter(|&ms| ms >= least)
         .and_then(|ms| ms.checked_add(origin_ms))
         .map(|ms| ms as u64)
         .ok_or(CommandError::InvalidExpire(command))

@@ -4,7 +4,7 @@
 //! form, executed on the same state, makes the same ones; the functions say where that is not plain.
 
 mod counter;
-mod expiry_options;
+pub(super) mod expiry_options;
 mod lcs;
 mod range;
 mod set;

@@ -78,7 +78,8 @@ fn serve(server: &Server, order: &Order, stop: &AtomicBool) {
 fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveError> {
     let parts = Parts { functions: !order.leaves_out_functions, keys: !order.leaves_out_keys };
     let image = Image::of(server, &order.snapshot).without_due(now_ms()).only(parts);
-    let options = writer_options(&server.config.options());
+    // What has left cannot be written again.
+    let options = writer_options(&server.config.options(), image.needs_field_times()?);
     let path = Path::new("a client");
     let failed = |error| SaveError::Io { operation: "send", path: path.to_path_buf(), error };
     let mut client = ToClient {

@@ -6,9 +6,11 @@ use crate::keyspace::paged::whole_at;
 use crate::observe::{now_s, used_bytes};
 use crate::server::Server;
 use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot};
-use sexton_persistence::rdb::Writer;
+use sexton_persistence::rdb::{FIELD_TIMES_VERSION, Writer};
+use std::cell::Cell;
 use std::io::Write;
 use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Keys after which the engine may let go of what an iterator holds.
@@ -40,6 +42,8 @@ pub(crate) struct Image<'a> {
     counts: Vec<(u64, u64)>,
     parts: Parts,
     hide_due_ms: u64,
+    /// It has met a hash with fields that expire.
+    has_field_times: Cell<bool>,
 }
 
 impl<'a> Image<'a> {
@@ -59,7 +63,15 @@ impl<'a> Image<'a> {
             (keys, expires)
         };
         let counts = (0..server.databases).map(count).collect();
-        Self { server, snapshot, remarks, counts, parts: Parts::ALL, hide_due_ms: 0 }
+        Self {
+            server,
+            snapshot,
+            remarks,
+            counts,
+            parts: Parts::ALL,
+            hide_due_ms: 0,
+            has_field_times: Cell::new(false),
+        }
     }
 
     /// It is the base of an append only file.
@@ -82,7 +94,25 @@ impl<'a> Image<'a> {
         Self { hide_due_ms: now_ms, ..self }
     }
 
-    /// Writes it; `note` hears now and then how many keys are done, and may end it. `path` is for errors.
+    /// True when keys of it have fields that expire, which a file of a lower version than Valkey's cannot hold. Walks over
+    /// its keys, but not over their values.
+    pub(crate) fn needs_field_times(&self) -> Result<bool, EngineError> {
+        for db in 0..if self.parts.keys { self.counts.len() } else { 0 } {
+            let options = IterOptions { db, keys_only: true, ..IterOptions::default() };
+            let mut iter = self.snapshot.iter(&options)?;
+            iter.seek_to_first()?;
+            while iter.valid() {
+                if iter.meta().has_due_elements() {
+                    return Ok(true);
+                }
+                iter.next()?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes it; `note` hears now and then how many keys are done, and may end it. `path` is for errors. Where it ends with
+    /// [`SaveError::FieldTimes`], it is to be written again, with that version.
     pub(crate) fn write<W: Write>(
         &self,
         writer: &mut Writer<W>,
@@ -98,6 +128,10 @@ impl<'a> Image<'a> {
         let mut done = 0;
         for db in 0..if self.parts.keys { self.counts.len() } else { 0 } {
             self.write_database(db, &mut done, writer, path, &note)?;
+        }
+        if self.parts.keys {
+            let met = self.has_field_times.get();
+            self.server.saving.field_times.store(met, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -156,6 +190,13 @@ impl<'a> Image<'a> {
                 }
                 Some(view) => {
                     let dumped = view.to_dumped();
+                    if meta.has_due_elements() {
+                        self.has_field_times.set(true);
+                        self.server.saving.field_times.store(true, Ordering::Relaxed);
+                        if writer.version() < FIELD_TIMES_VERSION {
+                            return Err(SaveError::FieldTimes);
+                        }
+                    }
                     writer.value(iter.key(), meta.expire_at_ms, &dumped).map_err(failed)?;
                 }
                 None => {

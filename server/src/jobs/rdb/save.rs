@@ -9,7 +9,7 @@ use crate::session::Pause;
 use sexton_config::Options;
 use sexton_engine::{EngineError, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};
-use sexton_persistence::rdb::{FILE_VERSION, Writer, WriterOptions};
+use sexton_persistence::rdb::{FIELD_TIMES_VERSION, FILE_VERSION, Writer, WriterOptions};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -43,6 +43,8 @@ pub enum SaveError {
     Engine(EngineError),
     /// A key of a type that cannot be written.
     Type(String),
+    /// A hash with fields that expire, in a file of a version that does not have them.
+    FieldTimes,
 }
 
 impl fmt::Display for SaveError {
@@ -55,6 +57,7 @@ impl fmt::Display for SaveError {
             }
             Self::Engine(error) => write!(f, "Error reading the data to save: {error}"),
             Self::Type(text) => f.write_str(text),
+            Self::FieldTimes => f.write_str("fields that expire need a file of a newer version"),
         }
     }
 }
@@ -166,21 +169,37 @@ fn write_file<T>(
     server: &Server,
     options: &Options,
     path: &Path,
-    write: impl FnOnce(&mut Writer<FileWriter>) -> Result<T, SaveError>,
+    write: impl Fn(&mut Writer<FileWriter>) -> Result<T, SaveError>,
 ) -> Result<T, SaveError> {
     let pieces = if options.rdb_save_incremental_fsync { PIECE_BYTES } else { 0 };
-    let out = FileWriter::new(server.storage().create(path)?, pieces);
     let shares_disk = path.parent().is_some_and(|dir| devices::is_on_disk_of_level_0(options, dir));
     let _claim = shares_disk.then(|| server.engine.claim_disk());
-    let mut writer = Writer::new(out, writer_options(options));
-    let written = write(&mut writer)?;
-    writer.finish().map_err(failed("write", path))?.finish()?;
-    Ok(written)
+    let mut has_field_times = server.saving.field_times.load(Ordering::Relaxed);
+    loop {
+        let out = FileWriter::new(server.storage().create(path)?, pieces);
+        let mut writer = Writer::new(out, writer_options(options, has_field_times));
+        match write(&mut writer) {
+            Err(SaveError::FieldTimes) if !has_field_times => has_field_times = true,
+            Err(error) => return Err(error),
+            Ok(written) => {
+                if writer.version() == FIELD_TIMES_VERSION {
+                    log::notice(&format!(
+                        "{} has fields that expire: it is of version {FIELD_TIMES_VERSION}, that of Valkey 9, which Redis \
+                         cannot read",
+                        path.display()
+                    ));
+                }
+                writer.finish().map_err(failed("write", path))?.finish()?;
+                return Ok(written);
+            }
+        }
+    }
 }
 
-pub(crate) fn writer_options(options: &Options) -> WriterOptions {
+/// The version is Valkey's where the data may have fields that expire.
+pub(crate) fn writer_options(options: &Options, has_field_times: bool) -> WriterOptions {
     WriterOptions {
-        version: FILE_VERSION,
+        version: if has_field_times { FIELD_TIMES_VERSION } else { FILE_VERSION },
         compress: options.rdbcompression,
         checksum: options.rdbchecksum,
     }
@@ -197,7 +216,7 @@ pub(crate) fn write_base(
     let options = server.config.options();
     let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
     write_file(server, &options, path, |writer| {
-        Image::of(server, snapshot).into_base().write(writer, path, note)
+        Image::of(server, snapshot).into_base().write(writer, path, &note)
     })
 }
 

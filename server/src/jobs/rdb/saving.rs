@@ -63,6 +63,8 @@ pub struct Saving {
     pub(super) keys_done: AtomicU64,
     /// Keys there were when it began.
     pub(super) keys_total: AtomicU64,
+    /// The last file had fields that expire.
+    pub(super) field_times: AtomicBool,
 }
 
 impl Default for Saving {
@@ -88,6 +90,7 @@ impl Default for Saving {
             wanted_from: AtomicU64::new(0),
             keys_done: AtomicU64::new(0),
             keys_total: AtomicU64::new(0),
+            field_times: AtomicBool::new(false),
         }
     }
 }

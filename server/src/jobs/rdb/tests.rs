@@ -2,10 +2,11 @@
 
 use super::save::write_all;
 use super::{Counts, Loader};
+use crate::keyspace::collection::{Edit, Encoding, Field, HashEdit};
 use crate::server::Server;
 use crate::value::PLAIN_STRING;
 use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
-use sexton_persistence::rdb::{Input, Strings, Value, Writer, WriterOptions};
+use sexton_persistence::rdb::{Input, Writer, WriterOptions};
 use std::path::Path;
 
 const FAR_MS: u64 = 4_102_444_800_000;
@@ -74,19 +75,27 @@ fn a_save_that_is_called_off_ends() {
 }
 
 #[test]
-fn what_cannot_be_stored_is_named() {
-    let pair: Strings = [&b"field"[..], b"value"].into_iter().collect();
-    let mut file = writer(12);
-    file.select_db(3, 1, 0).unwrap();
-    file.value(b"some\nkey", 0, &Value::Hash(pair, vec![4_102_444_800_000])).unwrap();
-    let file = file.finish().unwrap();
-    let server = server();
-    let error = Loader::new(&server).load(Input::new(&file)).unwrap_err();
-    assert_eq!(
-        error,
-        "key 'some\\nkey' of database 3 is of type hash with fields that expire, which this version cannot store"
-    );
+fn fields_that_expire_are_saved_under_the_version_that_has_them_and_loaded() {
+    let saved = server();
+    let field = |name, due_ms| Field { name, value: b"1", due_ms };
+    let fields = [field(b"a", FAR_MS), field(b"b", 0)];
+    let hash = HashEdit::of_fields(fields.into_iter(), Encoding::Hashtable);
+    put(&saved, 3, "h", hash.meta(FAR_MS + 1), hash.bytes());
+    let failed = write_all(&saved, Path::new("-"), &mut writer(9)).unwrap_err();
+    assert!(matches!(failed, super::SaveError::FieldTimes), "{failed}");
+    let mut writer = writer(80);
+    write_all(&saved, Path::new("-"), &mut writer).unwrap();
+    let file = writer.finish().unwrap();
+    assert!(file.starts_with(b"VALKEY080"));
+    let loaded = server();
+    Loader::new(&loaded).load(Input::new(&file)).unwrap();
+    assert_eq!(items(&loaded, 3), items(&saved, 3));
+    assert!(items(&loaded, 3)[0].meta.has_due_elements());
+}
 
+#[test]
+fn what_cannot_be_stored_is_named() {
+    let server = server();
     let mut file = writer(9);
     file.select_db(4, 1, 0).unwrap();
     let file = file.finish().unwrap();

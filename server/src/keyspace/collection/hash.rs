@@ -1,8 +1,11 @@
 //! Hashes.
 
-use super::{Edit, Encoding, HEAD_BYTES, Parts, Thresholds, empty, packed, set_encoding, set_len};
+use super::{
+    Edit, Encoding, Field, HEAD_BYTES, HashFields, Parts, Thresholds, empty, packed, set_encoding,
+    set_len,
+};
 use crate::keyspace::Kind;
-use crate::value::ValueType;
+use crate::value::{EXPIRING_HASH, ValueType};
 use sexton_engine::{Entry, Meta};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -22,43 +25,87 @@ impl Kind for Hashes {
     type View<'v> = HashView<'v>;
 
     fn view(entry: Entry<'_>) -> Option<HashView<'_>> {
-        Parts::of_entry(entry, ValueType::Hash).map(HashView)
+        HashView::of(entry.meta(), entry.value())
     }
 }
 
+/// Bytes before the fields where some expire.
+const EXPIRING_HEAD_BYTES: usize = HEAD_BYTES + 8;
+
 /// The hash that a key holds.
 #[derive(Clone, Copy)]
-pub struct HashView<'v>(Parts<'v>);
+pub struct HashView<'v> {
+    parts: Parts<'v>,
+    /// The fields, and what stands with them.
+    content: &'v [u8],
+    /// Each has a due time, which may be empty.
+    has_times: bool,
+}
 
 impl<'v> HashView<'v> {
     /// `None` for a value of another type.
     #[must_use]
     pub fn of(meta: Meta, value: &'v [u8]) -> Option<Self> {
-        Parts::of(meta, value, ValueType::Hash).map(Self)
+        let parts = Parts::of(meta, value, ValueType::Hash)?;
+        let has_times = meta.has_due_elements();
+        let head_bytes = if has_times { EXPIRING_HEAD_BYTES } else { HEAD_BYTES };
+        Some(Self { parts, content: value.get(head_bytes..)?, has_times })
     }
 
     /// Fields.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.0.len
+        self.parts.len
     }
 
     /// When it expires, in milliseconds since the epoch; 0 for never.
     #[must_use]
     pub fn expire_at_ms(&self) -> u64 {
-        self.0.meta.expire_at_ms
+        self.parts.meta.expire_at_ms
     }
 
     /// What OBJECT ENCODING answers.
     #[must_use]
     pub fn encoding(&self) -> Encoding {
-        self.0.encoding
+        self.parts.encoding
+    }
+
+    /// True when some of its fields expire.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        self.has_times
     }
 
     /// Fields and values in the order in which the fields came.
     pub fn iter(&self) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
-        let mut items = packed::Items::new(self.0.content());
-        std::iter::from_fn(move || Some((items.next()?, items.next()?)))
+        let (mut items, has_times) = (packed::Items::new(self.content), self.has_times);
+        std::iter::from_fn(move || {
+            let pair = (items.next()?, items.next()?);
+            if has_times {
+                items.next()?;
+            }
+            Some(pair)
+        })
+    }
+
+    /// The fields with their due times.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'v>> + Clone + use<'v> {
+        let (mut items, has_times) = (packed::Items::new(self.content), self.has_times);
+        std::iter::from_fn(move || {
+            let (name, value) = (items.next()?, items.next()?);
+            let time = if has_times { items.next()? } else { b"" };
+            let due_ms = time.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            Some(Field { name, value, due_ms })
+        })
+    }
+
+    /// The names of the fields whose time has come at `now_ms`, and the hash without them.
+    #[must_use]
+    pub fn without_due(&self, now_ms: u64) -> (Vec<&'v [u8]>, HashEdit) {
+        let is_due = |field: &Field<'_>| field.due_ms != 0 && field.due_ms <= now_ms;
+        let gone: Vec<_> = self.fields().filter(is_due).map(|field| field.name).collect();
+        let left = self.fields().filter(|field| !is_due(field));
+        (gone, HashEdit::of_fields(left, self.encoding()))
     }
 
     /// The value of `field`.
@@ -70,9 +117,10 @@ impl<'v> HashView<'v> {
     /// A copy to change, with room for one pair more of so many bytes.
     #[must_use]
     pub fn edit(&self, more_bytes: usize) -> HashEdit {
-        let mut bytes = Vec::with_capacity(self.0.value.len() + more_bytes + 2 * LENGTH_BYTES);
-        bytes.extend_from_slice(self.0.value);
-        HashEdit { bytes, len: self.0.len, encoding: self.0.encoding }
+        let Parts { value, len, encoding, .. } = self.parts;
+        let mut bytes = Vec::with_capacity(value.len() + more_bytes + 2 * LENGTH_BYTES);
+        bytes.extend_from_slice(value);
+        HashEdit { bytes, len, encoding, has_times: self.has_times }
     }
 }
 
@@ -82,6 +130,8 @@ pub struct HashEdit {
     bytes: Vec<u8>,
     len: usize,
     encoding: Encoding,
+    /// Some fields expire.
+    has_times: bool,
 }
 
 /// Where a field begins in the root record's value, and where its value lies, both as they are packed.
@@ -92,7 +142,7 @@ struct Place {
 
 impl Default for HashEdit {
     fn default() -> Self {
-        Self { bytes: empty(Encoding::Listpack), len: 0, encoding: Encoding::Listpack }
+        Self::empty(Encoding::Listpack)
     }
 }
 
@@ -106,13 +156,46 @@ impl Edit for HashEdit {
     fn bytes(&self) -> &[u8] {
         &self.bytes
     }
+
+    fn meta(&self, expire_at_ms: u64) -> Meta {
+        let flags = if self.has_times { EXPIRING_HASH } else { ValueType::Hash as u8 };
+        Meta { flags, expire_at_ms }
+    }
 }
 
 impl HashEdit {
     /// An empty one that is not compact any more.
     #[must_use]
     pub fn of_any_size() -> Self {
-        Self { bytes: empty(Encoding::Hashtable), len: 0, encoding: Encoding::Hashtable }
+        Self::empty(Encoding::Hashtable)
+    }
+
+    fn empty(encoding: Encoding) -> Self {
+        Self { bytes: empty(encoding), len: 0, encoding, has_times: false }
+    }
+
+    /// One of these fields, whose names differ. As in Redis one with due times is not compact, and stays so without them.
+    pub fn of_fields<'p>(
+        fields: impl Iterator<Item = Field<'p>> + Clone,
+        encoding: Encoding,
+    ) -> Self {
+        let earliest_ms = fields.clone().map(|field| field.due_ms).filter(|&ms| ms != 0).min();
+        let Some(earliest_ms) = earliest_ms else {
+            let mut hash = Self::empty(encoding);
+            fields.for_each(|field| hash.append(field.name, field.value));
+            return hash;
+        };
+        let mut hash = Self { has_times: true, ..Self::of_any_size() };
+        hash.bytes.extend_from_slice(&earliest_ms.to_le_bytes());
+        for Field { name, value, due_ms } in fields {
+            packed::push(&mut hash.bytes, name);
+            packed::push(&mut hash.bytes, value);
+            let time = due_ms.to_le_bytes();
+            packed::push(&mut hash.bytes, if due_ms == 0 { b"" } else { &time });
+            hash.len += 1;
+        }
+        set_len(&mut hash.bytes, hash.len);
+        hash
     }
 
     /// Adds a field that is not there.
@@ -137,19 +220,47 @@ impl HashEdit {
         Some(hash)
     }
 
+    /// True when some of its fields expire.
+    #[must_use]
+    pub fn has_times(&self) -> bool {
+        self.has_times
+    }
+
     /// The same, to read from.
     #[must_use]
     pub fn view(&self) -> HashView<'_> {
-        HashView(Parts {
-            meta: Self::expiring_at(0),
-            value: &self.bytes,
-            encoding: self.encoding,
-            len: self.len,
-        })
+        let (encoding, len, has_times) = (self.encoding, self.len, self.has_times);
+        let parts = Parts { meta: self.meta(0), value: &self.bytes, encoding, len };
+        let head_bytes = if has_times { EXPIRING_HEAD_BYTES } else { HEAD_BYTES };
+        HashView { parts, content: &self.bytes[head_bytes..], has_times }
     }
 
-    /// Sets `field`; true when it is new.
+    /// Sets `field`, which never expires from now on; true when it is new.
     pub fn set(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) -> bool {
+        if self.has_times {
+            let old = std::mem::take(self);
+            let mut fields = HashFields::of(&old.view(), 1);
+            let is_new = fields.set(field, value, 0);
+            *self = fields.into_edit(thresholds);
+            return is_new;
+        }
+        self.set_plain(field, value, thresholds)
+    }
+
+    /// Sets the value of `field`, which expires when it did before.
+    pub fn set_value(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) {
+        if self.has_times {
+            let old = std::mem::take(self);
+            let mut fields = HashFields::of(&old.view(), 1);
+            let due_ms = fields.get(field).map_or(0, |field| field.due_ms);
+            fields.set(field, value, due_ms);
+            *self = fields.into_edit(thresholds);
+            return;
+        }
+        self.set_plain(field, value, thresholds);
+    }
+
+    fn set_plain(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) -> bool {
         let place = self.place_of(field);
         let is_new = place.is_none();
         match place {
@@ -170,6 +281,13 @@ impl HashEdit {
         pairs: impl ExactSizeIterator<Item = (&'p [u8], &'p [u8])> + Clone,
         thresholds: &Thresholds,
     ) -> usize {
+        if self.has_times {
+            let old = std::mem::take(self);
+            let mut fields = HashFields::of(&old.view(), pairs.len());
+            let added = pairs.filter(|(field, value)| fields.set(field, value, 0)).count();
+            *self = fields.into_edit(thresholds);
+            return added;
+        }
         if pairs.len() <= FEW_FIELDS {
             return pairs.filter(|(field, value)| self.set(field, value, thresholds)).count();
         }
@@ -200,7 +318,7 @@ impl HashEdit {
         self.set_len(self.len + 1);
     }
 
-    fn note_size(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) {
+    pub(super) fn note_size(&mut self, field: &[u8], value: &[u8], thresholds: &Thresholds) {
         let longest = field.len().max(value.len()) as u64;
         if self.len as u64 > thresholds.hash_entries || longest > thresholds.hash_value_bytes {
             self.encoding = Encoding::Hashtable;
@@ -210,6 +328,11 @@ impl HashEdit {
 
     /// Removes `field`; false when it is not there.
     pub fn remove(&mut self, field: &[u8]) -> bool {
+        if self.has_times {
+            let before = self.len;
+            self.remove_all(std::iter::once(field));
+            return self.len < before;
+        }
         let Some(Place { start, value }) = self.place_of(field) else { return false };
         super::splice(&mut self.bytes, start..value.end, b"");
         self.set_len(self.len - 1);
@@ -218,6 +341,14 @@ impl HashEdit {
 
     /// Removes several fields.
     pub fn remove_all<'f>(&mut self, fields: impl ExactSizeIterator<Item = &'f [u8]>) {
+        if self.has_times {
+            let gone: HashSet<&[u8]> = fields.collect();
+            let old = std::mem::take(self);
+            let left = old.view();
+            let left = left.fields().filter(|field| !gone.contains(field.name));
+            *self = Self::of_fields(left, old.encoding);
+            return;
+        }
         if fields.len() <= FEW_FIELDS {
             return fields.for_each(|field| _ = self.remove(field));
         }

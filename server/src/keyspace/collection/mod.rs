@@ -10,6 +10,8 @@
 //!                     | members in the order in which they came, packed                          (encoding hashtable)
 //! sorted set  content = (score, f64 LE | member, packed) ascending by score, then member
 //! hash        content = (field, packed | value, packed) in the order in which the fields came
+//!                     | earliest due time u64 LE | (field, packed | value, packed | due time, packed: empty or u64 LE)
+//!                                                            (a hash with fields that expire: it has flags of its own)
 //! stream      content = last ID u128 LE | highest deleted ID u128 LE | entries ever added u64 LE | bytes of groups u32 LE
 //!                       | nodes u32 LE | groups | nodes | where each node begins u32 LE
 //! ```
@@ -18,6 +20,7 @@
 //! each write, and as in Redis it never goes back. No collection but a stream is empty: the key goes with its last element.
 
 mod hash;
+mod hash_fields;
 mod list;
 pub mod packed;
 mod set;
@@ -25,6 +28,7 @@ mod sorted_set;
 pub mod stream;
 
 pub use hash::{HashEdit, HashView, Hashes};
+pub use hash_fields::{Field, HashFields};
 pub use list::{ListEdit, ListView, Lists};
 pub use set::{SetEdit, SetView, Sets};
 pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order, score_text};
@@ -107,9 +111,14 @@ pub trait Edit {
         self.len() == 0
     }
 
-    /// The record's flags and expiry (0: none).
+    /// The record's flags and expiry (0: none), for a type that has one kind of values.
     fn expiring_at(expire_at_ms: u64) -> Meta {
         Meta { flags: Self::TYPE as u8, expire_at_ms }
+    }
+
+    /// The flags of this value's record, and its expiry (0: none).
+    fn meta(&self, expire_at_ms: u64) -> Meta {
+        Self::expiring_at(expire_at_ms)
     }
 }
 

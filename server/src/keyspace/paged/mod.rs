@@ -311,6 +311,8 @@ pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_b
 fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
     let encoding = match ValueType::of(meta.flags)? {
         ValueType::List => ListView::of(meta, value)?.encoding(),
+        // Pages have no due times of fields.
+        ValueType::Hash if meta.has_due_elements() => return None,
         ValueType::Hash => HashView::of(meta, value)?.encoding(),
         ValueType::Set => SetView::of(meta, value)?.encoding(),
         ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),

@@ -1,0 +1,291 @@
+//! Fields that expire: what is seen of them by the clock, what is logged, and what replay makes of it.
+
+use super::tests::Bench;
+use super::{Executor, Outcome};
+use crate::client::Client;
+use crate::keyspace::load_blocking;
+use crate::resp::command_bytes;
+use crate::value::thresholds::Thresholds;
+
+/// The time of `Bench::run`.
+const NOW_MS: u64 = 1_000_000;
+
+fn run_at(bench: &mut Bench, client: &mut Client, line: &str, now_ms: u64) -> String {
+    let mut pins = Vec::new();
+    loop {
+        match bench.try_at(client, line, now_ms) {
+            (Outcome::Done(_), reply) => return reply,
+            (Outcome::Cold(keys), _) => {
+                let pin = load_blocking(&bench.server, keys, u64::MAX);
+                pins.push(pin.expect("simulated storage works"));
+            }
+            (outcome, _) => panic!("{line}: {outcome:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_field_is_gone_from_its_time_on_whoever_looks() {
+    let later_ms = NOW_MS + 5000;
+    for (look, before, after) in [
+        ("HGET h a", "$1\r\n1\r\n", "$-1\r\n"),
+        ("HMGET h a b", "*2\r\n$1\r\n1\r\n$1\r\n2\r\n", "*2\r\n$-1\r\n$1\r\n2\r\n"),
+        (
+            "HGETALL h",
+            "*4\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\nb\r\n$1\r\n2\r\n",
+            "*2\r\n$1\r\nb\r\n$1\r\n2\r\n",
+        ),
+        ("HLEN h", ":2\r\n", ":1\r\n"),
+        ("HEXISTS h a", ":1\r\n", ":0\r\n"),
+        ("HSTRLEN h a", ":1\r\n", ":0\r\n"),
+        ("HRANDFIELD h 5", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*1\r\n$1\r\nb\r\n"),
+        ("HPTTL h FIELDS 2 a b", "*2\r\n:1\r\n:-1\r\n", "*2\r\n:-2\r\n:-1\r\n"),
+        ("HEXPIRE h 5 FIELDS 1 a", "*1\r\n:1\r\n", "*1\r\n:-2\r\n"),
+        ("HDEL h a", ":1\r\n", ":0\r\n"),
+        ("HSET h a 3", ":0\r\n", ":1\r\n"),
+        ("HSETNX h a 3", ":0\r\n", ":1\r\n"),
+        ("HINCRBY h a 3", ":4\r\n", ":3\r\n"),
+        ("HINCRBYFLOAT h a 0.5", "$3\r\n1.5\r\n", "$3\r\n0.5\r\n"),
+        ("HGETDEL h FIELDS 1 a", "*1\r\n$1\r\n1\r\n", "*1\r\n$-1\r\n"),
+        ("HGETEX h PERSIST FIELDS 1 a", "*1\r\n$1\r\n1\r\n", "*1\r\n$-1\r\n"),
+        ("HSETEX h FNX FIELDS 1 a 3", ":0\r\n", ":1\r\n"),
+        ("HSETEX h FXX FIELDS 1 a 3", ":1\r\n", ":0\r\n"),
+        ("SORT names BY nosort GET h->*", "*1\r\n$1\r\n1\r\n", "*1\r\n$-1\r\n"),
+        (
+            "HSCAN h 0 MATCH a",
+            "*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n$1\r\n1\r\n",
+            "*2\r\n$1\r\n0\r\n*0\r\n",
+        ),
+    ] {
+        for (now_ms, wanted) in [(later_ms - 1, before), (later_ms, after)] {
+            let mut bench = Bench::new();
+            let mut client = bench.client();
+            bench.run_all(
+                &mut client,
+                &["HSET h a 1 b 2", "HPEXPIRE h 5000 FIELDS 1 a", "RPUSH names a"],
+            );
+            if look.starts_with("SORT") {
+                bench.run_all(
+                    &mut client,
+                    &["RENAME h ha", "HSET ha f 1", "HPEXPIRE ha 5000 FIELDS 1 f"],
+                );
+                let look = "SORT names BY nosort GET h*->f";
+                assert_eq!(run_at(&mut bench, &mut client, look, now_ms), wanted, "{look}");
+                continue;
+            }
+            assert_eq!(run_at(&mut bench, &mut client, look, now_ms), wanted, "{look} at {now_ms}");
+        }
+    }
+}
+
+#[test]
+fn a_key_goes_with_its_last_field_and_no_earlier() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    let mut at = |line: &str, now_ms: u64| run_at(&mut bench, &mut client, line, now_ms);
+    at("HSET h a 1 b 2", NOW_MS);
+    at("HPEXPIRE h 10 FIELDS 1 a", NOW_MS);
+    at("HPEXPIRE h 20 FIELDS 1 b", NOW_MS);
+    at("PEXPIRE h 30", NOW_MS);
+    assert_eq!(at("EXISTS h", NOW_MS + 10), ":1\r\n");
+    assert_eq!(at("PTTL h", NOW_MS + 10), ":20\r\n", "the key keeps its own");
+    assert_eq!(at("HLEN h", NOW_MS + 19), ":1\r\n");
+    assert_eq!(at("TYPE h", NOW_MS + 20), "+none\r\n");
+    assert_eq!(at("DBSIZE", NOW_MS + 20), ":0\r\n");
+    // The expiry of the key may come first.
+    at("HSET h a 1", NOW_MS);
+    at("HPEXPIRE h 20 FIELDS 1 a", NOW_MS);
+    at("PEXPIRE h 10", NOW_MS);
+    assert_eq!(at("EXISTS h", NOW_MS + 10), ":0\r\n");
+    assert_eq!(bench.server.stats.expired_keys(), 1);
+    assert_eq!(bench.server.stats.expired_fields(), 2);
+}
+
+#[test]
+fn whoever_watches_a_hash_hears_of_a_field_that_goes() {
+    let mut bench = Bench::new();
+    let (mut client, mut other) = (bench.client(), bench.client());
+    bench.run_all(&mut client, &["HSET h a 1 b 2", "HPEXPIRE h 10 FIELDS 1 a", "WATCH h"]);
+    assert_eq!(run_at(&mut bench, &mut other, "HLEN h", NOW_MS + 10), ":1\r\n");
+    bench.run_all(&mut client, &["MULTI", "HLEN h"]);
+    assert_eq!(bench.run(&mut client, "EXEC"), "*-1\r\n");
+}
+
+#[test]
+fn what_is_logged_of_fields_that_expire_makes_the_same_data_with_as_many_operations() {
+    let (mut bench, mut again) = (Bench::new(), Bench::new());
+    let (mut client, mut log_client) = (bench.client(), again.client());
+    let mut replayer = Executor::new(crate::commands::table::table(), 0, false);
+    let requests_and_logs: &[(u64, &str, &[&str])] = &[
+        (0, "HSET h a 1 b 2 c 3 d 4 e 5", &["HSET h a 1 b 2 c 3 d 4 e 5"]),
+        (0, "HPEXPIRE h 10 FIELDS 3 a none b", &["HPEXPIREAT h 1000010 FIELDS 2 a b"]),
+        (0, "HEXPIRE h 5 GT FIELDS 1 c", &[]),
+        (0, "HPEXPIREAT h 5 NX FIELDS 2 a e", &["HDEL h e"]),
+        (1, "HPERSIST h FIELDS 2 a c", &["HPERSIST h FIELDS 1 a"]),
+        (2, "HGETEX h PX 10 FIELDS 2 c none", &["HPEXPIREAT h 1000012 FIELDS 1 c"]),
+        (2, "HGETEX h FIELDS 1 a", &[]),
+        (3, "HINCRBY h b 5", &["HINCRBY h b 5"]),
+        (3, "HINCRBYFLOAT h b 0.5", &["HSETEX h KEEPTTL FIELDS 1 b 7.5"]),
+        // The time of b comes, and whoever looks removes it.
+        (10, "HGET h a", &["HDEL h b"]),
+        (11, "HSETEX h NX EX 1 FIELDS 1 a 1", &[]),
+        (11, "HSETEX h XX FNX PX 9 FIELDS 2 f 1 g 2", &["HSETEX h PXAT 1000020 FIELDS 2 f 1 g 2"]),
+        (11, "HSETEX h KEEPTTL FIELDS 2 f 3 i 4", &["HSETEX h KEEPTTL FIELDS 2 f 3 i 4"]),
+        (11, "HSETEX h EXAT 1 FIELDS 2 i 3 none 4", &["HDEL h i"]),
+        (11, "HSETEX h EXAT 1 FIELDS 1 none 4", &[]),
+        // That of c comes, and the writer removes it first.
+        (12, "HSET h c 33", &["HDEL h c", "HSET h c 33"]),
+        (12, "HGETDEL h FIELDS 2 none d", &["HDEL h d"]),
+        (12, "HPEXPIRE h 1 FIELDS 2 a c", &["HPEXPIREAT h 1000013 FIELDS 2 a c"]),
+        (12, "COPY h h2", &["COPY h h2"]),
+        (12, "RENAME h h3", &["RENAME h h3"]),
+        (12, "MOVE h3 1", &["MOVE h3 1"]),
+        (30, "EXISTS h h2", &["HDEL h2 a c f g"]),
+        // A key that is called as the word before the fields.
+        (30, "HSETEX fields PX 5 FIELDS 1 a 1", &["HSETEX fields PXAT 1000035 FIELDS 1 a 1"]),
+        (30, "HINCRBYFLOAT fields a 1", &["HSETEX fields KEEPTTL FIELDS 1 a 2"]),
+        (31, "HGETEX fields PX 5 FIELDS 1 a", &["HPEXPIREAT fields 1000036 FIELDS 1 a"]),
+        (36, "TYPE fields", &["HDEL fields a"]),
+    ];
+    for (ms, request, logs) in requests_and_logs {
+        let reply = run_at(&mut bench, &mut client, request, NOW_MS + ms);
+        assert!(!reply.starts_with('-'), "{request}: {reply}");
+        for log in *logs {
+            let words: Vec<&[u8]> = log.split(' ').map(str::as_bytes).collect();
+            replayer.replay(&again.server, &mut log_client, &command_bytes(&words)).expect(log);
+        }
+        assert_eq!(bench.server.engine.last_seq(), again.server.engine.last_seq(), "{request}");
+        for look in ["DEBUG DIGEST", "HPEXPIRETIME h FIELDS 7 a b c d f g i"] {
+            let (ours, theirs) = (
+                run_at(&mut bench, &mut client, look, NOW_MS + ms),
+                run_at(&mut again, &mut log_client, look, NOW_MS + ms),
+            );
+            assert_eq!(ours, theirs, "{look} behind {request}");
+        }
+    }
+    let left = run_at(&mut bench, &mut client, "DBSIZE", NOW_MS + 30);
+    assert_eq!(left, ":0\r\n");
+}
+
+#[test]
+fn a_dump_has_the_times_of_fields() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    bench.run_all(&mut client, &["HSET h a 1 b 2", "HPEXPIRE h 5000 FIELDS 1 a"]);
+    let dump = bench.run_words(&mut client, &[b"DUMP", b"h"]);
+    let payload = dump
+        .split(|&byte| byte == b'\n')
+        .nth(1)
+        .map_or(0, |_| dump.iter().position(|&byte| byte == b'\n').unwrap_or_default() + 1);
+    let payload = &dump[payload..dump.len() - 2];
+    assert_eq!(bench.run_words(&mut client, &[b"RESTORE", b"h2", b"0", payload]), b"+OK\r\n");
+    let look = "HPEXPIRETIME h2 FIELDS 2 a b";
+    assert_eq!(bench.run(&mut client, look), "*2\r\n:1005000\r\n:-1\r\n");
+    assert_eq!(bench.run(&mut client, "OBJECT ENCODING h2"), "$9\r\nhashtable\r\n");
+    assert_eq!(run_at(&mut bench, &mut client, "HLEN h2", NOW_MS + 5000), ":1\r\n");
+}
+
+#[test]
+fn the_past_has_the_fields_that_it_had() {
+    let mut bench = Bench::new();
+    let (mut client, mut reader) = (bench.client(), bench.client());
+    // A snapshot reads the clock itself.
+    let now_ms = crate::clock::now_ms();
+    for line in [
+        "HSET h due 1 later 2 never 3",
+        "HPEXPIRE h 5 FIELDS 1 due",
+        "HPEXPIRE h 1000000 FIELDS 1 later",
+        "HSET gone a 1",
+        "HPEXPIRE gone 5 FIELDS 1 a",
+    ] {
+        run_at(&mut bench, &mut client, line, now_ms - 10);
+    }
+    assert!(run_at(&mut bench, &mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
+    let after_ms = now_ms + 2_000_000;
+    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", after_ms), ":1\r\n");
+    for (look, seen) in [
+        ("HLEN h", ":2\r\n"),
+        ("HMGET h due later", "*2\r\n$-1\r\n$1\r\n2\r\n"),
+        ("EXISTS gone", ":0\r\n"),
+    ] {
+        assert_eq!(run_at(&mut bench, &mut reader, look, after_ms), seen, "{look}");
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+fn command(random: &mut Random) -> String {
+    let key = ["a", "b"][random.below(2) as usize];
+    let (field, other) = (random.below(12), random.below(40));
+    let ms = random.below(30);
+    match random.below(20) {
+        0..=4 => format!("HSET {key} f{field} {ms} f{other} {ms}"),
+        5 => format!("HDEL {key} f{field} f{other}"),
+        6 => format!("HINCRBY {key} f{field} {ms}"),
+        7 => format!("HINCRBYFLOAT {key} f{field} 0.5"),
+        8..=10 => format!("HPEXPIRE {key} {ms} FIELDS 2 f{field} f{other}"),
+        11 => format!("HPERSIST {key} FIELDS 2 f{field} f{other}"),
+        12 => format!("HGETEX {key} PX {ms} FIELDS 1 f{field}"),
+        13 => format!("HSETEX {key} PX {ms} FIELDS 1 f{field} {ms}"),
+        14 => format!("HSETEX {key} KEEPTTL FIELDS 2 f{field} {ms} f{other} 1"),
+        15 => format!("HGETDEL {key} FIELDS 1 f{field}"),
+        16 => format!("HSETNX {key} f{field} {ms}"),
+        17 => "COPY a b REPLACE".to_owned(),
+        18 => format!("HPTTL {key} FIELDS 2 f{field} f{other}"),
+        _ => format!("HMGET {key} f{field} f{other}"),
+    }
+}
+
+#[test]
+fn hashes_go_into_pages_and_out_of_them_with_their_first_and_last_time() {
+    let bench = |inline_bytes: u64| {
+        let bench = Bench::new();
+        let thresholds = &bench.server.settings.thresholds;
+        let now = thresholds.now();
+        thresholds.set(Thresholds { inline_bytes, hash_entries: 4, ..now });
+        bench
+    };
+    let (mut paged, mut whole) = (bench(24), bench(u64::MAX));
+    let (mut client, mut other) = (paged.client(), whole.client());
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let (mut now_ms, mut seen_in_pages, mut seen_expiring) = (NOW_MS, 0, 0);
+    let lines = |reply: &str| {
+        let mut lines: Vec<String> = reply.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    for step in 0..4000 {
+        now_ms += random.below(4);
+        let command = command(&mut random);
+        let reply = run_at(&mut paged, &mut client, &command, now_ms);
+        assert_eq!(
+            reply,
+            run_at(&mut whole, &mut other, &command, now_ms),
+            "step {step}: {command}"
+        );
+        for look in ["HGETALL a", "HGETALL b", "HLEN a", "DEBUG DIGEST"] {
+            let reply = run_at(&mut paged, &mut client, look, now_ms);
+            let other = run_at(&mut whole, &mut other, look, now_ms);
+            assert_eq!(lines(&reply), lines(&other), "step {step}: {look} behind {command}");
+        }
+        let (engine, mut buf) = (&paged.server.engine, sexton_engine::TxBuf::default());
+        let hash = engine.hash(b"a");
+        let mut tx = engine.begin(sexton_engine::Latched::Hashes(&[hash]), &mut buf);
+        let key = sexton_engine::Key { slot: engine.slot_of(0), bytes: b"a", hash };
+        if let sexton_engine::Found::Live(entry) = tx.find(key) {
+            seen_in_pages += u32::from(entry.meta().is_paged());
+            seen_expiring += u32::from(entry.meta().has_due_elements());
+        }
+        tx.commit();
+    }
+    assert!(seen_in_pages > 100 && seen_expiring > 100, "{seen_in_pages} {seen_expiring}");
+}
