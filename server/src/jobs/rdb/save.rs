@@ -216,7 +216,7 @@ pub(crate) fn write_base(
     let options = server.config.options();
     let note = |_| if goes_on() { Ok(()) } else { Err(SaveError::Aborted) };
     write_file(server, &options, path, |writer| {
-        Image::of(server, snapshot).into_base().write(writer, path, &note)
+        Image::of(server, snapshot).into_base().write(writer, path, note)
     })
 }
 
