@@ -91,6 +91,9 @@ fn values_of_frozen_memtables_stay_in_persistent_memory() {
     write(&engine, &mut model, in_db(1, "swapped", Meta::default()));
     write(&engine, &mut model, in_db(2, "emptied", Meta::default()));
     write(&engine, &mut model, in_db(1, "due", expiring));
+    let elements = [&[1; 6][..], &1000_u64.to_le_bytes(), &[2; 300]].concat();
+    let has_elements = Meta { flags: Meta::DUE_ELEMENTS, expire_at_ms: 0 };
+    write(&engine, &mut model, Op::Put(1, b"due elements".to_vec(), has_elements, elements));
     freeze(&engine);
     write(&engine, &mut model, Op::Delete(0, b"written again".to_vec()));
     write(&engine, &mut model, in_db(0, "loses its expiry", Meta::default()));
@@ -112,7 +115,10 @@ fn values_of_frozen_memtables_stay_in_persistent_memory() {
     let again = machine.after_power_failure().start(MEMTABLE_BYTES);
     let stats = again.stats();
     assert_eq!(stats.memtables_frozen, 2);
-    assert_eq!(stats.dram_entries, 4, "three of the newest memtable, and what has an expiry");
+    assert_eq!(stats.dram_entries, 5, "three of the newest memtable, and what is due one day");
+    assert!(again.due(999, 10).is_empty());
+    let due: Vec<_> = again.due(1000, 10).into_iter().map(|due| (due.db, due.key)).collect();
+    assert_eq!(due, [(0, b"due elements".to_vec())]);
     check_counts(&again, &model);
     check(&again, &model);
     for (db, keys) in model.0.iter().enumerate() {
@@ -120,7 +126,7 @@ fn values_of_frozen_memtables_stay_in_persistent_memory() {
             assert_eq!(get(&again, db, key).as_ref(), Some(value), "{db} {key:?}");
         }
     }
-    assert_eq!(again.stats().dram_entries, 9, "what was read is in the table now");
+    assert_eq!(again.stats().dram_entries, 10, "what was read is in the table now");
     for (db, key) in [(1, "left"), (1, "overwritten"), (0, "swapped"), (1, "loses its expiry")] {
         write(&again, &mut model, Op::Append(db, key.into(), 9));
         write(&again, &mut model, in_db(db, "one more", Meta::default()));
