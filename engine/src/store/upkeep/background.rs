@@ -4,6 +4,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::flush::frozen::FlushRight;
 use crate::store::read::view::ReaderGraves;
 use crate::store::upkeep::events::Fault;
+use crate::store::upkeep::room::LOG_SHARE;
 use crate::table::TableError;
 use crate::tree::{self, CompactionContext, IndexDrops, Job};
 use parking_lot::{Condvar, Mutex};
@@ -218,6 +219,40 @@ impl Engine {
             // A look that fails is tried again; readers of the same blocks report the damage.
             let _ = self.look_for_cold_due();
         }
+    }
+
+    /// Says whether the files are to become smaller. While they are, deletes give back room within seconds, although that
+    /// costs more writing than they do else.
+    pub fn note_short_of_room(&self, is_short: bool) {
+        let inner = self.inner();
+        if inner.upkeep.room.note_short(is_short) {
+            inner.graveyard.burial_wanted.store(true, Ordering::Release);
+            inner.upkeep.background.wake_flush();
+            inner.upkeep.background.wake_compaction();
+        }
+    }
+
+    /// Asks for a flush while room is short and one gives some back. Runs on the flush thread, ten times a second.
+    fn make_room(&self, now_ms: u64) {
+        let room = &self.inner().upkeep.room;
+        if room.is_short() && self.flush_gives_room() && room.takes_turn(now_ms) {
+            self.inner().upkeep.background.freeze_early();
+        }
+    }
+
+    /// True when deletes wait for the mark, or the log is much of all and no base needs it.
+    fn flush_gives_room(&self) -> bool {
+        let log_goes = self.log_base_bytes().is_none();
+        self.inner().graveyard.spill.has_unmarked()
+            || self.has_unmarked_deaths()
+            || (log_goes && self.log_file_bytes() * LOG_SHARE > self.file_bytes())
+    }
+
+    /// True when databases were emptied since the last mark.
+    fn has_unmarked_deaths(&self) -> bool {
+        let inner = self.inner();
+        let mark = inner.flusher.mark.load(Ordering::Acquire);
+        inner.graveyard.dead.lock().values().any(|&d| d > mark)
     }
 
     /// Keeps the error of a flush for INFO, and waits a little before it is tried again.

@@ -148,6 +148,24 @@ impl Stats {
 }
 
 impl Engine {
+    /// Bytes of tables, undo runs and grave runs, of the log that is not retired, and of its base. Not among them: what the
+    /// log keeps for its next segments, and tables that only open iterators still hold.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        let inner = self.inner();
+        let version = inner.versions.current();
+        let tables: u64 = version.level_sizes().iter().map(|(_, bytes)| bytes).sum();
+        let graves = inner.graveyard.spill.runs.load().figures().file_bytes;
+        tables + self.undo_bytes() + graves + self.log_file_bytes()
+    }
+
+    /// Bytes of the log that is not retired, and of its base.
+    pub(in crate::store) fn log_file_bytes(&self) -> u64 {
+        let log = self.inner().write.log.load();
+        let Some(log) = log.as_ref() else { return 0 };
+        log.stats().live_bytes + log.base_bytes().map_or(0, |(base_bytes, _)| base_bytes)
+    }
+
     /// Figures for INFO. Waits for no latch: of a shard that is held they are those of the last look.
     #[must_use]
     pub fn stats(&self) -> Stats {
