@@ -248,7 +248,7 @@ fn read_valkey_hash(input: &mut Input<'_>) -> Result<Value, RdbError> {
         let time = i64::from_le_bytes(input.take_array()?);
         times.push(u64::try_from(time).unwrap_or(0));
     }
-    Ok(hash_with_times(strings, times))
+    hash_with_times(strings, times)
 }
 
 /// Redis': time, field, value. The time is 0 for none, and from 7.4.0 on counted from one below the
@@ -262,7 +262,7 @@ fn read_hash_with_times(input: &mut Input<'_>, is_relative: bool) -> Result<Valu
         strings.push(&read_string(input)?);
         strings.push(&read_string(input)?);
     }
-    Ok(hash_with_times(strings, times))
+    hash_with_times(strings, times)
 }
 
 fn hash_of_triples(triples: &Strings) -> Result<Value, RdbError> {
@@ -277,12 +277,16 @@ fn hash_of_triples(triples: &Strings) -> Result<Value, RdbError> {
         strings.push(value);
         times.push(time.ok_or(RdbError::BadValue { reason: "a time that is no number" })?);
     }
-    Ok(hash_with_times(strings, times))
+    hash_with_times(strings, times)
 }
 
-fn hash_with_times(strings: Strings, times: Vec<u64>) -> Value {
+/// Times that no server can have set are damage, as for Redis: they have 63 bits.
+fn hash_with_times(strings: Strings, times: Vec<u64>) -> Result<Value, RdbError> {
+    if times.iter().any(|&time| i64::try_from(time).is_err()) {
+        return Err(RdbError::BadValue { reason: "a time of a hash field beyond all times" });
+    }
     let any = times.iter().any(|&time| time != 0);
-    Value::Hash(strings, if any { times } else { Vec::new() })
+    Ok(Value::Hash(strings, if any { times } else { Vec::new() }))
 }
 
 #[cfg(test)]
@@ -317,6 +321,17 @@ mod tests {
         assert_eq!(read(&bytes), Ok(Value::Hash(fields, vec![5_000, 0, 5_010])));
         let bytes = b"\x16\x01\x00\x01a\x011";
         assert_eq!(read(bytes), Ok(Value::Hash(strings(&[b"a", b"1"]), vec![])));
+    }
+
+    #[test]
+    fn times_of_fields_beyond_63_bits_are_refused() {
+        let hash = |earliest: u64| {
+            let head = [&[code::HASH_METADATA][..], &earliest.to_le_bytes()].concat();
+            read(&[&head[..], b"\x01\x01\x01a\x011"].concat())
+        };
+        let latest = i64::MAX as u64;
+        assert_eq!(hash(latest), Ok(Value::Hash(strings(&[b"a", b"1"]), vec![latest])));
+        assert!(matches!(hash(latest + 1), Err(RdbError::BadValue { .. })));
     }
 
     #[test]

@@ -42,6 +42,18 @@ def valkey_binary():
     return str(found[0])
 
 
+def rdb_complaint(path):
+    """What Redis' check of an RDB file says against it, or Valkey's of one of its versions (fields that expire)."""
+    path = Path(path)
+    with path.open("rb") as file:
+        is_valkeys = file.read(6) == b"VALKEY"
+    # valkey-server is the check, too, when that is its name.
+    tool = valkey_binary() if is_valkeys else redis_tool("redis-check-rdb")
+    line = ["valkey-check-rdb" if is_valkeys else tool, str(path)]
+    done = subprocess.run(line, executable=tool, capture_output=True, text=True, timeout=60)
+    return None if done.returncode == 0 and "RDB looks OK" in done.stdout else f"{path.name}: {done.stdout[-200:]}"
+
+
 def jemalloc():
     """Debian's libjemalloc2: the wheel's valkey-server uses libc's malloc, which would make it a
     weaker peer than the one people run."""
