@@ -352,7 +352,6 @@ impl<'e> Tx<'e> {
     }
 
     fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
-        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
         let head = namespace::head(namespace);
         let (at, len, key_len) = self.stage_record((&head, key.bytes), meta, value);
         let staged = Staged::Put { at, len, key_len, room: len };
@@ -382,7 +381,7 @@ impl<'e> Tx<'e> {
         let count = *shard.count_mut(key.slot);
         let Some(entry) = shard.table.find(key) else { return };
         let paged = if entry.meta().is_paged() { Meta::PAGED } else { 0 };
-        let meta = Meta { flags: meta.flags | paged, ..meta };
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK | paged, ..meta };
         journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
         let value = entry.value().to_vec();

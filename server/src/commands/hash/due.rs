@@ -9,6 +9,7 @@ use crate::commands::string::expiry_options::{ExpiryKind, field_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::{HashEdit, HashFields, Hashes};
+use crate::resp::Reply;
 
 /// What is answered for a field that is not there, or for each field of a key that is not.
 const NO_FIELD: i64 = -2;
@@ -19,44 +20,34 @@ const CHANGED: i64 = 1;
 /// It has expired at once.
 const GONE: i64 = 2;
 
-/// What a command does to a hash.
-struct Outcome<'a> {
-    answers: Vec<i64>,
-    /// The fields that it has changed, what becomes of the hash, and when its key expires.
-    changed: Option<(Vec<&'a [u8]>, HashEdit, u64)>,
-}
+/// What a command has done to a hash: the fields that it has changed, what becomes of the hash, and when its key
+/// expires.
+type Changed<'a> = Option<(Vec<&'a [u8]>, HashEdit, u64)>;
 
-impl Outcome<'_> {
-    fn reply(&self, ctx: &mut Ctx<'_, '_>) {
-        ctx.out.array(self.answers.len());
-        self.answers.iter().for_each(|&answer| ctx.out.int(answer));
-    }
-}
-
-/// Looks at the hash under argument 1, and lets `step` answer for each of these fields: what it answers, and whether it
-/// has changed it.
-fn each_field<'a>(
+/// Looks at the hash under argument 1, and lets `step` answer for each of these fields and say whether it has changed
+/// it. Where there is no hash, `none` answers for each.
+pub(super) fn each_field<'a>(
     ctx: &mut Ctx<'a, '_>,
+    purpose: Purpose,
     names: impl ExactSizeIterator<Item = &'a [u8]>,
-    step: impl Fn(&mut HashFields<'_>, &'a [u8]) -> (i64, bool),
-) -> Result<Outcome<'a>, CommandError> {
+    none: impl Fn(&mut Reply),
+    step: impl Fn(&mut HashFields<'_>, &'a [u8], &mut Reply) -> bool,
+) -> Result<Changed<'a>, CommandError> {
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
-    ctx.lookup::<Hashes, _>(Purpose::Write, key, |hash, _| {
+    ctx.lookup::<Hashes, _>(purpose, key, |hash, out| {
+        out.array(names.len());
         let Some(hash) = hash else {
-            return Outcome { answers: vec![NO_FIELD; names.len()], changed: None };
+            names.for_each(|_| none(out));
+            return None;
         };
         let (mut fields, mut changed) = (HashFields::of(&hash, names.len()), Vec::new());
-        let mut answers = Vec::with_capacity(names.len());
         for name in names {
-            let (answer, has_changed) = step(&mut fields, name);
-            answers.push(answer);
-            if has_changed {
+            if step(&mut fields, name, out) {
                 changed.push(name);
             }
         }
-        let changed = (!changed.is_empty())
-            .then(|| (changed, fields.into_edit(&thresholds), hash.expire_at_ms()));
-        Outcome { answers, changed }
+        let edit = (!changed.is_empty()).then(|| fields.into_edit(&thresholds))?;
+        Some((changed, edit, hash.expire_at_ms()))
     })
 }
 
@@ -65,6 +56,18 @@ pub(super) fn log_fields(ctx: &mut Ctx<'_, '_>, head: &[&[u8]], names: &[&[u8]])
     let mut digits = itoa::Buffer::new();
     let count: &[&[u8]] = &[b"FIELDS", digits.format(names.len()).as_bytes()];
     ctx.log(ctx.client.db, &[head, count, names].concat());
+}
+
+/// Counts and logs fields that a time which had come has removed.
+pub(super) fn log_gone(ctx: &mut Ctx<'_, '_>, key: &[u8], names: &[&[u8]]) {
+    ctx.server.stats.count_expired_fields(names.len() as u64);
+    ctx.log(ctx.client.db, &[&[b"HDEL", key], names].concat());
+}
+
+/// Logs when fields expire.
+pub(super) fn log_due(ctx: &mut Ctx<'_, '_>, key: &[u8], at_ms: u64, names: &[&[u8]]) {
+    let mut digits = itoa::Buffer::new();
+    log_fields(ctx, &[b"HPEXPIREAT", key, digits.format(at_ms).as_bytes()], names);
 }
 
 /// HEXPIRE key seconds [NX | XX | GT | LT] FIELDS count field [field ...].
@@ -98,32 +101,33 @@ fn expire(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, command: &'static str) -> Com
     let names = named_fields(args, place, 1)?;
     let at_ms = field_ms(kind, args.get(2), ctx.now_ms, command)?;
     let is_past = at_ms <= ctx.now_ms;
-    let outcome = each_field(ctx, names, |fields, name| {
-        let Some(field) = fields.get(name) else { return (NO_FIELD, false) };
+    let none = |out: &mut Reply| out.int(NO_FIELD);
+    let changed = each_field(ctx, Purpose::Write, names, none, |fields, name, out| {
+        let Some(field) = fields.get(name) else {
+            out.int(NO_FIELD);
+            return false;
+        };
         let old = (field.due_ms != 0).then_some(field.due_ms as i64);
         if !condition.allows(old, at_ms as i64) {
-            return (UNCHANGED, false);
+            out.int(UNCHANGED);
+            return false;
         }
         if is_past {
             fields.remove(name);
-            return (GONE, true);
-        }
-        fields.set_due(name, at_ms);
-        (CHANGED, true)
-    })?;
-    if let Some((names, hash, expire_at_ms)) = &outcome.changed {
-        let event = if is_past { Event::hash("hexpired") } else { Event::hash("hexpire") };
-        write(ctx, key, hash, *expire_at_ms, &[event])?;
-        if is_past {
-            ctx.server.stats.count_expired_fields(names.len() as u64);
-            ctx.log(ctx.client.db, &[&[b"HDEL", key], names.as_slice()].concat());
         } else {
-            let mut digits = itoa::Buffer::new();
-            let at = digits.format(at_ms).as_bytes();
-            log_fields(ctx, &[b"HPEXPIREAT", key, at], names);
+            fields.set_due(name, at_ms);
         }
+        out.int(if is_past { GONE } else { CHANGED });
+        true
+    })?;
+    let Some((names, hash, expire_at_ms)) = changed else { return Ok(()) };
+    let event = if is_past { Event::hash("hexpired") } else { Event::hash("hexpire") };
+    write(ctx, key, &hash, expire_at_ms, &[event])?;
+    if is_past {
+        log_gone(ctx, key, &names);
+    } else {
+        log_due(ctx, key, at_ms, &names);
     }
-    outcome.reply(ctx);
     Ok(())
 }
 
@@ -131,19 +135,23 @@ fn expire(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, command: &'static str) -> Com
 pub(super) fn hpersist(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
     let names = super::fields_behind_key(args)?;
-    let outcome = each_field(ctx, names, |fields, name| match fields.get(name) {
-        None => (NO_FIELD, false),
-        Some(field) if field.due_ms == 0 => (NO_TIME, false),
-        Some(_) => {
-            fields.set_due(name, 0);
-            (CHANGED, true)
-        }
+    let none = |out: &mut Reply| out.int(NO_FIELD);
+    let changed = each_field(ctx, Purpose::Write, names, none, |fields, name, out| {
+        let answer = match fields.get(name) {
+            None => NO_FIELD,
+            Some(field) if field.due_ms == 0 => NO_TIME,
+            Some(_) => {
+                fields.set_due(name, 0);
+                CHANGED
+            }
+        };
+        out.int(answer);
+        answer == CHANGED
     })?;
-    if let Some((names, hash, expire_at_ms)) = &outcome.changed {
-        write(ctx, key, hash, *expire_at_ms, &[Event::hash("hpersist")])?;
-        log_fields(ctx, &[b"HPERSIST", key], names);
+    if let Some((names, hash, expire_at_ms)) = changed {
+        write(ctx, key, &hash, expire_at_ms, &[Event::hash("hpersist")])?;
+        log_fields(ctx, &[b"HPERSIST", key], &names);
     }
-    outcome.reply(ctx);
     Ok(())
 }
 

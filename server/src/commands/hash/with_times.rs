@@ -1,43 +1,19 @@
 //! Commands that do two things to fields at once: HGETEX, HSETEX, HGETDEL.
 
-use super::due::log_fields;
+use super::due::{each_field, log_due, log_fields, log_gone};
 use super::{fields_behind_key, named_fields, place_of_fields, write};
 use crate::commands::string::expiry_options::{Options, Owner, field_ms};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{Edit, HashEdit, HashFields, Hashes};
+use crate::keyspace::collection::{Edit, HashFields, Hashes};
+use crate::resp::Reply;
 
-/// What a command has done to a hash: the fields that it has changed, what becomes of the hash, and when its key
-/// expires.
-type Changed<'a> = Option<(Vec<&'a [u8]>, HashEdit, u64)>;
-
-/// Replies values and changes their fields: `step` answers whether it has.
-fn get_and_change<'a>(
-    ctx: &mut Ctx<'a, '_>,
-    purpose: Purpose,
-    names: impl ExactSizeIterator<Item = &'a [u8]>,
-    step: impl Fn(&mut HashFields<'_>, &'a [u8]) -> bool,
-) -> Result<Changed<'a>, CommandError> {
-    let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
-    ctx.lookup::<Hashes, _>(purpose, key, |hash, out| {
-        out.array(names.len());
-        let Some(hash) = hash else {
-            names.for_each(|_| out.null());
-            return None;
-        };
-        let (mut fields, mut changed) = (HashFields::of(&hash, names.len()), Vec::new());
-        for name in names {
-            match fields.get(name) {
-                Some(field) => out.bulk(field.value),
-                None => out.null(),
-            }
-            if step(&mut fields, name) {
-                changed.push(name);
-            }
-        }
-        let edit = (!changed.is_empty()).then(|| fields.into_edit(&thresholds))?;
-        Some((changed, edit, hash.expire_at_ms()))
-    })
+/// Answers a field's value.
+fn reply_value(fields: &HashFields<'_>, name: &[u8], out: &mut Reply) {
+    match fields.get(name) {
+        Some(field) => out.bulk(field.value),
+        None => out.null(),
+    }
 }
 
 /// The options before FIELDS.
@@ -52,7 +28,10 @@ fn options<'a>(
 /// HGETDEL key FIELDS count field [field ...]: one operation where a field is there, logged as HDEL.
 pub(super) fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, names) = (ctx.args.get(1), fields_behind_key(ctx.args)?);
-    let changed = get_and_change(ctx, Purpose::Write, names, |fields, name| fields.remove(name))?;
+    let changed = each_field(ctx, Purpose::Write, names, Reply::null, |fields, name, out| {
+        reply_value(fields, name, out);
+        fields.remove(name)
+    })?;
     if let Some((names, hash, expire_at_ms)) = changed {
         write(ctx, key, &hash, expire_at_ms, &[Event::hash("hdel")])?;
         ctx.log(ctx.client.db, &[&[b"HDEL", key], names.as_slice()].concat());
@@ -74,18 +53,21 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         None => None,
     };
     let is_past = at_ms.is_some_and(|at_ms| at_ms <= now_ms);
-    let changed = get_and_change(ctx, Purpose::Read, names, |fields, name| match at_ms {
-        _ if is_past => fields.remove(name),
-        Some(at_ms) => {
-            fields.set_due(name, at_ms);
-            fields.get(name).is_some()
+    let changed = each_field(ctx, Purpose::Read, names, Reply::null, |fields, name, out| {
+        reply_value(fields, name, out);
+        match at_ms {
+            _ if is_past => fields.remove(name),
+            Some(at_ms) => {
+                fields.set_due(name, at_ms);
+                fields.get(name).is_some()
+            }
+            None if options.persist => {
+                let had_time = fields.get(name).is_some_and(|field| field.due_ms != 0);
+                fields.set_due(name, 0);
+                had_time
+            }
+            None => false,
         }
-        None if options.persist => {
-            let had_time = fields.get(name).is_some_and(|field| field.due_ms != 0);
-            fields.set_due(name, 0);
-            had_time
-        }
-        None => false,
     })?;
     let Some((names, hash, expire_at_ms)) = changed else { return Ok(()) };
     let event = match at_ms {
@@ -95,15 +77,8 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     };
     write(ctx, key, &hash, expire_at_ms, &[event])?;
     match at_ms {
-        _ if is_past => {
-            ctx.server.stats.count_expired_fields(names.len() as u64);
-            ctx.log(ctx.client.db, &[&[b"HDEL", key], names.as_slice()].concat());
-        }
-        Some(at_ms) => {
-            let mut digits = itoa::Buffer::new();
-            let at = digits.format(at_ms).as_bytes();
-            log_fields(ctx, &[b"HPEXPIREAT", key, at], &names);
-        }
+        _ if is_past => log_gone(ctx, key, &names),
+        Some(at_ms) => log_due(ctx, key, at_ms, &names),
         None => log_fields(ctx, &[b"HPERSIST", key], &names),
     }
     Ok(())
@@ -165,8 +140,7 @@ pub(super) fn hsetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         log_set(ctx, key, options.keep_ttl, at_ms, words);
     } else if !gone.is_empty() {
         write(ctx, key, &hash, expire_at_ms, &events[..told])?;
-        ctx.server.stats.count_expired_fields(gone.len() as u64);
-        ctx.log(ctx.client.db, &[&[b"HDEL", key], gone.as_slice()].concat());
+        log_gone(ctx, key, &gone);
     } else {
         // Valkey tells of what it has not done.
         let (new, deleted) = (Event::NEW, Event::generic("del"));
