@@ -35,7 +35,16 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
         "server",
         &[
             &["allocator", "arenas", "clock", "digest", "interop", "log", "number", "version"],
-            &["auth", "crash", "descriptors", "disk_bound", "oom_score", "process", "resp", "value"],
+            &[
+                "auth",
+                "crash",
+                "descriptors",
+                "disk_bound",
+                "oom_score",
+                "process",
+                "resp",
+                "value",
+            ],
             &["scripting", "session", "shutdown"],
             &["blocking", "events"],
             &["observe"],
