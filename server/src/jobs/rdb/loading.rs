@@ -1,5 +1,6 @@
 //! How far a load has come, and how the last one ended.
 
+use crate::clock::now_ms;
 use crate::log;
 use crate::observe::now_s;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -7,12 +8,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Time between two lines about the progress, in seconds.
 const TELL_EVERY_S: u64 = 5;
 
+/// For so long nothing can be told from the speed: what is read first is waited for, and the end of the log is not known.
+const UNKNOWN_MS: u64 = 1000;
+
 /// The load of a server.
 #[derive(Debug, Default)]
 pub struct Loading {
     active: AtomicBool,
     aborted: AtomicBool,
-    started_s: AtomicU64,
+    started_ms: AtomicU64,
     total_bytes: AtomicU64,
     loaded_bytes: AtomicU64,
     rdb_used_mem_bytes: AtomicU64,
@@ -39,7 +43,7 @@ pub struct LoadingView {
 impl Loading {
     /// A load of `total_bytes` begins: most commands are refused.
     pub fn begin(&self, total_bytes: u64) {
-        self.started_s.store(now_s(), Ordering::Relaxed);
+        self.started_ms.store(now_ms(), Ordering::Relaxed);
         self.told_s.store(now_s(), Ordering::Relaxed);
         self.rdb_used_mem_bytes.store(0, Ordering::Relaxed);
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
@@ -117,14 +121,18 @@ impl Loading {
         }
         let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
         let (total_bytes, loaded_bytes) = (load(&self.total_bytes), load(&self.loaded_bytes));
-        let started_s = load(&self.started_s);
-        let elapsed_s = now_s().saturating_sub(started_s);
+        let started_ms = load(&self.started_ms);
+        let elapsed_ms = now_ms().saturating_sub(started_ms);
         let left = total_bytes.saturating_sub(loaded_bytes);
+        // Clients wait for as long before they ask again, ioredis up to ten seconds.
         let eta_s = match loaded_bytes {
-            0 => 1,
-            loaded => (u128::from(elapsed_s) * u128::from(left) / u128::from(loaded)) as u64,
+            loaded if loaded == 0 || elapsed_ms < UNKNOWN_MS => 1,
+            loaded => {
+                (u128::from(elapsed_ms) * u128::from(left) / u128::from(loaded) / 1000) as u64
+            }
         };
         let rdb_used_mem_bytes = load(&self.rdb_used_mem_bytes);
+        let started_s = started_ms / 1000;
         Some(LoadingView { started_s, total_bytes, loaded_bytes, rdb_used_mem_bytes, eta_s })
     }
 }
@@ -139,7 +147,9 @@ mod tests {
         assert_eq!(loading.view(), None);
         loading.begin(1000);
         assert_eq!(loading.view().unwrap().eta_s, 1);
-        loading.started_s.fetch_sub(60, Ordering::Relaxed);
+        loading.note_bytes(1);
+        assert_eq!(loading.view().unwrap().eta_s, 1, "not 999 times what a moment took");
+        loading.started_ms.fetch_sub(60_000, Ordering::Relaxed);
         loading.note_bytes(250);
         let eta_s = loading.view().unwrap().eta_s;
         assert!((180..=186).contains(&eta_s), "{eta_s}");
