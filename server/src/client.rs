@@ -97,8 +97,8 @@ pub struct ScriptTurn {
     pub in_transaction: bool,
     /// Keys on a device are read where they are met.
     pub reads_cold: bool,
-    /// So often in a row it was given up for such keys.
-    pub cold_rounds: u32,
+    /// What is known of runs that were given up.
+    pub again: Again,
     /// How others see it, where it may take long.
     pub running: Option<Arc<Running>>,
     /// It cannot go on without this.
@@ -125,6 +125,19 @@ impl ScriptTurn {
         });
         &mut self.tallies[index].1
     }
+}
+
+/// What a script that begins again knows of the runs before. It is kept until the script has run to its end: what one run
+/// has learned and the next one has forgotten would have to be learned for ever, since a run that is taken back makes
+/// keys that are known to be absent unknown again.
+#[derive(Debug, Default)]
+pub struct Again {
+    /// Hashes of keys that it does not name and touches.
+    pub latches: Vec<u64>,
+    /// It needs all latches.
+    pub all_latches: bool,
+    /// So often in a row it was given up for keys on a device.
+    pub cold_rounds: u32,
 }
 
 /// What a script cannot go on without: nothing of this run counts.

@@ -78,6 +78,22 @@ def check_pipelines_of_all_kinds(steps):
                     lambda keys: [[[b"COPY", b"same", b"new:%d" % nth] for nth in range(600)]])
 
 
+def check_scripts_that_begin_again(steps):
+    """Names that only a device can tell are not there: a script writes one, and then a key that it has not declared, so it is
+    taken back and begins again, which makes the first one unknown again."""
+    script = b"redis.call('set', KEYS[1], 'x') redis.call('set', ARGV[1], 'y') return redis.call('get', KEYS[1])"
+    with Server("sexton", TINY) as server:
+        pipeline(server, [[b"SET", b"key:%d" % number, b"v"] for number in range(20_000)])
+        server.terminate()
+        server.start()
+        names = [(b"no:%d" % number, b"beside:%d" % number) for number in range(5_000)]
+        replies = pipeline(server, [[b"EVAL", script, b"1", name, beside] for name, beside in names])
+        right = sum(reply.value == b"x" for reply in replies)
+        steps.equal("scripts that begin again for a key that they do not declare end", right, len(names))
+        reads = int(server.info()["flsm_cold_reads"])
+        steps.check("and some had to ask a device", 0 < reads < len(names), str(reads))
+
+
 def check_whole_server_inside_multi(steps):
     with Server("sexton", {"enable-debug-command": "yes"}) as server:
         asked = [[b"INFO"], [b"INFO", b"keyspace"], [b"MEMORY", b"STATS"], [b"DEBUG", b"HTSTATS", b"0"], [b"DBSIZE"],
@@ -178,6 +194,7 @@ def check_clients_that_leave(steps):
 def main():
     steps = Steps("nothing hangs")
     check_pipelines_of_all_kinds(steps)
+    check_scripts_that_begin_again(steps)
     check_whole_server_inside_multi(steps)
     check_cold_keys_inside_multi(steps)
     check_helpers(steps)

@@ -40,12 +40,12 @@ impl Executor {
     ) -> Outcome {
         let engine = &server.engine;
         let (table, started, mark) = (self.table, Instant::now(), out.len());
-        let mut more: Vec<u64> = Vec::new();
-        let mut all = false;
+        let mut again = std::mem::take(&mut client.script.again);
         for run in 1.. {
             self.hashes.clear();
             each_key(spec, args, |key| self.hashes.push(engine.hash(key)));
-            self.hashes.extend_from_slice(&more);
+            self.hashes.extend_from_slice(&again.latches);
+            let all = again.all_latches;
             let latched = if all { Latched::All } else { Latched::Hashes(&self.hashes) };
             let occupied =
                 self.may_block.then(|| server.running_scripts.start(Engine::shard_bits(latched)));
@@ -54,11 +54,19 @@ impl Executor {
             } else {
                 engine.begin_unless(latched, server.running_scripts.occupied(), &mut self.tx_buf)
             };
-            let Some(mut tx) = begun else { return wait_or_refuse(server, client, out, mark) };
-            let slots = (client.db, &Slots::NOW);
-            let cold = cold_keys(server, slots, spec, args, &self.hashes, &mut tx);
-            if !cold.is_empty() {
-                return Outcome::Cold(wants(cold));
+            let Some(mut tx) = begun else {
+                client.script.again = again;
+                return wait_or_refuse(server, client, out, mark);
+            };
+            let reads_cold = again.cold_rounds >= COLD_ROUNDS_MAX;
+            if !reads_cold {
+                let slots = (client.db, &Slots::NOW);
+                let cold = cold_keys(server, slots, spec, args, &self.hashes, &mut tx);
+                if !cold.is_empty() {
+                    again.cold_rounds += 1;
+                    client.script.again = again;
+                    return Outcome::Cold(wants(cold));
+                }
             }
             let tallies = std::mem::take(&mut client.script.tallies);
             client.script = ScriptTurn {
@@ -66,8 +74,7 @@ impl Executor {
                 started: (run == 1).then_some(started),
                 worker: self.worker,
                 is_alone: self.may_block,
-                reads_cold: client.script.cold_rounds >= COLD_ROUNDS_MAX,
-                cold_rounds: client.script.cold_rounds,
+                reads_cold,
                 running: occupied.as_ref().map(|occupied| Arc::clone(&occupied.running)),
                 ..ScriptTurn::default()
             };
@@ -85,15 +92,19 @@ impl Executor {
                     out.truncate(mark);
                     match more_wanted {
                         ScriptWants::Latches(hashes) => {
-                            more.extend(hashes);
-                            all |= run >= RUNS_WITH_SOME_LATCHES;
+                            again.latches.extend(hashes);
+                            again.all_latches |= run >= RUNS_WITH_SOME_LATCHES;
                         }
-                        ScriptWants::AllLatches if self.may_block => all = true,
+                        ScriptWants::AllLatches if self.may_block => again.all_latches = true,
                         ScriptWants::Cold(keys) => {
-                            client.script.cold_rounds = turn.cold_rounds + 1;
+                            again.cold_rounds += 1;
+                            client.script.again = again;
                             return Outcome::Cold(wants(keys));
                         }
-                        _ => return Outcome::Offload,
+                        _ => {
+                            client.script.again = again;
+                            return Outcome::Offload;
+                        }
                     }
                     continue;
                 }
