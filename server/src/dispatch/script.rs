@@ -55,8 +55,12 @@ impl Executor {
                 engine.begin_unless(latched, server.running_scripts.occupied(), &mut self.tx_buf)
             };
             let Some(mut tx) = begun else {
-                client.script.again = again;
-                return wait_or_refuse(server, client, out, mark);
+                let outcome = wait_or_refuse(server, client, out, mark);
+                // One that is refused does not begin again.
+                if matches!(outcome, Outcome::Paced) {
+                    client.script.again = again;
+                }
+                return outcome;
             };
             let reads_cold = again.cold_rounds >= COLD_ROUNDS_MAX;
             if !reads_cold {
