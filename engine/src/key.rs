@@ -283,6 +283,13 @@ impl Meta {
         self.flags & 0xf == Self::DUE_ELEMENTS && self.flags & Self::TOMBSTONE == 0
     }
 
+    /// True for a key that may be due some day: it has an expiry, or its value elements with due times.
+    #[must_use]
+    #[inline]
+    pub fn may_be_due(&self) -> bool {
+        self.expire_at_ms != 0 || self.has_due_elements()
+    }
+
     /// When a key with this value must be looked at: at its expiry, or when the first of its elements is due; 0 for
     /// never.
     #[must_use]

@@ -58,12 +58,6 @@ pub(super) fn encoded_len(key_len: usize, value: Value<'_>, may_be_due: bool) ->
     HEADER_BYTES + 4 * extended + expiry + key_len + value.stored_len()
 }
 
-/// True for an entry that has an item in the heap of due times.
-#[inline]
-fn may_be_due(meta: Meta) -> bool {
-    meta.expire_at_ms != 0 || meta.has_due_elements()
-}
-
 /// What an entry is written from.
 pub(super) struct Content<'a> {
     pub(super) slot: Slot,
@@ -77,7 +71,7 @@ pub(super) struct Content<'a> {
 
 impl Content<'_> {
     pub(super) fn encoded_len(&self) -> usize {
-        encoded_len(self.key.len(), self.value, may_be_due(self.meta))
+        encoded_len(self.key.len(), self.value, self.meta.may_be_due())
     }
 
     fn header(&self) -> u64 {
@@ -86,7 +80,7 @@ impl Content<'_> {
             | u64::from(self.slot) << SLOT_SHIFT
             | u64::from(self.generation) << GENERATION_SHIFT
             | self.clock << CLOCK_SHIFT
-            | if may_be_due(self.meta) { DUE_BIT } else { 0 }
+            | if self.meta.may_be_due() { DUE_BIT } else { 0 }
             | u64::from(self.meta.flags & FLAGS_MASK) << FLAGS_SHIFT
             | u64::from(self.access & ACCESS_MAX) << ACCESS_SHIFT
     }
@@ -136,7 +130,7 @@ impl Entry {
                     at += 4;
                 }
             }
-            if may_be_due(content.meta) {
+            if content.meta.may_be_due() {
                 start.add(at).cast::<u64>().write_unaligned(content.meta.expire_at_ms);
                 start.add(at + 8).cast::<u32>().write_unaligned(UNQUEUED);
                 at += EXPIRY_BYTES;
@@ -303,7 +297,7 @@ impl Entry {
 
     /// True when `meta` fits where that of the entry stands.
     pub(super) fn takes_meta(self, meta: Meta) -> bool {
-        self.may_be_due() == may_be_due(meta)
+        self.may_be_due() == meta.may_be_due()
     }
 
     #[inline]

@@ -184,9 +184,9 @@ impl ShardState {
         self.table.data_bytes() + self.pages.sum(dram::Table::data_bytes)
     }
 
-    /// True when something of these slots is on its way into memory, or pinned there.
-    pub(super) fn loads_any(&self, slots: &[bool; SLOTS]) -> bool {
-        self.loads.holds_any(slots) || self.page_loads.holds_any(slots)
+    /// True when something of such a slot is on its way into memory, or pinned there.
+    pub(super) fn loads_any(&self, is_meant: impl Fn(Slot) -> bool) -> bool {
+        self.loads.holds_any(&is_meant) || self.page_loads.holds_any(&is_meant)
     }
 
     /// Removes what is in memory of these slots, looking at so many buckets of keys and of pages; true when nothing is

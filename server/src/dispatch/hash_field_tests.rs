@@ -1,5 +1,6 @@
 //! Fields that expire: what is seen of them by the clock, what is logged, and what replay makes of it.
 
+use super::paged_tests::Random;
 use super::tests::Bench;
 use super::{Executor, Outcome};
 use crate::client::Client;
@@ -209,17 +210,6 @@ fn the_past_has_the_fields_that_it_had() {
         ("EXISTS gone", ":0\r\n"),
     ] {
         assert_eq!(run_at(&mut bench, &mut reader, look, after_ms), seen, "{look}");
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n
     }
 }
 

@@ -15,10 +15,11 @@ fn bench(inline_bytes: u64) -> Bench {
     bench
 }
 
-struct Random(u64);
+/// Numbers that are the same each time.
+pub(super) struct Random(pub(super) u64);
 
 impl Random {
-    fn below(&mut self, n: u64) -> u64 {
+    pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

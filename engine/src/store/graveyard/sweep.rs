@@ -246,7 +246,7 @@ impl Engine {
             loop {
                 let mut state = shard.latch();
                 let slots = still_dead();
-                pending |= state.loads_any(&slots);
+                pending |= state.loads_any(|slot| slots[usize::from(slot)]);
                 let is_swept = state.sweep_slots(&slots, SWEEP_BUCKETS);
                 // What went counts now, and not when somebody next writes here.
                 self.note_table_bytes(&mut state);

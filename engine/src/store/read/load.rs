@@ -128,9 +128,9 @@ impl Loads {
         self.map.remove(&(slot, Box::from(key)));
     }
 
-    /// True when a key of one of these slots is still loading or pinned.
-    pub(in crate::store) fn holds_any(&self, slots: &[bool; 256]) -> bool {
-        self.map.keys().any(|(slot, _)| slots[usize::from(*slot)])
+    /// True when a key of such a slot is still loading or pinned.
+    pub(in crate::store) fn holds_any(&self, is_meant: impl Fn(Slot) -> bool) -> bool {
+        self.map.keys().any(|(slot, _)| is_meant(*slot))
     }
 
     /// A write to `key` happened: a read under way must not bring back what was before it.

@@ -56,11 +56,12 @@ impl Tx<'_> {
             .iter()
             .map(|(_, shard)| shard.table.len() + shard.pages.sum(crate::dram::Table::len))
             .sum();
-        let mut slots = [false; namespace::SLOTS];
-        slots[usize::from(slot)] = true;
-        if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads_any(&slots)) {
+        let is_meant = |other| other == slot;
+        if entries > SWEPT_AT_ONCE || guards.iter().any(|(_, shard)| shard.loads_any(is_meant)) {
             return;
         }
+        let mut slots = [false; namespace::SLOTS];
+        slots[usize::from(slot)] = true;
         for (_, state) in guards.iter_mut().filter(|(shard, _)| with_keys >> *shard & 1 == 1) {
             while !state.sweep_slots(&slots, usize::MAX) {}
         }
@@ -113,9 +114,9 @@ impl Tx<'_> {
         // All in one pass, but for those of which something is on its way into memory.
         let mut slots = [false; namespace::SLOTS];
         for dead in dead_slots.iter() {
-            let mut one = [false; namespace::SLOTS];
-            one[usize::from(dead.slot)] = true;
-            slots[usize::from(dead.slot)] = !guards.iter().any(|(_, state)| state.loads_any(&one));
+            let is_meant = |slot| slot == dead.slot;
+            slots[usize::from(dead.slot)] =
+                !guards.iter().any(|(_, state)| state.loads_any(is_meant));
         }
         for (_, state) in guards.iter_mut() {
             while !state.sweep_slots(&slots, usize::MAX) {}

@@ -144,10 +144,7 @@ impl<'a> Indexer<'a> {
     fn forget_left(&self, part: usize) {
         for shard in self.engine.inner().shards.iter().skip(part).step_by(self.parts) {
             let mut shard = shard.latch();
-            shard.table.remove_where(|entry| {
-                let meta = entry.meta();
-                meta.expire_at_ms == 0 && !meta.has_due_elements()
-            });
+            shard.table.remove_where(|entry| !entry.meta().may_be_due());
             shard.complete = false;
             self.engine.note_table_bytes(&mut shard);
         }
@@ -200,8 +197,7 @@ impl<'r, 't> Share<'r, 't> {
         while self.waiting.len() > left {
             let Some(Hashed { record, hash }) = self.waiting.pop_front() else { break };
             let meta = Meta { flags: record.flags, expire_at_ms: record.aux };
-            let leaves_value =
-                self.leaves_values && meta.expire_at_ms == 0 && !meta.has_due_elements();
+            let leaves_value = self.leaves_values && !meta.may_be_due();
             self.tx.take_up(&record, hash, leaves_value)?;
         }
         Ok(())
