@@ -127,9 +127,8 @@ impl ScriptTurn {
     }
 }
 
-/// What a script that begins again knows of the runs before. It is kept until the script has run to its end: what one run
-/// has learned and the next one has forgotten would have to be learned for ever, since a run that is taken back makes
-/// keys that are known to be absent unknown again.
+/// What a script that begins again knows of the runs before. It is kept until the script has run to its end: each load
+/// would cost a run for each latch else, and nothing would bound how often it is given up.
 #[derive(Debug, Default)]
 pub struct Again {
     /// Hashes of keys that it does not name and touches.

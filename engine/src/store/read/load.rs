@@ -1,8 +1,9 @@
 //! Keys on their way from a device into memory (N10).
 //!
 //! A miss puts a load into its shard's map, under the latch. A write to the key in the meantime
-//! marks it overtaken: what the cold read brings is then dropped. Loaded keys, and keys found to be
-//! absent, stay pinned until every waiter has run.
+//! marks it overtaken: what the cold read brings is then dropped. A write that is taken back never happened, so it
+//! gives the load back the state that it had. Loaded keys, and keys found to be absent, stay pinned until every waiter
+//! has run.
 
 use crate::key::{Key, Slot};
 use crate::store::OwnedKey;
@@ -133,10 +134,19 @@ impl Loads {
         self.map.keys().any(|(slot, _)| is_meant(*slot))
     }
 
-    /// A write to `key` happened: a read under way must not bring back what was before it.
-    pub(in crate::store) fn overtake(&mut self, key: Key<'_>) {
+    /// A write to `key` happened: a read under way must not bring back what was before it. Answers the state that a load
+    /// had, for [`Loads::give_back`] where the write is taken back; `None` when an earlier write has overtaken it.
+    pub(in crate::store) fn overtake(&mut self, key: Key<'_>) -> Option<LoadState> {
+        let load = self.get_mut(key.slot, key.bytes)?;
+        let before = std::mem::replace(&mut load.state, LoadState::Overtaken);
+        (before != LoadState::Overtaken).then_some(before)
+    }
+
+    /// The write that took this state from the load of `key` is taken back, and the latch was held in between: nobody has
+    /// written the key, asked for it, or brought what was read.
+    pub(in crate::store) fn give_back(&mut self, key: Key<'_>, state: LoadState) {
         if let Some(load) = self.get_mut(key.slot, key.bytes) {
-            load.state = LoadState::Overtaken;
+            load.state = state;
         }
     }
 }

@@ -3,6 +3,8 @@
 use super::crash::small_options;
 use super::harness::*;
 use crate::key::Meta;
+use crate::store::read::load::{Load, LoadState};
+use crate::store::shard::shard_of;
 use crate::store::*;
 use sexton_persistence::device::sim::SimStorage;
 use std::sync::mpsc;
@@ -95,5 +97,126 @@ fn what_was_loaded_beyond_the_bound_goes_with_its_pin() {
     assert_eq!(held, KEYS);
     drop(pin);
     assert!(in_memory(&engine) < held, "nothing has gone");
+    engine.abandon();
+}
+
+/// Keys in one table, and a name between them of which only the device can tell that it is not there.
+fn cold_absent() -> (Engine, Vec<u8>) {
+    let storage = SimStorage::new();
+    let options = || EngineOptions {
+        memtable_bytes: 1 << 20,
+        ..small_options(&storage, SyncPolicy::Always, false)
+    };
+    let (engine, _) = Engine::open(options(), &mut replay).expect("a new store");
+    for number in 0..KEYS {
+        run(&engine, &Op::Put(0, name(number), Meta::default(), vec![1]));
+    }
+    engine.flush_now().expect("flushed");
+    engine.close().expect("close");
+    drop(engine);
+    let engine = Engine::open(options(), &mut replay).expect("the same store").0;
+    let mut names = (0..100_000).map(|number| format!("key:10:{number}").into_bytes());
+    let absent = names.find(|name| is_cold(&engine, name)).expect("a filter that is wrong once");
+    (engine, absent)
+}
+
+fn is_cold(engine: &Engine, name: &[u8]) -> bool {
+    let (mut buf, key) = (TxBuf::default(), key(engine, 0, name));
+    matches!(engine.begin(Latched::Hashes(&[key.hash]), &mut buf).find(key), Found::Cold)
+}
+
+/// Writes `name` in every way there is, and takes all of it back.
+fn write_and_take_back(engine: &Engine, name: &[u8]) {
+    let (mut buf, key) = (TxBuf::default(), key(engine, 0, name));
+    let mut tx = engine.begin(Latched::Hashes(&[key.hash]), &mut buf);
+    for value in [b"one", b"two"] {
+        tx.put(key, Meta::default(), value);
+        tx.put(key, Meta::default(), b"again");
+        tx.set_meta(key, Meta { flags: 1, ..Meta::default() });
+        assert!(tx.delete(key));
+    }
+}
+
+/// Regression: a write that was taken back left the key unknown, so that who began again asked the device again, for ever.
+#[test]
+fn a_write_that_is_taken_back_leaves_an_absent_key_known() {
+    let (engine, absent) = cold_absent();
+    let pin = load(&engine, 0, &absent);
+    assert!(!is_cold(&engine, &absent));
+    write_and_take_back(&engine, &absent);
+    assert!(!is_cold(&engine, &absent), "what the load has found is forgotten");
+    // What is written stays written, whatever others take back behind it.
+    run(&engine, &Op::Put(0, absent.clone(), Meta::default(), b"new".to_vec()));
+    write_and_take_back(&engine, &absent);
+    assert_eq!(get(&engine, 0, &absent).expect("a value").1, b"new");
+    run(&engine, &Op::Delete(0, absent.clone()));
+    write_and_take_back(&engine, &absent);
+    assert_eq!(get(&engine, 0, &absent), None);
+    drop(pin);
+    engine.abandon();
+}
+
+/// The state of the load of `name`, which there is.
+fn state(engine: &Engine, name: &[u8]) -> LoadState {
+    let key = key(engine, 0, name);
+    let shard = engine.inner().shards[shard_of(key.hash)].latch();
+    shard.loads.get(key.slot, key.bytes).expect("a load").state
+}
+
+#[test]
+fn what_overtakes_a_load_and_is_not_taken_back_stays_ahead_of_it() {
+    let (engine, absent) = cold_absent();
+    let key = key(&engine, 0, &absent);
+    let owned = OwnedKey { slot: key.slot, hash: key.hash, bytes: absent.clone() };
+    for before in [LoadState::Reading { ticket: 7 }, LoadState::Absent, LoadState::Overtaken] {
+        let load = Load { state: before, pins: 1, waiters: Vec::new() };
+        engine.inner().shards[shard_of(key.hash)].latch().loads.insert(&owned, load);
+        write_and_take_back(&engine, &absent);
+        assert_eq!(state(&engine, &absent), before);
+        run(&engine, &Op::Put(0, absent.clone(), Meta::default(), vec![1]));
+        write_and_take_back(&engine, &absent);
+        assert_eq!(state(&engine, &absent), LoadState::Overtaken, "after {before:?}");
+        run(&engine, &Op::Delete(0, absent.clone()));
+        engine.inner().shards[shard_of(key.hash)].latch().loads.remove(key.slot, key.bytes);
+    }
+    engine.abandon();
+}
+
+#[test]
+fn a_value_that_was_loaded_stays_loaded_when_a_write_is_taken_back() {
+    let (engine, _) = cold_absent();
+    let pin = load(&engine, 0, &name(3));
+    write_and_take_back(&engine, &name(3));
+    assert_eq!(state(&engine, &name(3)), LoadState::Filled);
+    assert_eq!(get(&engine, 0, &name(3)).expect("a value").1, [1]);
+    drop(pin);
+    engine.abandon();
+}
+
+#[test]
+fn a_page_that_was_found_absent_stays_known_when_its_write_is_taken_back() {
+    let (engine, absent) = cold_absent();
+    let root = key(&engine, 0, &absent);
+    let owned = OwnedKey { slot: root.slot, hash: root.hash, bytes: absent.clone() };
+    let cid = engine.new_collection().expect("it takes pages");
+    let page = PageName { part: b'h', number: 1 };
+    let (want, mut buf) = (Want::page_of(&owned, cid, page), TxBuf::default());
+    let page_load = |engine: &Engine| {
+        let shard = engine.inner().shards[shard_of(root.hash)].latch();
+        shard.page_loads.get(want.key.slot, &want.key.bytes).map(|load| load.state)
+    };
+    let load = Load { state: LoadState::Absent, pins: 1, waiters: Vec::new() };
+    engine.inner().shards[shard_of(root.hash)].latch().page_loads.insert(&want.key, load);
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    for change in [PageChange::Put(b"x"), PageChange::Remove, PageChange::Put(b"y")] {
+        tx.put_paged(root, cid, (Meta::default(), b"root"), &[(page, change)]).expect("pages");
+    }
+    drop(tx);
+    assert_eq!(page_load(&engine), Some(LoadState::Absent));
+    let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
+    tx.put_paged(root, cid, (Meta::default(), b"root"), &[(page, PageChange::Put(b"z"))])
+        .expect("pages");
+    tx.commit();
+    assert_eq!(page_load(&engine), Some(LoadState::Overtaken));
     engine.abandon();
 }

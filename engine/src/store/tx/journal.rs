@@ -10,6 +10,7 @@ use crate::key::{self, Key, Meta, Slot};
 use crate::memtable;
 use crate::shared_value::{SharedValue, Value};
 use crate::store::namespace::HEAD_BYTES;
+use crate::store::read::load::LoadState;
 use crate::store::shard::Count;
 
 /// A value that was replaced.
@@ -48,6 +49,8 @@ struct OldState {
 pub(super) struct Journal {
     states: Vec<OldState>,
     bytes: Vec<u8>,
+    /// Loads that writes have overtaken: which of `states`, and what was known of the key. Almost always empty.
+    overtaken: Vec<(usize, LoadState)>,
 }
 
 impl Journal {
@@ -55,6 +58,7 @@ impl Journal {
     pub(super) fn reset(&mut self, keep_bytes: usize) {
         self.states.clear();
         self.bytes.clear();
+        self.overtaken.clear();
         if self.bytes.capacity() > keep_bytes {
             self.bytes = Vec::new();
         }
@@ -92,6 +96,14 @@ impl Journal {
     /// A write of this transaction changes nothing in memory.
     pub(super) fn note_nothing(&mut self, slot: Slot, count: Count) {
         self.states.push(OldState { slot, old: Old::Untouched, count });
+    }
+
+    /// The write that was noted last has taken this state from a load of its key (N10).
+    #[inline]
+    pub(super) fn note_overtaken(&mut self, state: Option<LoadState>) {
+        if let Some(state) = state {
+            self.overtaken.push((self.states.len().saturating_sub(1), state));
+        }
     }
 
     /// True when the state before this operation has the key's value: it need not be noted before a further put.
@@ -157,13 +169,18 @@ impl Tx<'_> {
 
     /// Undoes all writes, last one first. Nothing has left this transaction but what the DRAM table holds.
     pub(super) fn take_back(&mut self) {
-        let Journal { states, bytes } = std::mem::take(&mut self.buf.journal);
+        let Journal { states, bytes, mut overtaken } = std::mem::take(&mut self.buf.journal);
         let operations = std::mem::take(&mut self.buf.operations);
         let records = std::mem::take(&mut self.buf.records);
-        for (operation, state) in operations.iter().zip(&states).rev() {
+        for (number, (operation, state)) in operations.iter().zip(&states).enumerate().rev() {
             let (slot, hash) = (state.slot, operation.hash);
             let key = Key { slot, bytes: key_of(operation, &records), hash };
             let shard = self.shard(hash);
+            if let Some((_, load)) = overtaken.pop_if(|(at, _)| *at == number) {
+                let is_page = operation.shares_seq;
+                let loads = if is_page { &mut shard.page_loads } else { &mut shard.loads };
+                loads.give_back(key, load);
+            }
             if !operation.shares_seq {
                 state.old.bring_back(&mut shard.table, key, &bytes);
             } else if let Some(pages) = shard.pages.table_mut() {

@@ -298,6 +298,8 @@ impl<'e> Tx<'e> {
             let nth = self.buf.operations.len() - self.buf.sharing;
             self.buf.unresolved.push((nth, item));
         }
+        let overtaken = self.shard(key.hash).loads.overtake(key);
+        self.buf.journal.note_overtaken(overtaken);
         self.stage_put(key, namespace, meta, value);
     }
 
@@ -313,6 +315,7 @@ impl<'e> Tx<'e> {
         let generation = self.generation;
         let shard = self.shard(key.hash);
         let upsert = shard.table.upsert_value(key, meta, value, generation, access);
+        shard.loads.overtake(key);
         self.count_put(key, meta, upsert)
     }
 
@@ -341,7 +344,6 @@ impl<'e> Tx<'e> {
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(expired_before);
         let shard = self.shard(key.hash);
         shard.count_mut(key.slot).expires += expires;
-        shard.loads.overtake(key);
         unresolved.then(|| Unresolved {
             slot: key.slot,
             namespace: engine.inner().namespaces.id_of(key.slot),
@@ -387,7 +389,7 @@ impl<'e> Tx<'e> {
         let value = entry.value().to_vec();
         shard.table.set_meta(key, meta, generation);
         shard.count_mut(key.slot).expires += expires;
-        shard.loads.overtake(key);
+        journal.note_overtaken(shard.loads.overtake(key));
         self.stage_put(key, namespace, meta, &value);
     }
 
@@ -415,7 +417,7 @@ impl<'e> Tx<'e> {
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);
-        shard.loads.overtake(key);
+        journal.note_overtaken(shard.loads.overtake(key));
         self.buf.deletes += 1;
         let staged = if self.engine.inner().has_tombstones() {
             let head = namespace::head(namespace);

@@ -194,7 +194,7 @@ impl Tx<'_> {
         table.upsert_keeping(key.in_table(), Meta::default(), value, written, |replaced| {
             journal.note(root.slot, count, replaced);
         });
-        shard.page_loads.overtake(key.in_table());
+        journal.note_overtaken(shard.page_loads.overtake(key.in_table()));
         let (at, len, key_len) = self.stage_page(root, key, content);
         self.push_page(root, key, Staged::Put { at, len, key_len, room: len });
     }
@@ -211,7 +211,7 @@ impl Tx<'_> {
             // It was evicted since somebody looked at it.
             journal.note(root.slot, count, crate::dram::Replaced::Nothing);
         }
-        shard.page_loads.overtake(key.in_table());
+        journal.note_overtaken(shard.page_loads.overtake(key.in_table()));
         self.buf.deletes += 1;
         let at = self.buf.records.len();
         self.buf.records.extend_from_slice(&page_key::head(self.namespace_of(root)));
