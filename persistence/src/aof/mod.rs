@@ -11,6 +11,7 @@ mod commands;
 mod core;
 mod device_rate;
 mod error;
+mod filled;
 mod foreign;
 mod gather;
 mod gauge;
@@ -32,6 +33,7 @@ pub use buffer::{
 };
 pub use commands::Commands;
 pub use error::LogError;
+pub use filled::record_bytes;
 pub use foreign::has_foreign_writes;
 pub use gather::{Gathered, gather, segment_starts};
 pub use gauge::BufferGauge;

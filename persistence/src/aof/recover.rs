@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::annotation::{ALIGNMENT_BYTES, ANNOTATION_MIN_BYTES, Annotation, annotation_bytes};
+use super::filled::filled_bytes;
 use super::foreign::begin_of_foreign;
 use super::listing::{Base, Listing};
 use super::route::{read_extents, splice, split_extents, sync_parts};
@@ -123,6 +124,8 @@ pub struct Recovery {
     /// The commands of the last group, where some of them lie elsewhere.
     spliced: Vec<u8>,
     done_bytes: u64,
+    /// About so many bytes of groups are to be read.
+    all_bytes: u64,
     lost_bytes: u64,
     ended: bool,
     accepts_loss: bool,
@@ -171,6 +174,7 @@ pub fn recover(
         window: None,
         spliced: Vec::new(),
         done_bytes: 0,
+        all_bytes: 0,
         lost_bytes: 0,
         ended: false,
         accepts_loss: false,
@@ -178,6 +182,9 @@ pub fn recover(
         stopped_at_s: None,
     };
     recovery.find_start()?;
+    for segment in &recovery.segments[recovery.first..] {
+        recovery.all_bytes += filled_bytes(&*segment.file, segment.bytes)?;
+    }
     Ok(recovery)
 }
 
@@ -457,11 +464,12 @@ impl Recovery {
         Err(LogError::Damaged { file, offset, expected_seq, synced_seq })
     }
 
-    /// Bytes read so far and bytes to read in all, for progress lines. The second is an upper
-    /// bound: it counts what a segment has left over.
+    /// Bytes of groups read so far and to be read in all, for progress lines. Filler that was prepared behind them does
+    /// not count. What a group has on other devices (`aof-route`) does not count either. The second figure is an estimate:
+    /// it counts groups below the recovery mark, which are read fast, and a tail that will be cut off.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
-        (self.done_bytes, self.segments.iter().skip(self.first).map(|segment| segment.bytes).sum())
+        (self.done_bytes, self.all_bytes.max(self.done_bytes))
     }
 
     /// From now on the log ends where it can no longer be read, even if what follows had been acknowledged:

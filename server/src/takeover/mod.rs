@@ -26,6 +26,7 @@ use crate::server::Server;
 use identity::StoreFile;
 use sexton_config::Options;
 use sexton_engine::{POOL_MARKER, has_pool, settle_data_dir};
+use sexton_persistence::aof::record_bytes;
 use sexton_persistence::device::{DiskStorage, Storage};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -58,12 +59,11 @@ pub fn finds_data(options: &Options) -> bool {
             && (of_a_log.into_iter().any(is_there) || sources::has_manifest(options))
 }
 
-/// Bytes of the log's files.
+/// Bytes of records in the log, which is not read yet: about, and what the tables have already may be among them. 0 when
+/// they cannot be told; whoever reads the log then says why.
 #[must_use]
 pub fn log_bytes(options: &Options) -> u64 {
-    let dir = options.dir.join(&options.appenddirname);
-    let files = std::fs::read_dir(dir).into_iter().flatten().flatten();
-    files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
+    record_bytes(&DiskStorage, &sources::own_log(options)).unwrap_or_default()
 }
 
 /// What is to be loaded at this start.

@@ -167,7 +167,8 @@ pub(super) fn has_foreign_writes(options: &Options) -> Result<bool, String> {
     aof_files::has_foreign_writes(&storage, &own_log(options)).map_err(|error| error.to_string())
 }
 
-fn own_log(options: &Options) -> LogLocation {
+/// Where the store's own log lies.
+pub(super) fn own_log(options: &Options) -> LogLocation {
     LogLocation {
         dir: options.dir.join(&options.appenddirname),
         file_name: options.appendfilename.display().to_string(),

@@ -77,3 +77,29 @@ fn a_disk_has_several_segments_ready_and_lists_them_at_once() {
         assert_eq!(commands.len(), 4);
     }
 }
+
+/// Regression: the filler of a segment that was prepared counted as what a start has to read.
+#[test]
+fn a_start_is_told_of_records_and_not_of_what_was_prepared() {
+    let storage = storage();
+    let (_, tail) = read_all(&storage, 0, 0).expect("an empty log");
+    let rig = Rig::open(&storage, options(SyncPolicy::Always), &tail, 0);
+    while rig.core.tidy().expect("tidies") {}
+    for seq in 1..=20 {
+        rig.append(&Commit::new(seq, 1, 0, 700));
+        let _ = rig.cut();
+        rig.core.sync_through(seq).expect("syncs");
+        while rig.core.tidy().expect("tidies") {}
+    }
+    let shared: Arc<dyn Storage> = Arc::new(storage.clone());
+    let mut recovery = recover(&shared, &location(), 0, 0).expect("recovers");
+    let (_, told_bytes) = recovery.progress();
+    while recovery.next_group().expect("a whole log").is_some() {}
+    assert_eq!(recovery.progress(), (told_bytes, told_bytes));
+    assert!(told_bytes > 20 * 700, "{told_bytes}");
+    assert_eq!(crate::aof::record_bytes(&storage, &location()).expect("reads"), told_bytes);
+    let names = storage.list(&location().dir).expect("lists");
+    let length = |name: &String| storage.open(&location().dir.join(name))?.len();
+    let lengths = names.iter().map(length).sum::<Result<u64, _>>().expect("lengths");
+    assert!(told_bytes + (8 << 10) < lengths, "nothing was prepared: {lengths}");
+}
