@@ -131,6 +131,21 @@ def reply_off_subscribed(cell):
             Send("b", [plain(b"PUBLISH", hints.Channel(), b"message")]), Answered("b"), Send("a", [plain(b"PING")])]
 
 
+#: It writes a key that it declares, then runs the command, whose keys it does not declare.
+SCRIPT = b"""redis.call('set', KEYS[1], '1')
+local reply = redis.pcall(unpack(ARGV))
+redis.call('incr', KEYS[1])
+return reply"""
+
+
+def script(cell):
+    """In a script that begins again: of the key that it writes a device alone can tell that it is not there (`cold`), and
+    what it learns of that must outlast that it is taken back for the keys that it did not declare."""
+    words, tag = command(cell)
+    return [Send("a", [([b"EVAL", SCRIPT, b"1", HALF, *words], tag)]), Answered("a"),
+            Send("a", [plain(b"MGET", HALF, K0, K1)]), Answered("a")]
+
+
 def leaves(cell):
     return [Send("a", [(["CLIENT", "ID"], hints.IGNORED)]), Answered("a"), Send("a", [plain(b"GET", K0), command(cell)]), Leave("a")]
 
@@ -151,6 +166,7 @@ CONTEXTS = {
     "snapshot": snapshot,
     "paused-write": paused(b"WRITE"),
     "paused-all": paused(b"ALL"),
+    "script": script,
     "reply-off": reply_off,
     "reply-skip": reply_skip,
     "subscribed": subscribed,
