@@ -236,6 +236,20 @@ def instant(steps):
         steps.equal("none is missing", len(keys), 2000)
 
 
+def fields_that_expire(steps):
+    """The first bytes of a copy say whether Redis can read it, long before its last key is known."""
+    with Server("sexton", OURS) as server:
+        connection = server.connect()
+        connection.pipeline([("HSET", f"hash{nth}", "field", "value") for nth in range(1000)])
+        ways = (("with its length in front", ()), ("to a mark", [("REPLCONF", "capa", "eof")]))
+        begins = lambda: [(sync(server.port, *before) or b"").split(b"\xfa")[0] for _, before in ways]
+        steps.equal("a copy that Redis can read", begins(), [b"REDIS0010"] * 2)
+        connection.cmd("HEXPIRE", "hash999", 100_000, "FIELDS", 1, "field")
+        steps.equal("a copy with fields that expire is of Valkey's version", begins(), [b"VALKEY080"] * 2)
+        connection.cmd("HPERSIST", "hash999", "FIELDS", 1, "field")
+        steps.equal("one without them is not any more", begins(), [b"REDIS0010"] * 2)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one replica, and no restart behind its back")
@@ -256,6 +270,7 @@ def main():
                 by_replica(steps, "valkey", server, Path(folder))
                 behind_its_back(steps, server)
     instant(steps)
+    fields_that_expire(steps)
     bounds(steps)
     steps.finish()
 

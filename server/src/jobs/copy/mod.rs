@@ -78,8 +78,7 @@ fn serve(server: &Server, order: &Order, stop: &AtomicBool) {
 fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveError> {
     let parts = Parts { functions: !order.leaves_out_functions, keys: !order.leaves_out_keys };
     let image = Image::of(server, &order.snapshot).without_due(now_ms()).only(parts);
-    // What has left cannot be written again.
-    let options = writer_options(&server.config.options(), image.needs_field_times()?);
+    let config = server.config.options();
     let path = Path::new("a client");
     let failed = |error| SaveError::Io { operation: "send", path: path.to_path_buf(), error };
     let mut client = ToClient {
@@ -91,12 +90,17 @@ fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveEr
     };
     client.write_all(&order.greeting).map_err(failed)?;
     let mark = random_id();
-    if order.ends_with_mark {
+    let has_field_times = if order.ends_with_mark {
         write!(client, "$EOF:{mark}\r\n").map_err(failed)?;
+        // The version stands in the first bytes, and what has left cannot be written again. So this walks over the keys
+        // before: what a walk that writes finds out comes too late, and to keep what it writes until then takes the memory
+        // of the whole file.
+        image.needs_field_times()?
     } else {
         let told = Cell::new(Instant::now());
         let counted = Cell::new(Ok(()));
-        let mut counter = Writer::new(Count::default(), options);
+        // It finds out whether there are fields that expire while it counts. All versions have the same length.
+        let mut counter = Writer::new(Count::default(), writer_options(&config, true));
         image.write(&mut counter, path, |_| {
             if told.get().elapsed() >= KEEP_ALIVE {
                 told.set(Instant::now());
@@ -106,8 +110,9 @@ fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveEr
         })?;
         let length = counter.finish().map_err(failed)?.0;
         write!(client, "${length}\r\n").map_err(failed)?;
-    }
-    let mut writer = Writer::new(client, options);
+        image.has_met_field_times()
+    };
+    let mut writer = Writer::new(client, writer_options(&config, has_field_times));
     image.write(&mut writer, path, |_| Ok(()))?;
     let client = writer.finish().map_err(failed)?;
     let bytes = client.bytes;

@@ -111,6 +111,11 @@ impl<'a> Image<'a> {
         Ok(false)
     }
 
+    /// The same, when it has been written once.
+    pub(crate) fn has_met_field_times(&self) -> bool {
+        self.has_field_times.get()
+    }
+
     /// Writes it; `note` hears now and then how many keys are done, and may end it. `path` is for errors. Where it ends with
     /// [`SaveError::FieldTimes`], it is to be written again, with that version.
     pub(crate) fn write<W: Write>(
