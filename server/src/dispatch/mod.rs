@@ -38,13 +38,19 @@ mod obstacles;
 mod paged;
 #[cfg(test)]
 mod paged_tests;
+#[cfg(test)]
+mod refusal_tests;
 mod replay;
+#[cfg(test)]
+mod reply_tests;
 pub(crate) mod rights;
 #[cfg(test)]
 mod rights_tests;
 mod script;
 mod short;
 mod snapshot_session;
+#[cfg(test)]
+mod snapshot_tests;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -1,12 +1,15 @@
 //! The wire protocol: requests in, replies out.
 
 mod args;
+mod inline;
 mod reply;
+mod request;
 mod scanner;
 
 pub use args::{Args, pack};
 pub use reply::Reply;
-pub use scanner::{Batch, Limits, ProtocolError, Request, Scanner};
+pub use request::{Batch, Limits, ProtocolError, Request};
+pub use scanner::Scanner;
 
 /// A request in RESP form, as it stands in the log.
 #[must_use]

@@ -4,8 +4,9 @@
 //! last call stopped. It does not recurse, and memory grows with the arguments that have arrived,
 //! not with what a header announces. Limits and error texts are those of Redis 7.0.15.
 
+use super::inline::split_inline;
+use super::request::{Batch, Limits, ProtocolError, Request};
 use memchr::{memchr, memchr2};
-use std::fmt;
 
 /// Longest inline request, and longest `*` or `$` line, in bytes (`PROTO_INLINE_MAX_SIZE`).
 const LINE_MAX_BYTES: usize = 64 * 1024;
@@ -15,113 +16,6 @@ const UNAUTHENTICATED_ARGS_MAX: i64 = 10;
 
 /// What an unauthenticated client may send: bytes of one argument.
 const UNAUTHENTICATED_BULK_MAX_BYTES: i64 = 16_384;
-
-/// Limits that depend on configuration and on the client.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// `proto-max-bulk-len`, in bytes.
-    pub bulk_max_bytes: u64,
-    /// Most bytes of a whole request: a longer one is passed over and answered with an error.
-    pub request_max_bytes: u64,
-    /// True once the client may send requests of any size.
-    pub authenticated: bool,
-    /// Requests found in one call.
-    pub requests_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            bulk_max_bytes: 512 << 20,
-            request_max_bytes: u64::MAX,
-            authenticated: true,
-            requests_max: 1024,
-        }
-    }
-}
-
-/// The bytes are not a request; the connection is closed after this error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProtocolError {
-    /// `*` line without a valid number.
-    InvalidMultibulkLength,
-    /// Too many arguments before authentication.
-    UnauthenticatedMultibulkLength,
-    /// `*` line that does not end.
-    TooBigMultibulkCount,
-    /// Another type where an argument was due.
-    ExpectedBulk(u8),
-    /// `$` line without a valid number.
-    InvalidBulkLength,
-    /// Too long an argument before authentication.
-    UnauthenticatedBulkLength,
-    /// `$` line that does not end.
-    TooBigBulkCount,
-    /// Inline request that does not end.
-    TooBigInline,
-    /// Quotes of an inline request do not match.
-    UnbalancedQuotes,
-    /// The request is longer than memory allows. Its bytes have been passed over, and the next request can be read.
-    TooLargeForMemory,
-}
-
-impl fmt::Display for ProtocolError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Protocol error: ")?;
-        match self {
-            Self::InvalidMultibulkLength => f.write_str("invalid multibulk length"),
-            Self::UnauthenticatedMultibulkLength => f.write_str("unauthenticated multibulk length"),
-            Self::TooBigMultibulkCount => f.write_str("too big mbulk count string"),
-            Self::ExpectedBulk(got) => write!(f, "expected '$', got '{}'", char::from(*got)),
-            Self::InvalidBulkLength => f.write_str("invalid bulk length"),
-            Self::UnauthenticatedBulkLength => f.write_str("unauthenticated bulk length"),
-            Self::TooBigBulkCount => f.write_str("too big bulk count string"),
-            Self::TooBigInline => f.write_str("too big inline request"),
-            Self::UnbalancedQuotes => f.write_str("unbalanced quotes in request"),
-            Self::TooLargeForMemory => f.write_str("request is too large for the memory bound"),
-        }
-    }
-}
-
-/// One complete request of a [`Batch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
-    /// Index of its first argument in the batch's ranges.
-    pub first: u32,
-    /// Number of arguments, at least 1.
-    pub count: u32,
-    /// Where it starts in the buffer.
-    pub start: u32,
-    /// Where the next one starts.
-    pub end: u32,
-    /// True for an array, false for an inline request.
-    pub array: bool,
-}
-
-/// Complete requests, as positions in the buffer they were found in. Reused from call to call.
-#[derive(Debug, Default)]
-pub struct Batch {
-    /// (start, end) of every argument.
-    pub ranges: Vec<(u32, u32)>,
-    /// The requests in order.
-    pub requests: Vec<Request>,
-}
-
-impl Batch {
-    /// Forgets all requests and keeps the memory, unless it is unusually much.
-    pub fn clear(&mut self) {
-        self.ranges.clear();
-        self.requests.clear();
-        self.ranges.shrink_to(64 * 1024);
-    }
-
-    /// The argument positions of a request.
-    #[must_use]
-    pub fn args(&self, request: &Request) -> &[(u32, u32)] {
-        let first = request.first as usize;
-        &self.ranges[first..first + request.count as usize]
-    }
-}
 
 /// An argument from which on Redis keeps what is in front of it elsewhere.
 const LONG_ARGUMENT_BYTES: usize = 32 << 10;
@@ -421,93 +315,6 @@ fn header(
     }
     let number = line.get(1..end).and_then(crate::number::parse_i64);
     Ok(Some((number, at + end + 2)))
-}
-
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).map(|digit| digit as u8)
-}
-
-/// Splits a line as Redis' `sdssplitargs` does; unquoted words are written over the line, which is
-/// always long enough.
-fn split_inline(
-    buf: &mut [u8],
-    start: usize,
-    end: usize,
-    ranges: &mut Vec<(u32, u32)>,
-) -> Result<(), ProtocolError> {
-    enum Mode {
-        Plain,
-        Double,
-        Single,
-    }
-    let mut at = start;
-    loop {
-        while at < end && is_space(buf[at]) {
-            at += 1;
-        }
-        if at == end {
-            return Ok(());
-        }
-        let word = at;
-        let mut to = at;
-        let mut mode = Mode::Plain;
-        loop {
-            let byte = (at < end).then(|| buf[at]);
-            let next = (at + 1 < end).then(|| buf[at + 1]);
-            let mut put = None;
-            match (&mode, byte) {
-                (Mode::Plain, None | Some(b' ' | b'\n' | b'\r' | b'\t')) => break,
-                (Mode::Plain, Some(b'"')) => mode = Mode::Double,
-                (Mode::Plain, Some(b'\'')) => mode = Mode::Single,
-                (Mode::Double | Mode::Single, None) => return Err(ProtocolError::UnbalancedQuotes),
-                (Mode::Double, Some(b'"')) | (Mode::Single, Some(b'\'')) => {
-                    if next.is_some_and(|next| !is_space(next)) {
-                        return Err(ProtocolError::UnbalancedQuotes);
-                    }
-                    at += 1;
-                    break;
-                }
-                (Mode::Double, Some(b'\\')) => {
-                    let digits = if at + 3 < end && next == Some(b'x') {
-                        hex(buf[at + 2]).zip(hex(buf[at + 3]))
-                    } else {
-                        None
-                    };
-                    if let Some((high, low)) = digits {
-                        put = Some(high << 4 | low);
-                        at += 3;
-                    } else if let Some(next) = next {
-                        at += 1;
-                        put = Some(match next {
-                            b'n' => b'\n',
-                            b'r' => b'\r',
-                            b't' => b'\t',
-                            b'b' => 0x08,
-                            b'a' => 0x07,
-                            other => other,
-                        });
-                    } else {
-                        put = Some(b'\\');
-                    }
-                }
-                (Mode::Single, Some(b'\\')) if next == Some(b'\'') => {
-                    at += 1;
-                    put = Some(b'\'');
-                }
-                (_, Some(byte)) => put = Some(byte),
-            }
-            if let Some(byte) = put {
-                buf[to] = byte;
-                to += 1;
-            }
-            at += 1;
-        }
-        ranges.push((word as u32, to as u32));
-    }
 }
 
 #[cfg(test)]
