@@ -2,13 +2,14 @@
 
 use super::drop_rule::{Fate, Graves, IndexDrops, KeepRule};
 use super::edit::VersionEdit;
+use super::files::TableWriter;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
 use super::pick::Job;
 use super::rate_limit::RateLimiter;
 use super::tombstone::TombstoneRule;
 use super::undo::{UndoRun, UndoWriter};
-use super::version_set::{TableWriter, VersionSet};
+use super::version_set::VersionSet;
 use crate::key::Seq;
 use crate::source::Source;
 use crate::table::{Table, TableError, TableResult};

@@ -7,6 +7,7 @@ mod drop_rule;
 mod edit;
 mod export;
 mod file_names;
+mod files;
 mod get;
 mod level_iter;
 mod merge;
@@ -18,6 +19,7 @@ mod tombstone;
 mod undo;
 mod version;
 mod version_set;
+mod whole_edits;
 
 pub use crate::source::{BackSource, Source};
 pub use crate::table::{GraveFile, Place};
@@ -29,6 +31,7 @@ pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
 pub use edit::{DeleteMode, MarkEdit, VersionEdit};
 pub use export::Export;
 pub(crate) use file_names::{graves_name, table_name};
+pub use files::{TableWriter, TreeOptions};
 pub use get::{
     files_in_range, files_that_may_hold, get, get_at, get_many_at, get_with_level, leveled_files,
     may_exist_since, newest_in, undo_that_may_hold,
@@ -43,7 +46,7 @@ pub(crate) use recovered::{Recovered, RecoveredFile};
 pub use tombstone::pick_tombstones;
 pub use undo::{UndoRun, UndoWriter, merge_undo};
 pub use version::{LEVELS, Version};
-pub use version_set::{TableWriter, TreeOptions, VersionSet};
+pub use version_set::VersionSet;
 
 /// The version that an edit makes of nothing; the text says which rule its tables break.
 pub(crate) fn version_of(edit: &VersionEdit) -> Result<Version, &'static str> {

@@ -7,9 +7,10 @@
 use super::compaction::CompactionContext;
 use super::drop_rule::{Fate, KeepRule};
 use super::edit::VersionEdit;
+use super::files::TableWriter;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
-use super::version_set::{TableWriter, VersionSet};
+use super::version_set::VersionSet;
 use crate::key::{Meta, Seq};
 use crate::source::Source;
 use crate::table::{Table, TableError, TableResult};

@@ -2,22 +2,21 @@
 
 use super::edit::{DeleteMode, MarkEdit, Record, VersionEdit};
 use super::export::Export;
-use super::file_names::{
-    CHECKPOINT_SUFFIX, GRAVE_RUN_SUFFIX, UNDO_SUFFIX, graves_name, table_name, undo_name,
-};
+use super::file_names::{CHECKPOINT_SUFFIX, GRAVE_RUN_SUFFIX, UNDO_SUFFIX, table_name, undo_name};
+use super::files::{Shared, TableWriter, TreeOptions, UndoPlace};
 use super::pick::Job;
 use super::place::{LevelPlaces, copy_table, place_dir, remove_unnamed_tables, tables_in_places};
 use super::recovered::Recovered;
 use super::version::{LEVELS, Version};
-use crate::key::{Meta, Seq};
+use super::whole_edits::{rewrite, whole_edits};
+use crate::key::Seq;
 use crate::table::{
-    BlockCache, BuilderBuffers, Compression, GraveFile, Place, Table, TableBuilder, TableError,
-    TableMeta, TableOptions, TableResult,
+    BlockCache, GraveFile, Place, Table, TableBuilder, TableError, TableOptions, TableResult,
 };
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use sexton_persistence::device::Storage;
-use sexton_persistence::manifest::{Manifest, ManifestError};
+use sexton_persistence::manifest::Manifest;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -35,103 +34,8 @@ const HELD_BLOCK_TIMES: usize = 4;
 const TRANSFER_BYTES_MIN: usize = 32 << 10;
 /// Rewritten when it is this many times as long as right after the last rewrite.
 const REWRITE_GROWTH: u64 = 8;
-/// Sets of builder memory kept for the next table.
-const SPARE_BUFFERS: usize = 2;
 /// The last level: level sizes are counted from it up, so it always holds most of the data.
 const BOTTOM: usize = LEVELS - 1;
-
-/// How a tree stores its tables.
-#[derive(Clone, Copy, Debug)]
-pub struct TreeOptions {
-    /// Block size, compression and write size of tables.
-    pub table: TableOptions,
-    /// Compression of the tables of level 0, which are rewritten soon; `table` has that of the others.
-    pub upper_compression: Compression,
-    /// Compression of the tables of the last level, which hold most of the data and stay longest.
-    pub bottom_compression: Compression,
-    /// Flushes and compactions read and write past the page cache. It then keeps what readers asked for,
-    /// and a sync of the log does not wait for tables; without, what was just written is read from memory.
-    pub direct_io: bool,
-    /// Bound of the block cache, in bytes.
-    pub cache_bytes: u64,
-    /// What a merge reads ahead of all its inputs together, in bytes; a writer of tables gathers a quarter of it at most.
-    /// Blocks that its inputs hold have four times that: larger ones are read again when their value is written.
-    pub merge_read_bytes_max: u64,
-}
-
-impl Default for TreeOptions {
-    fn default() -> Self {
-        Self {
-            table: TableOptions::default(),
-            upper_compression: Compression::None,
-            bottom_compression: Compression::Lz4,
-            direct_io: true,
-            cache_bytes: 32 << 20,
-            merge_read_bytes_max: u64::MAX,
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Shared {
-    storage: Arc<dyn Storage>,
-    dir: PathBuf,
-    places: LevelPlaces,
-    options: TreeOptions,
-    cache: Arc<BlockCache>,
-    /// See [`TreeOptions::merge_read_bytes_max`]; it follows the memory bound.
-    merge_read_bytes_max: AtomicU64,
-    next_file: AtomicU64,
-    spare: Mutex<Vec<BuilderBuffers>>,
-    /// Where undo runs are made; without, there are none.
-    undo: OnceLock<UndoPlace>,
-}
-
-/// The device of the undo runs, which need not be the tree's (N6).
-#[derive(Debug)]
-struct UndoPlace {
-    storage: Arc<dyn Storage>,
-    dir: PathBuf,
-}
-
-impl Shared {
-    fn table_path(&self, number: u64, place: &Place) -> PathBuf {
-        place_dir(&self.dir, place).join(table_name(number))
-    }
-
-    fn graves_path(&self, number: u64) -> PathBuf {
-        self.dir.join(graves_name(number))
-    }
-
-    /// Opens the table of an edit and compares it with what the edit says.
-    fn open_described(
-        &self,
-        path: &Path,
-        place: &Place,
-        meta: &TableMeta,
-    ) -> TableResult<Arc<Table>> {
-        let table = self.open_table_on(&*self.storage, path, meta.number)?.at(place.clone());
-        if table.meta() != meta {
-            return Err(TableError::Corrupt {
-                file: path.to_path_buf(),
-                offset: 0,
-                what: "not the table that the manifest describes (lengths)",
-                expected: meta.file_bytes,
-                got: table.file_bytes(),
-            });
-        }
-        Ok(Arc::new(table))
-    }
-
-    fn open_table_on(&self, storage: &dyn Storage, path: &Path, number: u64) -> TableResult<Table> {
-        let file = if self.options.direct_io {
-            storage.open_unbuffered(path)?
-        } else {
-            storage.open(path)?
-        };
-        Table::open(file, number, Some(Arc::clone(&self.cache)))
-    }
-}
 
 #[derive(Debug)]
 struct State {
@@ -550,46 +454,6 @@ impl VersionSet {
     }
 }
 
-/// An edit of [`whole_edits`] closes with the table that brings its tables' bounds above this, so that no record grows
-/// with the tree.
-const WHOLE_EDIT_BYTES: usize = if cfg!(test) { 200 } else { 16 << 20 };
-
-/// The manifest anew, in one step.
-fn rewrite(
-    manifest: &mut Manifest,
-    whole: &[VersionEdit],
-    next_file: u64,
-) -> Result<(), ManifestError> {
-    let records: Vec<Vec<u8>> = whole.iter().map(|edit| edit.encode(next_file)).collect();
-    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
-    manifest.rewrite(&records)
-}
-
-/// The edits that say everything.
-fn whole_edits(
-    version: &Version,
-    mark: Option<MarkEdit>,
-    reserved_seq: Option<Seq>,
-    deletes: Option<DeleteMode>,
-    graves: &[GraveFile],
-) -> Vec<VersionEdit> {
-    let graves_added = graves.to_vec();
-    let mut last =
-        VersionEdit { mark, reserved_seq, deletes, graves_added, ..VersionEdit::default() };
-    let (mut whole, mut bytes) = (Vec::new(), 0);
-    for (level, table) in version.tables() {
-        let p = table.properties();
-        bytes += p.min_key.len() + p.max_key.len();
-        last.added.push((level, Arc::clone(table)));
-        if bytes > WHOLE_EDIT_BYTES {
-            whole.push(std::mem::take(&mut last));
-            bytes = 0;
-        }
-    }
-    whole.push(last);
-    whole
-}
-
 /// The files of the grave runs after an edit.
 fn graves_after(before: &[GraveFile], edit: &VersionEdit) -> TableResult<Vec<GraveFile>> {
     let is_gone = |file: &&GraveFile| edit.graves_deleted.contains(&file.table.number());
@@ -598,69 +462,6 @@ fn graves_after(before: &[GraveFile], edit: &VersionEdit) -> TableResult<Vec<Gra
     }
     let stays = before.iter().filter(|file| !is_gone(file));
     Ok(stays.chain(&edit.graves_added).cloned().collect())
-}
-
-/// A table being written for the tree. Dropped unfinished, it removes its file.
-#[derive(Debug)]
-pub struct TableWriter {
-    builder: Option<TableBuilder>,
-    storage: Arc<dyn Storage>,
-    path: PathBuf,
-    place: Place,
-    shared: Arc<Shared>,
-}
-
-impl TableWriter {
-    /// Adds a version: see [`TableBuilder::add`].
-    ///
-    /// # Errors
-    /// As for [`TableBuilder::add`].
-    #[inline]
-    pub fn add(&mut self, key: &[u8], seq: Seq, meta: Meta, value: &[u8]) -> TableResult<()> {
-        match &mut self.builder {
-            Some(builder) => builder.add(key, seq, meta, value),
-            None => Err(TableError::Cancelled),
-        }
-    }
-
-    /// Bytes of data so far.
-    #[must_use]
-    #[inline]
-    pub fn data_bytes(&self) -> u64 {
-        self.builder.as_ref().map_or(0, TableBuilder::data_bytes)
-    }
-
-    /// Ends the table, with the claim of rule C3, and opens it. Its file goes with the last reference
-    /// unless an edit makes it part of the tree.
-    ///
-    /// # Errors
-    /// A failing medium, or a table without versions.
-    pub fn finish(mut self, buried_through: Seq, sync: bool) -> TableResult<Arc<Table>> {
-        let Some(builder) = self.builder.take() else { return Err(TableError::Cancelled) };
-        let number = builder.number();
-        let finished = builder.finish(buried_through, sync).and_then(|(_, buffers)| {
-            let mut spare = self.shared.spare.lock();
-            if spare.len() < SPARE_BUFFERS {
-                spare.push(buffers);
-            }
-            self.shared.open_table_on(&*self.storage, &self.path, number)
-        });
-        if finished.is_err() {
-            let _ = self.storage.remove(&self.path);
-        }
-        let table = Arc::new(finished?.at(self.place.clone()));
-        table.remove_when_unused(Arc::clone(&self.storage));
-        Ok(table)
-    }
-}
-
-impl Drop for TableWriter {
-    fn drop(&mut self) {
-        if self.builder.is_some() {
-            // Nothing names it; the next start would remove it too.
-            let _ = self.storage.remove(&self.path);
-        }
-    }
 }
 
 /// Carries each table to the place of its level: copied, synced, one edit, and only then removed.
