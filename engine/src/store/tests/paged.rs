@@ -4,6 +4,7 @@ use super::harness::{self, TempDir, key};
 use crate::dram::Table;
 use crate::iterator::Bounds;
 use crate::key::{EngineKey, Meta};
+use crate::page::{self, Part, PartKind, Totals};
 use crate::store::read::view::ReaderGraves;
 use crate::store::*;
 use sexton_persistence::device::DiskStorage;
@@ -14,8 +15,6 @@ use std::sync::mpsc;
 
 /// Flags of a root whose content lies in pages.
 const PAGED: u8 = 20;
-
-const PART: u8 = b'h';
 
 /// The key of a large collection, whose pages are larger.
 const LARGE: u8 = 200;
@@ -112,18 +111,31 @@ struct Descriptor {
 
 impl Descriptor {
     fn encode(self) -> Vec<u8> {
-        [self.cid, self.pages, self.count].map(u64::to_le_bytes).concat()
+        let pages = u32::try_from(self.pages).expect("few pages");
+        let part = Part { kind: PartKind::Hash, flags: 0, pages, a: 0, b: 0 };
+        let mut value = Vec::new();
+        page::Descriptor {
+            encoding: 0,
+            flags: 0,
+            collection: self.cid,
+            totals: Totals { elements: self.count, bytes: 0 },
+            expire_at_ms: 0,
+            seed: 0,
+            parts: vec![part],
+        }
+        .encode_into(&mut value);
+        value
     }
 
     fn decode(value: &[u8]) -> Self {
-        let word =
-            |at: usize| u64::from_le_bytes(value[8 * at..][..8].try_into().expect("8 bytes"));
-        Self { cid: word(0), pages: word(1), count: word(2) }
+        let found = page::Descriptor::decode(value).expect("a descriptor");
+        let pages = found.parts[0].pages.into();
+        Self { cid: found.collection, pages, count: found.totals.elements }
     }
 }
 
-fn page(number: u64) -> PageName {
-    PageName { part: PART, number }
+fn page_name(number: u64) -> PageName {
+    PageName { part: PartKind::Hash.letter(), number }
 }
 
 fn elements_of(content: &[u8]) -> BTreeMap<u32, u32> {
@@ -165,10 +177,10 @@ fn read_pages(
 ) -> Result<Vec<BTreeMap<u32, u32>>, Cold> {
     let (mut found, mut cold) = (Vec::new(), Vec::new());
     for &number in numbers {
-        match tx.find_page(root, cid, page(number)) {
+        match tx.find_page(root, cid, page_name(number)) {
             FoundPage::Live(content) => found.push(elements_of(content)),
             FoundPage::Absent => panic!("page {number} of {cid} is missing"),
-            FoundPage::Cold => cold.push(page(number)),
+            FoundPage::Cold => cold.push(page_name(number)),
         }
     }
     if cold.is_empty() { Ok(found) } else { Err(Cold::Pages(cid, cold)) }
@@ -202,7 +214,7 @@ fn write(
     }
     let count = was.count + u64::from(add && !known) - u64::from(!add);
     if count == 0 {
-        return Ok(tx.delete_paged(root, was.cid, was.pages).expect("it takes pages"));
+        return Ok(tx.delete(root));
     }
     let page_elements = page_elements(root.bytes);
     let pages = match was.pages {
@@ -226,11 +238,11 @@ fn write(
     }
     let contents: Vec<(PageName, Vec<u8>)> = contents
         .iter()
-        .map(|(number, content)| (page(*number), content_of(content.iter())))
+        .map(|(number, content)| (page_name(*number), content_of(content.iter())))
         .collect();
     let mut changes: Vec<(PageName, PageChange<'_>)> =
         contents.iter().map(|(name, content)| (*name, PageChange::Put(content))).collect();
-    changes.extend((pages..was.pages).map(|number| (page(number), PageChange::Remove)));
+    changes.extend((pages..was.pages).map(|number| (page_name(number), PageChange::Remove)));
     let now = Descriptor { cid: was.cid, pages, count }.encode();
     let meta = Meta { flags: PAGED, expire_at_ms: 0 };
     tx.put_paged(root, was.cid, (meta, &now), &changes).expect("it takes pages");
@@ -246,15 +258,7 @@ fn run_op(tx: &mut Tx<'_>, op: Op) -> Result<bool, Cold> {
         (Op::Add(_, element), None) => write(tx, root, None, element, true),
         (Op::Add(_, element), Some(Ok(old))) => write(tx, root, Some(old), element, true),
         (Op::Remove(_, element), Some(Ok(old))) => write(tx, root, Some(old), element, false),
-        (Op::Delete(_), Some(Ok(old))) => {
-            Ok(tx.delete_paged(root, old.cid, old.pages).expect("it takes pages"))
-        }
-        (Op::Delete(_), Some(Err(_))) => Ok(tx.delete(root)),
-        (Op::Set(_, value), Some(Ok(old))) => {
-            let of = (old.cid, old.pages);
-            tx.put_over_paged(root, of, Meta::default(), &[value]).expect("it takes pages");
-            Ok(true)
-        }
+        (Op::Delete(_), Some(_)) => Ok(tx.delete(root)),
         (Op::Set(_, value), _) => {
             tx.put(root, Meta::default(), &[value]);
             Ok(true)
@@ -351,7 +355,7 @@ pub(super) fn read_then(snapshot: &Snapshot, name: u8) -> Option<State> {
     }
     let of = Descriptor::decode(&found.value);
     let pages = (0..of.pages).map(|number| {
-        let content = snapshot.page(0, of.cid, page(number)).expect("readable");
+        let content = snapshot.page(0, of.cid, page_name(number)).expect("readable");
         elements_of(&content.expect("a page of a living collection"))
     });
     let all: BTreeMap<u32, u32> = pages.flatten().collect();

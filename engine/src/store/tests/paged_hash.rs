@@ -105,7 +105,7 @@ fn change(
         });
     }
     if before.totals.elements == 1 {
-        return Ok(tx.delete_paged(root, cid, before.pages.into()).expect("it takes pages"));
+        return Ok(tx.delete(root));
     }
     let remove = |pages: &mut TxPages<'_, '_, '_>| {
         let mut hash = before.clone();

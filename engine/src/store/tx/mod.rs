@@ -397,10 +397,6 @@ impl<'e> Tx<'e> {
     /// otherwise. The key must not be `Cold`. The pages of a collection go with it.
     pub fn delete(&mut self, key: Key<'_>) -> bool {
         self.bury_replaced(key, None);
-        self.delete_root(key)
-    }
-
-    fn delete_root(&mut self, key: Key<'_>) -> bool {
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
         // It may lie in a sorted memtable, from where it comes into the table first.
         if self.shard(key.hash).table.locate(key).is_none()

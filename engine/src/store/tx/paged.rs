@@ -138,42 +138,6 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Deletes a collection with all its pages, of which there are about so many: one operation, whatever their number. False, and
-    /// nothing is written, when the root has no value; it must not be cold.
-    ///
-    /// # Errors
-    /// As [`Engine::new_collection`].
-    pub fn delete_paged(
-        &mut self,
-        root: Key<'_>,
-        cid: u64,
-        pages: u64,
-    ) -> Result<bool, EngineError> {
-        if !matches!(self.find(root), super::Found::Live(_)) {
-            return Ok(false);
-        }
-        self.engine.check_takes_pages()?;
-        self.bury(root, cid, pages);
-        Ok(self.delete_root(root))
-    }
-
-    /// Writes another value over the root of a collection, whose pages all go: one operation.
-    ///
-    /// # Errors
-    /// As [`Engine::new_collection`].
-    pub fn put_over_paged(
-        &mut self,
-        root: Key<'_>,
-        (cid, pages): (u64, u64),
-        meta: Meta,
-        value: &[u8],
-    ) -> Result<(), EngineError> {
-        self.engine.check_takes_pages()?;
-        self.bury(root, cid, pages);
-        self.put_root(root, meta, value);
-        Ok(())
-    }
-
     fn put_page(&mut self, root: Key<'_>, key: &PageKey, content: &[u8]) {
         let engine = self.engine;
         let (access, generation) = (engine.inner().write.access_now(), self.generation);
