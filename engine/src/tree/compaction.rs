@@ -1,56 +1,27 @@
 //! Running a compaction: merge the inputs, keep what C2 keeps, write new tables.
 
-use super::drop_rule::{Fate, Graves, IndexDrops, KeepRule};
+use super::context::CompactionContext;
+use super::drop_rule::{Fate, IndexDrops, KeepRule};
 use super::edit::VersionEdit;
 use super::files::TableWriter;
 use super::level_iter::LevelIter;
 use super::merge::MergeIter;
 use super::pick::Job;
-use super::rate_limit::RateLimiter;
 use super::tombstone::TombstoneRule;
-use super::undo::{UndoRun, UndoWriter};
+use super::undo::UndoWriter;
+use super::undo_run::UndoRun;
 use super::version_set::VersionSet;
 use crate::key::Seq;
 use crate::source::Source;
 use crate::table::{Table, TableError, TableResult};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Versions merged between two looks at the stop flag and the rate limit.
 const CHECK_ENTRIES: u64 = 4096;
 
 /// Sampled keys of a table for each piece a merge is cut into.
 const SAMPLES: usize = 8;
-
-/// What a compaction works with. `now` was read first, then S was collected (C1).
-pub struct CompactionContext<'a> {
-    /// Where new tables are made.
-    pub versions: &'a VersionSet,
-    /// S, ascending; its last member is `now`.
-    pub snapshots: &'a [Seq],
-    /// The cemetery.
-    pub graves: &'a (dyn Graves + Sync),
-    /// Dead namespace ids with the sequences of their deaths (N7).
-    pub dead_ids: &'a [(u64, Seq)],
-    /// Set to make the compaction return [`TableError::Cancelled`].
-    pub stop: &'a AtomicBool,
-    /// Threads that share a large merge, each with a range of keys of its own.
-    pub threads: usize,
-    /// Bounds what is written per second.
-    pub limiter: Option<&'a RateLimiter>,
-    /// Versions that only older readers need go to undo runs (N6).
-    pub separates: bool,
-    /// Whether new tables are synced; not for a store that is wiped at start (N3).
-    pub sync: bool,
-}
-
-impl std::fmt::Debug for CompactionContext<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CompactionContext")
-            .field("snapshots", &self.snapshots)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The result of a compaction, not installed. Dropped, it takes its tables along.
 #[derive(Debug)]
@@ -316,7 +287,7 @@ fn merge_of(job: &Job, versions: &VersionSet, threads: usize) -> Option<MergeIte
     let inputs = |(level, tables): &(usize, Vec<_>)| if *level == 0 { tables.len() } else { 1 };
     let inputs: usize = job.inputs.iter().map(inputs).sum();
     let inputs = inputs * threads.max(1);
-    let source = |tables| LevelIter::of_merge(tables, versions, inputs);
+    let source = |tables| versions.merge_input(tables, inputs);
     for (level, tables) in &job.inputs {
         if *level == 0 {
             let each = tables.iter().map(|table| Arc::from([Arc::clone(table)]));

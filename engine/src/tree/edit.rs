@@ -1,7 +1,7 @@
 //! Version edits: one record of the manifest is one step of the tree.
 
-use super::undo::UndoRun;
-use super::version::LEVELS;
+use super::levels::LEVELS;
+use super::undo_run::UndoRun;
 use crate::key::Seq;
 use crate::table::{GraveFile, Place, Properties, Table, TableMeta};
 use std::sync::Arc;

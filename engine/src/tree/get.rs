@@ -1,7 +1,8 @@
 //! Looking up one key over all levels.
 
-use super::undo::UndoRun;
-use super::version::{LEVELS, Version};
+use super::levels::LEVELS;
+use super::undo_run::UndoRun;
+use super::version::Version;
 use crate::key::Seq;
 use crate::table::{FoundVersion, Scratch, Table, TableResult, key_hash};
 use std::cell::RefCell;

@@ -1,6 +1,5 @@
 //! Walking a level: tables that follow each other without overlap.
 
-use super::version_set::VersionSet;
 use crate::key::{Meta, Seq};
 use crate::source::{BackSource, Source};
 use crate::table::{ReadMode, Table, TableIter, TableResult};
@@ -31,18 +30,6 @@ impl LevelIter {
             read_ahead_bytes_max: None,
             held_block_bytes_max: usize::MAX,
         }
-    }
-
-    /// Over `tables`, as one of so many inputs of a merge, which share what a merge may hold: the value of each version
-    /// is to be loaded before it is asked for.
-    pub(super) fn of_merge(
-        tables: Arc<[Arc<Table>]>,
-        versions: &VersionSet,
-        inputs: usize,
-    ) -> Self {
-        Self::new(tables, ReadMode::Sequential)
-            .reading_ahead(Some(versions.read_ahead_of(inputs)))
-            .holding_blocks(versions.held_block_of(inputs))
     }
 
     /// The same; a long scan reads at most so many bytes ahead, with 0 it goes block by block.

@@ -2,6 +2,7 @@
 
 mod burial;
 mod compaction;
+mod context;
 mod dead_counts;
 mod drop_rule;
 mod edit;
@@ -10,6 +11,7 @@ mod file_names;
 mod files;
 mod get;
 mod level_iter;
+mod levels;
 mod merge;
 mod pick;
 mod place;
@@ -17,6 +19,7 @@ mod rate_limit;
 mod recovered;
 mod tombstone;
 mod undo;
+mod undo_run;
 mod version;
 mod version_set;
 mod whole_edits;
@@ -24,7 +27,8 @@ mod whole_edits;
 pub use crate::source::{BackSource, Source};
 pub use crate::table::{GraveFile, Place};
 pub use burial::BurialTally;
-pub use compaction::{CompactionContext, Outcome, compact, compact_with_index_drops};
+pub use compaction::{Outcome, compact, compact_with_index_drops};
+pub use context::CompactionContext;
 pub use dead_counts::{Dead, DeadCounts};
 pub(crate) use drop_rule::death_in;
 pub use drop_rule::{Fate, Graves, IndexDrops, KeepRule, NoGraves};
@@ -37,6 +41,7 @@ pub use get::{
     may_exist_since, newest_in, undo_that_may_hold,
 };
 pub use level_iter::LevelIter;
+pub use levels::LEVELS;
 pub use merge::MergeIter;
 pub use pick::{CompactionOptions, Job, debt, level_moved_to, pick_compaction, pick_level_0};
 pub(crate) use place::tables_in_places;
@@ -44,8 +49,9 @@ pub use place::{LevelPlaces, PLACE_PREFIX, place_dir, places_of};
 pub use rate_limit::RateLimiter;
 pub(crate) use recovered::{Recovered, RecoveredFile};
 pub use tombstone::pick_tombstones;
-pub use undo::{UndoRun, UndoWriter, merge_undo};
-pub use version::{LEVELS, Version};
+pub use undo::{UndoWriter, merge_undo};
+pub use undo_run::UndoRun;
+pub use version::Version;
 pub use version_set::VersionSet;
 
 /// The version that an edit makes of nothing; the text says which rule its tables break.

@@ -1,6 +1,7 @@
 //! Choosing what to compact: leveled, with level sizes that follow the size of the last level.
 
-use super::version::{LEVELS, Version};
+use super::levels::LEVELS;
+use super::version::Version;
 use crate::key::Seq;
 use crate::table::Table;
 use std::sync::Arc;

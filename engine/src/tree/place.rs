@@ -5,8 +5,7 @@
 //! says, so a device may be mounted elsewhere without the manifest knowing.
 
 use super::file_names::{TABLE_SUFFIX, table_name};
-use super::recovered::Recovered;
-use super::version::LEVELS;
+use super::levels::LEVELS;
 use crate::error::TableResult;
 use crate::table::Place;
 use sexton_persistence::device::{Storage, StorageError, copy_file};
@@ -107,17 +106,16 @@ pub(crate) fn tables_in_places(
     Ok(tables)
 }
 
-/// Removes tables that nothing names, in all places; answers a number above every table's.
+/// Removes tables that nothing names where they lie, in all places; answers a number above every table's.
 pub(super) fn remove_unnamed_tables(
     storage: &dyn Storage,
     tree: &Path,
-    recovered: &Recovered,
+    is_named: impl Fn(u64, &Place) -> bool,
 ) -> TableResult<u64> {
     let mut highest = 0;
     for (number, place) in tables_in_places(storage, tree)? {
         highest = highest.max(number + 1);
-        let is_named = recovered.files.get(&number).is_some_and(|file| file.place == place);
-        if !is_named {
+        if !is_named(number, &place) {
             storage.remove(&place_dir(tree, &place).join(table_name(number)))?;
         }
     }

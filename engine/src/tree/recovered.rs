@@ -1,7 +1,7 @@
 //! What a manifest says, or some of its records.
 
 use super::edit::{DeleteMode, EDIT_VERSION, MarkEdit, Record, RecordError};
-use super::version::LEVELS;
+use super::levels::LEVELS;
 use crate::key::Seq;
 use crate::table::Place;
 use crate::table::{TableError, TableMeta, TableResult};

@@ -1,8 +1,9 @@
 //! Paper mode (`deletes = tombstones`): when a tombstone may go, and which tables are merged to make
 //! them go.
 
+use super::levels::LEVELS;
 use super::pick::{CompactionOptions, Job, job_of_level_0, job_of_table};
-use super::version::{LEVELS, Version};
+use super::version::Version;
 use crate::key::Seq;
 use crate::table::{Table, key_hash};
 use std::sync::Arc;

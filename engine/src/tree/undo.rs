@@ -4,28 +4,18 @@
 //! in the step that takes its versions out of the tree, but not of the manifest: snapshots end
 //! with the process, and the next start wipes what is left.
 
-use super::compaction::CompactionContext;
+use super::context::CompactionContext;
 use super::drop_rule::{Fate, KeepRule};
 use super::edit::VersionEdit;
 use super::files::TableWriter;
-use super::level_iter::LevelIter;
 use super::merge::MergeIter;
+use super::undo_run::UndoRun;
 use super::version_set::VersionSet;
 use crate::key::{Meta, Seq};
 use crate::source::Source;
-use crate::table::{Table, TableError, TableResult};
+use crate::table::{TableError, TableResult};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// One undo run.
-#[derive(Clone, Debug)]
-pub struct UndoRun {
-    /// The versions. Its claim `buried_through` is min(S).
-    pub table: Arc<Table>,
-    /// The youngest reader that needs one of them: those above do not look, and when none at or below is
-    /// left the run goes.
-    pub through: Seq,
-}
 
 /// Collects the second output of C2.
 #[derive(Debug)]
@@ -85,7 +75,7 @@ pub fn merge_undo(runs: &[UndoRun], context: &CompactionContext<'_>) -> TableRes
     let readers = &context.snapshots[..context.snapshots.partition_point(|&s| s <= through)];
     let sources = runs.iter().map(|run| {
         edit.delete_undo(run.table.number());
-        LevelIter::of_merge(Arc::from([Arc::clone(&run.table)]), context.versions, runs.len())
+        context.versions.merge_input(Arc::from([Arc::clone(&run.table)]), runs.len())
     });
     let mut input = MergeIter::new(sources.collect());
     let mut rule = KeepRule::new(readers, context.graves).of_undo();

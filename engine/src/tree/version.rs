@@ -2,13 +2,11 @@
 
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
-use super::undo::UndoRun;
+use super::levels::LEVELS;
+use super::undo_run::UndoRun;
 use crate::key::{EngineKey, Seq};
 use crate::table::{ReadMode, Table};
 use std::sync::Arc;
-
-/// Levels of the tree, L0 included.
-pub const LEVELS: usize = 7;
 
 /// An immutable list of tables. Level 0 holds tables that may overlap, newest first; the deeper
 /// levels are sorted by key and do not overlap.

@@ -4,14 +4,17 @@ use super::edit::{DeleteMode, MarkEdit, Record, VersionEdit};
 use super::export::Export;
 use super::file_names::{CHECKPOINT_SUFFIX, GRAVE_RUN_SUFFIX, UNDO_SUFFIX, table_name, undo_name};
 use super::files::{Shared, TableWriter, TreeOptions, UndoPlace};
+use super::level_iter::LevelIter;
+use super::levels::LEVELS;
 use super::pick::Job;
 use super::place::{LevelPlaces, copy_table, place_dir, remove_unnamed_tables, tables_in_places};
 use super::recovered::Recovered;
-use super::version::{LEVELS, Version};
+use super::version::Version;
 use super::whole_edits::{rewrite, whole_edits};
 use crate::key::Seq;
 use crate::table::{
-    BlockCache, GraveFile, Place, Table, TableBuilder, TableError, TableOptions, TableResult,
+    BlockCache, GraveFile, Place, ReadMode, Table, TableBuilder, TableError, TableOptions,
+    TableResult,
 };
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
@@ -447,6 +450,14 @@ impl VersionSet {
         self.read_ahead_of(inputs).saturating_mul(HELD_BLOCK_TIMES)
     }
 
+    /// Over `tables`, as one of so many inputs of a merge, which share what a merge may hold: the value of each version
+    /// is to be loaded before it is asked for.
+    pub(super) fn merge_input(&self, tables: Arc<[Arc<Table>]>, inputs: usize) -> LevelIter {
+        LevelIter::new(tables, ReadMode::Sequential)
+            .reading_ahead(Some(self.read_ahead_of(inputs)))
+            .holding_blocks(self.held_block_of(inputs))
+    }
+
     /// The block cache shared by all tables.
     #[must_use]
     pub fn cache(&self) -> &BlockCache {
@@ -511,7 +522,9 @@ fn must_be_new(storage: &dyn Storage, dir: &Path) -> TableResult<()> {
 /// Removes tables and checkpoints that nothing names; answers a number above every file's.
 fn remove_leftovers(shared: &Shared, recovered: &Recovered) -> TableResult<u64> {
     let checkpoint = recovered.mark.as_ref().and_then(|mark| mark.checkpoint.as_deref());
-    let mut highest = remove_unnamed_tables(&*shared.storage, &shared.dir, recovered)?;
+    let mut highest = remove_unnamed_tables(&*shared.storage, &shared.dir, |number, place| {
+        recovered.files.get(&number).is_some_and(|file| file.place == *place)
+    })?;
     for name in shared.storage.list(&shared.dir)? {
         let stem = |suffix| name.strip_suffix(suffix).and_then(|stem| stem.parse::<u64>().ok());
         let (number, is_named) = if let Some(number) = stem(GRAVE_RUN_SUFFIX) {
