@@ -4,11 +4,10 @@ use super::flush::flusher::Flusher;
 use super::graveyard::Graveyard;
 use super::namespace::Namespaces;
 use super::options::{EngineOptions, SyncPolicy};
-use super::read::cold::ColdReads;
+use super::read::cold_queue::ColdReads;
 use super::read::superversion::SuperVersion;
 use super::read::views::Views;
 use super::shard::{Shard, shard_of};
-use super::tx::{Latched, Tx, TxBuf};
 use super::upkeep::Upkeep;
 use super::upkeep::budget::MemoryBudget;
 use super::upkeep::events::{Fault, STALL};
@@ -21,7 +20,7 @@ use crate::key::{Seq, Slot};
 use crate::memtable::{ChunkPool, MemtableKind};
 use crate::tree::{DeleteMode, VersionSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// How long a barrier that holds other latches waits for one more.
@@ -170,34 +169,6 @@ impl Engine {
         }
         if let Some(&hash) = hashes.get(at + AHEAD_KEYS) {
             self.prefetch_entry(hash, Self::SHORT_ENTRY_BYTES);
-        }
-    }
-
-    /// Takes the latches and starts a transaction.
-    pub fn begin<'e>(&'e self, latched: Latched<'_>, buf: &'e mut TxBuf) -> Tx<'e> {
-        Tx::begin(self, latched, buf)
-    }
-
-    /// The same, but `None` where a latch is held and `occupied` says that it will be for long: a bit a shard, as
-    /// [`Engine::shard_bits`] has them.
-    #[inline]
-    pub fn begin_unless<'e>(
-        &'e self,
-        latched: Latched<'_>,
-        occupied: &AtomicU64,
-        buf: &'e mut TxBuf,
-    ) -> Option<Tx<'e>> {
-        Tx::begin_unless(self, latched, occupied, buf)
-    }
-
-    /// The shards whose latches these are, a bit each.
-    #[must_use]
-    pub fn shard_bits(latched: Latched<'_>) -> u64 {
-        match latched {
-            Latched::All => u64::MAX,
-            Latched::Hashes(hashes) => {
-                hashes.iter().fold(0, |bits, &hash| bits | 1 << super::shard::shard_of(hash))
-            }
         }
     }
 

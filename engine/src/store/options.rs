@@ -1,6 +1,6 @@
 //! What a store is opened with.
 
-use super::read::undo::UndoFull;
+use super::read::undo_bound::UndoFull;
 use super::upkeep::events::EventSink;
 use super::upkeep::shares::buffer_bytes;
 use crate::memtable::MemtableKind;

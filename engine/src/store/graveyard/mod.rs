@@ -3,7 +3,9 @@
 
 pub(in crate::store) mod collections;
 pub(in crate::store) mod deadline;
+pub(in crate::store) mod deadline_clock;
 pub(in crate::store) mod grave_keys;
+pub(in crate::store) mod places;
 pub(in crate::store) mod proofs;
 pub(in crate::store) mod spill;
 pub(in crate::store) mod sweep;
@@ -13,12 +15,12 @@ pub(in crate::store) mod sweep_turn;
 use crate::cemetery::{DeadRun, DeadRuns, ElementGraves, RUN_KEYS_MIN};
 use crate::key::{EngineKey, Seq, Slot};
 use crate::store::graveyard::collections::Collections;
-use crate::store::graveyard::deadline::Deadline;
-use crate::store::graveyard::proofs::Places;
-use crate::store::graveyard::spill::Spill;
+use crate::store::graveyard::deadline_clock::Deadline;
+use crate::store::graveyard::places::Places;
+use crate::store::graveyard::spill::bound::Spill;
 use crate::store::graveyard::sweep_turn::SweepTurn;
 use crate::store::options::EngineOptions;
-use crate::store::upkeep::background::Background;
+use crate::store::upkeep::signals::Background;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

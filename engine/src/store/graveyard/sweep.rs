@@ -2,19 +2,58 @@
 
 use crate::cemetery::{Grave, OPEN};
 use crate::key::{EngineKey, Seq};
-use crate::store::engine::{Engine, EngineError};
+use crate::store::engine::{Engine, EngineError, Inner};
 use crate::store::graveyard::DeadSlot;
 use crate::store::graveyard::grave_keys::GraveKeys;
 use crate::store::graveyard::sweep_look::SweepLook;
 use crate::store::namespace::{self, FIRST_SEQ, KIND_ELEMENT};
-use crate::store::shard::Count;
+use crate::store::shard::{Count, Shard};
 use crate::table::Table;
 use crate::tree::{BurialTally, GraveFile, Job, Version, death_in};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Buckets of one shard swept under one hold of its latch.
 const SWEEP_BUCKETS: usize = 1024;
+
+/// With fewer graves in memory both cost next to nothing.
+const FEW_GRAVES: u64 = 100_000;
+
+/// Rewrites of one tally of many.
+const BURIALS: usize = 8;
+
+impl Inner {
+    /// Asking every grave takes long, and no deadline of deletes (N17) wants it at once.
+    fn has_many_graves(&self) -> bool {
+        let graves = |shard: &Shard| shard.graves.load(Ordering::Relaxed) as u64;
+        !self.graveyard.deadline.is_set()
+            && self.shards.iter().map(graves).sum::<u64>() + self.graveyard.elements.len() as u64
+                >= FEW_GRAVES
+    }
+
+    /// How many rewrites to take from one tally.
+    pub(in crate::store) fn burials_a_tally(&self) -> usize {
+        if self.has_many_graves() { BURIALS } else { 1 }
+    }
+}
+
+impl Engine {
+    /// Sweeps the cemetery if that is owed and its turn. On the flush thread, as [`Engine::sweep_graves`].
+    pub(in crate::store) fn sweep_in_turn(&self) {
+        let inner = self.inner();
+        let turn = &inner.graveyard.sweep_turn;
+        let begun = Instant::now();
+        if !turn.is_owed.load(Ordering::Acquire)
+            || (inner.has_many_graves() && !turn.is_over(begun))
+        {
+            return;
+        }
+        turn.is_owed.store(false, Ordering::Release);
+        self.sweep_graves();
+        *turn.last.lock() = Some((Instant::now(), begun.elapsed()));
+    }
+}
 
 impl Engine {
     /// Removes graves that may go. Runs on the flush thread only, so that no grave leaves between

@@ -1,28 +1,21 @@
 //! How often the whole cemetery is asked. A sweep and a tally look at every grave, and each flush and each compaction
 //! asks for one: with millions of graves, which an old snapshot may keep, they would do nothing else.
 
-use crate::store::engine::{Engine, Inner};
 use crate::tree::{Job, Version};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// With fewer graves in memory both cost next to nothing.
-const FEW_GRAVES: u64 = 100_000;
-
 /// After a sweep of many there is none for so many times as long as it took.
 const PAUSE: u32 = 8;
-
-/// Rewrites of one tally of many.
-const BURIALS: usize = 8;
 
 /// See the module comment.
 #[derive(Debug, Default)]
 pub(in crate::store) struct SweepTurn {
     /// Something has changed since the last sweep.
-    is_owed: AtomicBool,
+    pub(super) is_owed: AtomicBool,
     /// When the last sweep ended, and how long it took.
-    last: Mutex<Option<(Instant, Duration)>>,
+    pub(super) last: Mutex<Option<(Instant, Duration)>>,
     /// Rewrites that the last tally found besides the one that it was asked for, the most urgent last.
     burials: Mutex<Vec<Job>>,
 }
@@ -33,7 +26,7 @@ impl SweepTurn {
         self.is_owed.store(true, Ordering::Release);
     }
 
-    fn is_over(&self, now: Instant) -> bool {
+    pub(super) fn is_over(&self, now: Instant) -> bool {
         let last = *self.last.lock();
         last.is_none_or(|(ended, took)| now.saturating_duration_since(ended) >= took * PAUSE)
     }
@@ -47,39 +40,6 @@ impl SweepTurn {
     /// Keeps what a tally found, the most urgent first.
     pub(in crate::store) fn keep_burials(&self, jobs: impl DoubleEndedIterator<Item = Job>) {
         *self.burials.lock() = jobs.rev().collect();
-    }
-}
-
-impl Inner {
-    /// Asking every grave takes long, and no deadline of deletes (N17) wants it at once.
-    fn has_many_graves(&self) -> bool {
-        let graves =
-            |shard: &crate::store::shard::Shard| shard.graves.load(Ordering::Relaxed) as u64;
-        !self.graveyard.deadline.is_set()
-            && self.shards.iter().map(graves).sum::<u64>() + self.graveyard.elements.len() as u64
-                >= FEW_GRAVES
-    }
-
-    /// How many rewrites to take from one tally.
-    pub(in crate::store) fn burials_a_tally(&self) -> usize {
-        if self.has_many_graves() { BURIALS } else { 1 }
-    }
-}
-
-impl Engine {
-    /// Sweeps the cemetery if that is owed and its turn. On the flush thread, as [`Engine::sweep_graves`].
-    pub(in crate::store) fn sweep_in_turn(&self) {
-        let inner = self.inner();
-        let turn = &inner.graveyard.sweep_turn;
-        let begun = Instant::now();
-        if !turn.is_owed.load(Ordering::Acquire)
-            || (inner.has_many_graves() && !turn.is_over(begun))
-        {
-            return;
-        }
-        turn.is_owed.store(false, Ordering::Release);
-        self.sweep_graves();
-        *turn.last.lock() = Some((Instant::now(), begun.elapsed()));
     }
 }
 

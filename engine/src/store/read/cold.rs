@@ -6,16 +6,15 @@ use crate::memtable::Record;
 use crate::page::Descriptor;
 use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
-use crate::store::read::load::{Load, LoadState, Loads, Want};
+use crate::store::read::cold_queue::Job;
+use crate::store::read::load::{Load, LoadState, Loads, Waiter, Waiting, Want};
 use crate::store::read::reads::Place;
 use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
 use crate::store::tx::OwnedKey;
 use crate::tree;
 use arc_swap::Guard;
-use parking_lot::{Condvar, Mutex};
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, mpsc};
 
 /// What is known about a key that is not in the DRAM table, without I/O.
@@ -40,63 +39,10 @@ pub(in crate::store) enum Existence {
 /// The generation of entries that came from files or sorted memtables: never pinned.
 pub(in crate::store) const CLEAN_GENERATION: u8 = 0;
 
-type Done = Box<dyn FnOnce(Result<LoadPin, EngineError>) + Send>;
-
-/// One call of [`Engine::load`].
-pub(in crate::store) struct Waiting {
-    engine: Engine,
-    keys: Vec<Want>,
-    missing: AtomicUsize,
-    /// Most bytes of values that may be read for it, beside the first one.
-    max_bytes: u64,
-    /// Bytes of the values that were read for it.
-    read_bytes: AtomicU64,
-    failed: Mutex<Option<EngineError>>,
-    done: Mutex<Option<Done>>,
-}
-
-/// A reference to a call that waits.
-pub(in crate::store) type Waiter = Arc<Waiting>;
-
-impl std::fmt::Debug for Waiting {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Waiting").field("keys", &self.keys.len()).finish_non_exhaustive()
-    }
-}
-
-impl Waiting {
-    /// A value of so many bytes was read for it. False when it has enough: the value is not to be kept for its sake.
-    fn takes(&self, bytes: usize) -> bool {
-        let before = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        before == 0 || before + bytes as u64 <= self.max_bytes
-    }
-
-    /// True when what was read for it is more than it may have.
-    fn has_enough(&self) -> bool {
-        self.read_bytes.load(Ordering::Relaxed) > self.max_bytes
-    }
-
-    fn one_done(&self, error: Option<EngineError>) {
-        if let Some(error) = error {
-            self.failed.lock().get_or_insert(error);
-        }
-        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1
-            && let Some(done) = self.done.lock().take()
-        {
-            let pin = LoadPin { engine: self.engine.clone(), keys: self.keys.clone() };
-            match self.failed.lock().take() {
-                // The pin goes here, so that what was loaded beside the failed key is let go.
-                Some(error) => done(Err(error)),
-                None => done(Ok(pin)),
-            }
-        }
-    }
-}
-
 /// Keeps loaded entries in memory until dropped.
 pub struct LoadPin {
     engine: Engine,
-    keys: Vec<Want>,
+    keys: Arc<[Want]>,
 }
 
 impl std::fmt::Debug for LoadPin {
@@ -107,7 +53,7 @@ impl std::fmt::Debug for LoadPin {
 
 impl Drop for LoadPin {
     fn drop(&mut self) {
-        for want in &self.keys {
+        for want in &*self.keys {
             let key = &want.key;
             let mut shard = self.engine.inner().shards[shard_of(key.hash)].latch();
             let loads = shard.loads_of(want);
@@ -129,68 +75,6 @@ pub(in crate::store) struct Newest {
     pub(in crate::store) meta: Meta,
     pub(in crate::store) value: Vec<u8>,
     pub(in crate::store) place: Place,
-}
-
-struct Job {
-    want: Want,
-    ticket: u64,
-}
-
-/// Queue and figures of the cold-read threads.
-pub(in crate::store) struct ColdReads {
-    queue: Mutex<VecDeque<Job>>,
-    arrived: Condvar,
-    stop: AtomicBool,
-    tickets: AtomicU64,
-    pub(in crate::store) threads: usize,
-    pub(in crate::store) reads: AtomicU64,
-    pub(in crate::store) found: AtomicU64,
-    /// Entries that left the DRAM table for want of room.
-    pub(in crate::store) evicted: AtomicU64,
-}
-
-impl ColdReads {
-    pub(in crate::store) fn new(threads: usize) -> Self {
-        Self {
-            queue: Mutex::new(VecDeque::new()),
-            arrived: Condvar::new(),
-            stop: AtomicBool::new(false),
-            tickets: AtomicU64::new(1),
-            threads: threads.max(1),
-            reads: AtomicU64::new(0),
-            found: AtomicU64::new(0),
-            evicted: AtomicU64::new(0),
-        }
-    }
-
-    pub(in crate::store) fn stop(&self) {
-        self.stop.store(true, Ordering::Release);
-        let _queue = self.queue.lock();
-        self.arrived.notify_all();
-    }
-
-    fn next(&self) -> Option<Job> {
-        let mut queue = self.queue.lock();
-        loop {
-            if self.stop.load(Ordering::Acquire) {
-                return None;
-            }
-            if let Some(job) = queue.pop_front() {
-                return Some(job);
-            }
-            self.arrived.wait(&mut queue);
-        }
-    }
-
-    fn next_queued(&self) -> Option<Job> {
-        self.queue.lock().pop_front()
-    }
-
-    fn push(&self, jobs: impl Iterator<Item = Job>) {
-        let mut queue = self.queue.lock();
-        queue.extend(jobs);
-        self.arrived.notify_all();
-    }
 }
 
 /// What lies below the DRAM table for a key that may have a value there.
@@ -391,18 +275,17 @@ impl Engine {
     ) -> Vec<Job> {
         keys.sort_unstable_by(|a, b| a.order().cmp(&b.order()));
         keys.dedup();
-        let waiting = Arc::new(Waiting {
-            engine: self.clone(),
-            missing: AtomicUsize::new(keys.len() + 1),
-            max_bytes,
-            read_bytes: AtomicU64::new(0),
-            failed: Mutex::new(None),
-            done: Mutex::new(Some(Box::new(done))),
-            keys,
-        });
+        let keys: Arc<[Want]> = keys.into();
+        let (engine, pinned) = (self.clone(), Arc::clone(&keys));
+        let ended = move |result: Result<(), EngineError>| {
+            // Where a read has failed the pin goes here, so that what was loaded beside that key is let go.
+            let pin = LoadPin { engine, keys: pinned };
+            done(result.map(|()| pin));
+        };
+        let waiting = Arc::new(Waiting::new(keys.len(), max_bytes, Box::new(ended)));
         let inner = self.inner();
         let mut jobs = Vec::new();
-        for want in &waiting.keys {
+        for want in &*keys {
             let key = &want.key;
             let mut shard = inner.shards[shard_of(key.hash)].latch();
             if let Some(load) = shard.loads_of(want).get_mut(key.slot, &key.bytes) {

@@ -5,12 +5,15 @@
 //! gives the load back the state that it had. Loaded keys, and keys found to be absent, stay pinned until every waiter
 //! has run.
 
+use crate::error::EngineError;
 use crate::key::{Key, Slot};
 use crate::store::OwnedKey;
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::page_key::{self, PageKey, PageName};
-use crate::store::read::cold::Waiter;
+use parking_lot::Mutex;
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// What is to be brought into memory: a key, or a page.
 #[derive(Clone, Debug)]
@@ -52,6 +55,64 @@ impl Want {
 impl PartialEq for Want {
     fn eq(&self, other: &Self) -> bool {
         self.order() == other.order()
+    }
+}
+
+type Done = Box<dyn FnOnce(Result<(), EngineError>) + Send>;
+
+/// One call of [`Engine::load`](crate::Engine::load).
+pub(in crate::store) struct Waiting {
+    missing: AtomicUsize,
+    /// Most bytes of values that may be read for it, beside the first one.
+    pub(super) max_bytes: u64,
+    /// Bytes of the values that were read for it.
+    read_bytes: AtomicU64,
+    failed: Mutex<Option<EngineError>>,
+    done: Mutex<Option<Done>>,
+}
+
+/// A reference to a call that waits.
+pub(in crate::store) type Waiter = Arc<Waiting>;
+
+impl std::fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Waiting").field("missing", &self.missing).finish_non_exhaustive()
+    }
+}
+
+impl Waiting {
+    /// `done` hears of the end of so many loads, and of one more: that all of them are asked for.
+    pub(super) fn new(keys: usize, max_bytes: u64, done: Done) -> Self {
+        Self {
+            missing: AtomicUsize::new(keys + 1),
+            max_bytes,
+            read_bytes: AtomicU64::new(0),
+            failed: Mutex::new(None),
+            done: Mutex::new(Some(done)),
+        }
+    }
+
+    /// A value of so many bytes was read for it. False when it has enough: the value is not to be kept for its sake.
+    pub(super) fn takes(&self, bytes: usize) -> bool {
+        let before = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        before == 0 || before + bytes as u64 <= self.max_bytes
+    }
+
+    /// True when what was read for it is more than it may have.
+    pub(super) fn has_enough(&self) -> bool {
+        self.read_bytes.load(Ordering::Relaxed) > self.max_bytes
+    }
+
+    pub(super) fn one_done(&self, error: Option<EngineError>) {
+        if let Some(error) = error {
+            self.failed.lock().get_or_insert(error);
+        }
+        if self.missing.fetch_sub(1, Ordering::AcqRel) == 1
+            && let Some(done) = self.done.lock().take()
+        {
+            let failed = self.failed.lock().take();
+            done(failed.map_or(Ok(()), Err));
+        }
     }
 }
 

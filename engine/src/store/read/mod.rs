@@ -2,8 +2,10 @@
 
 pub(in crate::store) mod cold;
 mod cold_pages;
+pub(in crate::store) mod cold_queue;
 pub(in crate::store) mod iter;
 pub(in crate::store) mod load;
+pub(in crate::store) mod open_snapshots;
 pub(in crate::store) mod pins;
 pub(in crate::store) mod random_key;
 pub(in crate::store) mod reads;
@@ -11,5 +13,6 @@ pub(in crate::store) mod scan;
 pub(in crate::store) mod snapshot;
 pub(in crate::store) mod superversion;
 pub(in crate::store) mod undo;
+pub(in crate::store) mod undo_bound;
 pub(in crate::store) mod view;
 pub(in crate::store) mod views;

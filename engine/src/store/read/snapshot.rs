@@ -10,11 +10,11 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace;
 use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::iter::{Iter, IterOptions};
+use crate::store::read::open_snapshots::{OpenSnapshot, SnapshotInfo};
 use crate::store::read::pins::Pin;
 use crate::store::read::view::{ReaderGraves, View};
 use crate::store::tx::Entry;
 use parking_lot::Mutex;
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -26,23 +26,6 @@ pub struct SnapshotOptions {
     pub name: String,
     /// It ends by itself after this many milliseconds; 0 for never.
     pub timeout_ms: u64,
-}
-
-/// What is known of an open snapshot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotInfo {
-    /// Rises with each snapshot of a run.
-    pub id: u64,
-    /// As it was opened.
-    pub name: String,
-    /// The last sequence it sees.
-    pub seq: Seq,
-    /// Time since it was opened, in milliseconds.
-    pub age_ms: u64,
-    /// Its timeout in milliseconds; 0 for none.
-    pub timeout_ms: u64,
-    /// Bytes of the undo runs that stay for it, if for others too.
-    pub held_bytes: u64,
 }
 
 /// A value as a snapshot sees it.
@@ -103,48 +86,9 @@ pub(in crate::store) struct Held {
     expired_at_bytes: AtomicU64,
 }
 
-/// The open snapshots of a store.
-#[derive(Default)]
-pub(in crate::store) struct Snapshots {
-    open: Mutex<BTreeMap<u64, Weak<Held>>>,
-    next_id: AtomicU64,
-    pub(in crate::store) refused: AtomicU64,
-    pub(in crate::store) ended: AtomicU64,
-}
-
-impl Snapshots {
-    fn all(&self) -> Vec<Arc<Held>> {
-        // Collected under the lock and dropped outside it: the last reference takes the lock again.
-        self.open.lock().values().filter_map(Weak::upgrade).collect()
-    }
-
-    pub(in crate::store) fn len(&self) -> usize {
-        self.open.lock().len()
-    }
-}
-
 impl Held {
     fn age(&self) -> Duration {
         self.opened.elapsed()
-    }
-
-    fn is_over(&self) -> bool {
-        let timeout_ms = self.timeout_ms();
-        timeout_ms != 0 && self.age() >= Duration::from_millis(timeout_ms)
-    }
-
-    /// Takes the sequence out of S. Reads that have begun keep it there until they end.
-    fn end(&self, expired_at_bytes: u64) {
-        let mut pin = self.pin.lock();
-        if pin.is_some() {
-            self.expired_at_bytes.store(expired_at_bytes, Ordering::Release);
-            self.has_ended.store(true, Ordering::Release);
-            *pin = None;
-            drop(pin);
-            let inner = self.engine.inner();
-            inner.views.snapshots.ended.fetch_add(1, Ordering::Relaxed);
-            inner.reader_left();
-        }
     }
 
     /// Its own timeout, and that of the deadline, which may have come later: an old snapshot would keep what
@@ -155,17 +99,6 @@ impl Held {
             0 => longest_ms,
             own_ms if longest_ms > 0 => own_ms.min(longest_ms),
             own_ms => own_ms,
-        }
-    }
-
-    fn info(&self) -> SnapshotInfo {
-        SnapshotInfo {
-            id: self.id,
-            name: self.options.name.clone(),
-            seq: self.seq,
-            age_ms: self.age().as_millis() as u64,
-            timeout_ms: self.timeout_ms(),
-            held_bytes: self.held_bytes(),
         }
     }
 
@@ -204,10 +137,49 @@ impl Held {
     }
 }
 
+impl OpenSnapshot for Held {
+    fn seq(&self) -> Seq {
+        self.seq
+    }
+
+    fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    fn is_over(&self) -> bool {
+        let timeout_ms = self.timeout_ms();
+        timeout_ms != 0 && self.age() >= Duration::from_millis(timeout_ms)
+    }
+
+    fn end(&self, expired_at_bytes: u64) {
+        let mut pin = self.pin.lock();
+        if pin.is_some() {
+            self.expired_at_bytes.store(expired_at_bytes, Ordering::Release);
+            self.has_ended.store(true, Ordering::Release);
+            *pin = None;
+            drop(pin);
+            let inner = self.engine.inner();
+            inner.views.snapshots.ended.fetch_add(1, Ordering::Relaxed);
+            inner.reader_left();
+        }
+    }
+
+    fn info(&self) -> SnapshotInfo {
+        SnapshotInfo {
+            id: self.id,
+            name: self.options.name.clone(),
+            seq: self.seq,
+            age_ms: self.age().as_millis() as u64,
+            timeout_ms: self.timeout_ms(),
+            held_bytes: self.held_bytes(),
+        }
+    }
+}
+
 impl Drop for Held {
     fn drop(&mut self) {
         let inner = self.engine.inner();
-        inner.views.snapshots.open.lock().remove(&self.id);
+        inner.views.snapshots.remove(self.id);
         if self.pin.get_mut().take().is_some() {
             inner.reader_left();
         }
@@ -379,16 +351,8 @@ impl Engine {
     ) -> Result<Snapshot, EngineError> {
         let inner = self.inner();
         self.check_undo_room()?;
-        let max = inner.options.snapshots_max;
-        let mut open = inner.views.snapshots.open.lock();
-        if open.len() >= max {
-            inner.views.snapshots.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(EngineError::SnapshotRefused { open: open.len(), max });
-        }
-        // The place is taken before the barrier, so that nobody waits for latches under this lock.
-        let id = inner.views.snapshots.next_id.fetch_add(1, Ordering::Relaxed) + 1;
-        open.insert(id, Weak::new());
-        drop(open);
+        // The place is taken before the barrier, so that nobody waits for latches under the lock of the list.
+        let id = inner.views.snapshots.take_place(inner.options.snapshots_max)?;
         let (seq, birth, namespaces, pin) = inner.at_barrier(|s, commit| {
             cuts.then(|| commit.cut_log(s));
             let mark = commit.mark();
@@ -407,7 +371,8 @@ impl Engine {
             has_ended: AtomicBool::new(false),
             expired_at_bytes: AtomicU64::new(0),
         });
-        inner.views.snapshots.open.lock().insert(id, Arc::downgrade(&held));
+        let listed: Arc<dyn OpenSnapshot> = Arc::<Held>::clone(&held);
+        inner.views.snapshots.opened(id, Arc::downgrade(&listed));
         Ok(Snapshot(held))
     }
 
@@ -420,8 +385,8 @@ impl Engine {
     /// Ends the oldest snapshot for the bound of the undo runs; false when there is none.
     pub(in crate::store) fn end_oldest_snapshot(&self, max_bytes: u64) -> bool {
         let all = self.inner().views.snapshots.all();
-        let open = all.iter().filter(|held| !held.has_ended.load(Ordering::Acquire));
-        let Some(oldest) = open.min_by_key(|held| held.seq) else { return false };
+        let open = all.iter().filter(|held| !held.has_ended());
+        let Some(oldest) = open.min_by_key(|held| held.seq()) else { return false };
         oldest.end(max_bytes);
         true
     }

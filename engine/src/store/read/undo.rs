@@ -2,9 +2,10 @@
 //! when a run goes.
 
 use crate::store::engine::{Engine, EngineError};
+use crate::store::read::undo_bound::UndoFull;
 use crate::store::read::view::ReaderGraves;
 use crate::tree::{self, CompactionContext, VersionEdit};
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 /// Name of the undo runs' directory in the data directory.
 pub const UNDO_DIR: &str = "undo";
@@ -14,41 +15,6 @@ pub(in crate::store) const RUNS_MAX: usize = 8;
 
 /// With more than this, before anything else: each is one more place for a reader to look.
 pub(in crate::store) const RUNS_FAR_TOO_MANY: usize = 32;
-
-/// What happens at `undo-max-bytes`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(u8)]
-pub enum UndoFull {
-    /// No more snapshots are opened; what the open ones need stays in the tree, as without undo runs.
-    #[default]
-    RefuseSnapshots = 0,
-    /// The oldest snapshots end, until the rest fits.
-    ExpireOldest = 1,
-}
-
-/// Bounds and figures of the undo runs.
-#[derive(Default)]
-pub(in crate::store) struct Undo {
-    /// 0 for no bound.
-    max_bytes: AtomicU64,
-    full: AtomicU8,
-    pub(in crate::store) written_bytes: AtomicU64,
-}
-
-impl Undo {
-    pub(in crate::store) fn new(max_bytes: u64, full: UndoFull) -> Self {
-        let (max_bytes, full) = (AtomicU64::new(max_bytes), AtomicU8::new(full as u8));
-        Self { max_bytes, full, written_bytes: AtomicU64::new(0) }
-    }
-
-    fn max_bytes(&self) -> u64 {
-        self.max_bytes.load(Ordering::Relaxed)
-    }
-
-    fn refuses(&self) -> bool {
-        self.full.load(Ordering::Relaxed) == UndoFull::RefuseSnapshots as u8
-    }
-}
 
 impl Engine {
     /// Changes the bound of the undo runs, in bytes (0 for none), and what happens there.

@@ -3,10 +3,10 @@
 use crate::memtable::Memtable;
 use crate::store::flush::publication::Publication;
 use crate::store::options::EngineOptions;
+use crate::store::read::open_snapshots::Snapshots;
 use crate::store::read::pins::Pins;
-use crate::store::read::snapshot::Snapshots;
 use crate::store::read::superversion::SuperVersion;
-use crate::store::read::undo::Undo;
+use crate::store::read::undo_bound::Undo;
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use std::sync::Arc;

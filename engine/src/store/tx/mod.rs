@@ -4,6 +4,7 @@
 //! and copies the log bytes in one critical section, fills the arena, and opens or closes graves
 //! (engine/DESIGN.md, "A write"). The latches go last: that is the publication (I2).
 
+mod begin;
 mod buf;
 mod commit;
 mod databases;

@@ -5,100 +5,13 @@ use crate::store::flush::frozen::FlushRight;
 use crate::store::read::view::ReaderGraves;
 use crate::store::upkeep::events::Fault;
 use crate::store::upkeep::room::LOG_SHARE;
+use crate::store::upkeep::signals::IDLE;
 use crate::table::TableError;
 use crate::tree::{self, CompactionContext, IndexDrops, Job};
-use parking_lot::{Condvar, Mutex};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-/// How long an idle background thread sleeps before it looks by itself.
-const IDLE: Duration = Duration::from_millis(100);
-
-/// Pause after a failed flush or compaction before it is tried again.
-const RETRY: Duration = Duration::from_millis(50);
-
-#[derive(Default)]
-struct Signals {
-    flush: bool,
-    freeze: bool,
-    /// The memtable is to be frozen before it is full; until that was done.
-    freeze_early: bool,
-    compact: bool,
-}
-
-/// Signals to the background threads, and their handles.
-#[derive(Default)]
-pub(in crate::store) struct Background {
-    signals: Mutex<Signals>,
-    changed: Condvar,
-    stop: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Told at the end, to those who wait before they try again.
-    ended: Condvar,
-    last_error: Mutex<Option<String>>,
-}
-
-impl Background {
-    pub(in crate::store) fn wake_flush(&self) {
-        self.signals.lock().flush = true;
-        self.changed.notify_all();
-    }
-
-    /// The memtable is full, or another one may be frozen.
-    pub(in crate::store) fn wake_freeze(&self) {
-        self.signals.lock().freeze = true;
-        self.changed.notify_all();
-    }
-
-    /// The memtable pins more than the DRAM table can spare: freeze before it is full (N10).
-    pub(in crate::store) fn freeze_early(&self) {
-        let mut signals = self.signals.lock();
-        if !signals.freeze_early {
-            signals.freeze_early = true;
-            signals.freeze = true;
-            // A log that has failed is the flush thread's.
-            signals.flush = true;
-            self.changed.notify_all();
-        }
-    }
-
-    pub(in crate::store) fn wake_compaction(&self) {
-        self.signals.lock().compact = true;
-        self.changed.notify_all();
-    }
-
-    /// Set when the background threads end.
-    pub(in crate::store) fn stop_flag(&self) -> &AtomicBool {
-        &self.stop
-    }
-
-    /// The last error of a flush or compaction, while it lasts.
-    pub(in crate::store) fn last_error(&self) -> Option<String> {
-        self.last_error.lock().clone()
-    }
-
-    /// Notes an error of a part of the work, without which the rest goes on.
-    pub(in crate::store) fn note_error(&self, error: &EngineError) {
-        *self.last_error.lock() = Some(error.to_string());
-    }
-
-    /// Waits a little before something is tried again; less at the end.
-    fn rest(&self) {
-        let mut signals = self.signals.lock();
-        self.ended.wait_for(&mut signals, RETRY);
-    }
-
-    fn wait(&self, ready: impl Fn(&mut Signals) -> bool) {
-        let mut signals = self.signals.lock();
-        if !ready(&mut signals) && !self.stop.load(Ordering::Acquire) {
-            self.changed.wait_for(&mut signals, IDLE);
-            ready(&mut signals);
-        }
-    }
-}
+use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 impl Engine {
     /// Starts the threads that read cold keys; replay needs them already.

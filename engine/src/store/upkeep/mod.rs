@@ -1,7 +1,9 @@
 //! The background threads, what they take turns at, and how the store is.
 
+pub(in crate::store) mod at_rest;
 pub(in crate::store) mod background;
 pub(in crate::store) mod budget;
+pub(in crate::store) mod cold_due;
 pub(in crate::store) mod disk_order;
 pub(in crate::store) mod due;
 pub(in crate::store) mod events;
@@ -12,14 +14,15 @@ pub(in crate::store) mod rest;
 pub(in crate::store) mod room;
 pub(in crate::store) mod schedule;
 pub(in crate::store) mod shares;
+pub(in crate::store) mod signals;
 pub(in crate::store) mod stats;
 
 use crate::store::options::EngineOptions;
-use crate::store::upkeep::background::Background;
-use crate::store::upkeep::due::ColdDue;
+use crate::store::upkeep::cold_due::ColdDue;
 use crate::store::upkeep::events::Health;
 use crate::store::upkeep::rest::Rest;
 use crate::store::upkeep::room::Room;
+use crate::store::upkeep::signals::Background;
 use crate::tree::RateLimiter;
 use parking_lot::Mutex;
 use std::sync::OnceLock;

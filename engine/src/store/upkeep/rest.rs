@@ -5,8 +5,7 @@
 //! level 0, so seeks pay for its merge, as in LevelDB; and tables with fewer dead are worth a rewrite.
 
 use crate::key::Seq;
-use crate::store::engine::{Engine, EngineError};
-use crate::tree::{Job, Version, pick_level_0};
+use crate::tree::Job;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -25,11 +24,11 @@ const BYTES_A_LOOK: u64 = 16 << 10;
 
 /// What was written at some time.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    at_ms: u64,
-    last_seq: Seq,
-    memtable_from: Seq,
-    memtable_bytes: u64,
+pub(super) struct Written {
+    pub(super) at_ms: u64,
+    pub(super) last_seq: Seq,
+    pub(super) memtable_from: Seq,
+    pub(super) memtable_bytes: u64,
 }
 
 /// What is known of rest.
@@ -69,12 +68,12 @@ impl Rest {
         self.burial_wanted.swap(false, Ordering::AcqRel)
     }
 
-    fn has_paid_for(&self, job: &Job) -> bool {
+    pub(super) fn has_paid_for(&self, job: &Job) -> bool {
         self.looks.load(Ordering::Relaxed).saturating_mul(BYTES_A_LOOK) >= job.input_bytes()
     }
 
     /// True when nearly nothing was written for [`REST_MS`] before `now`.
-    fn is_over(&self, now: Written, memtable_max: u64) -> bool {
+    pub(super) fn is_over(&self, now: Written, memtable_max: u64) -> bool {
         let mut seen = self.seen.lock();
         let goes_on = now.memtable_from != seen.memtable_from
             || now.memtable_bytes > seen.memtable_bytes + memtable_max / WRITTEN_SHARE
@@ -83,46 +82,6 @@ impl Rest {
             *seen = now;
         }
         now.at_ms >= seen.at_ms + REST_MS
-    }
-}
-
-impl Engine {
-    /// True when nobody writes: no memtable waits for its flush, and for a while nearly nothing was written.
-    pub(in crate::store) fn is_at_rest(&self, now_ms: u64) -> bool {
-        let inner = self.inner();
-        let superversion = inner.views.superversion.load();
-        let active = &superversion.active;
-        let now = Written {
-            at_ms: now_ms,
-            last_seq: self.last_seq(),
-            memtable_from: active.first_seq,
-            memtable_bytes: active.used_bytes(),
-        };
-        let is_over = inner.upkeep.rest.is_over(now, inner.memory.shares.memtable_bytes());
-        is_over && inner.flusher.frozen.len() == 0
-    }
-
-    /// Does one merge that only readers gain by; false when none is worth it. For a store at rest.
-    pub(in crate::store) fn compact_at_rest(&self) -> Result<bool, EngineError> {
-        let inner = self.inner();
-        let version = inner.versions.current();
-        let job = match self.pick_paid_level_0(&version) {
-            None if inner.has_tombstones() => None,
-            None => self.pick_burial_at_rest(&version)?,
-            job => job,
-        };
-        let Some(job) = job else { return Ok(false) };
-        self.run_compaction_job(&job)?;
-        inner.upkeep.rest.merges.fetch_add(1, Ordering::Relaxed);
-        Ok(true)
-    }
-
-    /// The merge of level 0, when the seeks that looked into it have paid for it: so what is written for it stays
-    /// below what they read there in vain.
-    fn pick_paid_level_0(&self, version: &Version) -> Option<Job> {
-        let inner = self.inner();
-        let job = pick_level_0(version, &inner.compaction_options())?;
-        inner.upkeep.rest.has_paid_for(&job).then_some(job)
     }
 }
 

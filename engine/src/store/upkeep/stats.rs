@@ -219,7 +219,7 @@ impl Engine {
             undo_runs: inner.versions.current().undo_runs().len() as u64,
             undo_bytes: self.undo_bytes(),
             undo_written_bytes: inner.views.undo.written_bytes.load(Ordering::Relaxed),
-            snapshots_refused: inner.views.snapshots.refused.load(Ordering::Relaxed),
+            snapshots_refused: inner.views.snapshots.refused(),
             snapshots_ended: inner.views.snapshots.ended.load(Ordering::Relaxed),
             background_error: inner.upkeep.background.last_error(),
             ..Stats::default()
