@@ -14,7 +14,7 @@ use crate::jobs::eviction::Eviction;
 use crate::jobs::rdb::{Loading, Saving};
 use crate::jobs::rewrite::Rewriting;
 use crate::net::ListenControl;
-use crate::observe::{Holders, Observe};
+use crate::observe::{Holders, Observe, used_bytes};
 use crate::oom_score::OomScore;
 use crate::scripting::{Functions, RunningScripts, ScriptCache};
 use crate::session::{CursorTable, OutputLimit, Session, Sessions};
@@ -118,7 +118,7 @@ impl Server {
             config: Configuration::default(),
             store_id: OnceLock::new(),
         };
-        let holders = Holders::now(&server);
+        let holders = server.holders();
         let base = holders.held.saturating_sub(holders.store.sum());
         server.observe.note_startup(base, holders.used);
         server
@@ -128,6 +128,18 @@ impl Server {
     #[must_use]
     pub fn over_bound(&self) -> bool {
         self.engine.over_bound(self.client_memory.bytes())
+    }
+
+    /// Who holds what of the process's memory.
+    #[must_use]
+    pub fn holders(&self) -> Holders {
+        Holders::now(&self.engine, &self.observe, self.client_memory.bytes() as u64)
+    }
+
+    /// `used_memory`: see [`used_bytes`].
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        used_bytes(&self.engine, self.client_memory.bytes() as u64)
     }
 
     /// What files are written and read through.

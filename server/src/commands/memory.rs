@@ -4,7 +4,7 @@ use super::introspect::help;
 use crate::arenas;
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::paged::Paged;
-use crate::observe::{Holders, Memory};
+use crate::observe::Memory;
 use crate::resp::Reply;
 
 /// MEMORY and its subcommands.
@@ -88,7 +88,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let memory = Memory::now();
     let observe = &ctx.server.observe;
-    let holders = Holders::now(ctx.server);
+    let holders = ctx.server.holders();
     let peak = observe.note_peak(holders.used);
     let keys: u64 =
         (0..ctx.server.databases).map(|db| ctx.server.engine.count_provisional(db).0).sum();

@@ -55,7 +55,8 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
             measured = Instant::now();
             syncs.look(server);
             server.disk_bound.look(&server.engine);
-            let held = crate::observe::held_bytes(server, &crate::observe::Memory::allocated());
+            let held =
+                crate::observe::held_bytes(&server.engine, &crate::observe::Memory::allocated());
             // A container is charged for what the kernel holds for its sockets, too.
             let sockets = server.sessions.len() as u64 * KERNEL_BYTES_OF_CONNECTION;
             let resident = crate::observe::rss_bytes().unwrap_or(0);
@@ -82,7 +83,7 @@ pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
                 look_at_save_points(server);
                 look_at_sealed(server);
             }
-            server.observe.note_peak(crate::observe::used_bytes(server));
+            server.observe.note_peak(server.used_bytes());
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
 
 use super::early::{Door, EarlyRules};
+use super::listen_control::{Address, BindError, ListenControl, Move};
 use super::tls::{Arrived, Gate};
 use super::worker::{Socket, Workers};
 use crate::auth::{Context, Denial, Identity, Reason};
@@ -8,10 +9,9 @@ use crate::clock::now_ms;
 use crate::log;
 use crate::server::Server;
 use sexton_config::TlsOptions;
-use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as RawSocket, TcpKeepalive, Type};
-use std::fmt;
+use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,23 +54,6 @@ pub struct Endpoints {
     pub backlog: i32,
 }
 
-/// An address could not be listened on.
-#[derive(Debug)]
-pub struct BindError {
-    /// The address as configured, with its port.
-    pub address: String,
-    /// What the system says.
-    pub error: io::Error,
-}
-
-impl fmt::Display for BindError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: bind: {}", self.address, self.error)
-    }
-}
-
-impl std::error::Error for BindError {}
-
 /// Open listening sockets, and who has come to them before there was a server.
 #[derive(Debug)]
 pub struct Listeners {
@@ -111,100 +94,6 @@ impl Listener {
 pub(super) enum Waiting {
     Tcp { socket: std::net::TcpStream, addr: SocketAddr, unread: Vec<u8> },
     Unix { socket: std::os::unix::net::UnixStream, unread: Vec<u8> },
-}
-
-/// What one TCP socket listens on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    host: String,
-    port: u16,
-    /// It may be missing on this machine.
-    is_optional: bool,
-    /// Clients there speak TLS.
-    is_secured: bool,
-}
-
-impl Address {
-    /// All of `bind`, at `port`.
-    fn all(bind: &[String], port: u16, is_secured: bool) -> Vec<Self> {
-        let names = bind.iter().filter(|_| port != 0);
-        names.map(|name| Self::of(name, port, is_secured)).collect()
-    }
-
-    fn of(name: &str, port: u16, is_secured: bool) -> Self {
-        let (name, is_optional) = match name.strip_prefix('-') {
-            Some(name) => (name, true),
-            None => (name, false),
-        };
-        let host = match name {
-            "*" => "0.0.0.0",
-            "::*" => "::",
-            other => other,
-        };
-        Self { host: host.to_owned(), port, is_optional, is_secured }
-    }
-
-    /// A socket that listens there; `None` where the address is missing and may be.
-    fn listen(&self, backlog: i32) -> Result<Option<TcpListener>, BindError> {
-        match bind_tcp(&self.host, self.port, backlog) {
-            Ok(listener) => Ok(Some(listener)),
-            Err(error) if self.is_optional && is_absent(&error) => Ok(None),
-            Err(error) => {
-                let address = format!("{}:{}", self.host, self.port);
-                log::warning(&format!(
-                    "Warning: Could not create server TCP listening socket {address}: bind: {error}"
-                ));
-                Err(BindError { address, error })
-            }
-        }
-    }
-}
-
-/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and says how clients with TLS are met.
-#[derive(Clone, Debug)]
-pub struct ListenControl {
-    moves: mpsc::UnboundedSender<Move>,
-    gate: Arc<Gate>,
-}
-
-/// Where to listen from now on, and who waits for it.
-#[derive(Debug)]
-struct Move {
-    wanted: Vec<Address>,
-    done: std::sync::mpsc::SyncSender<Result<(), BindError>>,
-}
-
-impl ListenControl {
-    /// Listens on these addresses and on no others. Waits for it: not for a task of the runtime that accepts.
-    ///
-    /// # Errors
-    /// An address that cannot be bound and is not optional. The server listens where it did before then.
-    pub fn listen_on(&self, bind: &[String], port: u16, tls_port: u16) -> Result<(), BindError> {
-        let (done, outcome) = std::sync::mpsc::sync_channel(1);
-        let mut wanted = Address::all(bind, port, false);
-        wanted.extend(Address::all(bind, tls_port, true));
-        let stopping = || {
-            let error = io::Error::from(io::ErrorKind::NotConnected);
-            BindError { address: "the server is stopping".to_owned(), error }
-        };
-        self.moves.send(Move { wanted, done }).map_err(|_| stopping())?;
-        outcome.recv().unwrap_or_else(|_| Err(stopping()))
-    }
-
-    /// Reads certificates and keys again, which new connections meet; those that there are stay.
-    ///
-    /// # Errors
-    /// What is wrong with them. All is as before then.
-    pub fn configure_tls(&self, options: &TlsOptions) -> Result<(), String> {
-        self.gate.configure(options)
-    }
-
-    /// Handshakes that go on now, and when the server's certificate ends to hold, in seconds since the epoch (0 without
-    /// one).
-    #[must_use]
-    pub fn tls_state(&self) -> (usize, u64) {
-        (self.gate.in_progress(), self.gate.not_after_s())
-    }
 }
 
 /// The sockets of a running server, each with the task that accepts.
@@ -374,28 +263,6 @@ pub fn bind_all(bind: &[String], port: u16) -> Result<Vec<std::net::TcpListener>
 
 /// Who may wait to be accepted by [`bind_all`]'s sockets.
 const BACKLOG: i32 = 64;
-
-fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::Unsupported)
-        || error.raw_os_error() == Some(libc::EAFNOSUPPORT)
-}
-
-fn bind_tcp(host: &str, port: u16, backlog: i32) -> io::Result<TcpListener> {
-    let addr = (host, port)
-        .to_socket_addrs()?
-        .next()
-        .ok_or_else(|| io::Error::from(io::ErrorKind::AddrNotAvailable))?;
-    let domain = if addr.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
-    let socket = RawSocket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
-    if addr.is_ipv6() {
-        socket.set_only_v6(true)?;
-    }
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&SockAddr::from(addr))?;
-    socket.listen(backlog)?;
-    TcpListener::from_std(socket.into())
-}
 
 fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};

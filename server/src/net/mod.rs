@@ -6,6 +6,7 @@ mod batch_tests;
 mod connection;
 mod early;
 mod helper;
+mod listen_control;
 mod listener;
 mod room;
 mod sending;
@@ -17,5 +18,6 @@ mod worker;
 
 pub use early::EarlyRules;
 pub(crate) use early::UNSEEN_START;
-pub use listener::{BindError, Endpoints, ListenControl, Listeners, bind_all};
+pub use listen_control::{BindError, ListenControl};
+pub use listener::{Endpoints, Listeners, bind_all};
 pub use worker::Workers;

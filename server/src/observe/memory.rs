@@ -1,7 +1,7 @@
 //! Memory of the process, from the allocator and from the kernel.
 
-use crate::server::Server;
-use sexton_engine::MemoryParts;
+use super::Observe;
+use sexton_engine::{Engine, MemoryParts};
 use tikv_jemalloc_ctl::{epoch, stats};
 
 /// Figures at one moment, in bytes.
@@ -37,17 +37,16 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Asks all of them.
+    /// Asks all of them. Connections hold `clients` bytes.
     #[must_use]
-    pub fn now(server: &Server) -> Self {
-        let (data, clients) = (server.engine.data_bytes(), server.client_memory.bytes() as u64);
+    pub fn now(engine: &Engine, observe: &Observe, clients: u64) -> Self {
         Self {
-            used: server.engine.bound_for(data + clients),
-            startup: server.observe.startup_bytes(),
-            data,
-            held: held_bytes(server, &Memory::now()),
-            base: server.observe.base_bytes(),
-            store: server.engine.memory_parts(),
+            used: used_bytes(engine, clients),
+            startup: observe.startup_bytes(),
+            data: engine.data_bytes(),
+            held: held_bytes(engine, &Memory::now()),
+            base: observe.base_bytes(),
+            store: engine.memory_parts(),
             clients,
         }
     }
@@ -90,14 +89,14 @@ impl Holders {
 /// `used_memory`: the least `maxmemory` that data in memory and clients fit into, which are counted byte by byte, and
 /// of which the store's machinery has a share that depends on it alone. So it moves with data and clients only.
 #[must_use]
-pub fn used_bytes(server: &Server) -> u64 {
-    server.engine.bound_for(server.engine.data_bytes() + server.client_memory.bytes() as u64)
+pub fn used_bytes(engine: &Engine, clients: u64) -> u64 {
+    engine.bound_for(engine.data_bytes() + clients)
 }
 
 /// All memory that the process has asked for and not given back.
 #[must_use]
-pub fn held_bytes(server: &Server, memory: &Memory) -> u64 {
-    memory.allocated_bytes + server.engine.beside_allocator_bytes()
+pub fn held_bytes(engine: &Engine, memory: &Memory) -> u64 {
+    memory.allocated_bytes + engine.beside_allocator_bytes()
 }
 
 impl Memory {

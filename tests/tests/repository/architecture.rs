@@ -67,7 +67,6 @@ const FLOORS: &[(&str, &[&[&str]])] = &[
 const EXCEPTIONS: &[(&str, &str)] = &[
     ("persistence/src/device/sim/mapping.rs", "pmem"),
     ("server/src/client.rs", "dispatch"),
-    ("server/src/observe/memory.rs", "server"),
     ("server/src/server.rs", "client_memory"),
     ("server/src/server.rs", "configuration"),
     ("server/src/server.rs", "jobs"),

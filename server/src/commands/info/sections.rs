@@ -2,7 +2,7 @@
 
 use super::{Text, human};
 use crate::events::pubsub::Kind;
-use crate::observe::{CpuOf, Holders, Memory, cpu_times};
+use crate::observe::{CpuOf, Memory, cpu_times};
 use crate::server::Server;
 use crate::version::REDIS_VERSION;
 use sexton_config::machine::MachineMemory;
@@ -81,7 +81,7 @@ pub(super) fn clients(text: &mut Text, server: &Server) {
 pub(super) fn memory(text: &mut Text, server: &Server) {
     let memory = Memory::now();
     let observe = &server.observe;
-    let holders = Holders::now(server);
+    let holders = server.holders();
     let (used, startup) = (holders.used, holders.startup);
     let peak = observe.note_peak(used);
     let maxmemory = server.setting("maxmemory").parse().unwrap_or(0);

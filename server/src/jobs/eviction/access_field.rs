@@ -4,7 +4,7 @@
 //! last access in the upper 16 bits, and below them a counter of 8 bits that grows with the
 //! logarithm of the accesses and falls with time.
 
-use super::random;
+use super::random::random;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Counter of a new key, so that it is not evicted before it had a chance.

@@ -3,20 +3,21 @@
 
 mod access_field;
 mod pool;
+mod random;
+mod state;
 
 pub use access_field::{AccessField, idle_seconds, lru_clock};
+pub(crate) use random::random;
+pub use state::Eviction;
 
 use crate::clock::now_ms;
 use crate::events::Changes;
 use crate::keyspace::{Reason, remove};
 use crate::server::Server;
-use parking_lot::Mutex;
 use pool::Pool;
 use sexton_config::choice::EvictionPolicy;
 use sexton_engine::{Candidate, Found, Key, Latched, TxBuf};
-use std::cell::Cell;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Longest stretch of evicting before a request goes on (Redis' `maxmemory-eviction-tenacity 10`).
@@ -24,31 +25,6 @@ const SLICE: Duration = Duration::from_micros(500);
 
 /// Keys evicted between two looks at the clock.
 const CLOCK_EVERY: u32 = 16;
-
-/// The policy in force, and what it knows about the keys.
-#[derive(Debug)]
-pub struct Eviction {
-    /// `maxmemory-samples`
-    pub(crate) samples: AtomicUsize,
-    /// What the access field of a key means.
-    pub access: AccessField,
-    /// The policy and its candidates. Who holds it evicts; the others go on meanwhile.
-    pool: Mutex<Pool>,
-    /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
-    /// sets a policy may hold.
-    wanted: Mutex<Option<EvictionPolicy>>,
-}
-
-impl Default for Eviction {
-    fn default() -> Self {
-        Self {
-            samples: AtomicUsize::new(5),
-            access: AccessField::default(),
-            pool: Mutex::new(Pool::of(EvictionPolicy::NoEviction)),
-            wanted: Mutex::new(None),
-        }
-    }
-}
 
 /// Makes a policy effective. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
 /// follow.
@@ -127,22 +103,6 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
         server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
         changes.end_batch(&server.events, server.post(), None);
     }
-}
-
-/// A random number, good enough for samples.
-pub(crate) fn random() -> u64 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0) | 1);
-    }
-    STATE.with(|state| {
-        // xorshift64*
-        let mut x = state.get();
-        x ^= x >> 12;
-        x ^= x << 25;
-        x ^= x >> 27;
-        state.set(x);
-        x.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Choosing victims by samples: Redis' pool of the best candidates seen so far.
 
 use super::access_field::{AccessField, idle_seconds};
-use super::random;
+use super::random::random;
 use sexton_config::choice::EvictionPolicy;
 use sexton_engine::{Candidate, Engine};
 

@@ -3,7 +3,7 @@
 use super::save::{SaveError, failed};
 use crate::keyspace::AnyView;
 use crate::keyspace::paged::whole_at;
-use crate::observe::{now_s, used_bytes};
+use crate::observe::now_s;
 use crate::server::Server;
 use sexton_engine::{EngineError, IterOptions, OWN_RECORDS, Snapshot};
 use sexton_persistence::rdb::{FIELD_TIMES_VERSION, Writer};
@@ -53,7 +53,7 @@ impl<'a> Image<'a> {
             ("redis-ver", crate::version::REDIS_VERSION.to_owned()),
             ("redis-bits", "64".to_owned()),
             ("ctime", now_s().to_string()),
-            ("used-mem", used_bytes(server).to_string()),
+            ("used-mem", server.used_bytes().to_string()),
             ("aof-base", "0".to_owned()),
             ("sexton-ver", env!("CARGO_PKG_VERSION").to_owned()),
             ("sexton-store", server.store_id()),

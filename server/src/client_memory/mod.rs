@@ -3,12 +3,16 @@
 //! Requests that arrive, queued commands, replies that wait, names that are watched or listened to: each is a
 //! share of the bound, so that no client, and no number of them, takes what data and store need.
 
+mod sum;
+
+pub use sum::ClientMemory;
+
 use crate::client::Client;
 use crate::log;
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::KEY_MAX_BYTES;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 /// The task of a connection and its socket, in bytes.
 pub const TASK_BYTES: usize = 512;
@@ -41,50 +45,6 @@ const TRANSIENT_SHARE: u64 = 4;
 
 /// However small the bound, so much is allowed: a request of a few hundred kilobytes is nothing unusual.
 const LEAST_BYTES: u64 = 256 << 10;
-
-/// The least that `maxmemory-clients` means, as in Redis: with less nobody could talk to the server any more.
-const ASKED_MIN_BYTES: u64 = 128 << 10;
-
-/// Memory of all connections.
-#[derive(Debug, Default)]
-pub struct ClientMemory {
-    bytes: AtomicUsize,
-    /// `maxmemory-clients`: bytes, a percentage of `maxmemory` where negative, 0 for no bound.
-    asked: AtomicI64,
-}
-
-impl ClientMemory {
-    /// Bytes of all connections, as of their last turns.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// `maxmemory-clients`: bytes, a percentage of `maxmemory` where negative, 0 for no bound.
-    pub fn set_max(&self, asked: i64) {
-        self.asked.store(asked, Ordering::Relaxed);
-    }
-
-    /// What `maxmemory-clients` allows all connections together; `u64::MAX` for no bound.
-    fn asked_max_bytes(&self, maxmemory: u64) -> u64 {
-        let asked = self.asked.load(Ordering::Relaxed);
-        if asked == 0 || (asked < 0 && maxmemory == 0) {
-            return u64::MAX;
-        }
-        let bytes = match u64::try_from(asked) {
-            Ok(bytes) => bytes,
-            Err(_) => (u128::from(maxmemory) * u128::from(asked.unsigned_abs()) / 100) as u64,
-        };
-        bytes.max(ASKED_MIN_BYTES)
-    }
-
-    /// A connection holds `bytes` now.
-    pub fn note(&self, session: &Session, bytes: usize) {
-        let before = session.noted_bytes.swap(bytes, Ordering::Relaxed);
-        // Two's complement: the sum is exact whatever the order.
-        self.bytes.fetch_add(bytes.wrapping_sub(before), Ordering::Relaxed);
-    }
-}
 
 /// A share of the bound, or no limit where there is no bound.
 fn share(server: &Server, parts: u64) -> u64 {
@@ -257,19 +217,6 @@ mod tests {
         server.sessions.close(sessions[0].id);
         evict_clients(&server);
         assert!(!sessions[1].is_killed());
-    }
-
-    #[test]
-    fn maxmemory_clients_is_a_number_of_bytes_or_a_share() {
-        let memory = ClientMemory::default();
-        assert_eq!(memory.asked_max_bytes(1 << 30), u64::MAX);
-        memory.set_max(1 << 20);
-        assert_eq!(memory.asked_max_bytes(0), 1 << 20);
-        memory.set_max(1);
-        assert_eq!(memory.asked_max_bytes(0), ASKED_MIN_BYTES);
-        memory.set_max(-50);
-        assert_eq!(memory.asked_max_bytes(1 << 30), 1 << 29);
-        assert_eq!(memory.asked_max_bytes(0), u64::MAX, "there is nothing to have a share of");
     }
 
     #[test]

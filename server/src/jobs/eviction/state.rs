@@ -1,0 +1,32 @@
+//! What eviction knows: its policy, and its candidates.
+
+use super::access_field::AccessField;
+use super::pool::Pool;
+use parking_lot::Mutex;
+use sexton_config::choice::EvictionPolicy;
+use std::sync::atomic::AtomicUsize;
+
+/// The policy in force, and what it knows about the keys.
+#[derive(Debug)]
+pub struct Eviction {
+    /// `maxmemory-samples`
+    pub(crate) samples: AtomicUsize,
+    /// What the access field of a key means.
+    pub access: AccessField,
+    /// The policy and its candidates. Who holds it evicts; the others go on meanwhile.
+    pub(super) pool: Mutex<Pool>,
+    /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
+    /// sets a policy may hold.
+    pub(super) wanted: Mutex<Option<EvictionPolicy>>,
+}
+
+impl Default for Eviction {
+    fn default() -> Self {
+        Self {
+            samples: AtomicUsize::new(5),
+            access: AccessField::default(),
+            pool: Mutex::new(Pool::of(EvictionPolicy::NoEviction)),
+            wanted: Mutex::new(None),
+        }
+    }
+}
