@@ -1,12 +1,12 @@
 //! How commands of every type look at their keys: one look-up, expiry, statistics.
 
-use super::give_up;
+use super::entry::bring_in;
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
 use crate::keyspace::{Kind, Strings, expect, remove_due};
 use crate::resp::Reply;
 use crate::session::Session;
-use sexton_engine::{Entry, Found, Key, Tx};
+use sexton_engine::{Entry, Found, Key};
 use std::sync::atomic::Ordering;
 
 /// What a look-up is for.
@@ -29,14 +29,6 @@ impl Purpose {
             Self::Touch => true,
             Self::Read | Self::Write => !session.no_touch.load(Ordering::Relaxed),
         }
-    }
-}
-
-/// The dispatcher loads keys before a command runs. What it did not foresee is read here, under the latch.
-#[cold]
-pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
-    if let Err(error) = tx.bring_in(key) {
-        give_up(error);
     }
 }
 

@@ -1,11 +1,12 @@
 //! The handler, inside a given transaction: what single requests, EXEC, scripts and replay share.
 
 use super::after::{refuse, write_outcome};
-use super::guard::run_guarded;
+use super::guard::error_of;
 use super::latch::each_key;
-use super::{Class, CommandError, Ctx, Flags};
+use super::{Class, CommandError, CommandResult, Ctx, Flags};
 use crate::client_memory::load_max_bytes;
 use sexton_engine::{Seq, SyncPolicy};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// What became of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,4 +105,17 @@ pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq)
     let called =
         called.unwrap_or_else(|error| refuse(ctx.server, ctx.client, ctx.out, &error, mark));
     (called, required)
+}
+
+/// Runs a command. `Err`: it could not go on, and what it and its transaction have written must be taken back; with the
+/// error for the client.
+pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
+    let run = ctx.spec.run;
+    // What a command works on is taken back, or belongs to the connection alone.
+    let caught = catch_unwind(AssertUnwindSafe(|| {
+        let result = run(ctx);
+        debug_assert!(ctx.changes.are_logged(), "a change without its log form");
+        result
+    }));
+    caught.map_err(|payload| error_of(ctx.spec.name, payload))
 }

@@ -1,6 +1,4 @@
-//! How a command is run, where its keys stand, and its code.
-
-use super::{CommandResult, Ctx};
+//! How a command is run, and where its keys stand.
 
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +31,3 @@ pub struct KeyRange {
     /// Distance between keys.
     pub step: usize,
 }
-
-/// The code of a command.
-pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;

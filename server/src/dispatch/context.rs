@@ -1,7 +1,6 @@
 //! What a command sees while it runs.
 
-use super::access::bring_in;
-use super::fast::kept_access;
+use super::entry::{bring_in, kept_access};
 use super::{Args, CommandError, CommandResult, CommandSpec, OUT_OF_MEMORY, Table};
 use crate::client::Client;
 use crate::client_memory::request_max_bytes;
@@ -114,7 +113,7 @@ impl<'e> Ctx<'_, 'e> {
         let key = self.key_in(db, key);
         let (server, now_ms) = (self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        let access = kept_access(server, self.client, tx, key, now_ms);
+        let access = kept_access(server, &self.client.session, tx, key, now_ms);
         let is_new =
             server.events.switch.needs_old_values() && matches!(tx.find(key), Found::Absent);
         paged::put(tx, key, meta, value, server.settings.thresholds.inline_bytes());

@@ -3,9 +3,8 @@
 use super::after::{
     account, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
 };
-use super::call::{Called, call};
+use super::call::{Called, call, run_guarded};
 use super::commit::{commit, publish, take_back};
-use super::guard::run_guarded;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
 use super::{

@@ -4,7 +4,7 @@ use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, wr
 use super::call::{Called, call, call_missing, read_snapshot};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
-use super::fast::{FastCounts, PlainSpecs};
+use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys, wants};

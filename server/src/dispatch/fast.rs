@@ -2,8 +2,10 @@
 
 use super::Executor;
 use super::after::note_slow;
+use super::entry::kept_access;
+use super::fast_counts::PlainSpecs;
 use super::obstacles::Obstacles;
-use super::{Args, CommandSpec, Table};
+use super::{Args, CommandSpec};
 use crate::client::Client;
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
@@ -11,44 +13,6 @@ use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Found, Key, Latched, Seq, Tx, TxBuf};
 use std::sync::atomic::Ordering;
-
-/// Requests of the short way since the last [`Executor::settle`].
-#[derive(Default)]
-pub(super) struct FastCounts {
-    gets: u64,
-    sets: u64,
-    hits: u64,
-    /// Others, by command: calls, and how many of them failed.
-    others: Vec<(&'static CommandSpec, u64, u64)>,
-}
-
-impl FastCounts {
-    pub(super) fn count(&mut self, spec: &'static CommandSpec, failed: bool) {
-        let failed = u64::from(failed);
-        match self.others.iter_mut().rev().find(|(known, ..)| std::ptr::eq(*known, spec)) {
-            Some((_, calls, failures)) => {
-                *calls += 1;
-                *failures += failed;
-            }
-            None => self.others.push((spec, 1, failed)),
-        }
-    }
-}
-
-/// The rows of the commands that have the short way.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlainSpecs {
-    get: &'static CommandSpec,
-    set: &'static CommandSpec,
-}
-
-impl PlainSpecs {
-    pub(super) fn of(table: &'static Table) -> Option<Self> {
-        // The batch knows them by these names.
-        let find = |name: &[u8]| table.find(name).filter(|spec| !spec.is_renamed());
-        Some(Self { get: find(b"get")?, set: find(b"set")? })
-    }
-}
 
 impl Executor {
     /// True while plain GETs and SETs of this client may take [`Executor::fast_get`] and
@@ -128,7 +92,7 @@ impl Executor {
             return None;
         }
         let key = Key { slot: engine.slot_of(client.db), bytes, hash };
-        let access = kept_access(server, client, &mut tx, key, now_ms);
+        let access = kept_access(server, &client.session, &mut tx, key, now_ms);
         let (changes, events) = (&mut self.changes, &server.events);
         changes.begin_command(Some(client.id));
         changes.write(events, client.db, bytes, Some(Event::string("set")));
@@ -182,26 +146,4 @@ impl Executor {
 fn begin_of_key<'e>(server: &'e Server, hash: &'e u64, tx_buf: &'e mut TxBuf) -> Option<Tx<'e>> {
     let latched = Latched::Hashes(std::slice::from_ref(hash));
     server.engine.begin_unless(latched, server.running_scripts.occupied(), tx_buf)
-}
-
-/// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to
-/// have after the write.
-pub(crate) fn kept_access(
-    server: &Server,
-    client: &Client,
-    tx: &mut Tx<'_>,
-    key: Key<'_>,
-    now_ms: u64,
-) -> Option<u32> {
-    let access = &server.eviction.access;
-    if !access.is_lfu() {
-        return None;
-    }
-    match tx.find(key) {
-        Found::Live(entry) if client.session.no_touch.load(Ordering::Relaxed) => {
-            Some(entry.access())
-        }
-        Found::Live(entry) => Some(access.touched(entry.access(), now_ms)),
-        Found::Absent | Found::Cold => None,
-    }
 }

@@ -3,9 +3,7 @@
 use super::after::refuse;
 use super::latch::each_key;
 use super::obstacles::Obstacles;
-use super::{
-    Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, SnapshotSession, Table, Traits,
-};
+use super::{Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Table, Traits};
 use super::{Executor, Outcome};
 use crate::auth::Context;
 use crate::client::Client;
@@ -110,7 +108,7 @@ impl Executor {
             return refuse(NO_AUTH);
         }
         if word.has(Obstacles::IN_SNAPSHOT)
-            && let Some(error) = SnapshotSession::refuses(spec)
+            && let Some(error) = past_refuses(spec)
         {
             return refuse(error);
         }
@@ -292,4 +290,27 @@ pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<Comman
         }
     });
     refused
+}
+
+const WRITE_INTO_PAST: CommandError = CommandError::text(
+    "SNAPSHOT this connection reads the past and cannot write; SEXTON.SNAPSHOT CLOSE ends that",
+);
+const NOT_IN_PAST: CommandError =
+    CommandError::text("SNAPSHOT this command cannot read the past; SEXTON.SNAPSHOT CLOSE ends it");
+
+/// Why a command cannot run in the past, if it cannot.
+fn past_refuses(spec: &CommandSpec) -> Option<CommandError> {
+    let writes = Flags::WRITE.union(Flags::MAY_REPLICATE);
+    if spec.flags.intersects(writes) || spec.class == Class::Exclusive {
+        return Some(WRITE_INTO_PAST);
+    }
+    let supported = match spec.class {
+        Class::Keyed => spec.flags.contains(Flags::READONLY),
+        Class::Offload => spec.traits.has(Traits::READS_SNAPSHOTS),
+        // It may write, and touch what it does not name.
+        Class::Script => false,
+        // All reads see one instant anyhow.
+        _ => !spec.traits.has(Traits::NOT_IN_SNAPSHOT),
+    };
+    (!supported).then_some(NOT_IN_PAST)
 }

@@ -1,8 +1,8 @@
 //! Commands that cannot go on: a bug made one panic, or a device failed under it. Others must not notice.
 
-use super::{CommandError, CommandResult, Ctx};
+use super::CommandError;
 use sexton_engine::EngineError;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 
 /// What [`give_up`] unwinds with.
 struct GivenUp(EngineError);
@@ -20,19 +20,6 @@ pub(crate) fn miss() -> ! {
 pub(crate) fn give_up(error: EngineError) -> ! {
     // Without the panic hook: this is no bug.
     resume_unwind(Box::new(GivenUp(error)))
-}
-
-/// Runs a command. `Err`: it could not go on, and what it and its transaction have written must be taken back; with the
-/// error for the client.
-pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
-    let run = ctx.spec.run;
-    // What a command works on is taken back, or belongs to the connection alone.
-    let caught = catch_unwind(AssertUnwindSafe(|| {
-        let result = run(ctx);
-        debug_assert!(ctx.changes.are_logged(), "a change without its log form");
-        result
-    }));
-    caught.map_err(|payload| error_of(ctx.spec.name, payload))
 }
 
 /// What a client hears of a panic.

@@ -21,10 +21,12 @@ mod class;
 mod commit;
 mod context;
 mod databases;
+mod entry;
 mod error;
 mod exec;
 mod executor;
 mod fast;
+mod fast_counts;
 mod gate;
 mod guard;
 #[cfg(test)]
@@ -57,23 +59,26 @@ mod tests;
 
 pub use crate::resp::Args;
 pub use access::Purpose;
-pub(crate) use access::{bring_in, reply_string};
-pub use class::{Class, Handler, KeyRange};
+pub(crate) use access::reply_string;
+pub use class::{Class, KeyRange};
 pub use context::Ctx;
 pub(crate) use context::REPLAY_MS;
 pub(crate) use databases::{flush_mode_is_known, selected_db, swapped_dbs};
+pub(crate) use entry::bring_in;
 pub use error::{CommandError, CommandResult, OUT_OF_MEMORY};
 pub use executor::{Executor, Outcome};
 pub(crate) use gate::SAVE_FAILED;
 pub use gate::too_long_key;
 pub(crate) use gate::{Early, busy, check_early, is_busy};
-pub(crate) use guard::{error_of, give_up};
+pub(crate) use guard::error_of;
 pub(crate) use latch::each_key;
 pub use log_wait::LogWait;
 pub(crate) use paged::needs;
 pub use snapshot_session::SnapshotSession;
 pub(crate) use snapshot_session::snapshot_error;
-pub use table::{Binding, CommandSpec, Flags, OnChannels, OnDatabases, Table, Tally, Traits};
+pub use table::{
+    Binding, CommandSpec, Flags, Handler, OnChannels, OnDatabases, Table, Tally, Traits,
+};
 
 use crate::resp::write_command;
 

@@ -174,7 +174,7 @@ impl Ctx<'_, '_> {
     fn access_kept(&mut self, key: &[u8]) -> Option<u32> {
         let (key, server, now_ms) = (self.key_in(self.client.db, key), self.server, self.now_ms);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        super::fast::kept_access(server, self.client, tx, key, now_ms)
+        super::entry::kept_access(server, &self.client.session, tx, key, now_ms)
     }
 
     fn end_change(&mut self, key: &[u8], is_empty: bool, event: Event, access: Option<u32>) {

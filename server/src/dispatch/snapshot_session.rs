@@ -4,7 +4,7 @@
 //! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
 //! [`Ctx::inspect`] as at the newest ones.
 
-use super::{Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
+use super::{CommandError, OUT_OF_MEMORY};
 use crate::keyspace::collection::{Edit, HashView};
 use crate::keyspace::paged::whole_at;
 use sexton_engine::{
@@ -14,12 +14,6 @@ use std::collections::HashMap;
 
 /// Keys that are fetched before their size is looked at.
 const FETCHED_TOGETHER: usize = 16;
-
-const WRITE: CommandError = CommandError::text(
-    "SNAPSHOT this connection reads the past and cannot write; SEXTON.SNAPSHOT CLOSE ends that",
-);
-const UNSUPPORTED: CommandError =
-    CommandError::text("SNAPSHOT this command cannot read the past; SEXTON.SNAPSHOT CLOSE ends it");
 
 /// The open snapshot of a connection.
 #[derive(Debug)]
@@ -48,23 +42,6 @@ impl SnapshotSession {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.opened_ms
-    }
-
-    /// Why a command cannot run in the past, if it cannot.
-    pub(crate) fn refuses(spec: &CommandSpec) -> Option<CommandError> {
-        let writes = Flags::WRITE.union(Flags::MAY_REPLICATE);
-        if spec.flags.intersects(writes) || spec.class == Class::Exclusive {
-            return Some(WRITE);
-        }
-        let supported = match spec.class {
-            Class::Keyed => spec.flags.contains(Flags::READONLY),
-            Class::Offload => spec.traits.has(Traits::READS_SNAPSHOTS),
-            // It may write, and touch what it does not name.
-            Class::Script => false,
-            // All reads see one instant anyhow.
-            _ => !spec.traits.has(Traits::NOT_IN_SNAPSHOT),
-        };
-        (!supported).then_some(UNSUPPORTED)
     }
 
     /// Fetches the keys of a command, as long as their values have not `max_bytes` together; may block.

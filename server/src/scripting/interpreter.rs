@@ -1,5 +1,6 @@
 //! One Lua state: made once a thread, used by one script at a time.
 
+use super::host::{Ended, Host, Limits, Program};
 use super::libraries::Libraries;
 use super::library::{Function as LibraryFunction, Library};
 use super::native::{Bridge, Finished, Sandbox};
@@ -18,9 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_int;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Instructions between two looks at the clock.
 const HOOK_INSTRUCTIONS: u32 = 10_000;
@@ -33,70 +32,6 @@ const NO_MEMORY: &[u8] = b"ERR not enough memory";
 
 /// The source of the sandbox.
 const PRELUDE: &str = include_str!("prelude.lua");
-
-/// What became of a command that a script has asked for.
-pub enum Answer {
-    /// It has run until then; its reply stands in the buffer.
-    Replied(Instant),
-    /// It was refused before it ran, with this error.
-    Refused(Vec<u8>),
-    /// The script must end here: nothing of it counts.
-    Stopped,
-}
-
-/// What a script reaches outside of its interpreter.
-pub trait Host {
-    /// Runs a command and writes its reply.
-    fn call(&mut self, args: Args<'_>, reply: &mut Reply) -> Answer;
-
-    /// Whether the script's user may run the command; `None`: there is no such command.
-    fn may(&self, args: Args<'_>) -> Option<bool>;
-}
-
-/// What a script may take.
-#[derive(Clone, Default)]
-pub struct Limits {
-    /// When it begins; `None`: now.
-    pub started: Option<Instant>,
-    /// After so long it is stopped; `None`: never.
-    pub slice: Option<Duration>,
-    /// Set by who kills it.
-    pub kill: Option<Arc<AtomicBool>>,
-    /// Bytes of memory of the interpreter; 0 for no limit.
-    pub memory_max_bytes: usize,
-}
-
-/// What an interpreter runs.
-#[derive(Clone, Copy, Debug)]
-pub enum Program<'p> {
-    /// A script.
-    Script(&'p Script),
-    /// A function of a library.
-    Function(&'p Library, &'p LibraryFunction),
-}
-
-impl Program<'_> {
-    /// What errors call it.
-    fn name(self) -> String {
-        match self {
-            Self::Script(script) => script.sha.as_str().to_owned(),
-            Self::Function(_, function) => String::from_utf8_lossy(&function.name).into_owned(),
-        }
-    }
-}
-
-/// How a script has ended.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Its value is written.
-    Returned,
-    /// With this error, which a command has counted already where the flag says so.
-    Failed(Vec<u8>, bool),
-    /// [`Host::call`] has stopped it.
-    Stopped,
-    /// Its time was over.
-    OutOfTime,
-}
 
 /// One Lua state with Redis' sandbox.
 pub struct Interpreter {

@@ -1,15 +1,10 @@
 //! A function library: its text, its name, and the functions that it has registered.
 
-use super::interpreter::{Interpreter, Limits};
+use super::PROGRAM_MAX_BYTES;
 use super::script::{Pace, ScriptFlags};
-use super::{PROGRAM_MAX_BYTES, STACK_BYTES};
 use sexton_config::syntax::split_words;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-/// Most memory of the interpreter that a library is tried in, in bytes.
-const MEMORY_MAX_BYTES: usize = 1 << 30;
 
 /// Longest name of a library, in bytes: it is a key of the engine.
 const NAME_MAX_BYTES: usize = 32 << 10;
@@ -131,7 +126,7 @@ impl Library {
     }
 
     /// Reads the first line of a text. No function is known yet.
-    fn of_text(code: &[u8]) -> Result<Self, Vec<u8>> {
+    pub(super) fn of_text(code: &[u8]) -> Result<Self, Vec<u8>> {
         static IDS: AtomicU64 = AtomicU64::new(0);
         let (name, code_at) = first_line(code)?;
         if code.len() > PROGRAM_MAX_BYTES {
@@ -141,56 +136,12 @@ impl Library {
         Ok(Self { name, functions, id, code: code.into(), code_at })
     }
 
-    fn with_functions(mut self, functions: Vec<Function>) -> Result<Self, Vec<u8>> {
+    pub(super) fn with_functions(mut self, functions: Vec<Function>) -> Result<Self, Vec<u8>> {
         if functions.is_empty() {
             return Err(b"ERR No functions registered".to_vec());
         }
         self.functions = functions.into_iter().map(|f| (f.name.clone(), f)).collect();
         Ok(self)
-    }
-
-    /// Runs the text in an interpreter, which tells what functions it registers. It ends after `time_max`.
-    ///
-    /// # Errors
-    /// Redis' words about what is wrong with it.
-    pub fn tried_in(
-        interpreter: &Interpreter,
-        code: &[u8],
-        time_max: Duration,
-    ) -> Result<Self, Vec<u8>> {
-        let library = Self::of_text(code)?;
-        let limits = Limits {
-            slice: Some(time_max),
-            memory_max_bytes: MEMORY_MAX_BYTES,
-            ..Limits::default()
-        };
-        let functions = interpreter.try_library(&library, limits)?;
-        library.with_functions(functions)
-    }
-
-    /// The same in an interpreter of its own. With `time_max` it ends after so long.
-    ///
-    /// # Errors
-    /// Redis' words about what is wrong with it.
-    pub fn new(code: &[u8], time_max: Option<Duration>) -> Result<Self, Vec<u8>> {
-        let library = Self::of_text(code)?;
-        let limits =
-            Limits { slice: time_max, memory_max_bytes: MEMORY_MAX_BYTES, ..Limits::default() };
-        // On a stack that is large enough, whoever asks.
-        let tried = std::thread::scope(|scope| {
-            let run = || {
-                let interpreter = Interpreter::new().map_err(|error| {
-                    format!("ERR no interpreter for functions could be made: {error}").into_bytes()
-                })?;
-                interpreter.try_library(&library, limits)
-            };
-            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-            let thread = thread.spawn_scoped(scope, run).map_err(|error| {
-                format!("ERR no thread for the library could be made: {error}").into_bytes()
-            })?;
-            thread.join().unwrap_or_else(|_| Err(b"ERR internal error".to_vec()))
-        });
-        library.with_functions(tried?)
     }
 
     /// The whole text.
@@ -218,6 +169,7 @@ impl Library {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn error(code: &str) -> String {
         let limit = Some(Duration::from_millis(50));

@@ -7,6 +7,7 @@ mod cache;
 mod cjson;
 mod cmsgpack;
 mod convert;
+mod host;
 mod interpreter;
 mod libraries;
 mod library;
@@ -23,11 +24,13 @@ mod script;
 mod struct_lib;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod unpack;
 mod watch;
 
 pub use cache::ScriptCache;
-pub use interpreter::{Answer, Ended, Host, Interpreter, Limits, Program};
+pub use host::{Answer, Ended, Host, Limits, Program};
+pub use interpreter::Interpreter;
 pub use libraries::{Functions, Libraries, NotAdded};
 pub use library::{Function, Library};
 pub use running::{Call, NotKilled, Occupied, Running, RunningScripts, Work};

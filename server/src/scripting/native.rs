@@ -8,7 +8,7 @@
 #![allow(unsafe_code)]
 
 use super::convert::error_text;
-use super::interpreter::{Answer, Host};
+use super::host::{Answer, Host};
 use super::push::{push_error, push_list, push_reply, text_at};
 use super::raise::c_cast;
 use super::watch::{Stop, Watch};

@@ -17,8 +17,11 @@ pub use metadata::Metadata;
 pub use stats::{CommandStats, Tally, Totals};
 pub use traits::{IsBlind, IsSecret, OnChannels, OnDatabases, Traits};
 
-use super::{Args, Class, CommandError, CommandResult, Ctx, Handler};
+use super::{Args, Class, CommandError, CommandResult, Ctx};
 use crate::auth::{Catalog, KeyRights};
+
+/// The code of a command.
+pub type Handler = fn(&mut Ctx<'_, '_>) -> CommandResult;
 
 /// Ties a command's name to its code.
 #[derive(Clone, Copy, Debug)]
