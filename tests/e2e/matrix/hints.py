@@ -86,6 +86,8 @@ NAMES = {
     # A name that no cell of ACL has made a user of.
     "CLIENT|KILL username": [b"nobody"],
     "RESTORE ttl": [b"0", b"%d" % 100000000],
+    # The same, or the key goes while the cell looks at it.
+    "RESTORE-ASKING ttl": [b"0", b"%d" % 100000000],
     "value": [b"a value", b"17"],
     "increment": [b"5"],
     "APPEND value": [b"more"],
