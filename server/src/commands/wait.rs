@@ -10,14 +10,15 @@ pub(super) const COMMANDS: &[Binding] =
     &[Binding::local("wait", wait), Binding::local("waitaof", wait_aof)];
 
 /// `WAITAOF numlocal numreplicas timeout`. Blocks until everything written before it is durable, at
-/// most `timeout` ms (0: without end): until then it leaves its state with the client, and the
+/// most `timeout` ms (0: without end), but not inside a script: until then it leaves its state with the client, and the
 /// dispatcher asks again. There are no replicas: asking for some always waits for the timeout.
 fn wait_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let wait = match ctx.client.log_wait.take() {
         Some(wait) => wait,
         None => begin_wait(ctx)?,
     };
-    if wait.is_over(ctx.server, Instant::now()) {
+    // A script waits for nothing, as in Redis: it holds latches, and its own writes have no place in the log yet.
+    if ctx.client.script.is_inside || wait.is_over(ctx.server, Instant::now()) {
         wait.answer(ctx.server, ctx.out);
     } else {
         ctx.client.log_wait = Some(wait);

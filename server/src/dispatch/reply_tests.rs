@@ -72,3 +72,15 @@ fn a_reply_that_its_connection_is_closed_for_is_not_written_whole() {
     assert_eq!(bench.run(&mut client, "HRANDFIELD h -9223372036854775807"), "");
     assert!(client.closing);
 }
+
+/// Regression: what WAITAOF in a script would have waited for stayed with the client, whose next request was then answered
+/// without end.
+#[test]
+fn waitaof_inside_a_script_answers_at_once() {
+    let mut bench = Bench::new();
+    let mut client = bench.client();
+    // No replica will ever come.
+    let script = "EVAL return\tredis.call('waitaof',0,1,0) 0";
+    assert_eq!(bench.run(&mut client, script), "*2\r\n:0\r\n:0\r\n");
+    assert_eq!(bench.run(&mut client, "ECHO once"), "$4\r\nonce\r\n");
+}

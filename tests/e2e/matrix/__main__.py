@@ -38,6 +38,8 @@ def all_cells(table):
     for case in table.cases:
         for state in states.STATES if case.has_key() or hints.walks(case) else NO_KEYS:
             for number, context in enumerate(CONTEXTS):
+                if context == "script" and case.command in hints.NOT_IN_SCRIPTS:
+                    continue
                 for mode in modes if context in EVERY_MODE else modes[:1]:
                     if state == "frozen" and (mode == "wbl" or b"RELOAD" in case.words):
                         continue  # no flush, or one after the other on a device that is slow on purpose

@@ -262,6 +262,8 @@ TAGS = {
     # Whether a save is under way is a question of moments; DEBUG shows what is inside.
     IGNORED: {"BGSAVE", "BGREWRITEAOF", "SAVE", "DEBUG"},
 }
+#: Refused in scripts on purpose (docs/differences.md): they ask all shards.
+NOT_IN_SCRIPTS = ("INFO", "MEMORY|STATS")
 #: What it sets on the reference's connection stays after RESET there: the next EVAL would be debugged. Later cells get a
 #: connection of their own.
 OUTLIVES_RESET = ("SCRIPT|DEBUG",)
