@@ -16,7 +16,6 @@ processes busy in more than a quarter of the runs.
 """
 
 import argparse
-import hashlib
 import json
 import re
 import subprocess
@@ -30,6 +29,7 @@ from bench_common import (
     median_interval,
     process_cpu_s,
 )
+from bench_workloads import SCRIPTS, SIZES, STRINGS, TYPES, WORKLOADS, fill
 from harness.resp import ReplyError
 from harness.server import Server, process_tasks_cpu_ns, redis_tool
 from studies.load import COMMAND_LOAD
@@ -40,6 +40,8 @@ UNSYNCED_AGE_MS = "largest_unsynced_ms"
 
 KEYS = 1_000_000
 RUN_SECONDS_MAX = 600
+#: A run of large values sends no more.
+RUN_BYTES_MAX = 2_000_000_000
 FOREIGN_MAX = 0.08
 UNSYNCED_MAX_MS = 2000
 FLUSHES_MIN = 5
@@ -67,25 +69,21 @@ WANTED = {
     ("always-c1", "rps", "better"): (">=", 0.95),
 }
 
-#: Scripts that rows call by EVALSHA, each with one key: the script, and the key, in which the generator puts a random number.
-SCRIPTS = {
-    "eval-incr": ("return redis.call('INCR', KEYS[1])", "counter:__rand_int__"),
-    "eval-get": ("return redis.call('GET', KEYS[1])", "key:__rand_int__"),
-    "eval-hset": ("for i = 1, 10 do redis.call('HSET', KEYS[1], 'field' .. i, ARGV[1]) end", "hash:__rand_int__"),
-}
-
-
 class Row:
     """One workload: test, pipeline depth, clients, requests, and the policies run in one round."""
 
     def __init__(self, name, test, depth, clients, requests, policies):
         self.name, self.test, self.depth, self.clients = name, test, depth, clients
         self.requests, self.policies = requests, policies
+        self.workload = WORKLOADS[test]
+        if self.workload.value_bytes:
+            self.requests = min(requests, RUN_BYTES_MAX // self.workload.value_bytes)
 
 
 def rows(quick):
     # A memtable takes 500,000 SETs of 64 bytes, and up to twice that while another one is flushed.
     many, some, few = (600_000, 400_000, 60_000) if quick else (5_000_000, 5_000_000, 400_000)
+    deep = 200_000 if quick else 1_000_000
     return [
         Row("set-P64", "set", 64, 50, many, ("none", "everysec")),
         Row("get-P64", "get", 64, 50, many, ("none",)),
@@ -102,7 +100,25 @@ def rows(quick):
         Row("always-c500", "set", 1, 500, 50_000 if quick else 400_000, ("always",)),
         Row("always-c50", "set", 1, 50, 50_000 if quick else 300_000, ("always",)),
         Row("always-c1", "set", 1, 1, 8_000 if quick else 40_000, ("always",)),
+        *[Row(f"{test}-P{depth}", test, depth, 50, few if depth == 1 else deep, ("everysec",))
+          for group in GROUPS.values() for test in group for depth in (1, 16, 64)],
     ]
+
+
+def chosen_rows(args):
+    """The rows that were asked for: by name, by the name of a command without its depth, or by a group's; else those that are no group's."""
+    known = rows(args.quick)
+    grouped = {test for group in GROUPS.values() for test in group}
+    if not args.rows:
+        return [row for row in known if row.test not in grouped]
+    wanted = set(args.rows.split(","))
+    for group, tests in GROUPS.items():
+        wanted |= set(tests) if group in wanted else set()
+    return [row for row in known if row.name in wanted or row.test in wanted]
+
+
+#: Rows that `--rows` takes by one name.
+GROUPS = {"strings": STRINGS, "sizes": SIZES, "types": TYPES}
 
 
 def options(kind, policy):
@@ -118,20 +134,29 @@ def options(kind, policy):
 class Candidate:
     """A running, loaded server; with directives of `made`, and data in `directory`, where these are given."""
 
-    def __init__(self, args, kind, policy, made=None, directory=None):
-        self.kind, self.policy = kind, policy
+    def __init__(self, args, kind, policy, made=None, directory=None, workload=WORKLOADS["set"]):
+        self.kind, self.policy, self.workload = kind, policy, workload
+        self.keys, self.value_bytes = workload.range(args.keys), workload.value_bytes or args.value_bytes
         prefix = ["taskset", "-c", "0"] + (["chrt", "-r", "1"] if args.realtime else [])
         made = made or options(kind, policy)
         if kind == args.subject:
             made.update(option.split("=", 1) for option in args.option)
         self.server = Server(kind, made, prefix=prefix, directory=directory)
         self.server.start()
-        load_keys(self.server.port, 0, args.keys, args.value_bytes)
+        if not workload.consumed:
+            self.fill(0)
         connection = self.server.connect(timeout_s=60)
         for script, _ in SCRIPTS.values():
             connection.cmd("SCRIPT", "LOAD", script)
         connection.close()
         self.label = f"{kind}/{policy}"
+
+    def fill(self, count):
+        """Gives the server what the workload needs for a run of `count` requests."""
+        if self.workload.strings:
+            load_keys(self.server.port, 0, self.keys, self.value_bytes)
+        if self.workload.needs:
+            fill(self.server.port, self.workload.needs(count, "x" * self.value_bytes))
 
     def field(self, name):
         """An INFO field as a number; None when the server has no such field."""
@@ -170,19 +195,16 @@ class Candidate:
         return took
 
 
-def redis_benchmark(port, row, value_bytes, keys):
-    made = [redis_tool("redis-benchmark"), "-p", str(port), "-n", str(row.requests), "-r", str(keys),
-            "-d", str(value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv"]
-    if row.test not in SCRIPTS:
-        return made + ["-t", row.test]
-    script, key = SCRIPTS[row.test]
-    return made + ["EVALSHA", hashlib.sha1(script.encode()).hexdigest(), "1", key, "x" * value_bytes]
+def redis_benchmark(candidate, row):
+    return [redis_tool("redis-benchmark"), "-p", str(candidate.server.port), "-n", str(row.requests), "-r", str(candidate.keys),
+            "-d", str(candidate.value_bytes), "-c", str(row.clients), "-P", str(row.depth), "--csv",
+            *candidate.workload.words("x" * candidate.value_bytes)]
 
 
-def command_load(port, row, value_bytes, keys):
+def command_load(candidate, row):
     requests = str(row.requests)
-    return [COMMAND_LOAD, str(port), row.test, requests, requests, str(RUN_SECONDS_MAX), str(row.clients), str(row.depth), str(keys),
-            str(value_bytes)]
+    return [COMMAND_LOAD, str(candidate.server.port), row.test, requests, requests, str(RUN_SECONDS_MAX), str(row.clients), str(row.depth),
+            str(candidate.keys), str(candidate.value_bytes)]
 
 
 #: What sends the requests: the tool people know, or our own, which needs less of its core a request.
@@ -210,8 +232,12 @@ def run_once(args, candidate, row):
 
 def measure(args, candidate, row):
     server = candidate.server
+    if candidate.workload.consumed:
+        candidate.fill(row.requests)
+        candidate.sync()
+        candidate.settle(float("inf"))
     client = ["taskset", "-c", "1"] + (["chrt", "-r", "1"] if args.realtime else [])
-    client += GENERATORS[args.generator](server.port, row, args.value_bytes, args.keys)
+    client += GENERATORS[args.generator](candidate, row)
     is_subject = candidate.kind == args.subject
     debt_start = candidate.field(DEBT) if is_subject else None
     flushes = candidate.field(FLUSHES) if is_subject else None
@@ -245,7 +271,7 @@ def run_row(args, row, report):
     try:
         for policy in row.policies:
             for kind in kinds:
-                candidates.append(Candidate(args, kind, policy))
+                candidates.append(Candidate(args, kind, policy, workload=row.workload))
         # Warm-up, not counted: a whole run, after which memory and files are those of the runs to come.
         flushes = [measure(args, candidate, row)["flushes"] for candidate in candidates if candidate.kind == args.subject]
         fewest = min((f for f in flushes if f is not None), default=0)
@@ -357,7 +383,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="3 rounds of short runs: to see that it works, not to cite")
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--rows", help="only these, by name, with commas")
+    parser.add_argument("--rows", help="only these, with commas: by name, by command (incr), or by group (strings, sizes, types)")
     parser.add_argument("--subject", default="sexton", help="server compared with the others")
     parser.add_argument("--value-bytes", type=int, default=64)
     parser.add_argument("--keys", type=int, default=KEYS)
@@ -366,7 +392,7 @@ def main():
     parser.add_argument("--option", action="append", default=[], help="directive for the subject, name=value")
     args = parser.parse_args()
     args.rounds = args.rounds or (3 if args.quick else ROUNDS_MIN)
-    chosen = [r for r in rows(args.quick) if not args.rows or r.name in args.rows.split(",")]
+    chosen = chosen_rows(args)
     if not chosen:
         raise SystemExit("no such row: " + ", ".join(r.name for r in rows(args.quick)))
     report = Report("bench-redis", ["round", "row", "server", "policy", "rps", "client_rps", "cpu_us", "foreign", "flushes",
