@@ -21,6 +21,12 @@ pub(super) const MARK_SLOTS: usize = 64;
 /// Records at the start of a run whose common prefix is tried on all the others.
 const SAMPLE_RECORDS: usize = 64;
 
+/// Groups with one prefix that have no more records are sorted by comparing keys.
+const COMPARED_MAX: usize = 32;
+
+/// How often a group is taken apart by the next eight bytes of its keys, before these are compared as a whole.
+const SORT_DEPTH_MAX: usize = 16;
+
 #[derive(Clone, Copy)]
 pub(super) struct Slot {
     /// See [`Cut`]; 0 in a run that was in order already.
@@ -75,13 +81,10 @@ impl Order {
         let closer = radix_sort(&mut order.slots);
         order.cut = Cut::new(&extent.first_key[..extent.shared_len], closer);
         for group in order.slots.chunk_by_mut(|a, b| a.prefix == b.prefix) {
-            if group.len() == 1 {
-                continue;
-            }
-            group.reverse();
-            if !order.exact {
-                let key = |slot: &Slot| memtable.record(slot.at).key;
-                group.sort_by(|a, b| key(a).cmp(key(b)));
+            if order.exact {
+                group.reverse();
+            } else {
+                sort_group(memtable, group, 0);
             }
         }
         order
@@ -139,6 +142,51 @@ fn extent(memtable: &Memtable, from: Mark, to: Mark, count: usize) -> Option<Ext
         left > 0
     });
     extent
+}
+
+/// Sorts records that eight bytes of their keys do not tell apart, and that are in the order of the arena: those of one collection's
+/// pages, or of one key that is written again and again. Many of them go by the next eight bytes in the same way, and so on.
+fn sort_group(memtable: &Memtable, group: &mut [Slot], depth: usize) {
+    let key = |slot: &Slot| memtable.record(slot.at).key;
+    let Some(first) = group.first().filter(|_| group.len() > 1).map(key) else { return };
+    if group.len() <= COMPARED_MAX || depth == SORT_DEPTH_MAX {
+        group.reverse();
+        group.sort_by(|a, b| key(a).cmp(key(b)));
+        return;
+    }
+    let slots = &*group;
+    let key_ahead = |at: usize| {
+        if let Some(ahead) = slots.get(at + PREFETCH_RECORDS) {
+            ahead.at.prefetch();
+        }
+        key(&slots[at])
+    };
+    let (mut shared, mut min_len, mut max_len) = (first.len(), first.len(), first.len());
+    for at in 0..slots.len() {
+        let key = key_ahead(at);
+        shared = shared_len(first, key, shared);
+        min_len = min_len.min(key.len());
+        max_len = max_len.max(key.len());
+    }
+    if shared == max_len {
+        group.reverse();
+        return;
+    }
+    let next = |at: usize| {
+        let key = key_ahead(at);
+        Slot { prefix: prefix_of(key, key.len() - shared), at: slots[at].at }
+    };
+    let mut by_next: Vec<Slot> = (0..slots.len()).map(next).collect();
+    radix_sort(&mut by_next);
+    let exact = min_len == max_len && max_len - shared <= PREFIX_BYTES;
+    for group in by_next.chunk_by_mut(|a, b| a.prefix == b.prefix) {
+        if exact {
+            group.reverse();
+        } else {
+            sort_group(memtable, group, depth + 1);
+        }
+    }
+    group.iter_mut().zip(by_next).for_each(|(slot, sorted)| slot.at = sorted.at);
 }
 
 /// About how many records there are, should the others be as long as the first of each chunk or stretch.

@@ -84,6 +84,37 @@ fn keys_that_differ_by_trailing_zeros_are_told_apart() {
 }
 
 #[test]
+fn many_keys_that_differ_late_are_in_order_with_the_newest_first() {
+    let pool = ChunkPool::new(8 << 20, false);
+    let mut writer = Writer::new(&pool);
+    let mut model = Vec::new();
+    let mut state = 0x1234_5678_9abc_def1;
+    // Beside each other: one key again and again, pages that differ behind twenty bytes, keys that are prefixes of others, zeros at
+    // their ends, and keys that differ so late that they are compared.
+    for i in 0..20_000_u64 {
+        let drawn = random(&mut state);
+        let mut key = match drawn % 4 {
+            0 => b"root".to_vec(),
+            1 => {
+                [b"page of a collection".as_slice(), &(drawn >> 32 & 0x3ff).to_be_bytes()].concat()
+            }
+            2 => vec![0; (drawn >> 32) as usize % 40],
+            _ => [vec![b'x'; 400], vec![(drawn >> 32 & 7) as u8]].concat(),
+        };
+        key.insert(0, b'k');
+        writer.put(&key, b"value");
+        model.push((key, i + 1));
+    }
+    model.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
+    let run = writer.sorted();
+    assert_eq!(run.len(), model.len());
+    for (index, (key, seq)) in model.iter().enumerate() {
+        let record = run.record(index);
+        assert_eq!((record.key, record.seq), (key.as_slice(), *seq), "record {index}");
+    }
+}
+
+#[test]
 fn large_records_get_a_chunk_of_their_own_and_order_still_holds() {
     let pool = ChunkPool::new(1 << 20, false);
     let mut writer = Writer::new(&pool);
