@@ -161,7 +161,15 @@ impl Engine {
         self.0.shards[shard_of(hash)].hint.prefetch_entry(hash, content_bytes);
     }
 
-    /// Hint for a walk over many keys that has come to `at`: asks for those further on.
+    /// Hint for a walk over many keys that begins: asks for the first of them.
+    #[inline]
+    pub fn prefetch_first(&self, hashes: &[u64]) {
+        let first = &hashes[..hashes.len().min(2 * AHEAD_KEYS)];
+        first.iter().for_each(|&hash| self.prefetch_bucket(hash));
+        first.iter().for_each(|&hash| self.prefetch_entry(hash, Self::SHORT_ENTRY_BYTES));
+    }
+
+    /// The same for one that has come to `at`: asks for those further on.
     #[inline]
     pub fn prefetch_ahead(&self, hashes: &[u64], at: usize) {
         if let Some(&hash) = hashes.get(at + 2 * AHEAD_KEYS) {

@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// The latches of a request; `hashes` are then those of its keys.
+/// The latches of a request; `hashes` are then those of its keys, of which the first are asked for.
 pub(super) fn latch<'h>(
     hashes: &'h mut Vec<u64>,
     server: &Server,
@@ -46,6 +46,9 @@ pub(super) fn latch<'h>(
         return Latched::All;
     }
     each_key(spec, args, |key| hashes.push(server.engine.hash(key)));
+    if hashes.len() > 1 {
+        server.engine.prefetch_first(hashes);
+    }
     Latched::Hashes(hashes)
 }
 

@@ -28,7 +28,7 @@ use super::latch;
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
-use crate::dram::Upsert;
+use crate::dram::{Removed, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::Value;
@@ -399,18 +399,13 @@ impl<'e> Tx<'e> {
     pub fn delete(&mut self, key: Key<'_>) -> bool {
         self.bury_replaced(key, None);
         let namespace = self.engine.inner().namespaces.id_of(key.slot);
+        let mut removed = self.remove_noted(key);
         // It may lie in a sorted memtable, from where it comes into the table first.
-        if self.shard(key.hash).table.locate(key).is_none()
-            && !matches!(self.find(key), Found::Live(_))
-        {
-            return false;
+        if removed.is_none() && matches!(self.find(key), Found::Live(_)) {
+            removed = self.remove_noted(key);
         }
-        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
-        let before = *shard.count_mut(key.slot);
-        let removed = shard.table.remove_keeping(key, |replaced| {
-            journal.note(key.slot, before, replaced);
-        });
         let Some(removed) = removed else { return false };
+        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);
@@ -430,6 +425,13 @@ impl<'e> Tx<'e> {
         self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
         true
+    }
+
+    /// Takes a key out of the table; the journal keeps what was there.
+    fn remove_noted(&mut self, key: Key<'_>) -> Option<Removed> {
+        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let before = *shard.count_mut(key.slot);
+        shard.table.remove_keeping(key, |replaced| journal.note(key.slot, before, replaced))
     }
 
     /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.

@@ -12,15 +12,23 @@ pub(super) fn del(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let db = ctx.client.db;
     let engine = &ctx.server.engine;
     let slot = engine.slot_of(db);
-    let hashes: Vec<u64> = ctx.args.from(1).map(|key| engine.hash(key)).collect();
+    let (one, many): ([u64; 1], Vec<u64>);
+    let hash_of = |key| ctx.args.hash_of(key).unwrap_or_else(|| engine.hash(key));
+    let hashes: &[u64] = if ctx.args.len() == 2 {
+        one = [hash_of(ctx.args.get(1))];
+        &one
+    } else {
+        many = ctx.args.from(1).map(hash_of).collect();
+        &many
+    };
     // Expired keys first: their deletions are logged before the request.
     for (at, key) in ctx.args.from(1).enumerate() {
-        engine.prefetch_ahead(&hashes, at);
+        engine.prefetch_ahead(hashes, at);
         ctx.delete_due(db, Key { slot, bytes: key, hash: hashes[at] });
     }
     let mut deleted = 0;
     for (at, key) in ctx.args.from(1).enumerate() {
-        engine.prefetch_ahead(&hashes, at);
+        engine.prefetch_ahead(hashes, at);
         let hashed = Key { slot, bytes: key, hash: hashes[at] };
         if ctx.delete_hashed(db, hashed, Event::generic("del")) {
             deleted += 1;
