@@ -13,10 +13,13 @@ const HEAD_BYTES: usize = 44;
 const PART_BYTES: usize = 24;
 
 /// More levels of nodes than any order has.
-const LEVELS_MAX: u64 = super::sorted::LEVELS_MAX as u64;
+const LEVELS_MAX: u64 = super::tree::LEVELS_MAX as u64;
 
 /// A collection has three parts at most.
 pub const PARTS_MAX: usize = 3;
+
+/// What stands behind the parts of a stream, in bytes.
+pub const STREAM_TAIL_BYTES: usize = 40;
 
 /// The pages of one kind that a collection has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +30,7 @@ pub struct Part {
     pub flags: u8,
     /// How many.
     pub pages: u32,
-    /// Bytes of content or of long values, the first label, or the node at the top.
+    /// Bytes of content, of long values or of groups, the first label, the node at the top, or the last page of a stream.
     pub a: u64,
     /// 0, the number of the next page or long value, the last label, or the levels of nodes.
     pub b: u64,
@@ -50,6 +53,8 @@ pub struct Descriptor {
     pub seed: u64,
     /// Its parts, each kind once.
     pub parts: Vec<Part>,
+    /// Of the collection's user: [`STREAM_TAIL_BYTES`] of a stream, nothing of others.
+    pub tail: Vec<u8>,
 }
 
 impl Descriptor {
@@ -81,6 +86,8 @@ impl Descriptor {
             out.extend_from_slice(&part.a.to_le_bytes());
             out.extend_from_slice(&part.b.to_le_bytes());
         }
+        debug_assert_eq!(self.tail.len(), tail_bytes(&self.parts));
+        out.extend_from_slice(&self.tail);
     }
 
     /// The collection that a root's value names, and how many pages it has; `None` for another value.
@@ -101,20 +108,22 @@ impl Descriptor {
         if count == 0 || count > PARTS_MAX {
             return damage(2, "one to three parts");
         }
-        if value.len() != HEAD_BYTES + count * PART_BYTES {
-            return damage(value.len(), "descriptor as long as its parts say");
-        }
         let totals = Totals { elements: u64_at(value, 12)?, bytes: u64_at(value, 20)? };
         if totals.elements == 0 {
             return damage(12, "elements");
         }
         let mut parts: Vec<Part> = Vec::with_capacity(count);
-        for at in (HEAD_BYTES..value.len()).step_by(PART_BYTES) {
+        let parts_end = HEAD_BYTES + count * PART_BYTES;
+        for at in (HEAD_BYTES..parts_end).step_by(PART_BYTES) {
             let part = part_at(value, at)?;
             if parts.iter().any(|other| other.kind == part.kind) {
                 return damage(at, "each part once");
             }
             parts.push(part);
+        }
+        let tail = value.get(parts_end..).unwrap_or_default();
+        if tail.len() != tail_bytes(&parts) {
+            return damage(value.len(), "descriptor as long as its parts say");
         }
         Ok(Self {
             encoding,
@@ -124,8 +133,14 @@ impl Descriptor {
             expire_at_ms: u64_at(value, 28)?,
             seed: u64_at(value, 36)?,
             parts,
+            tail: tail.to_vec(),
         })
     }
+}
+
+/// Bytes behind these parts.
+fn tail_bytes(parts: &[Part]) -> usize {
+    if parts.iter().any(|part| part.kind == PartKind::Stream) { STREAM_TAIL_BYTES } else { 0 }
 }
 
 fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
@@ -146,13 +161,16 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         b: u64_at(value, at + 16)?,
     };
     // Long values come and go, and their ids are not used again; a list of two pages needs no counts, an order of one page no node.
-    let may_be_none = matches!(kind, PartKind::External | PartKind::Counts | PartKind::Nodes);
+    let may_be_none =
+        matches!(kind, PartKind::External | PartKind::Counts | PartKind::Nodes | PartKind::Groups);
     if part.pages == 0 && !may_be_none {
         return damage(at + 4, "pages");
     }
     let is_whole = match kind {
         PartKind::External | PartKind::Scores => part.b >= u64::from(part.pages),
         PartKind::Hash | PartKind::Index | PartKind::Counts => part.b == 0,
+        PartKind::Stream => part.b >= u64::from(part.pages) && part.a < part.b,
+        PartKind::Groups => part.pages <= 1 && (part.a == 0) == (part.pages == 0) && part.b == 0,
         PartKind::List if part.pages == 1 => part.a == part.b,
         PartKind::List => {
             part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
@@ -182,6 +200,7 @@ mod tests {
             expire_at_ms: 8,
             seed: 11,
             parts: vec![index, scores],
+            tail: Vec::new(),
         }
     }
 

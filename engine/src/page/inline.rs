@@ -48,6 +48,8 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
         | PartKind::Index
         | PartKind::Counts
         | PartKind::Nodes
+        | PartKind::Stream
+        | PartKind::Groups
         | PartKind::External => scores_page::build(&[]),
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key |
 //! | [`List`] | `l` | label; position by counts, `c` |
+//! | [`Stream`]: streams | `x` in order, `g` groups | a tree of nodes, `n` with `c`: ID |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
 //!
 //! Up to 512 bytes a collection is one page inside its root record: [`inline`].
@@ -39,8 +40,10 @@ mod score;
 pub mod scores_page;
 pub mod sorted;
 mod store;
+pub mod stream;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use descriptor::{Descriptor, Part};
 pub use external::{Externals, Stored};
@@ -51,6 +54,7 @@ pub use score::Score;
 pub use scores_page::{Cut, Scored};
 pub use sorted::{PutScore, Sorted, SortedSizes};
 pub use store::{Damage, PageEdit, PageError, PageId, Pages, PartKind};
+pub use stream::Stream;
 
 /// Elements of a collection and the bytes that users gave for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,10 +24,14 @@ pub enum PartKind {
     Scores = b's',
     /// Elements in the order in which they stand.
     List = b'l',
-    /// How many elements the pages of a list have, or the children of a node.
+    /// How many elements the pages of a list have, or what is below the children of a node.
     Counts = b'c',
     /// Nodes over the pages of an order.
     Nodes = b'n',
+    /// Entries of a stream, ascending.
+    Stream = b'x',
+    /// Consumer groups of a stream.
+    Groups = b'g',
     /// Long values, one each.
     External = b'v',
 }
@@ -43,6 +47,8 @@ impl PartKind {
             b'l' => Some(Self::List),
             b'c' => Some(Self::Counts),
             b'n' => Some(Self::Nodes),
+            b'x' => Some(Self::Stream),
+            b'g' => Some(Self::Groups),
             b'v' => Some(Self::External),
             _ => None,
         }
@@ -233,6 +239,8 @@ mod tests {
             PartKind::List,
             PartKind::Counts,
             PartKind::Nodes,
+            PartKind::Stream,
+            PartKind::Groups,
             PartKind::External,
         ] {
             assert_eq!(PartKind::of(part.letter()), Some(part));

@@ -1,7 +1,6 @@
 //! Whether a sorted set is whole.
 
-use super::tree::page_id;
-use super::{Sorted, counted, index_id, wrong};
+use super::{Sorted, counted, index_id, page_id, wrong};
 use crate::page::Totals;
 use crate::page::index_page::IndexPage;
 use crate::page::linear;
@@ -34,7 +33,7 @@ impl Sorted {
                 if last.is_some_and(|last| compare(last, scored).is_ge()) {
                     return Err(wrong(id, "members behind those of the page before"));
                 }
-                let found = self.tree.find(pages, Cut::Behind(score, member))?;
+                let found = self.tree.find(pages, &Cut::Behind(score, member))?;
                 if found.is_none_or(|path| path.page != number) {
                     return Err(wrong(id, "members that the nodes lead to"));
                 }

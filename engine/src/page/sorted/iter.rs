@@ -1,7 +1,6 @@
 //! Members one after the other.
 
-use super::Sorted;
-use super::tree::page_id;
+use super::{Sorted, page_id};
 use crate::page::scores_page::{Scored, ScoresPage};
 use crate::page::store::{PageError, Pages, at_page};
 

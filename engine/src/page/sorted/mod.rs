@@ -8,16 +8,12 @@
 //! [`linear::page_of`] names for its fingerprint; one page of the order of several members has at most
 //! `page_bytes` bytes; `totals` counts members, and their bytes and eight for each score; the tree is as its file says.
 
-mod bound;
 mod check;
 mod index;
 mod iter;
-mod node;
 mod order;
-mod tree;
 
 pub use iter::Iter;
-pub(super) use tree::LEVELS_MAX;
 
 use super::bytes::ELEMENT_MAX_BYTES;
 use super::descriptor::{Descriptor, Part};
@@ -27,11 +23,9 @@ use super::list::End;
 use super::score::Score;
 use super::scores_page::{self, Cut, Scored, ScoresPage};
 use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
+use super::tree::{Bound, Child, Path, Place, Tree};
 use super::{Totals, fits};
-use bound::Bound;
-use node::Child;
 use std::ops::Range;
-use tree::{Path, Tree, page_id};
 
 /// How full pages get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +75,22 @@ struct Located {
     at: usize,
 }
 
+impl Place for Cut<'_> {
+    fn is_above(&self, order: u64, rest: &[u8]) -> bool {
+        Cut::is_above(self, order, rest)
+    }
+}
+
+/// The shortest bound that parts two neighbours.
+fn bound_between(left: Option<Scored<'_>>, right: Scored<'_>) -> Bound {
+    Bound::between(left.map(|(score, member)| (score.order(), member)), (right.0.order(), right.1))
+}
+
+/// A page of the order.
+fn page_id(number: u64) -> PageId {
+    PageId { part: PartKind::Scores, number }
+}
+
 fn index_id(page: u32) -> PageId {
     PageId { part: PartKind::Index, number: u64::from(page) }
 }
@@ -97,7 +107,7 @@ impl Sorted {
     /// A sorted set without members, which has no page.
     #[must_use]
     pub fn new(sizes: SortedSizes) -> Self {
-        Self { totals: Totals::default(), index_pages: 0, tree: Tree::default(), sizes }
+        Self { totals: Totals::default(), index_pages: 0, tree: Tree::new(PartKind::Scores), sizes }
     }
 
     /// A sorted set of these members, which differ and ascend: from an inline form, or from a load.
@@ -132,7 +142,7 @@ impl Sorted {
         let (mut last, mut below) = (None, Vec::new());
         for own in set.pieces(members) {
             let Some(first) = own.first() else { continue };
-            let bound = Bound::between(last, *first);
+            let bound = bound_between(last, *first);
             let number = set.tree.new_number();
             pages.add(page_id(number), &scores_page::build(own));
             below.push(Child { number, count: own.len() as u32, bound });
@@ -179,6 +189,7 @@ impl Sorted {
             return Err(Damage { at: 0, expected: "the parts of a sorted set" });
         };
         let tree = Tree {
+            part: PartKind::Scores,
             root: nodes.a,
             levels: nodes.b as u8,
             nodes: nodes.pages / 2,
@@ -207,7 +218,7 @@ impl Sorted {
             return None;
         }
         let a = self.totals.elements * index_page::ENTRY_BYTES as u64;
-        let Tree { root, levels, nodes, pages, next } = self.tree;
+        let Tree { root, levels, nodes, pages, next, .. } = self.tree;
         let part = |kind, pages, a, b| Part { kind, flags: 0, pages, a, b };
         Some([
             part(PartKind::Index, self.index_pages, a, 0),
@@ -284,7 +295,7 @@ impl Sorted {
         let view = IndexPage::parse(pages.read(index)?).map_err(at_page(index))?;
         for candidate in view.candidates(fingerprint_of(hash)) {
             let (slot, score) = candidate.map_err(at_page(index))?;
-            let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else { continue };
+            let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? else { continue };
             let page = self.page(pages, path.page)?;
             let id = page_id(path.page);
             let Some(at) = page.find(score, member).map_err(at_page(id))? else { continue };
@@ -320,7 +331,7 @@ impl Sorted {
 
     /// How many members stand before the cut. What lies between two cuts is the difference.
     pub fn count_before<P: Pages>(&self, pages: &P, cut: Cut<'_>) -> Result<u64, PageError> {
-        let Some(path) = self.tree.find(pages, cut)? else { return Ok(0) };
+        let Some(path) = self.tree.find(pages, &cut)? else { return Ok(0) };
         let own = self.page(pages, path.page)?.count_before(cut);
         let own = own.map_err(at_page(page_id(path.page)))?;
         Ok(self.tree.before(pages, &path)? + own as u64)
@@ -443,7 +454,7 @@ impl Sorted {
         let view = IndexPage::parse(pages.read(found.index)?).map_err(at_page(found.index))?;
         for candidate in view.candidates(fingerprint_of(hash)) {
             let (_, score) = candidate.map_err(at_page(found.index))?;
-            if let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? {
+            if let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? {
                 self.page(pages, path.page)?;
             }
         }

@@ -1,14 +1,12 @@
 //! The order of a sorted set: where a member comes in, and goes out.
 
-use super::bound::Bound;
-use super::node::Child;
-use super::tree::{Path, page_id};
-use super::{Located, Sorted, wrong};
+use super::{Located, Sorted, bound_between, page_id, wrong};
 use crate::page::bytes::HEAD_BYTES;
 use crate::page::pieces;
 use crate::page::score::Score;
 use crate::page::scores_page::{self, Cut, Scored};
 use crate::page::store::{PageEdit, PageError, Pages, at_page};
+use crate::page::tree::{Child, Path};
 
 impl Sorted {
     /// Puts a member into the order. The index is not asked.
@@ -19,7 +17,7 @@ impl Sorted {
         member: &[u8],
     ) -> Result<(), PageError> {
         let own = (score, member);
-        let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else {
+        let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? else {
             let number = self.tree.new_number();
             pages.add(page_id(number), &scores_page::build(&[own]));
             (self.tree.root, self.tree.pages) = (number, 1);
@@ -35,7 +33,7 @@ impl Sorted {
         }
         if at == count && self.is_last(pages, &path)? {
             // Scores that ascend as time does leave full pages behind.
-            let bound = Bound::between(Some(page.get(at - 1).map_err(at_page(id))?), own);
+            let bound = bound_between(Some(page.get(at - 1).map_err(at_page(id))?), own);
             let number = self.tree.new_number();
             pages.add(page_id(number), &scores_page::build(&[own]));
             let behind = vec![Child { number, count: 1, bound }];
@@ -47,7 +45,7 @@ impl Sorted {
         let mut last: Option<Scored<'_>> = None;
         for own in self.pieces(&members) {
             let Some(first) = own.first() else { continue };
-            built.push((scores_page::build(own), own.len(), Bound::between(last, *first)));
+            built.push((scores_page::build(own), own.len(), bound_between(last, *first)));
             last = own.last().copied();
         }
         let mut built = built.into_iter();
@@ -77,7 +75,7 @@ impl Sorted {
         member: &[u8],
     ) -> Result<bool, PageError> {
         let id = page_id(old.path.page);
-        let path = self.tree.find(pages, Cut::Behind(score, member))?;
+        let path = self.tree.find(pages, &Cut::Behind(score, member))?;
         if path.is_none_or(|path| path.page != old.path.page) {
             return Ok(false);
         }
@@ -119,7 +117,7 @@ impl Sorted {
         score: Score,
         member: &[u8],
     ) -> Result<(), PageError> {
-        let Some(path) = self.tree.find(pages, Cut::Behind(score, member))? else { return Ok(()) };
+        let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? else { return Ok(()) };
         let (id, page) = (page_id(path.page), self.page(pages, path.page)?);
         let count = page.len();
         let Some(at) = page.find(score, member).map_err(at_page(id))? else {

@@ -19,6 +19,7 @@ fn descriptor(totals: Totals, parts: Vec<crate::page::Part>) -> Descriptor {
         expire_at_ms: 0,
         seed: 0,
         parts,
+        tail: Vec::new(),
     };
     let mut value = Vec::new();
     own.encode_into(&mut value);

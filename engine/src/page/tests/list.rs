@@ -71,6 +71,7 @@ fn reopened(list: &List, sizes: ListSizes) -> List {
         expire_at_ms: 0,
         seed: 0,
         parts,
+        tail: Vec::new(),
     };
     let mut value = Vec::new();
     descriptor.encode_into(&mut value);

@@ -4,6 +4,7 @@ mod hash;
 mod inline;
 mod list;
 mod sorted;
+mod stream;
 
 use super::store::{PageEdit, PageError, PageId, Pages, PartKind};
 use std::cell::Cell;

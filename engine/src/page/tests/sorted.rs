@@ -116,6 +116,7 @@ fn reopened(set: &Sorted, sizes: SortedSizes) -> Sorted {
         expire_at_ms: 0,
         seed: 0,
         parts: set.parts().expect("members").to_vec(),
+        tail: Vec::new(),
     };
     descriptor.encode_into(&mut root);
     Sorted::open(sizes, &Descriptor::decode(&root).expect("a descriptor")).expect("a sorted set")

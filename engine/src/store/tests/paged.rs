@@ -122,6 +122,7 @@ impl Descriptor {
             expire_at_ms: 0,
             seed: 0,
             parts: vec![part],
+            tail: Vec::new(),
         }
         .encode_into(&mut value);
         value

@@ -89,6 +89,7 @@ fn change(
             expire_at_ms: 0,
             seed: 0,
             parts: vec![hash.parts().0],
+            tail: Vec::new(),
         };
         store_hash(pages, &hash, descriptor);
         return Ok(true);

@@ -1,11 +1,10 @@
-//! A node of the tree over a sorted set's order, which takes two pages of one number: what seldom changes, the names of its children and
+//! A node of the tree over an order, which takes two pages of one number: what seldom changes, the names of its children and
 //! the bounds that part them, lies on one of part `n`; what each write changes, their counts, on a small one of part `c`.
 //!
 //! The bound of a node's first child means nothing: what lies below all bounds is below that child, too.
 
-use super::bound::Bound;
+use super::{Bound, Place};
 use crate::page::bytes::{self, HEAD_BYTES, damage, u32_at, u64_at};
-use crate::page::scores_page::Cut;
 use crate::page::store::Damage;
 
 const NUMBER_BYTES: usize = 8;
@@ -17,9 +16,9 @@ const COUNT_BYTES: usize = 4;
 
 /// A page of the order, or a node, as the node above names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Child {
+pub(in crate::page) struct Child {
     pub number: u64,
-    /// Members below.
+    /// What is counted of it.
     pub count: u32,
     pub bound: Bound,
 }
@@ -81,13 +80,13 @@ impl<'p> NodePage<'p> {
         }
     }
 
-    /// The child below which what stands at the cut lies.
-    pub(super) fn find(&self, cut: Cut<'_>) -> Result<usize, Damage> {
+    /// The child below which what stands at the place lies.
+    pub(super) fn find(&self, place: &impl Place) -> Result<usize, Damage> {
         let (mut low, mut high) = (1, self.len);
         while low < high {
             let middle = usize::midpoint(low, high);
             let (order, member) = self.bound(middle)?;
-            if cut.is_above(order, member) { low = middle + 1 } else { high = middle }
+            if place.is_above(order, member) { low = middle + 1 } else { high = middle }
         }
         Ok(low - 1)
     }
@@ -105,7 +104,7 @@ impl<'p> NodePage<'p> {
     }
 }
 
-/// A page of part `c` of a sorted set, being read.
+/// A page of part `c` of an order, being read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counts<'p>(&'p [[u8; COUNT_BYTES]]);
 

@@ -1,14 +1,20 @@
-//! The tree over the pages of a sorted set's order: counted, on pages itself. A step down reads two pages, and a write changes one small
-//! page of counts on each level.
+//! The tree over the pages of an order, that of a sorted set or of a stream: counted, on pages itself. A step down reads two pages, and a
+//! write that changes a count changes one small page of counts on each level.
+//!
+//! What a count counts is its user's matter: members of a sorted set, pages of a stream.
 //!
 //! Invariants: no page of the order is empty, and no node is without children; all pages of the order lie equally deep; counts are
 //! true; a bound lies at or below all that lies below its child, and above all that comes before, but for the bound of a node's first
 //! child, which means nothing. How full nodes are is no invariant.
 
-use super::bound::Bound;
-use super::node::{self, Child, Counts, NodePage};
-use crate::page::scores_page::Cut;
+mod bound;
+mod node;
+
+pub(super) use bound::Bound;
+pub(super) use node::Child;
+
 use crate::page::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
+use node::{Counts, NodePage};
 use std::ops::Range;
 
 /// A node of so many bytes is split, if it has a few children.
@@ -16,11 +22,19 @@ const NODE_MAX_BYTES: usize = 4096;
 const FEW_CHILDREN: usize = 8;
 
 /// More levels than any tree can have that was grown by splits.
-pub(in crate::page) const LEVELS_MAX: u8 = 16;
+pub(super) const LEVELS_MAX: u8 = 16;
+
+/// A place in an order, which bounds are compared with.
+pub(super) trait Place {
+    /// True if what a bound with this score and these bytes names stands before the place.
+    fn is_above(&self, order: u64, rest: &[u8]) -> bool;
+}
 
 /// The tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Tree {
+    /// What the pages of the order are.
+    pub part: PartKind,
     /// The node at the top; the only page of the order where there is none.
     pub root: u64,
     /// Levels of nodes.
@@ -44,10 +58,6 @@ pub(super) struct Step {
 pub(super) struct Path {
     pub steps: Vec<Step>,
     pub page: u64,
-}
-
-pub(super) fn page_id(number: u64) -> PageId {
-    PageId { part: PartKind::Scores, number }
 }
 
 pub(super) fn node_id(number: u64) -> PageId {
@@ -80,6 +90,15 @@ fn is_in_memory<P: Pages>(pages: &P, number: u64) -> bool {
 }
 
 impl Tree {
+    /// One without pages.
+    pub(super) fn new(part: PartKind) -> Self {
+        Self { part, root: 0, levels: 0, nodes: 0, pages: 0, next: 0 }
+    }
+
+    fn page_id(&self, number: u64) -> PageId {
+        PageId { part: self.part, number }
+    }
+
     /// A number for a page of the order, or for a node.
     pub(super) fn new_number(&mut self) -> u64 {
         self.next += 1;
@@ -90,11 +109,11 @@ impl Tree {
         Path { steps: Vec::with_capacity(self.levels as usize), page: self.root }
     }
 
-    /// The way to the page in which what stands at the cut lies, or would; `None` without pages.
+    /// The way to the page in which what stands at the place lies, or would; `None` without pages.
     pub(super) fn find<P: Pages>(
         &self,
         pages: &P,
-        cut: Cut<'_>,
+        place: &impl Place,
     ) -> Result<Option<Path>, PageError> {
         if self.pages == 0 {
             return Ok(None);
@@ -103,7 +122,7 @@ impl Tree {
         for _ in 0..self.levels {
             let number = path.page;
             let node = node(pages, number)?;
-            let at = node.find(cut).map_err(at_page(node_id(number)))?;
+            let at = node.find(place).map_err(at_page(node_id(number)))?;
             path.steps.push(Step { node: number, at });
             path.page = node.number(at).map_err(at_page(node_id(number)))?;
         }
@@ -152,7 +171,7 @@ impl Tree {
         missing: &mut Vec<PageId>,
     ) -> Result<(), PageError> {
         if self.pages > 0 && !range.is_empty() {
-            return gather(pages, (self.root, self.levels), range, missing);
+            return self.gather(pages, (self.root, self.levels), range, missing);
         }
         Ok(())
     }
@@ -234,7 +253,7 @@ impl Tree {
 
     /// Takes out the page at the end of a path.
     pub(super) fn remove<P: Pages>(&mut self, pages: &mut P, path: &Path) -> Result<(), PageError> {
-        pages.remove(page_id(path.page));
+        pages.remove(self.page_id(path.page));
         self.pages = self.pages.saturating_sub(1);
         self.take_out(pages, &path.steps)
     }
@@ -283,7 +302,7 @@ impl Tree {
         }
         let gone = children.remove(last.at + 1);
         children[last.at].count = count;
-        pages.remove(page_id(gone.number));
+        pages.remove(self.page_id(gone.number));
         self.pages = self.pages.saturating_sub(1);
         self.write(pages, last.node, above, children)
     }
@@ -426,6 +445,42 @@ impl Tree {
         }
         self.root = level.first().map_or(0, |child| child.number);
     }
+
+    /// [`missing`](Self::missing) below a node or a page.
+    fn gather<P: Pages>(
+        &self,
+        pages: &P,
+        (number, levels): (u64, u8),
+        range: Range<u64>,
+        missing: &mut Vec<PageId>,
+    ) -> Result<(), PageError> {
+        let before = missing.len();
+        let ids = if levels == 0 {
+            vec![self.page_id(number)]
+        } else {
+            vec![node_id(number), counts_id(number)]
+        };
+        missing.extend(ids.into_iter().filter(|id| !pages.is_in_memory(*id)));
+        if levels == 0 || missing.len() > before {
+            return Ok(());
+        }
+        let (node, counts) = whole(pages, number)?;
+        let mut start = 0;
+        for (at, count) in counts.iter().map(u64::from).enumerate() {
+            let own = range.start.max(start)..range.end.min(start + count);
+            if !own.is_empty() {
+                let below = node.number(at).map_err(at_page(node_id(number)))?;
+                self.gather(
+                    pages,
+                    (below, levels - 1),
+                    own.start - start..own.end - start,
+                    missing,
+                )?;
+            }
+            start += count;
+        }
+        Ok(())
+    }
 }
 
 /// Most children of a node.
@@ -467,32 +522,6 @@ fn parts(children: Vec<Child>) -> Vec<Vec<Child>> {
     let counts = parts_of(&children);
     let mut rest = children.into_iter();
     counts.into_iter().map(|count| rest.by_ref().take(count).collect()).collect()
-}
-
-fn gather<P: Pages>(
-    pages: &P,
-    (number, levels): (u64, u8),
-    range: Range<u64>,
-    missing: &mut Vec<PageId>,
-) -> Result<(), PageError> {
-    let before = missing.len();
-    let ids =
-        if levels == 0 { vec![page_id(number)] } else { vec![node_id(number), counts_id(number)] };
-    missing.extend(ids.into_iter().filter(|id| !pages.is_in_memory(*id)));
-    if levels == 0 || missing.len() > before {
-        return Ok(());
-    }
-    let (node, counts) = whole(pages, number)?;
-    let mut start = 0;
-    for (at, count) in counts.iter().map(u64::from).enumerate() {
-        let own = range.start.max(start)..range.end.min(start + count);
-        if !own.is_empty() {
-            let below = node.number(at).map_err(at_page(node_id(number)))?;
-            gather(pages, (below, levels - 1), own.start - start..own.end - start, missing)?;
-        }
-        start += count;
-    }
-    Ok(())
 }
 
 fn wrong(page: PageId, expected: &'static str) -> PageError {
