@@ -9,17 +9,17 @@ use crate::client::Client;
 use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
-use crate::keyspace::collection::{Edit, StreamEdit, Streams};
-use crate::keyspace::paged::{self, Paged};
+use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
+use crate::keyspace::paged::{self, Failed, Paged, Streamed, Structure, over};
 use crate::keyspace::pop::take;
 use crate::keyspace::stream_read::{
-    answer_entries, answer_stream_name, answer_streams, deliver, entries_after,
+    answer_entries, answer_stream_name, answer_streams, behind, deliver, entries_after,
 };
 use crate::log;
 use crate::resp::{Reply, command_bytes};
 use crate::server::Server;
 use crate::value::ValueType;
-use sexton_engine::{Found, Key, Seq, SyncPolicy, Tx};
+use sexton_engine::{EngineError, Found, Key, Seq, SyncPolicy, Tx};
 use std::sync::Arc;
 
 /// Tells watchers, commits, and tells those who cache; the reply waits for the sequence that it answers (N13). One that has written nothing may have read what
@@ -154,17 +154,48 @@ fn serve_reader(
     let mut reply = Reply::new();
     reply.set_resp3(waiter.resp3);
     let mut delivered = None;
-    let stream = match tx.find(key) {
+    let place = waiter.keys.iter().position(|other| other == key.bytes).unwrap_or_default();
+    let after = read.after.get(place).copied().unwrap_or_default();
+    let paged = match tx.find(key) {
+        Found::Live(entry) if entry.meta().is_expired(now_ms()) => return,
+        Found::Live(entry) => Paged::of_entry(entry),
+        Found::Absent => Ok(None),
         Found::Cold => {
             waiter.wake();
             return;
         }
-        Found::Live(entry) if entry.meta().is_expired(now_ms()) => return,
-        Found::Live(entry) => Streams::view(entry),
-        Found::Absent => None,
     };
-    let place = waiter.keys.iter().position(|other| other == key.bytes).unwrap_or_default();
-    let after = read.after.get(place).copied().unwrap_or_default();
+    let paged = paged.map(|paged| paged.filter(|of| of.value_type() == Some(ValueType::Stream)));
+    if matches!(paged, Ok(Some(_))) && !server.engine.takes_pages() {
+        waiter.wake();
+        return;
+    }
+    let asks = |stream: StreamView<'_>| {
+        let group = read.member.as_ref().map(|member| stream.group_last_id(&member.group));
+        let after = group.unwrap_or(Some(after));
+        after.map(|after| behind(after, read.count)).unwrap_or_default()
+    };
+    // Whoever has just written it has its end in memory; other pages may be read here.
+    let excerpt = match &paged {
+        Ok(Some(paged)) => over(tx, key, paged.descriptor.collection, true, |pages| {
+            Streamed::open(paged)?.excerpt(&pages, false, asks).map(Some)
+        }),
+        Ok(None) => Ok(None),
+        Err(error) => Err(Failed::Storage(EngineError::Storage(error.to_string()))),
+    };
+    let stream = match (&excerpt, tx.find(key)) {
+        (Ok(Some(excerpt)), _) => Some(excerpt.view()),
+        (Ok(None), Found::Live(entry)) => Streams::view(entry),
+        (Ok(None), _) => None,
+        (Err(failed), _) => {
+            if waiter.claim() {
+                reply.error(format!("ERR storage: {failed}").as_bytes());
+                server.blocking.remove(waiter);
+                served.push((Arc::clone(waiter), reply.bytes().to_vec()));
+            }
+            return;
+        }
+    };
     match (&read.member, stream) {
         (None, None) => return,
         (Some(_), None) => reply.error(STREAM_IS_GONE),
@@ -191,7 +222,13 @@ fn serve_reader(
                     answer_stream_name(key.bytes, &mut reply);
                     let at = (key.bytes, index);
                     let done = deliver(stream, at, member, read.count, now_ms(), &mut reply);
-                    delivered = Some((done, stream.expire_at_ms()));
+                    let whole = excerpt.as_ref().is_ok_and(Option::is_none);
+                    let edit = whole.then(|| {
+                        let mut edit = stream.edit(0);
+                        edit.set_groups(&done.groups);
+                        edit
+                    });
+                    delivered = Some((done, edit, stream.expire_at_ms()));
                 }
             }
         }
@@ -199,11 +236,21 @@ fn serve_reader(
     if !waiter.claim() {
         return;
     }
-    if let Some((done, expire_at_ms)) = delivered {
+    if let Some((done, edit, expire_at_ms)) = delivered {
         let new = done.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
         changes.write(&server.events, db, key.bytes, new);
         for logged in &done.logged {
-            tx.put(key, StreamEdit::expiring_at(expire_at_ms), done.edit.bytes());
+            if let Some(edit) = &edit {
+                tx.put(key, StreamEdit::expiring_at(expire_at_ms), edit.bytes());
+            } else if let Ok(Some(paged)) = &paged {
+                let written =
+                    paged::change(tx, key, paged, true, |pages, stream: &mut Streamed| {
+                        stream.set_groups(pages, &done.groups)?;
+                        Ok(Some(()))
+                    });
+                // What it writes over was read above.
+                debug_assert!(written.is_ok());
+            }
             tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
         }
     }

@@ -39,6 +39,8 @@ mod log_wait;
 mod obstacles;
 mod paged;
 #[cfg(test)]
+mod paged_stream_tests;
+#[cfg(test)]
 mod paged_tests;
 #[cfg(test)]
 mod refusal_tests;

@@ -110,7 +110,7 @@ impl Ctx<'_, '_> {
         &mut self,
         key: &[u8],
         paged: &Paged,
-        event: Event,
+        event: impl Into<Option<Event>>,
         operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut S) -> Result<Option<T>, Stop>,
     ) -> Option<(T, u64)> {
         let reads_here = !self.client.may_miss;
@@ -119,7 +119,7 @@ impl Ctx<'_, '_> {
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
         let changed = paged::change(tx, key_of, paged, reads_here, operation);
         let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed))?;
-        self.end_change(key, left == 0, event, access);
+        self.end_change(key, left == 0, event.into(), access);
         Some((done, left))
     }
 
@@ -166,7 +166,7 @@ impl Ctx<'_, '_> {
         let taken = paged::take(tx, key_of, paged, pop, reads_here);
         let popped = taken.unwrap_or_else(|failed| self.stop(failed));
         if pop.count != Some(0) {
-            self.end_change(key, popped.takes_all(), popped.event(), access);
+            self.end_change(key, popped.takes_all(), Some(popped.event()), access);
         }
         popped
     }
@@ -177,10 +177,16 @@ impl Ctx<'_, '_> {
         super::entry::kept_access(server, &self.client.session, tx, key, now_ms)
     }
 
-    fn end_change(&mut self, key: &[u8], is_empty: bool, event: Event, access: Option<u32>) {
+    fn end_change(
+        &mut self,
+        key: &[u8],
+        is_empty: bool,
+        event: Option<Event>,
+        access: Option<u32>,
+    ) {
         let db = self.client.db;
         if is_empty {
-            self.tell(key, event);
+            event.into_iter().for_each(|event| self.tell(key, event));
             self.delete(db, key, Event::generic("del"));
             return;
         }
@@ -188,7 +194,7 @@ impl Ctx<'_, '_> {
             let key = self.key_in(db, key);
             self.tx().set_access(key, access);
         }
-        self.changes.write(&self.server.events, db, key, Some(event));
+        self.changes.write(&self.server.events, db, key, event);
     }
 }
 

@@ -358,7 +358,11 @@ fn what_is_drawn_from_a_set_in_pages_was_in_it_and_is_gone() {
 }
 
 /// The rounds of loading that a request needs, and its reply.
-fn rounds(bench: &mut Bench, client: &mut crate::client::Client, line: &str) -> (usize, String) {
+pub(super) fn rounds(
+    bench: &mut Bench,
+    client: &mut crate::client::Client,
+    line: &str,
+) -> (usize, String) {
     let mut pins = Vec::new();
     loop {
         match bench.try_at(client, line, 1_000_000) {

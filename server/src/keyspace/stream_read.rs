@@ -1,7 +1,7 @@
 //! Reading a stream for those who want what is new: at once, or for somebody who waits for it.
 
-use super::collection::stream::{EntryView, Group, HIGHEST, Pending, id_after, id_text};
-use super::collection::{StreamEdit, StreamView};
+use super::collection::StreamView;
+use super::collection::stream::{EntryView, Group, HIGHEST, Pending, Span, id_after, id_text};
 use crate::blocking::Member;
 use crate::resp::Reply;
 use sexton_persistence::rdb::StreamId;
@@ -13,8 +13,8 @@ pub type Logged = Vec<Vec<u8>>;
 /// What a read on behalf of a group leaves.
 #[derive(Debug)]
 pub struct Delivered {
-    /// The stream from now on.
-    pub edit: StreamEdit,
+    /// The stream's groups from now on.
+    pub groups: Vec<Group>,
     /// The consumer is a new one.
     pub is_new_consumer: bool,
     /// What the log is told. As many operations are to be made.
@@ -44,6 +44,14 @@ pub fn entries_after(view: StreamView<'_>, after: StreamId, count: u64) -> Vec<E
     let Some(start) = id_after(after) else { return Vec::new() };
     let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
     view.range(start, HIGHEST).take(most).collect()
+}
+
+/// At most `count` entries behind an ID; 0 for all.
+#[must_use]
+pub fn behind(after: StreamId, count: u64) -> Vec<Span> {
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
+    let start = id_after(after);
+    start.map(|start| Span { start, end: HIGHEST, most, is_back: false }).into_iter().collect()
 }
 
 /// Begins the answer of one of the streams that XREAD reads.
@@ -138,9 +146,22 @@ pub fn deliver(
         logged.push(words(&[b"XGROUP", b"CREATECONSUMER", key, &group.name, &member.consumer]));
     }
     logged.push(logged_position(key, group));
-    let mut edit = view.edit(0);
-    edit.set_groups(&groups);
-    Delivered { edit, is_new_consumer, logged }
+    Delivered { groups, is_new_consumer, logged }
+}
+
+/// The entries that are pending for a consumer behind `after`, at most `count` (0: all).
+#[must_use]
+pub fn pending_behind(
+    group: &Group,
+    consumer: &[u8],
+    after: StreamId,
+    count: u64,
+) -> Vec<StreamId> {
+    let Some(consumer) = group.find_consumer(consumer) else { return Vec::new() };
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
+    let first = group.find_pending(after).map_or_else(|at| at, |at| at + 1);
+    let own = group.pending[first..].iter().filter(|pending| pending.consumer == consumer);
+    own.take(most).map(|pending| pending.id).collect()
 }
 
 /// Answers what is pending for a member of the group at `index` behind `after`, at most `count` (0: all). Those entries
@@ -181,7 +202,5 @@ pub fn deliver_again(
     if is_new_consumer {
         logged.push(words(&[b"XGROUP", b"CREATECONSUMER", key, &group.name, &member.consumer]));
     }
-    let mut edit = view.edit(0);
-    edit.set_groups(&groups);
-    Delivered { edit, is_new_consumer, logged }
+    Delivered { groups, is_new_consumer, logged }
 }

@@ -2,11 +2,14 @@
 
 use super::find;
 use super::id::{parse_new, parse_strict};
-use super::trim::TrimWords;
-use crate::dispatch::{CommandError, CommandResult, Ctx};
+use super::trim::{TrimWords, change, damaged};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::Edit;
-use crate::keyspace::collection::stream::{HIGHEST, LOWEST, StreamEdit, id_after, id_text};
+use crate::keyspace::collection::stream::{
+    HIGHEST, LOWEST, NewEntry, StreamEdit, Trim, id_after, id_text,
+};
+use crate::keyspace::collection::{Edit, Streams};
+use crate::keyspace::paged::{Removed, Streamed, Structure};
 use sexton_persistence::rdb::StreamId;
 
 /// Longest entry, in bytes of its fields and values.
@@ -38,7 +41,7 @@ fn new_id(
 ///
 /// One operation, logged with the ID; a rough trim as an exact one to what it has left.
 pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
+    let (args, key) = (ctx.args, ctx.args.get(1));
     let (mut words, mut must_exist, mut at) = (TrimWords::default(), false, 2);
     let mut wanted = None;
     while at < args.len() {
@@ -67,13 +70,46 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Err(CommandError::text("ERR The ID specified in XADD must be greater than 0-0"));
     }
     let bytes: usize = args.from(pairs_at).map(<[u8]>::len).sum();
+    if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let head = Streamed::open(&paged).map_err(damaged)?.head;
+        let id = next_id(ctx, head.last_id, wanted, bytes)?;
+        let (names, values) = pairs(args, pairs_at).unzip();
+        let entry = NewEntry { id, names, values };
+        let thresholds = ctx.thresholds();
+        let done = change(ctx, (key, &paged), Event::stream("xadd"), |pages, stream| {
+            stream.add(pages, &entry, &thresholds)?;
+            trim.map_or(Ok(Some(Removed::Nothing)), |trim| stream.trim(pages, trim).map(Some))
+        })?;
+        let (removed, left) = done.unwrap_or_default();
+        log_added(ctx, (id, pairs_at), trim, removed > 0, left);
+        return Ok(());
+    }
     let found = find(ctx, key, bytes + 64)?;
     if found.is_none() && must_exist {
         ctx.out.null();
         return Ok(());
     }
     let (mut edit, expire_at_ms) = found.unwrap_or_default();
-    let last = edit.view().last_id();
+    let id = next_id(ctx, edit.view().last_id(), wanted, bytes)?;
+    edit.add(id, pairs(args, pairs_at), &ctx.thresholds());
+    let trimmed = trim.is_some_and(|trim| edit.trim(trim) > 0);
+    ctx.write_back(key, &edit, expire_at_ms, Event::stream("xadd"))?;
+    log_added(ctx, (id, pairs_at), trim, trimmed, edit.len() as u64);
+    Ok(())
+}
+
+/// The fields and values of a request, from word `at` on.
+fn pairs(args: Args<'_>, at: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
+    args.from(at).step_by(2).zip(args.from(at + 1).step_by(2))
+}
+
+/// The ID of an entry of so many bytes behind the last one.
+fn next_id(
+    ctx: &Ctx<'_, '_>,
+    last: StreamId,
+    wanted: Option<(StreamId, bool)>,
+    bytes: usize,
+) -> Result<StreamId, CommandError> {
     if last == HIGHEST {
         return Err(CommandError::text(
             "ERR The stream has exhausted the last possible ID, unable to add more items",
@@ -83,26 +119,33 @@ pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if bytes > ENTRY_MAX_BYTES {
         return Err(TOO_LARGE);
     }
-    let names = args.from(pairs_at).step_by(2);
-    edit.add(id, names.zip(args.from(pairs_at + 1).step_by(2)), &ctx.thresholds());
-    let trimmed = trim.is_some_and(|trim| edit.trim(trim) > 0);
-    ctx.write_back(key, &edit, expire_at_ms, Event::stream("xadd"))?;
+    Ok(id)
+}
+
+/// Tells of an entry that was added, and logs and answers it. `left`: entries behind a trim.
+fn log_added(
+    ctx: &mut Ctx<'_, '_>,
+    (id, pairs_at): (StreamId, usize),
+    trim: Option<Trim>,
+    trimmed: bool,
+    left: u64,
+) {
+    let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     if trimmed {
         ctx.tell(key, Event::stream("xtrim"));
     }
-    let (id, left) = (id_text(id), edit.len().to_string());
+    let (id, left) = (id_text(id), left.to_string());
     let mut logged: Vec<&[u8]> = vec![b"XADD", key];
     match trim {
         Some(trim) if trim.is_rough => logged.extend([b"MAXLEN", &b"="[..], left.as_bytes()]),
         // The options as they came.
-        Some(_) => logged.extend(args.from(2).take(at - 2)),
+        Some(_) => logged.extend(args.from(2).take(pairs_at - 3)),
         None => {}
     }
     logged.push(id.as_bytes());
     logged.extend(args.from(pairs_at));
     ctx.log(db, &logged);
     ctx.out.bulk(id.as_bytes());
-    Ok(())
 }
 
 /// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged as it came.
@@ -128,29 +171,47 @@ pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         at += 2;
     }
-    let (mut edit, expire_at_ms): (StreamEdit, u64) =
-        find(ctx, key, 0)?.ok_or(CommandError::NoSuchKey)?;
-    let view = edit.view();
-    if view.count() > 0 {
-        if id < view.last_valid_id() {
+    let event = Event::stream("xsetid");
+    let check = |count: u64, last_valid_id: StreamId| {
+        if count > 0 && id < last_valid_id {
             return Err(CommandError::text(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",
             ));
         }
-        if added.is_some_and(|added| added < view.count() as u64) {
+        if count > 0 && added.is_some_and(|added| added < count) {
             return Err(CommandError::text(
                 "ERR The entries_added specified in XSETID is smaller than the target stream length",
             ));
         }
+        Ok(())
+    };
+    if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let last = ctx.read_pages(key, &paged, |stream: &Streamed, pages, _| {
+            Ok((stream.len(), stream.last_valid_id(pages)?))
+        });
+        check(last.0, last.1)?;
+        ctx.change_pages(key, &paged, event, |_, stream: &mut Streamed| {
+            stream.head.last_id = id;
+            stream.head.entries_added = added.unwrap_or(stream.head.entries_added);
+            if deleted != LOWEST {
+                stream.head.max_deleted_id = deleted;
+            }
+            Ok(Some(()))
+        });
+    } else {
+        let (mut edit, expire_at_ms): (StreamEdit, u64) =
+            find(ctx, key, 0)?.ok_or(CommandError::NoSuchKey)?;
+        let view = edit.view();
+        check(view.count() as u64, view.last_valid_id())?;
+        edit.set_last_id(id);
+        if let Some(added) = added {
+            edit.set_entries_added(added);
+        }
+        if deleted != LOWEST {
+            edit.set_max_deleted_id(deleted);
+        }
+        ctx.write_back(key, &edit, expire_at_ms, event)?;
     }
-    edit.set_last_id(id);
-    if let Some(added) = added {
-        edit.set_entries_added(added);
-    }
-    if deleted != LOWEST {
-        edit.set_max_deleted_id(deleted);
-    }
-    ctx.write_back(key, &edit, expire_at_ms, Event::stream("xsetid"))?;
     ctx.changes.keep_value(key);
     ctx.log_request();
     ctx.out.ok();

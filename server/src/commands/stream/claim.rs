@@ -1,10 +1,12 @@
 //! XACK, XCLAIM, XAUTOCLAIM: what is pending becomes another consumer's, or nobody's.
 
+use super::held::{Held, each, hold, nothing, store};
 use super::id::{parse_start, parse_strict};
-use super::{find, group_at, no_key_or_group, store, wall_ms};
+use super::{group_at, no_key_or_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
-use crate::keyspace::collection::stream::{Group, LOWEST, Pending, StreamEdit, id_text};
+use crate::keyspace::collection::StreamView;
+use crate::keyspace::collection::stream::{Group, LOWEST, Pending, Span, id_text};
 use crate::keyspace::stream_read::{Logged, answer_entry, logged_claim, logged_position, words};
 use crate::number::parse_i64;
 use crate::resp::Reply;
@@ -20,22 +22,20 @@ const COUNT: u64 = 100;
 /// XACK key group id [id ...]. One operation, or none; logged as it came.
 pub(super) fn xack(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
-    let found = find(ctx, key, 0)?;
-    let found = found.and_then(|(edit, expire_at_ms)| {
-        let groups = edit.view().groups();
+    let found = hold(ctx, key, &nothing)?.and_then(|held| {
+        let groups = held.view().groups();
         let at = group_at(&groups, name)?;
-        Some((edit, expire_at_ms, groups, at))
+        Some((held, groups, at))
     });
-    let Some((mut edit, expire_at_ms, mut groups, at)) = found else {
+    let Some((mut held, mut groups, at)) = found else {
         ctx.out.int(0);
         return Ok(());
     };
     let ids = ctx.args.from(3).map(|id| parse_strict(id, 0)).collect::<Result<Vec<_>, _>>()?;
     let acknowledged = groups[at].acknowledge(&ids).len();
     if acknowledged > 0 {
-        edit.set_groups(&groups);
         let request: Logged = ctx.args.from(0).map(<[u8]>::to_vec).collect();
-        store(ctx, key, (&edit, expire_at_ms), None, &[request])?;
+        store(ctx, key, (&mut held, &groups), None, &[request])?;
     }
     ctx.out.int(acknowledged as i64);
     Ok(())
@@ -58,7 +58,7 @@ struct Terms {
 
 /// Entries that are being claimed for one consumer.
 struct Claims<'a> {
-    stream: &'a StreamEdit,
+    stream: StreamView<'a>,
     group: &'a mut Group,
     name: &'a [u8],
     consumer: Option<usize>,
@@ -74,7 +74,7 @@ struct Claims<'a> {
 
 impl<'a> Claims<'a> {
     fn new(
-        stream: &'a StreamEdit,
+        stream: StreamView<'a>,
         group: &'a mut Group,
         name: &'a [u8],
         terms: Terms,
@@ -100,7 +100,7 @@ impl<'a> Claims<'a> {
     fn claim(&mut self, id: StreamId) {
         let terms = self.terms;
         let found = self.group.find_pending(id);
-        let Some(entry) = self.stream.view().entry(id) else {
+        let Some(entry) = self.stream.entry(id) else {
             if found.is_ok() {
                 self.gone.push(id);
             }
@@ -181,13 +181,16 @@ impl Claimed {
     }
 }
 
-/// The stream, its expiry, its groups, and where the group of the request stands among them.
-fn find_group(ctx: &mut Ctx<'_, '_>) -> Result<(StreamEdit, u64, Vec<Group>, usize), CommandError> {
+/// The stream with the entries that `asks` names, its groups, and where the group of the request stands among them.
+fn find_group(
+    ctx: &mut Ctx<'_, '_>,
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+) -> Result<(Held, Vec<Group>, usize), CommandError> {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
-    let (edit, expire_at_ms) = find(ctx, key, 0)?.ok_or_else(|| no_key_or_group(key, name))?;
-    let groups = edit.view().groups();
+    let held = hold(ctx, key, asks)?.ok_or_else(|| no_key_or_group(key, name))?;
+    let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?;
-    Ok((edit, expire_at_ms, groups, at))
+    Ok((held, groups, at))
 }
 
 fn int_or(text: &[u8], error: &'static str) -> Result<i64, CommandError> {
@@ -199,9 +202,9 @@ fn int_or(text: &[u8], error: &'static str) -> Result<i64, CommandError> {
 pub(super) fn xclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let now_ms = wall_ms(ctx);
-    let (mut edit, expire_at_ms, mut groups, at) = find_group(ctx)?;
-    let idle_min_ms = int_or(args.get(4), "ERR Invalid min-idle-time argument for XCLAIM")?;
     let ids: Vec<_> = args.from(5).map_while(|id| parse_strict(id, 0).ok()).collect();
+    let (mut held, mut groups, at) = find_group(ctx, &|_| each(ids.iter().copied()))?;
+    let idle_min_ms = int_or(args.get(4), "ERR Invalid min-idle-time argument for XCLAIM")?;
     let (mut delivered_ms, mut retries, mut last_id) = (-1, -1, LOWEST);
     let (mut force, mut ids_only) = (false, false);
     let mut word_at = 5 + ids.len();
@@ -241,7 +244,7 @@ pub(super) fn xclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let group = &mut groups[at];
     let moves = last_id > group.last_id;
     group.last_id = group.last_id.max(last_id);
-    let mut claims = Claims::new(&edit, group, args.get(3), terms, ctx.out.is_resp3());
+    let mut claims = Claims::new(held.view(), group, args.get(3), terms, ctx.out.is_resp3());
     ids.into_iter().for_each(|id| claims.claim(id));
     let mut claimed = claims.finish(key);
     // XACK alone does not move the group.
@@ -249,8 +252,7 @@ pub(super) fn xclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         claimed.logged.push(logged_position(key, &groups[at]));
     }
     let event = claimed.event();
-    edit.set_groups(&groups);
-    store(ctx, key, (&edit, expire_at_ms), event, &claimed.logged)?;
+    store(ctx, key, (&mut held, &groups), event, &claimed.logged)?;
     ctx.out.array(claimed.answered);
     ctx.out.raw(&claimed.reply);
     Ok(())
@@ -277,10 +279,21 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
     }
-    let (mut edit, expire_at_ms, mut groups, at) = find_group(ctx)?;
+    // Pending ones that it looks at, and the one behind.
+    let most = usize::try_from(count.saturating_mul(LOOKS)).unwrap_or(usize::MAX);
+    let pending = |group: &Group| -> Vec<StreamId> {
+        let first = group.find_pending(start).unwrap_or_else(|at| at);
+        let pending = group.pending[first..].iter().take(most.saturating_add(1));
+        pending.map(|pending| pending.id).collect()
+    };
+    let asks = |stream: StreamView<'_>| {
+        let groups = stream.groups();
+        let group = group_at(&groups, args.get(2)).map(|at| &groups[at]);
+        each(group.map(pending).unwrap_or_default().into_iter())
+    };
+    let (mut held, mut groups, at) = find_group(ctx, &asks)?;
     let group = &mut groups[at];
-    let first = group.find_pending(start).unwrap_or_else(|at| at);
-    let ids: Vec<_> = group.pending[first..].iter().map(|pending| pending.id).collect();
+    let ids = pending(group);
     let terms = Terms {
         idle_min_ms,
         now_ms,
@@ -289,7 +302,7 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         ids_only,
         force: false,
     };
-    let mut claims = Claims::new(&edit, group, args.get(3), terms, ctx.out.is_resp3());
+    let mut claims = Claims::new(held.view(), group, args.get(3), terms, ctx.out.is_resp3());
     let mut looked = 0;
     for &id in &ids {
         let taken = (claims.answered + claims.gone.len()) as u64;
@@ -302,8 +315,7 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let next = ids.get(looked).copied().unwrap_or(LOWEST);
     let claimed = claims.finish(key);
     let event = claimed.event();
-    edit.set_groups(&groups);
-    store(ctx, key, (&edit, expire_at_ms), event, &claimed.logged)?;
+    store(ctx, key, (&mut held, &groups), event, &claimed.logged)?;
     ctx.out.array(3);
     ctx.out.bulk(id_text(next).as_bytes());
     ctx.out.array(claimed.answered);

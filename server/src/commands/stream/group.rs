@@ -1,10 +1,10 @@
 //! XGROUP: groups and their consumers. Each subcommand makes at most one operation, and is logged as it came.
 
+use super::held::{Held, hold, nothing};
 use super::id::{parse, parse_strict};
-use super::{find, group_at, no_group, wall_ms};
+use super::{group_at, no_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
-use crate::keyspace::collection::StreamEdit;
 use crate::keyspace::collection::stream::Group;
 
 const NO_KEY: CommandError = CommandError::text(
@@ -34,37 +34,36 @@ fn options(ctx: &Ctx<'_, '_>, may_make: bool) -> Result<(bool, Option<u64>), Com
     Ok((makes, read))
 }
 
-/// The stream, its expiry, its groups, and where the group of the request stands among them.
-type Found = (StreamEdit, u64, Vec<Group>, usize);
+/// The stream, its groups, and where the group of the request stands among them.
+type Found = (Held, Vec<Group>, usize);
 
 fn find_group(ctx: &mut Ctx<'_, '_>) -> Result<Found, CommandError> {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let (edit, expire_at_ms) = find(ctx, key, 0)?.ok_or(NO_KEY)?;
-    let groups = edit.view().groups();
+    let held = hold(ctx, key, &nothing)?.ok_or(NO_KEY)?;
+    let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_group(key, name))?;
-    Ok((edit, expire_at_ms, groups, at))
+    Ok((held, groups, at))
 }
 
 /// Changes the groups of a stream that was there, which watchers of the key do not hear of.
 fn write(
     ctx: &mut Ctx<'_, '_>,
-    stream: (StreamEdit, u64),
+    held: Held,
     groups: &[Group],
     event: &'static str,
 ) -> CommandResult {
-    write_new(ctx, stream, groups, event)?;
+    write_new(ctx, held, groups, event)?;
     ctx.changes.keep_value(ctx.args.get(2));
     Ok(())
 }
 
 fn write_new(
     ctx: &mut Ctx<'_, '_>,
-    (mut edit, expire_at_ms): (StreamEdit, u64),
+    mut held: Held,
     groups: &[Group],
     event: &'static str,
 ) -> CommandResult {
-    edit.set_groups(groups);
-    ctx.write_back(ctx.args.get(2), &edit, expire_at_ms, Event::stream(event))?;
+    held.write(ctx, ctx.args.get(2), groups, Some(Event::stream(event)))?;
     ctx.log_request();
     Ok(())
 }
@@ -73,7 +72,7 @@ fn write_new(
 pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key, name) = (ctx.args, ctx.args.get(2), ctx.args.get(3));
     let (makes, entries_read) = options(ctx, true)?;
-    let found = find(ctx, key, 0)?;
+    let found = hold(ctx, key, &nothing)?;
     if found.is_none() && !makes {
         return Err(NO_KEY);
     }
@@ -81,12 +80,12 @@ pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Err(ctx.spec.subcommand_error(args.get(1)));
     }
     let write = if found.is_some() { write } else { write_new };
-    let (edit, expire_at_ms) = found.unwrap_or_default();
+    let held = found.unwrap_or_else(Held::new);
     let last_id = match args.get(4) {
-        b"$" => edit.view().last_id(),
+        b"$" => held.view().last_id(),
         id => parse_strict(id, 0)?,
     };
-    let mut groups = edit.view().groups();
+    let mut groups = held.view().groups();
     match groups.binary_search_by(|group| group.name.as_slice().cmp(name)) {
         Ok(_) => {
             return Err(CommandError::text("BUSYGROUP Consumer Group name already exists"));
@@ -96,7 +95,7 @@ pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             groups.insert(at, group);
         }
     }
-    write(ctx, (edit, expire_at_ms), &groups, "xgroup-create")?;
+    write(ctx, held, &groups, "xgroup-create")?;
     ctx.out.ok();
     Ok(())
 }
@@ -104,17 +103,17 @@ pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP SETID key group id|$ [ENTRIESREAD entries-read].
 pub(super) fn set_id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (_, entries_read) = options(ctx, false)?;
-    let (edit, expire_at_ms, mut groups, at) = find_group(ctx)?;
+    let (held, mut groups, at) = find_group(ctx)?;
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(ctx.spec.subcommand_error(ctx.args.get(1)));
     }
     let group = &mut groups[at];
     group.last_id = match ctx.args.get(4) {
-        b"$" => edit.view().last_id(),
+        b"$" => held.view().last_id(),
         id => parse(id, 0)?,
     };
     group.entries_read = entries_read;
-    write(ctx, (edit, expire_at_ms), &groups, "xgroup-setid")?;
+    write(ctx, held, &groups, "xgroup-setid")?;
     ctx.out.ok();
     Ok(())
 }
@@ -122,14 +121,14 @@ pub(super) fn set_id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP DESTROY key group.
 pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let (edit, expire_at_ms) = find(ctx, key, 0)?.ok_or(NO_KEY)?;
-    let mut groups = edit.view().groups();
+    let held = hold(ctx, key, &nothing)?.ok_or(NO_KEY)?;
+    let mut groups = held.view().groups();
     let Some(at) = group_at(&groups, name) else {
         ctx.out.int(0);
         return Ok(());
     };
     groups.remove(at);
-    write(ctx, (edit, expire_at_ms), &groups, "xgroup-destroy")?;
+    write(ctx, held, &groups, "xgroup-destroy")?;
     ctx.out.int(1);
     Ok(())
 }
@@ -137,10 +136,10 @@ pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP CREATECONSUMER key group consumer.
 pub(super) fn create_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let now_ms = wall_ms(ctx);
-    let (edit, expire_at_ms, mut groups, at) = find_group(ctx)?;
+    let (held, mut groups, at) = find_group(ctx)?;
     let (_, is_new) = groups[at].consumer_or_new(ctx.args.get(4), now_ms);
     if is_new {
-        write(ctx, (edit, expire_at_ms), &groups, "xgroup-createconsumer")?;
+        write(ctx, held, &groups, "xgroup-createconsumer")?;
     }
     ctx.out.int(i64::from(is_new));
     Ok(())
@@ -148,13 +147,13 @@ pub(super) fn create_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// XGROUP DELCONSUMER key group consumer.
 pub(super) fn delete_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (edit, expire_at_ms, mut groups, at) = find_group(ctx)?;
+    let (held, mut groups, at) = find_group(ctx)?;
     let Some(consumer) = groups[at].find_consumer(ctx.args.get(4)) else {
         ctx.out.int(0);
         return Ok(());
     };
     let pending = groups[at].remove_consumer(consumer);
-    write(ctx, (edit, expire_at_ms), &groups, "xgroup-delconsumer")?;
+    write(ctx, held, &groups, "xgroup-delconsumer")?;
     ctx.out.int(pending as i64);
     Ok(())
 }

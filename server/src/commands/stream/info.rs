@@ -1,9 +1,10 @@
 //! XINFO.
 
+use super::held::{ends, look, look_listing, nothing};
 use super::{group_at, no_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
+use crate::keyspace::collection::StreamView;
 use crate::keyspace::collection::stream::{Group, HIGHEST, LOWEST, id_text};
-use crate::keyspace::collection::{StreamView, Streams};
 use crate::keyspace::stream_read::{answer_entries, answer_entry};
 use crate::resp::Reply;
 
@@ -64,7 +65,7 @@ fn answer_position(stream: StreamView<'_>, group: &Group, out: &mut Reply) {
 /// XINFO GROUPS key.
 pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(2);
-    ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| {
+    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let groups = stream.groups();
         out.array(groups.len());
@@ -82,7 +83,7 @@ pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XINFO CONSUMERS key group.
 pub(super) fn consumers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name, now_ms) = (ctx.args.get(2), ctx.args.get(3), wall_ms(ctx));
-    ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| {
+    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
         let groups = stream.ok_or(CommandError::NoSuchKey)?.groups();
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_group(key, name))?];
         let mut pending = vec![0; group.consumers.len()];
@@ -113,26 +114,29 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }),
         _ => Err(ctx.spec.subcommand_error(args.get(1))),
     };
-    ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| {
+    let shown = if most == 0 { usize::MAX } else { most };
+    let first = if matches!(options, Ok(true)) { shown } else { 1 };
+    let asks = |_: StreamView<'_>| ends(first).to_vec();
+    look_listing(ctx, (Purpose::Read, key), true, &asks, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let is_full = options?;
         out.map(if is_full { 9 } else { 10 });
         counted("length", stream.count(), out);
-        counted("radix-tree-keys", stream.nodes(), out);
-        counted("radix-tree-nodes", stream.radix_nodes(), out);
+        let (keys, nodes) = stream.radix_tree();
+        counted("radix-tree-keys", keys, out);
+        counted("radix-tree-nodes", nodes, out);
         named("last-generated-id", id_text(stream.last_id()).as_bytes(), out);
         named("max-deleted-entry-id", id_text(stream.max_deleted_id()).as_bytes(), out);
         counted("entries-added", stream.entries_added() as usize, out);
         named("recorded-first-entry-id", id_text(stream.first_id()).as_bytes(), out);
         let groups = stream.groups();
         if is_full {
-            let most = if most == 0 { usize::MAX } else { most };
             out.bulk(b"entries");
-            let entries: Vec<_> = stream.range(LOWEST, HIGHEST).take(most).collect();
+            let entries: Vec<_> = stream.range(LOWEST, HIGHEST).take(shown).collect();
             answer_entries(&entries, out);
             out.bulk(b"groups");
             out.array(groups.len());
-            groups.iter().for_each(|group| answer_group(stream, group, most, out));
+            groups.iter().for_each(|group| answer_group(stream, group, shown, out));
             return Ok(());
         }
         counted("groups", groups.len(), out);

@@ -6,6 +6,7 @@
 mod add;
 mod claim;
 mod group;
+mod held;
 mod id;
 mod info;
 mod pending;
@@ -15,11 +16,9 @@ mod trim;
 
 use crate::clock;
 use crate::dispatch::table::Binding;
-use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose, REPLAY_MS};
-use crate::events::Event;
+use crate::dispatch::{CommandError, Ctx, Purpose, REPLAY_MS};
 use crate::keyspace::collection::stream::Group;
-use crate::keyspace::collection::{Edit, StreamEdit, Streams};
-use crate::keyspace::stream_read::Logged;
+use crate::keyspace::collection::{StreamEdit, Streams};
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[
@@ -64,25 +63,6 @@ fn find(
     ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
         stream.map(|stream| (stream.edit(more_bytes), stream.expire_at_ms()))
     })
-}
-
-/// Writes a stream of which groups have changed, once for each command that the log is told.
-fn store(
-    ctx: &mut Ctx<'_, '_>,
-    key: &[u8],
-    (edit, expire_at_ms): (&StreamEdit, u64),
-    mut event: Option<Event>,
-    logged: &[Logged],
-) -> CommandResult {
-    let db = ctx.client.db;
-    ctx.check_size(edit)?;
-    for command in logged {
-        let meta = StreamEdit::expiring_at(expire_at_ms);
-        ctx.put(db, key, meta, edit.bytes(), event.take());
-        ctx.changes.keep_value(key);
-        ctx.log(db, &command.iter().map(Vec::as_slice).collect::<Vec<_>>());
-    }
-    Ok(())
 }
 
 /// Where the group of this name stands.

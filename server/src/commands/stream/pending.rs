@@ -1,9 +1,9 @@
 //! XPENDING.
 
+use super::held::{look, nothing};
 use super::id::{parse_end, parse_start};
 use super::{group_at, no_key_or_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::keyspace::collection::Streams;
 use crate::keyspace::collection::stream::{Group, id_text};
 use crate::resp::Reply;
 
@@ -30,7 +30,7 @@ pub(super) fn xpending(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         _ => return Err(CommandError::Syntax),
     }
-    ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| {
+    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
         let groups = stream.map_or_else(Vec::new, |stream| stream.groups());
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?];
         let Some((start, end, most, idle_min_ms, consumer)) = asked else {

@@ -1,13 +1,19 @@
 //! XLEN, XRANGE, XREVRANGE.
 
+use super::held::look;
 use super::id::{parse_end, parse_start};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Streams;
+use crate::keyspace::collection::stream::Span;
 use crate::keyspace::stream_read::answer_entries;
 
 /// XLEN key.
 pub(super) fn xlen(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
+    if let Some(paged) = ctx.paged::<Streams>(Purpose::Read, key)? {
+        ctx.out.int(paged.count() as i64);
+        return Ok(());
+    }
     ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| {
         out.int(stream.map_or(0, |stream| stream.count() as i64));
     })
@@ -36,7 +42,8 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
         most = Some(usize::try_from(count).unwrap_or(0));
         at += 2;
     }
-    ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, out| match (stream, most) {
+    let span = Span { start, end, most: most.unwrap_or(usize::MAX), is_back: back };
+    look(ctx, (Purpose::Read, key), &|_| vec![span], |stream, out| match (stream, most) {
         (None, _) => out.array(0),
         (Some(_), Some(0)) => out.null_array(),
         (Some(stream), most) => {

@@ -1,15 +1,16 @@
 //! XREAD and XREADGROUP.
 
+use super::held::{each, hold, look, nothing, store};
 use super::id::parse_strict;
-use super::{group_at, no_key_or_group, store, wall_ms};
+use super::{group_at, no_key_or_group, wall_ms};
 use crate::blocking::{Member, Read, Wants};
 use crate::commands::pop::wait;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::Streams;
 use crate::keyspace::collection::stream::{LOWEST, StreamView};
 use crate::keyspace::stream_read::{
-    answer_entries, answer_stream_name, answer_streams, deliver, deliver_again, entries_after,
+    answer_entries, answer_stream_name, answer_streams, behind, deliver, deliver_again,
+    entries_after, pending_behind,
 };
 use crate::number::parse_i64;
 use crate::resp::Reply;
@@ -37,6 +38,8 @@ enum From {
     After(StreamId),
     /// What the group has not read.
     New,
+    /// The same, but there is nothing.
+    Nothing,
 }
 
 /// XREAD [COUNT count] [BLOCK ms] STREAMS key [key ...] id [id ...].
@@ -130,13 +133,15 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
     for at in options.keys.clone() {
         let (key, id) = (args.get(at), args.get(at + count));
         let member = options.member.as_ref();
-        let last_id = ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, _| {
+        let (last_id, has_new) = look(ctx, (Purpose::Read, key), &nothing, |stream, _| {
             let Some(member) = member else {
-                return Ok(stream.map_or(LOWEST, |stream| stream.last_id()));
+                return Ok((stream.map_or(LOWEST, |stream| stream.last_id()), false));
             };
-            let groups = stream.map_or_else(Vec::new, |stream| stream.groups());
-            let found = group_at(&groups, &member.group);
-            found.map(|_| LOWEST).ok_or_else(|| no_group_to_read(key, &member.group))
+            let found = stream.and_then(|stream| {
+                let last_id = stream.group_last_id(&member.group)?;
+                Some((LOWEST, has_after(&stream, last_id)))
+            });
+            found.ok_or_else(|| no_group_to_read(key, &member.group))
         })??;
         places.push(match (id, member) {
             (b"$", Some(_)) => {
@@ -145,7 +150,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
                 ));
             }
             (b"$", None) => From::After(last_id),
-            (b">", Some(_)) => From::New,
+            (b">", Some(_)) => if has_new { From::New } else { From::Nothing },
             (b">", None) => {
                 return Err(CommandError::text(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> option.",
@@ -179,11 +184,13 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
     for (at, &from) in options.keys.clone().zip(&places) {
         let key = ctx.args.get(at);
         let is_read = match (&options.member, from) {
+            (Some(_), From::Nothing) => false,
             (Some(member), from) => {
                 read_as_member(ctx, key, (member, from), options.count, &mut body)?
             }
             (None, From::After(after)) => {
-                ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
+                let asks = |_: StreamView<'_>| behind(after, options.count);
+                look(ctx, (Purpose::Write, key), &asks, |stream, _| {
                     let Some(stream) = stream.filter(|stream| has_after(stream, after)) else {
                         return false;
                     };
@@ -192,7 +199,7 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
                     true
                 })?
             }
-            (None, From::New) => false,
+            (None, From::New | From::Nothing) => false,
         };
         streams += usize::from(is_read);
     }
@@ -205,7 +212,7 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
     if let Some(deadline) = options.block {
         let after = places.into_iter().map(|place| match place {
             From::After(id) => id,
-            From::New => LOWEST,
+            From::New | From::Nothing => LOWEST,
         });
         let count = if options.count == 0 { COUNT_AFTER_WAIT } else { options.count };
         let read = Read { after: after.collect(), count, member: options.member };
@@ -227,14 +234,30 @@ fn read_as_member(
     body: &mut Reply,
 ) -> Result<bool, CommandError> {
     let now_ms = wall_ms(ctx);
-    let delivered = ctx.lookup::<Streams, _>(Purpose::Write, key, |stream, _| {
-        let stream = stream?;
+    let asks = |stream: StreamView<'_>| match from {
+        From::Nothing => Vec::new(),
+        From::New => {
+            let last_id = stream.group_last_id(&member.group);
+            last_id.map(|last_id| behind(last_id, count)).unwrap_or_default()
+        }
+        From::After(after) => {
+            let groups = stream.groups();
+            let group = group_at(&groups, &member.group).map(|at| &groups[at]);
+            let own = group.map(|group| pending_behind(group, &member.consumer, after, count));
+            each(own.into_iter().flatten())
+        }
+    };
+    let Some(mut held) = hold(ctx, key, &asks)? else { return Ok(false) };
+    let delivered = {
+        let stream = held.view();
         let groups = stream.groups();
-        let index = group_at(&groups, &member.group)?;
+        let Some(index) = group_at(&groups, &member.group) else { return Ok(false) };
         let place = (key, index);
-        let delivered = match from {
-            From::New if !has_after(&stream, groups[index].last_id) => return None,
-            From::New => {
+        match from {
+            From::New | From::Nothing if !has_after(&stream, groups[index].last_id) => {
+                return Ok(false);
+            }
+            From::New | From::Nothing => {
                 answer_stream_name(key, body);
                 deliver(stream, place, member, count, now_ms, body)
             }
@@ -242,11 +265,9 @@ fn read_as_member(
                 answer_stream_name(key, body);
                 deliver_again(stream, place, member, (after, count), now_ms, body)
             }
-        };
-        Some((delivered, stream.expire_at_ms()))
-    })?;
-    let Some((delivered, expire_at_ms)) = delivered else { return Ok(false) };
+        }
+    };
     let event = delivered.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
-    store(ctx, key, (&delivered.edit, expire_at_ms), event, &delivered.logged)?;
+    store(ctx, key, (&mut held, &delivered.groups), event, &delivered.logged)?;
     Ok(true)
 }

@@ -2,11 +2,14 @@
 
 use super::find;
 use super::id::parse_strict;
-use crate::dispatch::{Args, CommandError, CommandResult, Ctx, REPLAY_MS};
+use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose, REPLAY_MS};
 use crate::events::Event;
-use crate::keyspace::collection::Edit;
 use crate::keyspace::collection::stream::{Trim, TrimTo};
+use crate::keyspace::collection::{Edit, Streams};
+use crate::keyspace::paged::{Paged, Removed, Stop, Streamed};
 use crate::number::parse_i64;
+use sexton_engine::TxPages;
+use sexton_engine::page::PageError;
 
 /// Entries of a node for the limit that holds where none is given.
 const NODES_OF_LIMIT: u64 = 100;
@@ -80,6 +83,36 @@ impl TrimWords {
     }
 }
 
+/// Storage has failed a command.
+pub(super) fn damaged(error: PageError) -> CommandError {
+    format!("ERR storage: a stream: {error}").into()
+}
+
+/// Changes a stream in pages: one operation, told as `event`; answers how many entries it has removed, and how many are left. One that
+/// has become empty lies in one record again. `None`: the operation has left it as it was. Log it.
+pub(super) fn change(
+    ctx: &mut Ctx<'_, '_>,
+    (key, paged): (&[u8], &Paged),
+    event: Event,
+    mut operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut Streamed) -> Result<Option<Removed>, Stop>,
+) -> Result<Option<(u64, u64)>, CommandError> {
+    let mut all = None;
+    let done = ctx.change_pages(key, paged, event, |pages, stream: &mut Streamed| {
+        Ok(match operation(pages, stream)? {
+            Some(Removed::All(count, edit)) => {
+                all = Some((count, edit));
+                None
+            }
+            Some(Removed::Some(count)) => Some(count),
+            Some(Removed::Nothing) => Some(0),
+            None => None,
+        })
+    });
+    let Some((count, edit)) = all else { return Ok(done) };
+    ctx.write_back(key, &*edit, paged.meta.expire_at_ms, event)?;
+    Ok(Some((count, 0)))
+}
+
 /// XTRIM key MAXLEN|MINID [=|~] threshold [LIMIT count]. One operation, or none when nothing goes. A rough trim is logged
 /// as an exact one to what it has left.
 pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
@@ -94,15 +127,26 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let trim = words.finish(ctx)?.ok_or(CommandError::text(
         "ERR syntax error, XTRIM must be called with a trimming strategy",
     ))?;
-    let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
-        ctx.out.int(0);
-        return Ok(());
+    let event = Event::stream("xtrim");
+    let (removed, left) = if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let done = change(ctx, (key, &paged), event, |pages, stream| {
+            Ok(Some(stream.trim(pages, trim)?).filter(|removed| !removed.is_nothing()))
+        })?;
+        done.unwrap_or_default()
+    } else {
+        let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+            ctx.out.int(0);
+            return Ok(());
+        };
+        let removed = edit.trim(trim);
+        if removed > 0 {
+            ctx.write_back(key, &edit, expire_at_ms, event)?;
+        }
+        (removed, edit.len() as u64)
     };
-    let removed = edit.trim(trim);
     if removed > 0 {
-        ctx.write_back(key, &edit, expire_at_ms, Event::stream("xtrim"))?;
         if trim.is_rough {
-            let left = edit.len().to_string();
+            let left = left.to_string();
             ctx.log(db, &[b"XTRIM", key, b"MAXLEN", b"=", left.as_bytes()]);
         } else {
             ctx.log_request();
@@ -114,15 +158,28 @@ pub(super) fn xtrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// XDEL key id [id ...]. One operation, or none when none is there; logged as it came.
 pub(super) fn xdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let key = ctx.args.get(1);
-    let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
-        ctx.out.int(0);
-        return Ok(());
+    let (key, event) = (ctx.args.get(1), Event::stream("xdel"));
+    let ids = |ctx: &Ctx<'_, '_>| {
+        ctx.args.from(2).map(|id| parse_strict(id, 0)).collect::<Result<Vec<_>, _>>()
     };
-    let ids = ctx.args.from(2).map(|id| parse_strict(id, 0)).collect::<Result<Vec<_>, _>>()?;
-    let deleted = ids.into_iter().filter(|&id| edit.delete(id)).count();
+    let deleted = if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let ids = ids(ctx)?;
+        let done = change(ctx, (key, &paged), event, |pages, stream| {
+            Ok(Some(stream.delete(pages, &ids)?).filter(|removed| !removed.is_nothing()))
+        })?;
+        done.unwrap_or_default().0
+    } else {
+        let Some((mut edit, expire_at_ms)) = find(ctx, key, 0)? else {
+            ctx.out.int(0);
+            return Ok(());
+        };
+        let deleted = ids(ctx)?.into_iter().filter(|&id| edit.delete(id)).count();
+        if deleted > 0 {
+            ctx.write_back(key, &edit, expire_at_ms, event)?;
+        }
+        deleted as u64
+    };
     if deleted > 0 {
-        ctx.write_back(key, &edit, expire_at_ms, Event::stream("xdel"))?;
         ctx.log_request();
     }
     ctx.out.int(deleted as i64);

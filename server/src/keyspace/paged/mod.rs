@@ -8,14 +8,16 @@ mod keyed;
 mod list;
 mod past;
 mod ranked;
+mod stream;
 
 pub use keyed::{Drawn, Keyed};
 pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
+pub use stream::{Removed, Streamed};
 
 use super::collection::{
     Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
-    SortedSetView,
+    SortedSetView, StreamView,
 };
 use super::pop::Popped;
 use crate::blocking::Pop;
@@ -78,7 +80,7 @@ impl Paged {
     }
 
     /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, the
-    /// ends of a list, and the top of an order.
+    /// ends of a list, the end and the groups of a stream, and the top of an order.
     #[must_use]
     pub fn likely_pages<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> Vec<PageId> {
         if self.value_type() == Some(ValueType::List) {
@@ -89,6 +91,10 @@ impl Paged {
             let Ok(set) = Ranked::open(self) else { return Vec::new() };
             let index = words.take(LIKELY_PAGES_MAX).map(|word| set.page_of(word));
             return index.chain(set.top_ids()).collect();
+        }
+        if self.value_type() == Some(ValueType::Stream) {
+            let Ok(stream) = Streamed::open(self) else { return Vec::new() };
+            return stream.likely_ids().collect();
         }
         let Ok(keyed) = Keyed::open(self) else { return Vec::new() };
         words.take(LIKELY_PAGES_MAX).map(|word| keyed.page_of(word)).collect()
@@ -284,6 +290,7 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
             }
             Ok(edit.into_bytes())
         }
+        Some(ValueType::Stream) => Ok(Streamed::open(paged)?.whole(pages)?.bytes().to_vec()),
         _ => {
             let list = <List as Structure>::open(paged)?;
             let missing = list.missing(pages, 0..u64::MAX)?;
@@ -316,6 +323,10 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         ValueType::Hash => HashView::of(meta, value)?.encoding(),
         ValueType::Set => SetView::of(meta, value)?.encoding(),
         ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),
+        // Without entries there is no page.
+        ValueType::Stream => {
+            StreamView::of(meta, value).filter(|stream| stream.count() > 0)?.encoding()
+        }
         _ => return None,
     };
     if matches!(encoding, Encoding::Listpack | Encoding::Intset) {
@@ -330,6 +341,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         expire_at_ms: 0,
         seed: 0,
         parts: Vec::new(),
+        tail: Vec::new(),
     };
     let mut pages = tx.pages(key, collection);
     if let Some(list) = ListView::of(meta, value) {
@@ -343,6 +355,8 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
     } else if let Some(set) = SortedSetView::of(meta, value) {
         Ranked::build(&mut pages, set.iter()).ok()?.describe(&mut descriptor);
+    } else if let Some(stream) = StreamView::of(meta, value) {
+        Streamed::build(&mut pages, stream).ok()?.describe(&mut descriptor);
     }
     let mut root = Vec::new();
     descriptor.encode_into(&mut root);

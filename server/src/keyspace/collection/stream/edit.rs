@@ -1,17 +1,14 @@
 //! Streams that are being changed.
 
-use super::node::{self, NewEntry};
+use super::node::{self, NewEntry, NodeView};
 use super::{
-    ADDED_AT, GROUPS_AT, GROUPS_BYTES_AT, Group, LAST_ID_AT, LOWEST, MAX_DELETED_AT, NODES_AT,
-    PLACE_BYTES, StreamView, group, id, u32_at,
+    ADDED_AT, GROUPS_AT, GROUPS_BYTES_AT, Group, Head, LAST_ID_AT, LOWEST, MAX_DELETED_AT,
+    NODES_AT, PLACE_BYTES, StreamView, group, id, u32_at,
 };
 use crate::keyspace::collection::{Edit, Encoding, Parts, Thresholds, empty, set_len, splice};
 use crate::value::ValueType;
 use sexton_persistence::rdb::{self, StreamId};
 use std::ops::Range;
-
-/// Largest node, whatever `stream-node-max-bytes` says.
-const NODE_BYTES_MAX: u64 = 1 << 30;
 
 /// What is to be left by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +28,67 @@ pub struct Trim {
     pub is_rough: bool,
     /// At most so many entries go; 0 for no limit.
     pub limit: u64,
+}
+
+/// What a trim takes away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrimPlan {
+    /// Entries that go.
+    pub removed: u64,
+    /// Entries that stay.
+    pub left: u64,
+    /// Nodes that go, from the first on.
+    pub whole: usize,
+    /// Entries that go of the node behind those, by where their flags are.
+    pub within: Vec<usize>,
+}
+
+impl Trim {
+    /// What goes of a stream of so many entries, the nodes of which are shown one after the other.
+    ///
+    /// # Errors
+    /// That of the node that cannot be shown.
+    pub fn plan<'v, E>(
+        self,
+        entries: u64,
+        mut node: impl FnMut(usize) -> Result<Option<NodeView<'v>>, E>,
+    ) -> Result<TrimPlan, E> {
+        let mut plan = TrimPlan { left: entries, ..TrimPlan::default() };
+        let is_enough = |left: u64| matches!(self.to, TrimTo::Entries(max) if left <= max);
+        while !is_enough(plan.left) {
+            let Some(node) = node(plan.whole)? else { break };
+            let live = node.live() as u64;
+            if self.limit != 0 && plan.removed + live > self.limit {
+                break;
+            }
+            let goes = match self.to {
+                TrimTo::Entries(max) => plan.left.saturating_sub(live) >= max,
+                TrimTo::From(id) => node.entries().last().is_none_or(|last| last.id < id),
+            };
+            if goes {
+                plan.left = plan.left.saturating_sub(live);
+                plan.removed += live;
+                plan.whole += 1;
+                continue;
+            }
+            let stays = |left: u64, id: StreamId| match self.to {
+                TrimTo::Entries(_) => is_enough(left),
+                TrimTo::From(from) => id >= from,
+            };
+            for entry in node.entries().take_while(|_| !self.is_rough) {
+                if stays(plan.left, entry.id) {
+                    break;
+                }
+                if !entry.is_deleted {
+                    plan.within.push(entry.flags_at);
+                    plan.left -= 1;
+                    plan.removed += 1;
+                }
+            }
+            break;
+        }
+        Ok(plan)
+    }
 }
 
 /// A stream that is being changed.
@@ -70,6 +128,28 @@ impl StreamEdit {
         Self { bytes, len }
     }
 
+    /// A stream with this head, so many entries, and these groups, which lie in no nodes yet.
+    pub(in crate::keyspace) fn without_nodes(head: Head, len: usize, groups: &[u8]) -> Self {
+        let mut edit = Self::default();
+        edit.bytes[LAST_ID_AT..GROUPS_BYTES_AT].copy_from_slice(&head.to_bytes());
+        edit.bytes.extend_from_slice(groups);
+        edit.set_u32(GROUPS_BYTES_AT, groups.len());
+        edit.set_len(len);
+        edit
+    }
+
+    /// Lays nodes into a stream that has none yet.
+    pub(in crate::keyspace) fn lay_in<'n>(&mut self, nodes: impl Iterator<Item = &'n [u8]>) {
+        let nodes_at = self.bytes.len();
+        let mut directory = Vec::new();
+        for node in nodes {
+            directory.extend_from_slice(&((self.bytes.len() - nodes_at) as u32).to_le_bytes());
+            self.bytes.extend_from_slice(node);
+        }
+        self.bytes.extend_from_slice(&directory);
+        self.set_u32(NODES_AT, directory.len() / PLACE_BYTES);
+    }
+
     /// The same, to read from.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
@@ -84,6 +164,7 @@ impl StreamEdit {
             groups: &bytes[GROUPS_AT..self.nodes_at()],
             nodes: &bytes[self.nodes_at()..directory_at],
             directory: &bytes[directory_at..],
+            rest: None,
         }
     }
 
@@ -129,20 +210,14 @@ impl StreamEdit {
 
     /// Appends an entry, whose ID is above all others. What was ever added and deleted stays as it is.
     fn push(&mut self, entry: &NewEntry<'_>, thresholds: &Thresholds) {
-        let max_bytes = match thresholds.stream_node_bytes {
-            0 => NODE_BYTES_MAX,
-            bytes => bytes.min(NODE_BYTES_MAX),
-        };
         let (view, nodes_at, end) = (self.view(), self.nodes_at(), self.directory_at());
         let last = view.nodes().checked_sub(1).and_then(|index| view.node(index));
-        let fits = |node: &node::NodeView<'_>| {
-            node.has_room(entry, max_bytes as usize, thresholds.stream_node_entries)
-        };
-        if let Some(node) = last.filter(fits) {
+        if let Some(node) = last.filter(|node| node.has_room(entry, thresholds)) {
             let place = nodes_at + view.node_range(view.nodes() - 1).start;
             let (more, size) = node::more(node, entry);
+            let (at, counts) = node::counts_with(node, size);
+            self.bytes[place + at..place + at + counts.len()].copy_from_slice(&counts);
             splice(&mut self.bytes, end..end, &more);
-            node::count_more(&mut self.bytes[place..], size);
         } else {
             let count = view.nodes() + 1;
             splice(&mut self.bytes, end..end, &node::new_node(entry));
@@ -184,6 +259,19 @@ impl StreamEdit {
         self.set_u32(NODES_AT, directory.len() / PLACE_BYTES);
     }
 
+    /// Marks entries of a node, which has others, as deleted.
+    fn mark_deleted(&mut self, index: usize, flags_at: &[usize]) {
+        let view = self.view();
+        let Some(node) = view.node(index) else { return };
+        let (at, counts) = node::counts_without(node, flags_at.len());
+        let place = self.nodes_at() + view.node_range(index).start;
+        self.bytes[place + at..place + at + counts.len()].copy_from_slice(&counts);
+        for flags_at in flags_at {
+            let flags = &mut self.bytes[place + flags_at];
+            *flags = node::deleted_flags(*flags);
+        }
+    }
+
     /// Deletes an entry; false when there is none with this ID.
     pub fn delete(&mut self, id: StreamId) -> bool {
         let view = self.view();
@@ -195,9 +283,8 @@ impl StreamEdit {
         if node.live() == 1 {
             self.remove_nodes(index..index + 1);
         } else {
-            let place = self.nodes_at() + view.node_range(index).start;
             let flags_at = entry.flags_at;
-            node::delete(&mut self.bytes[place..], flags_at);
+            self.mark_deleted(index, &[flags_at]);
         }
         self.set_len(self.len - 1);
         if id > self.view().max_deleted_id() {
@@ -209,52 +296,14 @@ impl StreamEdit {
     /// Removes entries from the front; how many those were.
     pub fn trim(&mut self, trim: Trim) -> u64 {
         let view = self.view();
-        let (mut left, mut removed, mut whole) = (self.len as u64, 0, 0);
-        let mut within = Vec::new();
-        while let Some(node) = view.node(whole) {
-            if matches!(trim.to, TrimTo::Entries(max) if left <= max) {
-                break;
-            }
-            let live = node.live() as u64;
-            if trim.limit != 0 && removed + live > trim.limit {
-                break;
-            }
-            let goes = match trim.to {
-                TrimTo::Entries(max) => left - live >= max,
-                TrimTo::From(id) => node.entries().last().is_none_or(|last| last.id < id),
-            };
-            if goes {
-                left -= live;
-                removed += live;
-                whole += 1;
-                continue;
-            }
-            if !trim.is_rough {
-                for entry in node.entries() {
-                    let stops = match trim.to {
-                        TrimTo::Entries(max) => left <= max,
-                        TrimTo::From(id) => entry.id >= id,
-                    };
-                    if stops {
-                        break;
-                    }
-                    if !entry.is_deleted {
-                        within.push(entry.flags_at);
-                        left -= 1;
-                        removed += 1;
-                    }
-                }
-            }
-            break;
+        let node = |index| Ok::<_, std::convert::Infallible>(view.node(index));
+        let Ok(plan) = trim.plan(self.len as u64, node);
+        if !plan.within.is_empty() {
+            self.mark_deleted(plan.whole, &plan.within);
         }
-        let place =
-            self.nodes_at() + if within.is_empty() { 0 } else { view.node_range(whole).start };
-        for flags_at in within {
-            node::delete(&mut self.bytes[place..], flags_at);
-        }
-        self.remove_nodes(0..whole);
-        self.set_len(left as usize);
-        removed
+        self.remove_nodes(0..plan.whole);
+        self.set_len(plan.left as usize);
+        plan.removed
     }
 
     /// From a dump; `None` when it contradicts itself.

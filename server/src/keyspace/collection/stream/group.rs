@@ -13,6 +13,9 @@ use sexton_persistence::rdb::{self, StreamId};
 
 const UNKNOWN: u64 = u64::MAX;
 
+/// Bytes of a pending entry.
+const PENDING_BYTES: usize = ID_BYTES + 20;
+
 /// A consumer of a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Consumer {
@@ -106,6 +109,13 @@ impl Group {
     /// Entries that are pending for a consumer.
     pub fn pending_of(&self, consumer: usize) -> impl Iterator<Item = &Pending> {
         self.pending.iter().filter(move |pending| pending.consumer == consumer)
+    }
+
+    /// About how many bytes of a record it takes, and no fewer.
+    #[must_use]
+    pub fn record_bytes(&self) -> usize {
+        let consumers: usize = self.consumers.iter().map(|one| one.name.len() + 16).sum();
+        self.name.len() + 48 + consumers + self.pending.len() * PENDING_BYTES
     }
 
     fn write(&self, out: &mut Vec<u8>) {
@@ -243,6 +253,25 @@ impl<'v> Source<'v> {
     }
 }
 
+/// What the group of this name has read up to, where nothing else of it is asked for.
+pub(super) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<StreamId> {
+    let mut source = Source(bytes);
+    for _ in 0..source.u32()? {
+        let (own, last_id) = (source.item()?, source.id()?);
+        if own == name {
+            return Some(last_id);
+        }
+        source.u64()?;
+        for _ in 0..source.u32()? {
+            source.item()?;
+            source.u64()?;
+        }
+        let pending_bytes = source.u32()?.checked_mul(PENDING_BYTES)?;
+        source.0 = source.0.get(pending_bytes..)?;
+    }
+    None
+}
+
 /// All groups; nothing behind damage, of which there is none in a record that was written here.
 pub(super) fn read_all(bytes: &[u8]) -> Vec<Group> {
     let mut source = Source(bytes);
@@ -251,7 +280,7 @@ pub(super) fn read_all(bytes: &[u8]) -> Vec<Group> {
 }
 
 /// The bytes of all groups: none without any.
-pub(super) fn write_all(groups: &[Group]) -> Vec<u8> {
+pub(in crate::keyspace) fn write_all(groups: &[Group]) -> Vec<u8> {
     let mut out = Vec::new();
     if !groups.is_empty() {
         out.extend_from_slice(&(groups.len() as u32).to_le_bytes());

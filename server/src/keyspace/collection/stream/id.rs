@@ -16,7 +16,8 @@ pub fn id_text(id: StreamId) -> String {
     format!("{}-{}", id.ms, id.seq)
 }
 
-fn number(id: StreamId) -> u128 {
+/// Both halves in one.
+pub(in crate::keyspace) fn number(id: StreamId) -> u128 {
     u128::from(id.ms) << 64 | u128::from(id.seq)
 }
 

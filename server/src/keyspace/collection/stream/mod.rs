@@ -1,14 +1,18 @@
 //! Streams.
 
 mod edit;
+mod excerpt;
 mod group;
 mod id;
-mod node;
+pub(in crate::keyspace) mod node;
 
-pub use edit::{StreamEdit, Trim, TrimTo};
+pub use edit::{StreamEdit, Trim, TrimPlan, TrimTo};
+pub use excerpt::{Excerpt, Head, Rest, Span};
+pub(in crate::keyspace) use group::write_all;
 pub use group::{Consumer, Group, Pending};
+pub(in crate::keyspace) use id::number as id_number;
 pub use id::{HIGHEST, LOWEST, id_after, id_before, id_text};
-pub use node::EntryView;
+pub use node::{EntryView, NewEntry};
 
 use super::{Encoding, HEAD_BYTES, Parts};
 use crate::keyspace::Kind;
@@ -50,6 +54,8 @@ pub struct StreamView<'v> {
     groups: &'v [u8],
     nodes: &'v [u8],
     directory: &'v [u8],
+    /// Of an excerpt: what the whole is.
+    rest: Option<&'v Rest>,
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> usize {
@@ -70,7 +76,7 @@ impl<'v> StreamView<'v> {
             value.get(GROUPS_AT..)?.split_at_checked(u32_at(value, GROUPS_BYTES_AT))?;
         let directory_bytes = u32_at(value, NODES_AT).checked_mul(PLACE_BYTES)?;
         let (nodes, directory) = rest.split_at_checked(rest.len().checked_sub(directory_bytes)?)?;
-        Some(Self { parts, groups, nodes, directory })
+        Some(Self { parts, groups, nodes, directory, rest: None })
     }
 
     /// Entries.
@@ -95,6 +101,16 @@ impl<'v> StreamView<'v> {
         read_id(&self.parts.value[at..]).unwrap_or_default()
     }
 
+    /// What it says of itself, besides its entries and groups.
+    #[must_use]
+    pub fn head(&self) -> Head {
+        Head {
+            last_id: self.last_id(),
+            max_deleted_id: self.max_deleted_id(),
+            entries_added: self.entries_added(),
+        }
+    }
+
     /// The highest ID ever.
     #[must_use]
     pub fn last_id(&self) -> StreamId {
@@ -114,8 +130,7 @@ impl<'v> StreamView<'v> {
     }
 
     /// Nodes that the entries lie in.
-    #[must_use]
-    pub fn nodes(&self) -> usize {
+    fn nodes(&self) -> usize {
         self.directory.len() / PLACE_BYTES
     }
 
@@ -187,12 +202,18 @@ impl<'v> StreamView<'v> {
     /// The first entry's ID; 0-0 without any.
     #[must_use]
     pub fn first_id(&self) -> StreamId {
+        if let Some(rest) = self.rest {
+            return rest.first_id;
+        }
         self.range(LOWEST, HIGHEST).next().map_or(LOWEST, |entry| entry.id)
     }
 
     /// The last entry's ID; 0-0 without any.
     #[must_use]
     pub fn last_valid_id(&self) -> StreamId {
+        if let Some(rest) = self.rest {
+            return rest.last_id;
+        }
         self.range_back(LOWEST, HIGHEST).next().map_or(LOWEST, |entry| entry.id)
     }
 
@@ -249,6 +270,23 @@ impl<'v> StreamView<'v> {
         group::read_all(self.groups)
     }
 
+    /// What the group of this name has read up to; `None` without one.
+    #[must_use]
+    pub fn group_last_id(&self, name: &[u8]) -> Option<StreamId> {
+        group::find_last_id(self.groups, name)
+    }
+
+    /// The bytes of its groups.
+    pub(in crate::keyspace) fn group_bytes(&self) -> &'v [u8] {
+        self.groups
+    }
+
+    /// The bytes of its nodes, one after the other.
+    pub(in crate::keyspace) fn node_bytes(&self) -> impl Iterator<Item = &'v [u8]> + use<'v> {
+        let view = *self;
+        (0..view.nodes()).map_while(move |index| view.nodes.get(view.node_range(index)))
+    }
+
     /// A copy to change, with room for `more_bytes`.
     #[must_use]
     pub fn edit(&self, more_bytes: usize) -> StreamEdit {
@@ -284,16 +322,15 @@ impl<'v> StreamView<'v> {
 }
 
 impl StreamView<'_> {
-    /// Nodes that Redis' radix tree of these nodes would have: runs of bytes, forks and ends.
+    /// The keys of Redis' radix tree of these nodes, and its nodes: runs of bytes, forks and ends.
     #[must_use]
-    pub fn radix_nodes(&self) -> usize {
-        let keys: Vec<[u8; ID_BYTES]> = (0..self.nodes())
-            .filter_map(|index| self.node(index))
-            .map(|node| {
-                (u128::from(node.first_id.ms) << 64 | u128::from(node.first_id.seq)).to_be_bytes()
-            })
-            .collect();
-        if keys.is_empty() { 1 } else { radix_nodes(&keys, 0) }
+    pub fn radix_tree(&self) -> (usize, usize) {
+        let own = || (0..self.nodes()).filter_map(|index| self.node(index));
+        let keys: Vec<[u8; ID_BYTES]> = match self.rest {
+            Some(rest) => rest.node_ids.iter().map(|id| id.to_be_bytes()).collect(),
+            None => own().map(|node| id::number(node.first_id).to_be_bytes()).collect(),
+        };
+        (keys.len(), if keys.is_empty() { 1 } else { radix_nodes(&keys, 0) })
     }
 }
 

@@ -12,12 +12,16 @@
 use super::id::{ID_BYTES, push_id, read_id};
 use crate::keyspace::collection::packed;
 use crate::number::parse_i64;
+use crate::value::thresholds::Thresholds;
 use sexton_persistence::rdb::StreamId;
 
-pub(super) const HEAD_BYTES: usize = ID_BYTES + 12;
+const HEAD_BYTES: usize = ID_BYTES + 12;
 const SIZE_AT: usize = ID_BYTES;
 const ENTRIES_AT: usize = ID_BYTES + 4;
 const DELETED_AT: usize = ID_BYTES + 8;
+
+/// Largest node, whatever `stream-node-max-bytes` says.
+const NODE_BYTES_MAX: u64 = 1 << 30;
 
 const DELETED: u8 = 1;
 const OTHER_FIELDS: u8 = 2;
@@ -79,10 +83,13 @@ fn string_bytes(string: &[u8]) -> usize {
 }
 
 /// An entry that is to be written.
-pub(super) struct NewEntry<'a> {
-    pub(super) id: StreamId,
-    pub(super) names: Vec<&'a [u8]>,
-    pub(super) values: Vec<&'a [u8]>,
+pub struct NewEntry<'a> {
+    /// Its ID, above all others.
+    pub id: StreamId,
+    /// Names of its fields.
+    pub names: Vec<&'a [u8]>,
+    /// As many values.
+    pub values: Vec<&'a [u8]>,
 }
 
 /// One entry of a node.
@@ -91,9 +98,9 @@ pub struct EntryView<'v> {
     /// Its ID.
     pub id: StreamId,
     /// It was deleted.
-    pub(super) is_deleted: bool,
+    pub is_deleted: bool,
     /// Where its flags are, from the beginning of the node.
-    pub(super) flags_at: usize,
+    pub flags_at: usize,
     names: &'v [u8],
     values: &'v [u8],
     fields: usize,
@@ -114,13 +121,16 @@ impl<'v> EntryView<'v> {
 
 /// A node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NodeView<'v> {
+pub struct NodeView<'v> {
     bytes: &'v [u8],
-    pub(super) first_id: StreamId,
+    /// The ID that it begins with.
+    pub first_id: StreamId,
 }
 
 impl<'v> NodeView<'v> {
-    pub(super) fn of(bytes: &'v [u8]) -> Option<Self> {
+    /// `None` for bytes that are too short.
+    #[must_use]
+    pub fn of(bytes: &'v [u8]) -> Option<Self> {
         let first_id = read_id(bytes)?;
         (bytes.len() >= HEAD_BYTES).then_some(Self { bytes, first_id })
     }
@@ -130,11 +140,12 @@ impl<'v> NodeView<'v> {
     }
 
     /// Entries that are not deleted.
-    pub(super) fn live(&self) -> usize {
+    #[must_use]
+    pub fn live(&self) -> usize {
         self.u32_at(ENTRIES_AT)
     }
 
-    pub(super) fn deleted(&self) -> usize {
+    fn deleted(&self) -> usize {
         self.u32_at(DELETED_AT)
     }
 
@@ -145,16 +156,18 @@ impl<'v> NodeView<'v> {
     }
 
     /// Whether one more entry belongs into it: limits of 0 are none.
-    pub(super) fn has_room(
-        &self,
-        entry: &NewEntry<'_>,
-        max_bytes: usize,
-        max_entries: u64,
-    ) -> bool {
+    #[must_use]
+    pub fn has_room(&self, entry: &NewEntry<'_>, thresholds: &Thresholds) -> bool {
+        let max_entries = thresholds.stream_node_entries;
+        let max_bytes = match thresholds.stream_node_bytes {
+            0 => NODE_BYTES_MAX,
+            bytes => bytes.min(NODE_BYTES_MAX),
+        };
         let strings = entry.names.iter().chain(&entry.values);
         let new_bytes: usize = strings.map(|string| string.len()).sum();
         let entries = (self.live() + self.deleted()) as u64;
-        self.size() + new_bytes < max_bytes && (max_entries == 0 || entries < max_entries)
+        ((self.size() + new_bytes) as u64) < max_bytes
+            && (max_entries == 0 || entries < max_entries)
     }
 
     fn names(&self) -> (&'v [u8], &'v [u8]) {
@@ -162,7 +175,7 @@ impl<'v> NodeView<'v> {
     }
 
     /// All entries, deleted ones too.
-    pub(super) fn entries(&self) -> impl Iterator<Item = EntryView<'v>> + use<'v> {
+    pub fn entries(&self) -> impl Iterator<Item = EntryView<'v>> + use<'v> {
         let (node, (names, rest)) = (*self, self.names());
         let fields = packed::Items::new(names).count();
         let mut items = packed::Items::new(rest);
@@ -197,7 +210,8 @@ impl<'v> NodeView<'v> {
 }
 
 /// The bytes of a node with one entry.
-pub(super) fn new_node(entry: &NewEntry<'_>) -> Vec<u8> {
+#[must_use]
+pub(in crate::keyspace) fn new_node(entry: &NewEntry<'_>) -> Vec<u8> {
     let mut names = Vec::new();
     entry.names.iter().for_each(|name| packed::push(&mut names, name));
     let (item, entry_bytes) = entry_item(entry, entry.id, &names);
@@ -241,28 +255,35 @@ fn entry_item(entry: &NewEntry<'_>, first: StreamId, shared_names: &[u8]) -> (Ve
 }
 
 /// What is to be appended to a node for one more entry, and its size in a listpack.
-pub(super) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Vec<u8>, usize) {
+#[must_use]
+pub(in crate::keyspace) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Vec<u8>, usize) {
     let (item, size) = entry_item(entry, node.first_id, node.names().0);
     let mut out = Vec::with_capacity(packed::packed_bytes(item.len()));
     packed::push(&mut out, &item);
     (out, size)
 }
 
-fn change_u32(node: &mut [u8], at: usize, change: impl FnOnce(u32) -> u32) {
-    if let Some(bytes) = node[at..].first_chunk_mut() {
-        *bytes = change(u32::from_le_bytes(*bytes)).to_le_bytes();
-    }
+/// What is to be written into a node to which an entry of `size` bytes is appended, and where: its counts.
+#[must_use]
+pub(in crate::keyspace) fn counts_with(node: NodeView<'_>, size: usize) -> (usize, [u8; 8]) {
+    (SIZE_AT, two(node.u32_at(SIZE_AT).saturating_add(size), node.live() + 1))
 }
 
-/// An entry of `size` bytes was appended to a node.
-pub(super) fn count_more(node: &mut [u8], size: usize) {
-    change_u32(node, SIZE_AT, |old| old + size as u32);
-    change_u32(node, ENTRIES_AT, |old| old + 1);
+/// The same of a node in which `count` entries were marked as deleted.
+#[must_use]
+pub(in crate::keyspace) fn counts_without(node: NodeView<'_>, count: usize) -> (usize, [u8; 8]) {
+    (ENTRIES_AT, two(node.live().saturating_sub(count), node.deleted() + count))
 }
 
-/// The entry whose flags are at `flags_at` is deleted.
-pub(super) fn delete(node: &mut [u8], flags_at: usize) {
-    node[flags_at] |= DELETED;
-    change_u32(node, ENTRIES_AT, |old| old - 1);
-    change_u32(node, DELETED_AT, |old| old + 1);
+fn two(first: usize, second: usize) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&(first as u32).to_le_bytes());
+    bytes[4..].copy_from_slice(&(second as u32).to_le_bytes());
+    bytes
+}
+
+/// The flags of an entry that is deleted, whatever they were.
+#[must_use]
+pub(in crate::keyspace) const fn deleted_flags(flags: u8) -> u8 {
+    flags | DELETED
 }

@@ -1,0 +1,147 @@
+//! Streams as commands look at them, whether they lie in one record or in pages.
+
+use super::find;
+use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
+use crate::events::Event;
+use crate::keyspace::collection::stream::{Excerpt, Group, HIGHEST, LOWEST, Span};
+use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
+use crate::keyspace::paged::{Paged, Streamed};
+use crate::keyspace::stream_read::Logged;
+use crate::resp::Reply;
+use sexton_persistence::rdb::StreamId;
+
+/// No entries: head and groups are enough.
+pub(super) fn nothing(_: StreamView<'_>) -> Vec<Span> {
+    Vec::new()
+}
+
+/// The first entry and the last one.
+pub(super) fn ends(most: usize) -> [Span; 2] {
+    let span = |most, is_back| Span { start: LOWEST, end: HIGHEST, most, is_back };
+    [span(most, false), span(1, true)]
+}
+
+/// The entries with these IDs.
+pub(super) fn each(ids: impl Iterator<Item = StreamId>) -> Vec<Span> {
+    ids.map(|id| Span { start: id, end: id, most: 1, is_back: false }).collect()
+}
+
+fn excerpt(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    paged: &Paged,
+    lists_nodes: bool,
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+) -> Excerpt {
+    ctx.read_pages(key, paged, |stream: &Streamed, pages, _| {
+        stream.excerpt(pages, lists_nodes, asks)
+    })
+}
+
+/// Shows a stream that has the entries that `asks` names, which has seen the rest of it. `lists_nodes`: it knows its nodes, too.
+pub(super) fn look_listing<R>(
+    ctx: &mut Ctx<'_, '_>,
+    (purpose, key): (Purpose, &[u8]),
+    lists_nodes: bool,
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+    look: impl FnOnce(Option<StreamView<'_>>, &mut Reply) -> R,
+) -> Result<R, CommandError> {
+    let Some(paged) = ctx.paged::<Streams>(purpose, key)? else {
+        return ctx.lookup::<Streams, _>(purpose, key, look);
+    };
+    let excerpt = excerpt(ctx, key, &paged, lists_nodes, asks);
+    Ok(look(Some(excerpt.view()), ctx.out))
+}
+
+/// Shows a stream that has the entries that `asks` names, which has seen the rest of it.
+pub(super) fn look<R>(
+    ctx: &mut Ctx<'_, '_>,
+    (purpose, key): (Purpose, &[u8]),
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+    look: impl FnOnce(Option<StreamView<'_>>, &mut Reply) -> R,
+) -> Result<R, CommandError> {
+    look_listing(ctx, (purpose, key), false, asks, look)
+}
+
+/// A stream of which groups are to be changed.
+pub(super) enum Held {
+    /// It lies in one record; and when it expires, 0 for never.
+    Whole(StreamEdit, u64),
+    /// It lies in pages, of which this is what the command needs.
+    Paged(Paged, Box<Excerpt>),
+}
+
+impl Held {
+    /// A new one.
+    pub(super) fn new() -> Self {
+        Self::Whole(StreamEdit::default(), 0)
+    }
+
+    /// It is read so.
+    pub(super) fn view(&self) -> StreamView<'_> {
+        match self {
+            Self::Whole(edit, _) => edit.view(),
+            Self::Paged(_, excerpt) => excerpt.view(),
+        }
+    }
+
+    /// Writes it with these groups: one operation. Log it.
+    pub(super) fn write(
+        &mut self,
+        ctx: &mut Ctx<'_, '_>,
+        key: &[u8],
+        groups: &[Group],
+        event: Option<Event>,
+    ) -> CommandResult {
+        match self {
+            Self::Whole(edit, expire_at_ms) => {
+                edit.set_groups(groups);
+                ctx.check_size(edit)?;
+                let (db, meta) = (ctx.client.db, StreamEdit::expiring_at(*expire_at_ms));
+                ctx.put(db, key, meta, edit.bytes(), event);
+            }
+            Self::Paged(paged, _) => {
+                let bytes = groups.iter().map(Group::record_bytes).sum::<usize>();
+                if bytes as u64 > ctx.memory_max_bytes().min(sexton_engine::VALUE_MAX_BYTES) {
+                    return Err(CommandError::text(OUT_OF_MEMORY));
+                }
+                ctx.change_pages(key, paged, event, |pages, stream: &mut Streamed| {
+                    stream.set_groups(pages, groups)?;
+                    Ok(Some(()))
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A stream whose groups are to be changed, with the entries that `asks` names.
+pub(super) fn hold(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+) -> Result<Option<Held>, CommandError> {
+    if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let excerpt = excerpt(ctx, key, &paged, false, asks);
+        return Ok(Some(Held::Paged(paged, Box::new(excerpt))));
+    }
+    let found = find(ctx, key, 0)?;
+    Ok(found.map(|(edit, expire_at_ms)| Held::Whole(edit, expire_at_ms)))
+}
+
+/// Writes a stream of which groups have changed, once for each command that the log is told.
+pub(super) fn store(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    (held, groups): (&mut Held, &[Group]),
+    mut event: Option<Event>,
+    logged: &[Logged],
+) -> CommandResult {
+    let db = ctx.client.db;
+    for command in logged {
+        held.write(ctx, key, groups, event.take())?;
+        ctx.changes.keep_value(key);
+        ctx.log(db, &command.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Streams in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+
+use super::paged_tests::{Random, rounds};
+use super::tests::Bench;
+use crate::client::Client;
+use crate::value::thresholds::Thresholds;
+
+/// A bench whose streams lie in pages above so many bytes, with so many entries in a node.
+fn bench(inline_bytes: u64, stream_node_entries: u64) -> Bench {
+    let bench = Bench::new();
+    let thresholds = &bench.server.settings.thresholds;
+    let now = thresholds.now();
+    thresholds.set(Thresholds { inline_bytes, stream_node_entries, ..now });
+    bench
+}
+
+/// A stream of so many entries, with IDs from 1-1 on.
+fn fill(bench: &mut Bench, client: &mut Client, key: &str, entries: u64) {
+    for n in 1..=entries {
+        bench.run(client, &format!("XADD {key} {n}-1 field value{n}"));
+    }
+}
+
+fn command(random: &mut Random, last: &mut u64) -> String {
+    let (key, other) =
+        (["s", "t"][random.below(2) as usize], ["s", "t", "u"][random.below(3) as usize]);
+    let (group, consumer) = (random.below(2), random.below(3));
+    let from = last.saturating_sub(random.below(90));
+    let to = from + random.below(30);
+    let field = ["f", "f", "f", "other"][random.below(4) as usize];
+    let long = "v".repeat([3, 9, 700][random.below(40).saturating_sub(37) as usize]);
+    let sign = ["~", "="][random.below(2) as usize];
+    match random.below(44) {
+        0..=13 => {
+            *last += random.below(3);
+            format!("XADD {key} {last}-* {field} {long}{from}")
+        }
+        14 => format!("XADD {key} MAXLEN {sign} {} * f trimmed", random.below(60)),
+        15 => format!("XADD {key} NOMKSTREAM MINID {sign} {from} {last}-* f g h i"),
+        16 => format!("XTRIM {key} MAXLEN {sign} {}", random.below(70)),
+        17 => format!("XTRIM {key} MINID {sign} {from}"),
+        18 => format!("XTRIM {key} MAXLEN ~ {} LIMIT {}", random.below(20), random.below(20)),
+        19 | 20 => format!("XDEL {key} {from}-0 {from}-0 {to}-0 {from}-1 {}-0", from + 1),
+        21 => format!("XRANGE {key} {from} {to}"),
+        22 => format!("XREVRANGE {key} + ({from} COUNT {}", random.below(9)),
+        23 => format!("XRANGE {key} - + COUNT {}", random.below(30)),
+        24 => format!("XREVRANGE {key} {to} -"),
+        25 => format!("XREAD COUNT {} STREAMS {key} {other} {from} {to}", random.below(9)),
+        26 => format!("XLEN {key}"),
+        27 => format!("XSETID {key} {}-0 ENTRIESADDED {} MAXDELETEDID {from}-0", *last + 1, last),
+        28 => format!("XINFO STREAM {key}"),
+        29 => format!("XINFO GROUPS {key}"),
+        30 => format!("XGROUP CREATE {key} g{group} {from} MKSTREAM"),
+        31 => format!("XGROUP SETID {key} g{group} $"),
+        32..=34 => format!(
+            "XREADGROUP GROUP g{group} c{consumer} COUNT {} STREAMS {key} >",
+            random.below(7)
+        ),
+        35 => format!("XREADGROUP GROUP g{group} c{consumer} NOACK STREAMS {key} {other} > >"),
+        36 => format!("XREADGROUP GROUP g{group} c{consumer} COUNT 5 STREAMS {key} {from}"),
+        37 => format!("XACK {key} g{group} {from}-0 {to}-0 {}-0", from + 2),
+        38 => format!("XCLAIM {key} g{group} c{consumer} 0 {from}-0 {to}-0 FORCE"),
+        39 => format!("XAUTOCLAIM {key} g{group} c{consumer} 0 {from} COUNT 3"),
+        40 => format!("XPENDING {key} g{group} - + 9 c{consumer}"),
+        41 => format!("XGROUP DELCONSUMER {key} g{group} c{consumer}"),
+        42 => match random.below(6) {
+            0 => format!("DEL {key}"),
+            1 => format!("RENAME {key} {other}"),
+            2 => format!("COPY {key} {other} REPLACE"),
+            3 => format!("XGROUP DESTROY {key} g{group}"),
+            4 => format!("SET {other} string"),
+            _ => format!("OBJECT ENCODING {key}"),
+        },
+        _ => format!("XPENDING {key} g{group}"),
+    }
+}
+
+#[test]
+fn streams_in_pages_answer_as_those_in_one_record_do() {
+    for (seed, entries, inline_bytes) in [(1, 3, 24), (2, 8, 24), (3, 3, 600), (4, 100, 24)] {
+        let (mut paged, mut whole) = (bench(inline_bytes, entries), bench(u64::MAX, entries));
+        let (mut client, mut other) = (paged.client(), whole.client());
+        let (mut random, mut last, mut most) = (Random(0x57_4ea8 ^ seed << 40), 1, 0);
+        for step in 0..3000 {
+            let command = command(&mut random, &mut last);
+            let reply = paged.run(&mut client, &command);
+            assert_eq!(reply, whole.run(&mut other, &command), "step {step}: {command}");
+            if step % 20 == 0 {
+                for all in ["XINFO STREAM s FULL COUNT 0", "XINFO STREAM t FULL COUNT 0", "DUMP s"]
+                {
+                    let reply = paged.run(&mut client, all);
+                    most = most.max(reply.len());
+                    assert_eq!(reply, whole.run(&mut other, all), "step {step}: {command}");
+                }
+                let digest = paged.run(&mut client, "DEBUG DIGEST");
+                assert_eq!(digest, whole.run(&mut other, "DEBUG DIGEST"), "step {step}: {command}");
+            }
+        }
+        assert!(most > 3000, "{most} bytes at most");
+        assert!(paged.server.engine.has_pages() && !whole.server.engine.has_pages());
+    }
+}
+
+#[test]
+fn an_entry_added_to_a_large_stream_copies_a_page_and_not_the_stream() {
+    let mut bench = bench(2048, 100);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, "s", 20_000);
+    let before = bench.server.engine.memory_parts().memtables;
+    for n in 20_001..=21_000 {
+        bench.run(&mut client, &format!("XADD s MAXLEN ~ 20000 {n}-1 field value{n}"));
+    }
+    let copied = bench.server.engine.memory_parts().memtables.saturating_sub(before);
+    // The stream has about 400 KB.
+    assert!(copied < 1000 * 5000 + (1 << 20), "{copied} bytes for 1,000 entries");
+    assert_eq!(bench.run(&mut client, "XRANGE s 20999 + COUNT 1").matches("value").count(), 1);
+}
+
+#[test]
+fn a_stream_that_has_lost_its_last_entry_keeps_its_groups_and_its_ids() {
+    for gone in ["XTRIM s MAXLEN 0", "XTRIM s MINID 99", "XADD s MAXLEN 0 41-1 f v"] {
+        let (mut paged, mut whole) = (bench(24, 4), bench(u64::MAX, 4));
+        for bench in [&mut paged, &mut whole] {
+            let mut client = bench.client();
+            fill(bench, &mut client, "s", 40);
+            bench.run(&mut client, "XGROUP CREATE s g 0");
+            bench.run(&mut client, "XREADGROUP GROUP g c COUNT 3 STREAMS s >");
+            bench.run(&mut client, "EXPIRE s 1000");
+        }
+        let (mut client, mut other) = (paged.client(), whole.client());
+        for line in [gone, "XINFO STREAM s FULL", "TTL s", "XADD s 50-1 f v", "XINFO STREAM s FULL"]
+        {
+            assert_eq!(paged.run(&mut client, line), whole.run(&mut other, line), "{gone}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_a_transaction_did_to_a_stream_in_pages_is_taken_back_with_it() {
+    let mut bench = bench(24, 4);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, "s", 100);
+    bench.run(&mut client, "XGROUP CREATE s g 0");
+    let all = "XINFO STREAM s FULL COUNT 0";
+    let before = bench.run(&mut client, all);
+    let commands = [
+        "MULTI",
+        "XADD s 101-1 f v",
+        "XTRIM s MAXLEN 20",
+        "XREADGROUP GROUP g c STREAMS s >",
+        "XDEL s 100-1 99-1 98-1 97-1 101-1",
+        "XTRIM s MAXLEN 0",
+    ];
+    bench.run_all(&mut client, &commands);
+    super::tests::queue_panic(&mut client, "c");
+    let reply = bench.run(&mut client, "EXEC");
+    assert!(reply.contains("nothing was changed"), "{reply}");
+    assert_eq!(bench.run(&mut client, all), before);
+    // And what stays is whole in the end.
+    bench.run_all(&mut client, &commands);
+    assert!(!bench.run(&mut client, "EXEC").contains("ERR"));
+    assert_eq!(bench.run(&mut client, "XLEN s"), ":0\r\n");
+}
+
+#[test]
+fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
+    let mut bench = bench(200, 10);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, "s", 5000);
+    bench.run(&mut client, "XGROUP CREATE s g 0");
+    for (request, most, contains) in [
+        // The root, two nodes on the way, and pages.
+        ("XADD s 5001-1 f v", 3, "5001-1"),
+        ("XLEN s", 1, ":5001"),
+        ("XRANGE s 700 + COUNT 25", 6, "value724"),
+        ("XREVRANGE s 700 - COUNT 25", 6, "value676"),
+        ("XREADGROUP GROUP g c COUNT 30 STREAMS s >", 6, "value30\r"),
+        ("XREADGROUP GROUP g c STREAMS s 5-1", 6, "value30\r"),
+        ("XDEL s 11-1 2011-1 4011-1", 6, ":3"),
+        ("XTRIM s MAXLEN 4000", 7, ":998"),
+        ("XTRIM s MINID 1500", 7, ":49"),
+        ("XINFO STREAM s", 7, "radix-tree-keys"),
+    ] {
+        bench.server.engine.flush().expect("flushed");
+        bench.server.engine.set_memory_bound(1);
+        for _ in 0..50 {
+            // Whoever has the latch of a shard evicts what is too much in it.
+            bench.run(&mut client, "EXISTS s");
+        }
+        let (loads, reply) = rounds(&mut bench, &mut client, request);
+        assert!(reply.contains(contains), "{request}: {reply}");
+        assert!(loads <= most, "{request}: {loads} rounds");
+    }
+}

@@ -1,0 +1,406 @@
+//! Streams in pages: each node on a page of its own, the consumer groups on another, and the head in the root.
+
+use super::{Paged, Stop, Structure};
+use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
+use crate::keyspace::collection::stream::{
+    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, id_number, write_all,
+};
+use crate::value::thresholds::Thresholds;
+use sexton_engine::page::stream::StreamPage;
+use sexton_engine::page::{Descriptor, PageEdit, PageError, PageId, Pages, PartKind, Stream};
+use sexton_persistence::rdb::StreamId;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A stream, with its head.
+#[derive(Clone, Debug)]
+pub struct Streamed {
+    /// What it says of itself.
+    pub head: Head,
+    stream: Stream,
+}
+
+/// What a removal of entries has done.
+#[derive(Debug)]
+pub enum Removed {
+    /// There was nothing to be removed.
+    Nothing,
+    /// So many have gone.
+    Some(u64),
+    /// So many would go, and no other is left. Pages have entries: nothing was changed, and this is the stream from now on.
+    All(u64, Box<StreamEdit>),
+}
+
+impl Removed {
+    /// True when no entry goes.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        matches!(self, Self::Nothing)
+    }
+}
+
+impl Structure for Streamed {
+    fn open(paged: &Paged) -> Result<Self, PageError> {
+        let page = PageId { part: PartKind::Stream, number: 0 };
+        let stream = Stream::open(&paged.descriptor)
+            .map_err(|damage| PageError::Damaged { page, damage })?;
+        let head = Head::of_bytes(&paged.descriptor.tail);
+        Ok(Self { head: head.ok_or_else(|| super::without(PartKind::Stream))?, stream })
+    }
+
+    fn describe(&self, descriptor: &mut Descriptor) {
+        descriptor.totals = self.stream.totals;
+        descriptor.tail = self.head.to_bytes();
+        self.stream.parts().into_iter().flatten().for_each(|part| descriptor.set_part(part));
+    }
+
+    fn len(&self) -> u64 {
+        self.stream.len()
+    }
+}
+
+fn node_of(page: StreamPage<'_>) -> Result<NodeView<'_>, PageError> {
+    NodeView::of(page.payload()).ok_or_else(|| super::without(PartKind::Stream))
+}
+
+/// Pages that were missed, so that all of them are brought at once.
+#[derive(Default)]
+struct Missed(BTreeSet<PageId>);
+
+impl Missed {
+    /// What was found; `None` when a page is missing.
+    fn note<T>(&mut self, found: Result<T, PageError>) -> Result<Option<T>, PageError> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(PageError::Missing(page)) => {
+                self.0.insert(page);
+                if page.part == PartKind::Nodes {
+                    // Whoever reads a node reads its counts.
+                    self.0.insert(PageId { part: PartKind::Counts, ..page });
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn end(self) -> Result<(), Stop> {
+        if self.0.is_empty() { Ok(()) } else { Err(Stop::Missing(self.0.into_iter().collect())) }
+    }
+}
+
+impl Streamed {
+    /// One that was whole, and has entries.
+    ///
+    /// # Errors
+    /// It is longer than pages take.
+    pub fn build<P: Pages>(pages: &mut P, view: StreamView<'_>) -> Result<Self, PageError> {
+        let stream = Stream::build(pages, view.node_bytes(), view.group_bytes())?;
+        Ok(Self { head: view.head(), stream })
+    }
+
+    /// The pages that nearly every command needs.
+    pub fn likely_ids(&self) -> impl Iterator<Item = PageId> + use<> {
+        self.stream.likely_ids()
+    }
+
+    /// The same stream as if it lay in one record.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn whole<P: Pages>(&self, pages: &P) -> Result<StreamEdit, Stop> {
+        self.needs(pages, 0..self.stream.pages())?;
+        let bytes = self.stream.totals.bytes;
+        if u32::try_from(bytes).is_err() {
+            return Err(PageError::TooLong { bytes: bytes as usize }.into());
+        }
+        let groups = self.stream.groups(pages)?;
+        let mut edit = StreamEdit::without_nodes(self.head, self.len() as usize, groups);
+        let mut nodes = Vec::new();
+        for position in 0..self.stream.pages() {
+            nodes.push(self.stream.at(pages, position)?.1.payload());
+        }
+        edit.lay_in(nodes.into_iter());
+        Ok(edit)
+    }
+
+    fn needs<P: Pages>(&self, pages: &P, positions: std::ops::Range<u64>) -> Result<(), Stop> {
+        let missing = self.stream.missing(pages, positions)?;
+        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+    }
+
+    /// Adds an entry, whose ID is above the last one.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn add<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        entry: &NewEntry<'_>,
+        thresholds: &Thresholds,
+    ) -> Result<(), PageError> {
+        let room = match self.stream.last(pages)? {
+            Some((number, page)) => {
+                let node = node_of(page)?;
+                let fits = node.first_id < entry.id && node.has_room(entry, thresholds);
+                fits.then(|| (number, node::more(node, entry), node))
+            }
+            None => None,
+        };
+        if let Some((number, (more, size), node)) = room {
+            let (at, counts) = node::counts_with(node, size);
+            self.stream.change(pages, number, |page| {
+                let end = page.bytes().len();
+                page.splice(end..end, &more);
+                page.write(at, &counts);
+            })?;
+        } else {
+            self.stream.push(pages, &node::new_node(entry))?;
+        }
+        self.head.last_id = entry.id;
+        self.head.entries_added = self.head.entries_added.wrapping_add(1);
+        Ok(())
+    }
+
+    /// Marks entries of a page, which has others, as deleted: those whose flags are there.
+    fn mark_deleted<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        number: u64,
+        flags_at: &[usize],
+    ) -> Result<(), PageError> {
+        self.stream.change(pages, number, |page| {
+            for &at in flags_at {
+                let flags = page.bytes().get(at).copied();
+                flags.into_iter().for_each(|flags| page.write(at, &[node::deleted_flags(flags)]));
+            }
+            let counts =
+                NodeView::of(page.bytes()).map(|node| node::counts_without(node, flags_at.len()));
+            counts.into_iter().for_each(|(at, counts)| page.write(at, &counts));
+        })
+    }
+
+    /// The same stream without entries.
+    fn emptied<P: Pages>(&self, pages: &P) -> Result<Box<StreamEdit>, PageError> {
+        Ok(Box::new(StreamEdit::without_nodes(self.head, 0, self.stream.groups(pages)?)))
+    }
+
+    /// Removes entries from the front.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn trim<P: Pages>(&mut self, pages: &mut P, trim: Trim) -> Result<Removed, Stop> {
+        let plan = trim.plan(self.len(), |position| {
+            let position = position as u64;
+            if position >= self.stream.pages() {
+                return Ok(None);
+            }
+            match self.stream.at(pages, position) {
+                Ok((_, page)) => Ok(Some(node_of(page)?)),
+                Err(PageError::Missing(page)) => Err(self.missing_of_trim(pages, trim, page)?),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        if plan.removed == 0 {
+            return Ok(Removed::Nothing);
+        }
+        if plan.left == 0 {
+            return Ok(Removed::All(plan.removed, self.emptied(pages)?));
+        }
+        let partial = match plan.within.is_empty() {
+            true => None,
+            false => Some(self.stream.at(pages, plan.whole as u64)?.0),
+        };
+        let whole: Vec<u64> = (0..plan.whole as u64).collect();
+        self.stream.remove(pages, &whole)?;
+        if let Some(number) = partial {
+            self.mark_deleted(pages, number, &plan.within)?;
+        }
+        Ok(Removed::Some(plan.removed))
+    }
+
+    /// The pages that a trim which has missed one probably looks at.
+    fn missing_of_trim<P: Pages>(
+        &self,
+        pages: &P,
+        trim: Trim,
+        missed: PageId,
+    ) -> Result<Stop, Stop> {
+        use crate::keyspace::collection::stream::TrimTo;
+        let position = match trim.to {
+            TrimTo::Entries(max) => self.pages_of(self.len().saturating_sub(max)),
+            TrimTo::From(id) => match self.stream.position(pages, id_number(id)) {
+                Ok(position) => position,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        let limit = if trim.limit == 0 { u64::MAX } else { self.pages_of(trim.limit) };
+        let mut missing = self.stream.missing(pages, 0..position.min(limit).saturating_add(1))?;
+        if missing.is_empty() {
+            missing.push(missed);
+        }
+        Ok(Stop::Missing(missing))
+    }
+
+    /// About how many pages have so many entries, rounded up.
+    fn pages_of(&self, entries: u64) -> u64 {
+        let each = (self.len() / self.stream.pages().max(1)).max(1);
+        entries.div_ceil(each)
+    }
+
+    /// Deletes entries.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn delete<P: Pages>(&mut self, pages: &mut P, ids: &[StreamId]) -> Result<Removed, Stop> {
+        let mut missed = Missed::default();
+        let mut found: BTreeMap<u64, (u64, u32, BTreeSet<usize>)> = BTreeMap::new();
+        let (mut count, mut highest) = (0, StreamId::default());
+        for &id in ids {
+            let position = self.stream.position(pages, id_number(id));
+            let Some(position) = missed.note(position)? else { continue };
+            let Some((number, page)) = missed.note(self.stream.at(pages, position))? else {
+                continue;
+            };
+            let mut entries = node_of(page)?.entries();
+            let Some(entry) = entries.find(|entry| entry.id == id && !entry.is_deleted) else {
+                continue;
+            };
+            let new = BTreeSet::new();
+            let (_, _, own) = found.entry(position).or_insert((number, page.entries(), new));
+            count += u64::from(own.insert(entry.flags_at));
+            highest = highest.max(id);
+        }
+        missed.end()?;
+        if count == 0 {
+            return Ok(Removed::Nothing);
+        }
+        self.head.max_deleted_id = self.head.max_deleted_id.max(highest);
+        if count >= self.len() {
+            return Ok(Removed::All(count, self.emptied(pages)?));
+        }
+        let is_whole = |entries: u32, own: &BTreeSet<usize>| own.len() >= entries as usize;
+        let whole = found.iter().filter(|(_, (_, entries, own))| is_whole(*entries, own));
+        let whole: Vec<u64> = whole.map(|(position, _)| *position).collect();
+        self.stream.remove(pages, &whole)?;
+        for (number, entries, own) in found.values() {
+            if !is_whole(*entries, own) {
+                let own: Vec<usize> = own.iter().copied().collect();
+                self.mark_deleted(pages, *number, &own)?;
+            }
+        }
+        Ok(Removed::Some(count))
+    }
+
+    /// From now on it has these groups, which stand by name.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn set_groups<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        groups: &[Group],
+    ) -> Result<(), PageError> {
+        self.stream.set_groups(pages, &write_all(groups))
+    }
+
+    /// The ID of the last entry.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn last_valid_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
+        let Some((_, page)) = self.stream.last(pages)? else { return Ok(StreamId::default()) };
+        let last = node_of(page)?.entries().filter(|entry| !entry.is_deleted).last();
+        last.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
+    }
+
+    fn first_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
+        let mut entries = node_of(self.stream.at(pages, 0)?.1)?.entries();
+        let first = entries.find(|entry| !entry.is_deleted);
+        first.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
+    }
+
+    /// What a command needs: head and groups, and the entries that it asks for when it has seen those. `lists_nodes`: with the IDs
+    /// that nodes begin with.
+    ///
+    /// # Errors
+    /// [`Stop`].
+    pub fn excerpt<P: Pages>(
+        &self,
+        pages: &P,
+        lists_nodes: bool,
+        asks: impl Fn(StreamView<'_>) -> Vec<Span>,
+    ) -> Result<Excerpt, Stop> {
+        let mut missed = Missed::default();
+        let first_id = missed.note(self.first_id(pages))?;
+        let last_id = missed.note(self.last_valid_id(pages))?;
+        let groups = missed.note(self.stream.groups(pages))?;
+        let (Some(first_id), Some(last_id), Some(groups)) = (first_id, last_id, groups) else {
+            missed.end()?;
+            return Err(super::without(PartKind::Stream).into());
+        };
+        let mut node_ids = Vec::new();
+        if lists_nodes {
+            self.needs(pages, 0..self.stream.pages())?;
+            for position in 0..self.stream.pages() {
+                node_ids.push(self.stream.at(pages, position)?.1.first());
+            }
+        }
+        let rest = Rest { first_id, last_id, node_ids };
+        let mut excerpt = Excerpt::new(self.head, self.len() as usize, groups, rest);
+        let mut positions = BTreeSet::new();
+        for span in asks(excerpt.view()) {
+            self.find_span(pages, span, &mut positions, &mut missed)?;
+        }
+        missed.end()?;
+        let mut nodes = Vec::with_capacity(positions.len());
+        for position in positions {
+            nodes.push(self.stream.at(pages, position)?.1.payload());
+        }
+        excerpt.lay_in(nodes.into_iter());
+        Ok(excerpt)
+    }
+
+    /// The positions of the pages that have these entries.
+    fn find_span<P: Pages>(
+        &self,
+        pages: &P,
+        span: Span,
+        positions: &mut BTreeSet<u64>,
+        missed: &mut Missed,
+    ) -> Result<(), PageError> {
+        if span.most == 0 || span.start > span.end {
+            return Ok(());
+        }
+        let first = missed.note(self.stream.position(pages, id_number(span.start)))?;
+        let last = missed.note(self.stream.position(pages, id_number(span.end)))?;
+        let (Some(first), Some(last)) = (first, last) else { return Ok(()) };
+        let likely = self.pages_of(span.most as u64).saturating_add(1);
+        let likely = match span.is_back {
+            false => first..(last + 1).min(first.saturating_add(likely)),
+            true => first.max((last + 1).saturating_sub(likely))..last + 1,
+        };
+        let missing = self.stream.missing(pages, likely)?;
+        if !missing.is_empty() {
+            missed.0.extend(missing);
+            return Ok(());
+        }
+        let mut left = span.most;
+        for step in 0..=last - first {
+            let position = if span.is_back { last - step } else { first + step };
+            let Some((_, page)) = missed.note(self.stream.at(pages, position))? else { break };
+            positions.insert(position);
+            let own = if position == first || position == last {
+                let asked = span.start..=span.end;
+                let entries = node_of(page)?.entries();
+                entries.filter(|entry| !entry.is_deleted && asked.contains(&entry.id)).count()
+            } else {
+                page.entries() as usize
+            };
+            left = left.saturating_sub(own);
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
