@@ -88,6 +88,13 @@ class Model:
             self.put_or_drop(key, tuple(pair for pair in old[0] if pair[1] != op[2]), old[1])
         elif kind == "zpopmin":
             self.put_or_drop(key, old[0][op[2] :], old[1])
+        elif kind == "xadd":
+            entries = old[0] if old else ()
+            self.keys[key] = (entries + ((op[2], op[3]),), old[1] if old else None)
+        elif kind == "xtrim":
+            self.keys[key] = (old[0][-op[2] :], old[1])
+        elif kind == "xdel":
+            self.keys[key] = (tuple(entry for entry in old[0] if entry[0] != op[2]), old[1])
         elif kind == "rename":
             self.keys[op[2]] = self.keys.pop(key)
             return [key, op[2]]
@@ -121,6 +128,9 @@ REQUESTS = {
     "zadd": lambda op: [b"ZADD", op[1], *(word for member, score in op[2] for word in (b"%d" % score, member))],
     "zrem": lambda op: [b"ZREM", op[1], op[2]],
     "zpopmin": lambda op: [b"ZPOPMIN", op[1], b"%d" % op[2]],
+    "xadd": lambda op: [b"XADD", op[1], b"%d-1" % op[2], b"field", op[3]],
+    "xtrim": lambda op: [b"XTRIM", op[1], b"MAXLEN", b"%d" % op[2]],
+    "xdel": lambda op: [b"XDEL", op[1], b"%d-1" % op[2]],
     "rename": lambda op: [b"RENAME", op[1], op[2]],
     "throwaway": lambda op: [b"SET", op[1], b"soon gone", b"PX", b"300"],
 }
@@ -157,8 +167,10 @@ class Writer(threading.Thread):
         return b"c%d:%s:%d" % (self.number, kind, index)
 
     def collection_op(self, mark):
-        """A change of one of a few lists, hashes and sorted sets, most of which lie in pages."""
-        rng, number = self.rng, self.rng.randrange(6)
+        """A change of one of a few lists, hashes, sorted sets and streams, most of which lie in pages."""
+        rng, number = self.rng, self.rng.randrange(8)
+        if number >= 6:
+            return self.stream_op(mark)
         if number >= 4:
             return self.sorted_set_op()
         if number < 2:
@@ -190,6 +202,18 @@ class Writer(threading.Thread):
             return ("zrem", key, rng.choice(ranked)[1])
         pairs = {b"member:%d" % rng.randrange(2000): rng.randrange(100_000) for _ in range(rng.choice([1, 1, 8]))}
         return ("zadd", key, tuple(pairs.items()))
+
+    def stream_op(self, mark):
+        """The last entry of a stream stays, so that the next ID is known."""
+        rng = self.rng
+        key = self.name_of(b"x", rng.randrange(2))
+        entries = self.head.keys.get(key, ((),))[0]
+        roll = rng.random()
+        if entries and roll < len(entries) / 8000:
+            return ("xtrim", key, rng.randrange(1, len(entries) + 1))
+        if len(entries) > 1 and roll < 0.25:
+            return ("xdel", key, rng.choice(entries[:-1])[0])
+        return ("xadd", key, entries[-1][0] + rng.randrange(1, 3) if entries else 1, mark)
 
     def simple_op(self):
         rng, roll = self.rng, self.rng.random()
@@ -264,8 +288,11 @@ class Writer(threading.Thread):
 
 
 def value_of(kind, node):
-    """A value as the model has it: bytes, the items of a list, or scores and members; a hash is flat."""
-    if kind not in (b"list", b"hash", b"zset"):
+    """A value as the model has it: bytes, the items of a list, scores and members, or IDs and values; a hash is flat."""
+    if kind == b"stream" and node.items:
+        entries = [(entry.items[0].value, entry.items[1].items[1].value) for entry in node.items]
+        return tuple((int(entry_id.partition(b"-")[0]), value) for entry_id, value in entries)
+    if kind not in (b"list", b"hash", b"zset", b"stream"):
         return node.value
     if not node.items:
         return None
@@ -289,7 +316,8 @@ def read_everything(server):
         part = names[start : start + 500]
         types = [node.value for node in connection.pipeline([[b"TYPE", name] for name in part])]
         read = {b"list": lambda n: [b"LRANGE", n, b"0", b"-1"], b"hash": lambda n: [b"HGETALL", n],
-                b"zset": lambda n: [b"ZRANGE", n, b"0", b"-1", b"WITHSCORES"]}
+                b"zset": lambda n: [b"ZRANGE", n, b"0", b"-1", b"WITHSCORES"],
+                b"stream": lambda n: [b"XRANGE", n, b"-", b"+"]}
         reads = [read.get(kind, lambda n: [b"GET", n])(name) for kind, name in zip(types, part)]
         nodes = connection.pipeline([r for n, get in zip(part, reads) for r in (get, [b"PEXPIRETIME", n])])
         for i, name in enumerate(part):
@@ -479,7 +507,8 @@ def main():
     place, env = persistent_memory(options) if args.policy == "wbl" else (None, None)
     if args.server == "sexton":
         options["memtable-bytes"] = args.memtable_bytes
-        options.update({"collection-inline-max": "256", "hash-max-listpack-entries": "20", "zset-max-listpack-entries": "20"})
+        options.update({"collection-inline-max": "256", "hash-max-listpack-entries": "20", "zset-max-listpack-entries": "20",
+                        "stream-node-max-entries": "20"})
     options.update(option.split("=", 1) for option in args.option)
     print(f"crash loop: {args.server}, {options}, {args.rounds} rounds, seed {args.seed}", flush=True)
     rng = random.Random(args.seed)

@@ -10,7 +10,7 @@ use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
-use crate::keyspace::paged::{self, Failed, Paged, Streamed, Structure, over};
+use crate::keyspace::paged::{self, Failed, Paged, Parts, Streamed, Structure, over};
 use crate::keyspace::pop::take;
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, behind, deliver, entries_after,
@@ -176,9 +176,10 @@ fn serve_reader(
         after.map(|after| behind(after, read.count)).unwrap_or_default()
     };
     // Whoever has just written it has its end in memory; other pages may be read here.
+    let parts = Parts { groups: read.member.is_some(), ..Parts::NONE };
     let excerpt = match &paged {
         Ok(Some(paged)) => over(tx, key, paged.descriptor.collection, true, |pages| {
-            Streamed::open(paged)?.excerpt(&pages, false, asks).map(Some)
+            Streamed::open(paged)?.excerpt(&pages, parts, asks).map(Some)
         }),
         Ok(None) => Ok(None),
         Err(error) => Err(Failed::Storage(EngineError::Storage(error.to_string()))),

@@ -46,7 +46,8 @@ def main():
     print(f"differential: {args.server} against {args.against}, seed {args.seed}", flush=True)
     # The reference keeps everything in memory; its persistence has no say in replies.
     # Small collections that Redis has no compact encoding for: they may lie in pages.
-    small = {"hash-max-listpack-entries": 6, "set-max-intset-entries": 6, "zset-max-listpack-entries": 6}
+    small = {"hash-max-listpack-entries": 6, "set-max-intset-entries": 6, "zset-max-listpack-entries": 6,
+             "stream-node-max-entries": 6}
     small["enable-debug-command"] = "yes"
     reference = Server("redis" if args.against == "redis" else args.against, {"appendonly": "no", **small})
     options = dict(small)

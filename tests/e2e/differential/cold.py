@@ -41,6 +41,7 @@ TINY = {
     "hash-max-listpack-entries": "6",
     "set-max-intset-entries": "6",
     "zset-max-listpack-entries": "6",
+    "stream-node-max-entries": "6",
 }
 MODES = {
     "memory": {},
@@ -240,7 +241,7 @@ def main():
     args = parser.parse_args()
     print(f"differential.cold: seed {args.seed}", flush=True)
     failures = 0
-    small = {name: TINY[name] for name in ("hash-max-listpack-entries", "set-max-intset-entries")}
+    small = {name: TINY[name] for name in ("hash-max-listpack-entries", "set-max-intset-entries", "stream-node-max-entries")}
     with Server("redis", {"appendonly": "no", "enable-debug-command": "yes", **small}) as reference:
         connection = reference.connect()
         names = {name.decode().lower() for name in connection.cmd("COMMAND", "LIST")}

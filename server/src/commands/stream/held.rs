@@ -5,12 +5,12 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::stream::{Excerpt, Group, HIGHEST, LOWEST, Span};
 use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
-use crate::keyspace::paged::{Paged, Streamed};
+use crate::keyspace::paged::{Paged, Parts, Streamed};
 use crate::keyspace::stream_read::Logged;
 use crate::resp::Reply;
 use sexton_persistence::rdb::StreamId;
 
-/// No entries: head and groups are enough.
+/// No entries.
 pub(super) fn nothing(_: StreamView<'_>) -> Vec<Span> {
     Vec::new()
 }
@@ -30,37 +30,25 @@ fn excerpt(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
     paged: &Paged,
-    lists_nodes: bool,
+    parts: Parts,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Excerpt {
-    ctx.read_pages(key, paged, |stream: &Streamed, pages, _| {
-        stream.excerpt(pages, lists_nodes, asks)
-    })
+    ctx.read_pages(key, paged, |stream: &Streamed, pages, _| stream.excerpt(pages, parts, asks))
 }
 
-/// Shows a stream that has the entries that `asks` names, which has seen the rest of it. `lists_nodes`: it knows its nodes, too.
-pub(super) fn look_listing<R>(
+/// Shows a stream that has these parts, and the entries that `asks` names, which has seen the rest of it.
+pub(super) fn look<R>(
     ctx: &mut Ctx<'_, '_>,
     (purpose, key): (Purpose, &[u8]),
-    lists_nodes: bool,
+    parts: Parts,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
     look: impl FnOnce(Option<StreamView<'_>>, &mut Reply) -> R,
 ) -> Result<R, CommandError> {
     let Some(paged) = ctx.paged::<Streams>(purpose, key)? else {
         return ctx.lookup::<Streams, _>(purpose, key, look);
     };
-    let excerpt = excerpt(ctx, key, &paged, lists_nodes, asks);
+    let excerpt = excerpt(ctx, key, &paged, parts, asks);
     Ok(look(Some(excerpt.view()), ctx.out))
-}
-
-/// Shows a stream that has the entries that `asks` names, which has seen the rest of it.
-pub(super) fn look<R>(
-    ctx: &mut Ctx<'_, '_>,
-    (purpose, key): (Purpose, &[u8]),
-    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
-    look: impl FnOnce(Option<StreamView<'_>>, &mut Reply) -> R,
-) -> Result<R, CommandError> {
-    look_listing(ctx, (purpose, key), false, asks, look)
 }
 
 /// A stream of which groups are to be changed.
@@ -122,7 +110,7 @@ pub(super) fn hold(
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<Option<Held>, CommandError> {
     if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
-        let excerpt = excerpt(ctx, key, &paged, false, asks);
+        let excerpt = excerpt(ctx, key, &paged, Parts::GROUPS, asks);
         return Ok(Some(Held::Paged(paged, Box::new(excerpt))));
     }
     let found = find(ctx, key, 0)?;

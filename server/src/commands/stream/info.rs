@@ -1,10 +1,11 @@
 //! XINFO.
 
-use super::held::{ends, look, look_listing, nothing};
+use super::held::{ends, look, nothing};
 use super::{group_at, no_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::StreamView;
 use crate::keyspace::collection::stream::{Group, HIGHEST, LOWEST, id_text};
+use crate::keyspace::paged::Parts;
 use crate::keyspace::stream_read::{answer_entries, answer_entry};
 use crate::resp::Reply;
 
@@ -65,7 +66,7 @@ fn answer_position(stream: StreamView<'_>, group: &Group, out: &mut Reply) {
 /// XINFO GROUPS key.
 pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(2);
-    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
+    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let groups = stream.groups();
         out.array(groups.len());
@@ -83,7 +84,7 @@ pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XINFO CONSUMERS key group.
 pub(super) fn consumers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name, now_ms) = (ctx.args.get(2), ctx.args.get(3), wall_ms(ctx));
-    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
+    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
         let groups = stream.ok_or(CommandError::NoSuchKey)?.groups();
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_group(key, name))?];
         let mut pending = vec![0; group.consumers.len()];
@@ -117,7 +118,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let shown = if most == 0 { usize::MAX } else { most };
     let first = if matches!(options, Ok(true)) { shown } else { 1 };
     let asks = |_: StreamView<'_>| ends(first).to_vec();
-    look_listing(ctx, (Purpose::Read, key), true, &asks, |stream, out| {
+    look(ctx, (Purpose::Read, key), Parts::ALL, &asks, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let is_full = options?;
         out.map(if is_full { 9 } else { 10 });

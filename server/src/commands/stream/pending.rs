@@ -5,6 +5,7 @@ use super::id::{parse_end, parse_start};
 use super::{group_at, no_key_or_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::stream::{Group, id_text};
+use crate::keyspace::paged::Parts;
 use crate::resp::Reply;
 
 /// XPENDING key group [[IDLE min-idle-time] start end count [consumer]].
@@ -30,7 +31,7 @@ pub(super) fn xpending(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         _ => return Err(CommandError::Syntax),
     }
-    look(ctx, (Purpose::Read, key), &nothing, |stream, out| {
+    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
         let groups = stream.map_or_else(Vec::new, |stream| stream.groups());
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?];
         let Some((start, end, most, idle_min_ms, consumer)) = asked else {

@@ -5,6 +5,7 @@ use super::id::{parse_end, parse_start};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::Streams;
 use crate::keyspace::collection::stream::Span;
+use crate::keyspace::paged::Parts;
 use crate::keyspace::stream_read::answer_entries;
 
 /// XLEN key.
@@ -43,17 +44,19 @@ fn range(ctx: &mut Ctx<'_, '_>, back: bool) -> CommandResult {
         at += 2;
     }
     let span = Span { start, end, most: most.unwrap_or(usize::MAX), is_back: back };
-    look(ctx, (Purpose::Read, key), &|_| vec![span], |stream, out| match (stream, most) {
-        (None, _) => out.array(0),
-        (Some(_), Some(0)) => out.null_array(),
-        (Some(stream), most) => {
-            let most = most.unwrap_or(usize::MAX);
-            let entries: Vec<_> = if back {
-                stream.range_back(start, end).take(most).collect()
-            } else {
-                stream.range(start, end).take(most).collect()
-            };
-            answer_entries(&entries, out);
+    look(ctx, (Purpose::Read, key), Parts::NONE, &|_| vec![span], |stream, out| {
+        match (stream, most) {
+            (None, _) => out.array(0),
+            (Some(_), Some(0)) => out.null_array(),
+            (Some(stream), most) => {
+                let most = most.unwrap_or(usize::MAX);
+                let entries: Vec<_> = if back {
+                    stream.range_back(start, end).take(most).collect()
+                } else {
+                    stream.range(start, end).take(most).collect()
+                };
+                answer_entries(&entries, out);
+            }
         }
     })
 }

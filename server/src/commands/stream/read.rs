@@ -1,13 +1,16 @@
 //! XREAD and XREADGROUP.
 
-use super::held::{each, hold, look, nothing, store};
+use super::held::{each, hold, look, store};
 use super::id::parse_strict;
+use super::trim::damaged;
 use super::{group_at, no_key_or_group, wall_ms};
 use crate::blocking::{Member, Read, Wants};
 use crate::commands::pop::wait;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
+use crate::keyspace::collection::Streams;
 use crate::keyspace::collection::stream::{LOWEST, StreamView};
+use crate::keyspace::paged::{Parts, Streamed, Structure};
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, behind, deliver, deliver_again,
     entries_after, pending_behind,
@@ -133,16 +136,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
     for at in options.keys.clone() {
         let (key, id) = (args.get(at), args.get(at + count));
         let member = options.member.as_ref();
-        let (last_id, has_new) = look(ctx, (Purpose::Read, key), &nothing, |stream, _| {
-            let Some(member) = member else {
-                return Ok((stream.map_or(LOWEST, |stream| stream.last_id()), false));
-            };
-            let found = stream.and_then(|stream| {
-                let last_id = stream.group_last_id(&member.group)?;
-                Some((LOWEST, has_after(&stream, last_id)))
-            });
-            found.ok_or_else(|| no_group_to_read(key, &member.group))
-        })??;
+        let (last_id, has_new) = place(ctx, key, member)?;
         places.push(match (id, member) {
             (b"$", Some(_)) => {
                 return Err(CommandError::text(
@@ -169,6 +163,36 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
     Ok(places)
 }
 
+/// The last ID of a stream; for a member of a group whether there is anything that the group has not read.
+fn place(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    member: Option<&Member>,
+) -> Result<(StreamId, bool), CommandError> {
+    let position = match (ctx.paged::<Streams>(Purpose::Read, key)?, member) {
+        (Some(paged), None) => {
+            return Ok((Streamed::open(&paged).map_err(damaged)?.head.last_id, false));
+        }
+        (Some(paged), Some(member)) => {
+            ctx.read_pages(key, &paged, |stream: &Streamed, pages, _| {
+                Ok(stream.group_position(pages, &member.group)?)
+            })
+        }
+        (None, None) => {
+            return ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, _| {
+                (stream.map_or(LOWEST, |stream| stream.last_id()), false)
+            });
+        }
+        (None, Some(member)) => ctx.lookup::<Streams, _>(Purpose::Read, key, |stream, _| {
+            let stream = stream?;
+            let last_id = stream.group_last_id(&member.group)?;
+            Some((last_id, has_after(&stream, last_id)))
+        })?,
+    };
+    let group = member.map_or(&[][..], |member| &member.group);
+    position.ok_or_else(|| no_group_to_read(key, group))
+}
+
 fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
     let CommandError::Quoting(before, argument, _) = no_key_or_group(key, group) else {
         return CommandError::NoSuchKey;
@@ -190,7 +214,7 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
             }
             (None, From::After(after)) => {
                 let asks = |_: StreamView<'_>| behind(after, options.count);
-                look(ctx, (Purpose::Write, key), &asks, |stream, _| {
+                look(ctx, (Purpose::Write, key), Parts::NONE, &asks, |stream, _| {
                     let Some(stream) = stream.filter(|stream| has_after(stream, after)) else {
                         return false;
                     };

@@ -13,7 +13,7 @@ mod stream;
 pub use keyed::{Drawn, Keyed};
 pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
-pub use stream::{Removed, Streamed};
+pub use stream::{Parts, Removed, Streamed};
 
 use super::collection::{
     Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
@@ -119,6 +119,10 @@ pub enum Stop {
 impl From<PageError> for Stop {
     fn from(error: PageError) -> Self {
         match error {
+            // Whoever reads a node mostly reads its counts.
+            PageError::Missing(page) if page.part == PartKind::Nodes => {
+                Self::Missing(vec![page, PageId { part: PartKind::Counts, ..page }])
+            }
             PageError::Missing(page) => Self::Missing(vec![page]),
             other => Self::Failed(other),
         }

@@ -3,7 +3,8 @@
 use super::{Paged, Stop, Structure};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, id_number, write_all,
+    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, find_last_id, id_number,
+    write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -17,6 +18,24 @@ pub struct Streamed {
     /// What it says of itself.
     pub head: Head,
     stream: Stream,
+}
+
+/// What a command needs of a stream besides its head and entries.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// The consumer groups.
+    pub groups: bool,
+    /// The IDs that its nodes begin with.
+    pub node_ids: bool,
+}
+
+impl Parts {
+    /// Nothing else.
+    pub const NONE: Self = Self { groups: false, node_ids: false };
+    /// The consumer groups.
+    pub const GROUPS: Self = Self { groups: true, node_ids: false };
+    /// All.
+    pub const ALL: Self = Self { groups: true, node_ids: true };
 }
 
 /// What a removal of entries has done.
@@ -313,33 +332,48 @@ impl Streamed {
         last.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
     }
 
+    /// What a group has read up to, and whether there is more; `None` without such a group.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn group_position<P: Pages>(
+        &self,
+        pages: &P,
+        name: &[u8],
+    ) -> Result<Option<(StreamId, bool)>, PageError> {
+        let Some(last_id) = find_last_id(self.stream.groups(pages)?, name) else { return Ok(None) };
+        Ok(Some((last_id, self.last_valid_id(pages)? > last_id)))
+    }
+
     fn first_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
         let mut entries = node_of(self.stream.at(pages, 0)?.1)?.entries();
         let first = entries.find(|entry| !entry.is_deleted);
         first.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
     }
 
-    /// What a command needs: head and groups, and the entries that it asks for when it has seen those. `lists_nodes`: with the IDs
-    /// that nodes begin with.
+    /// What a command needs: the head, the parts that it asks for, and the entries that it asks for when it has seen those.
     ///
     /// # Errors
     /// [`Stop`].
     pub fn excerpt<P: Pages>(
         &self,
         pages: &P,
-        lists_nodes: bool,
+        parts: Parts,
         asks: impl Fn(StreamView<'_>) -> Vec<Span>,
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
         let first_id = missed.note(self.first_id(pages))?;
         let last_id = missed.note(self.last_valid_id(pages))?;
-        let groups = missed.note(self.stream.groups(pages))?;
+        let groups = match parts.groups {
+            true => missed.note(self.stream.groups(pages))?,
+            false => Some(&[][..]),
+        };
         let (Some(first_id), Some(last_id), Some(groups)) = (first_id, last_id, groups) else {
             missed.end()?;
             return Err(super::without(PartKind::Stream).into());
         };
         let mut node_ids = Vec::new();
-        if lists_nodes {
+        if parts.node_ids {
             self.needs(pages, 0..self.stream.pages())?;
             for position in 0..self.stream.pages() {
                 node_ids.push(self.stream.at(pages, position)?.1.first());

@@ -254,7 +254,7 @@ impl<'v> Source<'v> {
 }
 
 /// What the group of this name has read up to, where nothing else of it is asked for.
-pub(super) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<StreamId> {
+pub(in crate::keyspace) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<StreamId> {
     let mut source = Source(bytes);
     for _ in 0..source.u32()? {
         let (own, last_id) = (source.item()?, source.id()?);

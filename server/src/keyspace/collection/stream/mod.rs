@@ -8,8 +8,8 @@ pub(in crate::keyspace) mod node;
 
 pub use edit::{StreamEdit, Trim, TrimPlan, TrimTo};
 pub use excerpt::{Excerpt, Head, Rest, Span};
-pub(in crate::keyspace) use group::write_all;
 pub use group::{Consumer, Group, Pending};
+pub(in crate::keyspace) use group::{find_last_id, write_all};
 pub(in crate::keyspace) use id::number as id_number;
 pub use id::{HIGHEST, LOWEST, id_after, id_before, id_text};
 pub use node::{EntryView, NewEntry};
