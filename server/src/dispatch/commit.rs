@@ -249,8 +249,12 @@ fn serve_reader(
                         stream.set_groups(pages, &done.groups)?;
                         Ok(Some(()))
                     });
-                // What it writes over was read above.
-                debug_assert!(written.is_ok());
+                if let Err(failed) = written {
+                    // Nothing was written of this command, so the log does not hear of it.
+                    reply = Reply::new();
+                    reply.error(format!("ERR storage: {failed}").as_bytes());
+                    break;
+                }
             }
             tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
         }

@@ -175,7 +175,7 @@ fn place(
         }
         (Some(paged), Some(member)) => {
             ctx.read_pages(key, &paged, |stream: &Streamed, pages, _| {
-                Ok(stream.group_position(pages, &member.group)?)
+                stream.group_position(pages, &member.group)
             })
         }
         (None, None) => {

@@ -335,14 +335,18 @@ impl Streamed {
     /// What a group has read up to, and whether there is more; `None` without such a group.
     ///
     /// # Errors
-    /// [`PageError`].
+    /// [`Stop`].
     pub fn group_position<P: Pages>(
         &self,
         pages: &P,
         name: &[u8],
-    ) -> Result<Option<(StreamId, bool)>, PageError> {
-        let Some(last_id) = find_last_id(self.stream.groups(pages)?, name) else { return Ok(None) };
-        Ok(Some((last_id, self.last_valid_id(pages)? > last_id)))
+    ) -> Result<Option<(StreamId, bool)>, Stop> {
+        let mut missed = Missed::default();
+        let groups = missed.note(self.stream.groups(pages))?;
+        let last_valid_id = missed.note(self.last_valid_id(pages))?;
+        missed.end()?;
+        let last_id = groups.and_then(|groups| find_last_id(groups, name));
+        Ok(last_id.map(|last_id| (last_id, last_valid_id.is_some_and(|last| last > last_id))))
     }
 
     fn first_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
@@ -362,7 +366,11 @@ impl Streamed {
         asks: impl Fn(StreamView<'_>) -> Vec<Span>,
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
-        let first_id = missed.note(self.first_id(pages))?;
+        // What has no groups is a range, and asks for entries alone.
+        let first_id = match parts.groups {
+            true => missed.note(self.first_id(pages))?,
+            false => Some(StreamId::default()),
+        };
         let last_id = missed.note(self.last_valid_id(pages))?;
         let groups = match parts.groups {
             true => missed.note(self.stream.groups(pages))?,

@@ -81,7 +81,7 @@ impl Trim {
                 }
                 if !entry.is_deleted {
                     plan.within.push(entry.flags_at);
-                    plan.left -= 1;
+                    plan.left = plan.left.saturating_sub(1);
                     plan.removed += 1;
                 }
             }

@@ -3,13 +3,15 @@
 mod edit;
 mod excerpt;
 mod group;
+mod head;
 mod id;
 pub(in crate::keyspace) mod node;
 
 pub use edit::{StreamEdit, Trim, TrimPlan, TrimTo};
-pub use excerpt::{Excerpt, Head, Rest, Span};
+pub use excerpt::{Excerpt, Rest, Span};
 pub use group::{Consumer, Group, Pending};
 pub(in crate::keyspace) use group::{find_last_id, write_all};
+pub use head::Head;
 pub(in crate::keyspace) use id::number as id_number;
 pub use id::{HIGHEST, LOWEST, id_after, id_before, id_text};
 pub use node::{EntryView, NewEntry};
