@@ -3,8 +3,8 @@
 use super::{Paged, Stop, Structure};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, find_last_id, id_number,
-    write_all,
+    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, find_last_id,
+    id_number, write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -244,13 +244,9 @@ impl Streamed {
         trim: Trim,
         missed: PageId,
     ) -> Result<Stop, Stop> {
-        use crate::keyspace::collection::stream::TrimTo;
         let position = match trim.to {
             TrimTo::Entries(max) => self.pages_of(self.len().saturating_sub(max)),
-            TrimTo::From(id) => match self.stream.position(pages, id_number(id)) {
-                Ok(position) => position,
-                Err(error) => return Err(error.into()),
-            },
+            TrimTo::From(id) => self.stream.position(pages, id_number(id))?,
         };
         let limit = if trim.limit == 0 { u64::MAX } else { self.pages_of(trim.limit) };
         let mut missing = self.stream.missing(pages, 0..position.min(limit).saturating_add(1))?;
