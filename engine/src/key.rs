@@ -246,11 +246,13 @@ pub struct Meta {
 impl Meta {
     /// The flags of the layer above.
     pub(crate) const FLAGS_MASK: u8 = 0x1f;
-    /// Set beside the type of a collection, 1 to 5, whose value is the descriptor of its pages.
+    /// Set beside the type of a collection, 1 to 5 or [`Meta::DUE_ELEMENTS`], whose value is the descriptor of its pages.
     pub const PAGED: u8 = 0x10;
-    /// The type whose values say when the first of their elements is due, behind so many bytes: eight, little endian.
+    /// The type whose values say when the first of their elements is due, in eight bytes, little endian.
     pub const DUE_ELEMENTS: u8 = 7;
+    /// Where they say so: a value that lies whole in its record, and the descriptor of pages.
     const ELEMENTS_DUE_AT: usize = 6;
+    const PAGED_ELEMENTS_DUE_AT: usize = 28;
     /// Set beside the flags of a tombstone: the record says that its key has no value
     /// (`deletes = tombstones` only, engine/DESIGN.md, "Paper mode").
     const TOMBSTONE: u8 = 0x80;
@@ -272,7 +274,7 @@ impl Meta {
     #[must_use]
     #[inline]
     pub fn is_paged(&self) -> bool {
-        self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5)
+        self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5 | Self::DUE_ELEMENTS)
     }
 
     /// True when elements of the value may have due times of their own, the earliest of which stands in it
@@ -298,8 +300,9 @@ impl Meta {
         if !self.has_due_elements() {
             return self.expire_at_ms;
         }
+        let at = if self.is_paged() { Self::PAGED_ELEMENTS_DUE_AT } else { Self::ELEMENTS_DUE_AT };
         let elements_ms = value
-            .get(Self::ELEMENTS_DUE_AT..)
+            .get(at..)
             .and_then(|rest| rest.first_chunk())
             .map_or(0, |bytes| u64::from_le_bytes(*bytes));
         match (self.expire_at_ms, elements_ms) {
@@ -396,6 +399,21 @@ mod tests {
         }
         let meta = super::Meta { flags: 7, expire_at_ms: 9 };
         assert_eq!(meta.due_ms(b"short"), 9, "a value that is not there");
+        let paged = super::Meta { flags: 7 | super::Meta::PAGED, expire_at_ms: 0 };
+        assert!(paged.is_paged() && paged.may_be_due() && !meta.is_paged());
+        let descriptor = crate::page::Descriptor {
+            encoding: 2,
+            flags: 0,
+            collection: 1,
+            totals: crate::page::Totals { elements: 2, bytes: 3 },
+            expire_at_ms: 50,
+            seed: 4,
+            parts: Vec::new(),
+            tail: Vec::new(),
+        };
+        let mut value = Vec::new();
+        descriptor.encode_into(&mut value);
+        assert_eq!(paged.due_ms(&value), 50);
     }
 
     /// Says its hash to whoever runs this test alone.

@@ -14,6 +14,8 @@ pub(super) const PAGE_ELEMENTS_MAX: usize = u16::MAX as usize;
 
 /// The page of a set holds integers instead of their texts.
 pub(super) const FLAG_INTEGERS: u8 = 1;
+/// Entries have due times.
+pub(super) const FLAG_TIMES: u8 = 2;
 /// Offsets have four bytes instead of two.
 pub(super) const FLAG_WIDE: u8 = 4;
 /// Neither tags nor offsets: entries are walked.

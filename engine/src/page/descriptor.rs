@@ -30,7 +30,7 @@ pub struct Part {
     pub flags: u8,
     /// How many.
     pub pages: u32,
-    /// Bytes of content, of long values or of groups, the first label, the node at the top, or the last page of a stream.
+    /// Bytes of content, of long values or of groups, the first label, the node at the top, or the last page of a stream; 0 of due times.
     pub a: u64,
     /// 0, the number of the next page or long value, the last label, or the levels of nodes.
     pub b: u64,
@@ -70,6 +70,11 @@ impl Descriptor {
             Some(own) => *own = Part { flags: own.flags, ..part },
             None => self.parts.push(part),
         }
+    }
+
+    /// Says that a part is not there any more.
+    pub fn drop_part(&mut self, kind: PartKind) {
+        self.parts.retain(|part| part.kind != kind);
     }
 
     /// The record's value.
@@ -171,6 +176,7 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         PartKind::Hash | PartKind::Index | PartKind::Counts => part.b == 0,
         PartKind::Stream => part.b >= u64::from(part.pages) && part.a < part.b,
         PartKind::Groups => part.pages <= 1 && (part.a == 0) == (part.pages == 0) && part.b == 0,
+        PartKind::Times => part.a == 0 && part.b == 0,
         PartKind::List if part.pages == 1 => part.a == part.b,
         PartKind::List => {
             part.b.checked_sub(part.a).is_some_and(|span| span >= u64::from(part.pages) - 1)
@@ -216,6 +222,8 @@ mod tests {
         let part = Part { kind: PartKind::Scores, flags: 0, pages: 4, a: 5, b: 9 };
         changed.set_part(part);
         assert_eq!(changed.parts, [some().parts[0], Part { flags: 1, ..part }]);
+        changed.drop_part(PartKind::Scores);
+        assert_eq!(changed.parts, some().parts[..1]);
         for len in 0..value.len() {
             assert!(Descriptor::decode(&value[..len]).is_err());
         }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
 //! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
-//! values; long values are as [`super::external`] says. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+//! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
@@ -11,6 +11,7 @@ use super::hash_page::{self, HashPage, PageEntry, PageKey, Place};
 use super::ints::IntegerText;
 use super::linear::{self, Stretch};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
+use super::times::Times;
 use super::{Put, Totals, fits};
 
 /// How full pages get, on average.
@@ -43,21 +44,32 @@ pub struct Hash {
     pub totals: Totals,
     /// Long values.
     pub externals: Externals,
+    /// `None` while no key is due some day.
+    pub times: Option<Times>,
     /// Not on a device.
     pub sizes: HashSizes,
 }
 
-fn id(page: u32) -> PageId {
+/// A key, its value, and when it is due; 0 for never.
+pub type NewEntry<'e> = (PageKey<'e>, &'e [u8], u64);
+
+pub(super) fn id(page: u32) -> PageId {
     PageId { part: PartKind::Hash, number: u64::from(page) }
 }
 
 /// Where a key is, or would be.
-struct Found {
-    page: PageId,
-    page_bytes: usize,
-    place: Option<Place>,
+pub(super) struct Found {
+    pub(super) page: PageId,
+    pub(super) page_bytes: usize,
+    pub(super) place: Option<Place>,
     value_bytes: usize,
     external: Option<Reference>,
+}
+
+impl Found {
+    pub(super) fn due_ms(&self) -> u64 {
+        self.place.as_ref().map_or(0, Place::due_ms)
+    }
 }
 
 impl Hash {
@@ -66,11 +78,11 @@ impl Hash {
         pages: &mut P,
         has_values: bool,
         sizes: HashSizes,
-        entries: &[(PageKey<'_>, &[u8])],
+        entries: &[NewEntry<'_>],
         hash: &impl Fn(&[u8]) -> u64,
     ) -> Result<Self, PageError> {
         let mut text = IntegerText::default();
-        for (key, value) in entries {
+        for (key, value, _) in entries {
             accept(key.bytes(&mut text), value)?;
         }
         Ok(Self::of_entries(pages, has_values, sizes, entries, hash))
@@ -80,7 +92,7 @@ impl Hash {
         pages: &mut P,
         has_values: bool,
         sizes: HashSizes,
-        entries: &[(PageKey<'_>, &[u8])],
+        entries: &[NewEntry<'_>],
         hash: &impl Fn(&[u8]) -> u64,
     ) -> Self {
         let mut text = IntegerText::default();
@@ -90,18 +102,22 @@ impl Hash {
             content_bytes: 0,
             totals: Totals::default(),
             externals: Externals::default(),
+            times: None,
             sizes,
         };
         let mut stored = Vec::with_capacity(entries.len());
         // Lengths, tag and offset come to five bytes an entry.
         let mut content = 0;
-        for (key, value) in entries {
+        for (key, value, due_ms) in entries {
             let own = built.externals.plan(value, sizes.external_bytes);
             built.externals.add(pages, own, value);
             let bytes = key.bytes(&mut text);
             built.totals.add(bytes.len() + value.len());
             content += (bytes.len() + own.here().len() + 5) as u64;
-            stored.push((hash(bytes), (*key, own)));
+            if *due_ms != 0 {
+                content += 8;
+            }
+            stored.push((hash(bytes), (*key, own, *due_ms)));
         }
         // Pages begin as full as they are between two splits.
         let wanted = content.div_ceil((sizes.split_bytes * 3 / 4).max(1)).max(1);
@@ -111,7 +127,7 @@ impl Hash {
             .map(|(at, (hash, _))| (linear::page_of(*hash, built.pages), at))
             .collect();
         order.sort_unstable();
-        let mut rest = order.as_slice();
+        let (mut rest, mut times) = (order.as_slice(), Vec::new());
         for page in 0..built.pages {
             let (own, others) = rest.split_at(rest.partition_point(|(of, _)| *of == page));
             rest = others;
@@ -119,6 +135,10 @@ impl Hash {
             let payload = hash_page::build(&own, has_values, hash);
             built.content_bytes += content_of(&payload);
             pages.add(id(page), &payload);
+            times.push(hash_page::earliest_of(&own));
+        }
+        if times.iter().any(|due_ms| *due_ms != 0) {
+            built.times = Some(Times::build(pages, &times));
         }
         built
     }
@@ -134,7 +154,7 @@ impl Hash {
         let mut entries = Vec::with_capacity(view.len());
         for entry in view.entries() {
             match entry? {
-                (key, Stored::Here(value)) => entries.push((key, value)),
+                (key, Stored::Here(value), due_ms) => entries.push((key, value, due_ms)),
                 _ => return super::bytes::damage(0, "values that lie in the page"),
             }
         }
@@ -149,10 +169,11 @@ impl Hash {
         totals: Totals,
         part: &Part,
         externals: Option<&Part>,
+        times: Option<Times>,
     ) -> Self {
         let (pages, content_bytes) = (part.pages.max(1), part.a);
         let externals = Externals::open(externals);
-        Self { has_values, pages, content_bytes, totals, externals, sizes }
+        Self { has_values, pages, content_bytes, totals, externals, times, sizes }
     }
 
     /// What the descriptor says of the pages, and of long values if there ever were some.
@@ -204,7 +225,7 @@ impl Hash {
         }
         for id in self.page_ids() {
             for entry in self.page(pages, id)?.entries() {
-                let (_, value) = entry.map_err(at_page(id))?;
+                let (_, value, _) = entry.map_err(at_page(id))?;
                 let page = value.external().map(Reference::page);
                 missing.extend(page.filter(|page| !pages.is_in_memory(*page)));
             }
@@ -221,28 +242,49 @@ impl Hash {
         external::read(pages, stored)
     }
 
-    /// Sets the value of the key; a value in a set is empty. `hash_of(key)` is `hash`.
+    /// Sets the value of the key, which is never due from now on; a value in a set is empty. `hash_of(key)` is `hash`.
     pub fn put<P: Pages>(
         &mut self,
         pages: &mut P,
-        (key, hash): (&[u8], u64),
+        key: (&[u8], u64),
         value: &[u8],
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> Result<Put, PageError> {
+        self.put_due(pages, key, (value, Some(0)), hash_of)
+    }
+
+    /// Sets the value of the key, and when it is due: 0 for never, `None` for when it was before.
+    pub fn put_due<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (key, hash): (&[u8], u64),
+        (value, due_ms): (&[u8], Option<u64>),
+        hash_of: &impl Fn(&[u8]) -> u64,
+    ) -> Result<Put, PageError> {
         accept(key, value)?;
-        let found = self.find(pages, key, hash)?;
+        let mut found = self.find(pages, key, hash)?;
+        let due_ms = due_ms.unwrap_or(found.due_ms());
+        let retimed = self.retimed(pages, &found, due_ms)?;
+        self.needs_for_split(pages)?;
         let stored = if self.has_values {
             self.externals.plan(value, self.sizes.external_bytes)
         } else {
             hash_page::NO_VALUE
         };
         let before = found.page_bytes;
-        fits(before, key.len() + stored.here().len())?;
+        fits(before, key.len() + stored.here().len() + hash_page::TIMES_MAX_BYTES)?;
         let mut edit = pages.edit(found.page)?;
+        if let (Some(place), true) = (&found.place, retimed.is_some()) {
+            hash_page::set_due(&mut edit, place, due_ms, hash_of).map_err(at_page(found.page))?;
+            let page = HashPage::parse(edit.bytes());
+            // It may have been built anew.
+            found.place =
+                page.and_then(|page| page.find(key, hash)).map_err(at_page(found.page))?;
+        }
         match &found.place {
             Some(_) if !self.has_values => Ok(()),
             Some(place) => hash_page::set_value(&mut edit, place, stored, hash_of),
-            None => hash_page::insert(&mut edit, key, stored, hash_of),
+            None => hash_page::insert(&mut edit, key, stored, due_ms, hash_of),
         }
         .map_err(at_page(found.page))?;
         let after = edit.bytes().len();
@@ -258,6 +300,7 @@ impl Hash {
             self.totals.add(key.len() + stored.len());
             Put::New
         };
+        self.retime(pages, found.page, retimed)?;
         self.step(pages, hash_of);
         Ok(put)
     }
@@ -271,6 +314,7 @@ impl Hash {
     ) -> Result<bool, PageError> {
         let found = self.find(pages, key, hash)?;
         let Some(place) = &found.place else { return Ok(false) };
+        let retimed = self.retimed(pages, &found, 0)?;
         let before = found.page_bytes;
         let mut edit = pages.edit(found.page)?;
         hash_page::remove(&mut edit, place).map_err(at_page(found.page))?;
@@ -279,11 +323,17 @@ impl Hash {
         self.resized(before, after);
         self.externals.remove(pages, found.external);
         self.totals.remove(key.len() + found.value_bytes);
+        self.retime(pages, found.page, retimed)?;
         self.step(pages, hash_of);
         Ok(true)
     }
 
-    fn find<P: Pages>(&self, pages: &P, key: &[u8], hash: u64) -> Result<Found, PageError> {
+    pub(super) fn find<P: Pages>(
+        &self,
+        pages: &P,
+        key: &[u8],
+        hash: u64,
+    ) -> Result<Found, PageError> {
         let page = self.page_of(hash);
         let view = self.page(pages, page)?;
         let place = view.find(key, hash).map_err(at_page(page))?;
@@ -292,7 +342,7 @@ impl Hash {
         Ok(Found { page, page_bytes, value_bytes: value.len(), external: value.external(), place })
     }
 
-    fn resized(&mut self, before: usize, after: usize) {
+    pub(super) fn resized(&mut self, before: usize, after: usize) {
         self.content_bytes =
             self.content_bytes.saturating_add(after as u64).saturating_sub(before as u64);
     }
@@ -310,7 +360,7 @@ impl Hash {
         let page = id(stretch.page);
         let mut text = IntegerText::default();
         for entry in self.page(pages, page)?.entries() {
-            let (key, value) = entry.map_err(at_page(page))?;
+            let (key, value, _) = entry.map_err(at_page(page))?;
             let key = key.bytes(&mut text);
             if stretch.holds(hash_of(key)) {
                 answer(key, external::read(pages, value)?);
@@ -348,7 +398,7 @@ impl Hash {
     }
 
     /// Splits or merges one page, if that is due and the pages are in memory.
-    fn step<P: Pages>(&mut self, pages: &mut P, hash_of: &impl Fn(&[u8]) -> u64) {
+    pub(super) fn step<P: Pages>(&mut self, pages: &mut P, hash_of: &impl Fn(&[u8]) -> u64) {
         let count = u64::from(self.pages);
         // Long values make no more pages than there are keys.
         let most = self.totals.elements.clamp(1, u64::from(u32::MAX));
@@ -365,10 +415,13 @@ impl Hash {
         pages: &mut P,
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> Result<(), PageError> {
-        let (from, to) = (id(linear::buddy_of(self.pages)), id(self.pages));
+        let buddy = linear::buddy_of(self.pages);
+        let (from, to) = (id(buddy), id(self.pages));
         if !pages.is_in_memory(from) {
             return Err(PageError::Missing(from));
         }
+        self.needs_times(pages, buddy)?;
+        self.needs_times(pages, self.pages - 1)?;
         let payload = pages.read(from)?;
         let before = payload.len();
         let (mut kept, mut moved) = (Vec::new(), Vec::new());
@@ -378,10 +431,15 @@ impl Hash {
             let page = linear::page_of(hash_of(entry.0.bytes(&mut text)), self.pages + 1);
             if page == self.pages { moved.push(entry) } else { kept.push(entry) }
         }
+        let (kept_ms, moved_ms) = (hash_page::earliest_of(&kept), hash_page::earliest_of(&moved));
         let kept = hash_page::build(&kept, self.has_values, hash_of);
         let moved = hash_page::build(&moved, self.has_values, hash_of);
         pages.edit(from)?.replace(&kept);
         pages.add(to, &moved);
+        if let Some(times) = &mut self.times {
+            times.set(pages, buddy, self.pages, kept_ms)?;
+            times.push(pages, self.pages, moved_ms)?;
+        }
         self.pages += 1;
         self.resized(before, kept.len());
         self.content_bytes += content_of(&moved);
@@ -393,10 +451,13 @@ impl Hash {
         pages: &mut P,
         hash_of: &impl Fn(&[u8]) -> u64,
     ) -> Result<(), PageError> {
-        let (from, to) = (id(self.pages - 1), id(linear::buddy_of(self.pages - 1)));
+        let buddy = linear::buddy_of(self.pages - 1);
+        let (from, to) = (id(self.pages - 1), id(buddy));
         if !pages.is_in_memory(from) || !pages.is_in_memory(to) {
             return Err(PageError::Missing(from));
         }
+        self.needs_times(pages, buddy)?;
+        self.needs_times(pages, self.pages - 1)?;
         let (gone, grown) = (pages.read(from)?, pages.read(to)?);
         let before = gone.len() + grown.len() - HEAD_BYTES;
         fits(gone.len(), grown.len())?;
@@ -409,9 +470,14 @@ impl Hash {
         if entries.len() > super::bytes::PAGE_ELEMENTS_MAX {
             return Ok(());
         }
+        let due_ms = hash_page::earliest_of(&entries);
         let merged = hash_page::build(&entries, self.has_values, hash_of);
         pages.edit(to)?.replace(&merged);
         pages.remove(from);
+        if let Some(times) = &mut self.times {
+            times.pop(pages, self.pages)?;
+            times.set(pages, buddy, self.pages - 1, due_ms)?;
+        }
         self.pages -= 1;
         self.resized(before, merged.len());
         Ok(())
@@ -426,6 +492,7 @@ impl Hash {
         let mut text = IntegerText::default();
         let (mut totals, mut content_bytes) = (Totals::default(), 0);
         let mut externals = Externals { next: self.externals.next, ..Externals::default() };
+        let mut times = Vec::new();
         let wrong = |page, at, expected| Err(at_page(page)(Damage { at, expected }));
         for page in self.page_ids() {
             let view = self.page(pages, page)?;
@@ -434,8 +501,9 @@ impl Hash {
                 return wrong(page, 2, "values as in the other pages");
             }
             content_bytes += content_of(pages.read(page)?);
+            times.push(view.earliest_ms(None).map_err(at_page(page))?);
             for entry in view.entries() {
-                let (key, value) = entry.map_err(at_page(page))?;
+                let (key, value, _) = entry.map_err(at_page(page))?;
                 let key = key.bytes(&mut text);
                 totals.add(key.len() + external::read(pages, value)?.len());
                 externals.note(value);
@@ -443,6 +511,13 @@ impl Hash {
                     return wrong(page, 0, "keys whose hash names this page");
                 }
             }
+        }
+        match self.times {
+            Some(of_pages) => of_pages.check(pages, &times)?,
+            None if times.iter().any(|due_ms| *due_ms != 0) => {
+                return wrong(id(0), 0, "blocks of due times");
+            }
+            None => {}
         }
         if externals != self.externals {
             return wrong(id(0), 0, "as many long values as the descriptor counts");

@@ -6,16 +6,18 @@
 //! | bare | at most [`BARE_MAX`] entries when they came | entries in the order in which they came |
 //! | tagged | above | tags, offsets, entries in the order in which they came |
 //!
-//! An entry is `key length | value length (pairs only) | key | value`. A tag is the highest byte of the key's hash.
-//! A key stands once in a page. Long values lie in pages of their own: [`super::external`].
+//! An entry is `key length | value length (pairs only) | due time (where entries have some) | key | value`. A tag is the
+//! highest byte of the key's hash. A key stands once in a page. Long values lie in pages of their own: [`super::external`].
+//! A page gets due times with the first key that is due one day, and has them until it is built anew without.
 
 use super::bytes::{
-    self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_WIDE, HEAD_BYTES, Offsets, PAGE_ELEMENTS_MAX,
-    damage, len_at,
+    self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_TIMES, FLAG_WIDE, HEAD_BYTES, Offsets,
+    PAGE_ELEMENTS_MAX, damage, len_at, u64_at,
 };
 use super::external::{Length, Reference, Stored};
 use super::ints::{self, IntegerText};
 use super::store::{Damage, PageEdit};
+use super::times::{TIME_BYTES, earlier};
 use std::ops::Range;
 
 /// Most entries without tags and offsets.
@@ -53,8 +55,11 @@ impl<'p> PageKey<'p> {
     }
 }
 
-/// A key and its value; no value in a set.
-pub type PageEntry<'p> = (PageKey<'p>, Stored<'p>);
+/// A key, its value, which is none in a set, and when it is due; 0 for never.
+pub type PageEntry<'p> = (PageKey<'p>, Stored<'p>, u64);
+
+/// Most bytes by which a page grows that gets due times.
+pub(super) const TIMES_MAX_BYTES: usize = TIME_BYTES * (PAGE_ELEMENTS_MAX + 1);
 
 /// The value of a set's key.
 pub const NO_VALUE: Stored<'static> = Stored::Here(&[]);
@@ -67,8 +72,19 @@ pub struct Place {
     entry: Range<usize>,
     /// The length of the value; nothing in a set.
     value_len: Range<usize>,
+    /// Behind that length, if entries have due times, and behind them the key.
+    time: Range<usize>,
     value: Range<usize>,
     external: Option<Reference>,
+    due_ms: u64,
+}
+
+impl Place {
+    /// When the key is due; 0 for never.
+    #[must_use]
+    pub fn due_ms(&self) -> u64 {
+        self.due_ms
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -84,15 +100,20 @@ pub struct HashPage<'p> {
     payload: &'p [u8],
     len: usize,
     pairs: bool,
+    has_times: bool,
     form: Form,
 }
 
 impl<'p> HashPage<'p> {
     /// Looks at the head. That entries lie within the payload is seen when they are read.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
-        let known = FLAG_BARE | FLAG_INTEGERS | FLAG_PAIRS | FLAG_WIDE;
+        let known = FLAG_BARE | FLAG_INTEGERS | FLAG_PAIRS | FLAG_TIMES | FLAG_WIDE;
         let (len, flags) = bytes::head(payload, known)?;
         let (pairs, wide) = (flags & FLAG_PAIRS != 0, flags & FLAG_WIDE != 0);
+        let has_times = flags & FLAG_TIMES != 0;
+        if has_times && !pairs {
+            return damage(2, "due times of entries with values");
+        }
         let form = match (flags & FLAG_BARE != 0, flags & FLAG_INTEGERS != 0) {
             (true, false) if !wide => Form::Bare,
             (false, true) if !wide && !pairs => {
@@ -114,7 +135,7 @@ impl<'p> HashPage<'p> {
             }
             _ => return damage(2, "flags of one form"),
         };
-        Ok(Self { payload, len, pairs, form })
+        Ok(Self { payload, len, pairs, has_times, form })
     }
 
     /// Entries.
@@ -185,11 +206,10 @@ impl<'p> HashPage<'p> {
     pub fn entry(&self, index: usize) -> Result<PageEntry<'p>, Damage> {
         match self.form {
             Form::Integers { width } => {
-                Ok((PageKey::Integer(self.integer(width, index)), NO_VALUE))
+                Ok((PageKey::Integer(self.integer(width, index)), NO_VALUE, 0))
             }
             Form::Tagged(offsets) => {
-                let place = self.place(index, offsets.start(self.payload, index)?)?;
-                Ok((PageKey::Bytes(self.key_at(&place)), self.value(&place)))
+                Ok(self.entry_at(&self.place(index, offsets.start(self.payload, index)?)?))
             }
             Form::Bare => match self.entries().nth(index) {
                 Some(entry) => entry,
@@ -209,12 +229,12 @@ impl<'p> HashPage<'p> {
         std::iter::from_fn(move || {
             let index = left.next()?;
             if let Form::Integers { width } = page.form {
-                return Some(Ok((PageKey::Integer(page.integer(width, index)), NO_VALUE)));
+                return Some(Ok((PageKey::Integer(page.integer(width, index)), NO_VALUE, 0)));
             }
             Some(match page.place(index, at) {
                 Ok(place) => {
                     at = place.entry.end;
-                    Ok((PageKey::Bytes(page.key_at(&place)), page.value(&place)))
+                    Ok(page.entry_at(&place))
                 }
                 Err(damage) => {
                     left = 0..0;
@@ -222,6 +242,20 @@ impl<'p> HashPage<'p> {
                 }
             })
         })
+    }
+
+    /// When the first of its keys is due, but for the one at `place`; 0 if none ever is.
+    pub fn earliest_ms(&self, but: Option<&Place>) -> Result<u64, Damage> {
+        let mut earliest_ms = 0;
+        if self.has_times {
+            for (index, entry) in self.entries().enumerate() {
+                let (.., due_ms) = entry?;
+                if but.is_none_or(|but| but.index != index) {
+                    earliest_ms = earlier(earliest_ms, due_ms);
+                }
+            }
+        }
+        Ok(earliest_ms)
     }
 
     /// Looks at every byte: what [`find`](Self::find) would answer is what [`entries`](Self::entries) gives.
@@ -260,13 +294,21 @@ impl<'p> HashPage<'p> {
         let none = Length { here: 0, taken: 0, external: None };
         let length = if self.pairs { Length::at(payload, start)? } else { none };
         let value_len = start..start + length.taken;
-        let key = bytes::range(payload, value_len.end, key_len)?;
+        let time_bytes = if self.has_times { TIME_BYTES } else { 0 };
+        let time = value_len.end..value_len.end + time_bytes;
+        let due_ms = if self.has_times { u64_at(payload, time.start)? } else { 0 };
+        let key = bytes::range(payload, time.end, key_len)?;
         let value = bytes::range(payload, key.end, length.here)?;
-        Ok(Place { index, entry: at..value.end, value_len, value, external: length.external })
+        let (entry, external) = (at..value.end, length.external);
+        Ok(Place { index, entry, value_len, time, value, external, due_ms })
     }
 
     fn key_at(&self, place: &Place) -> &'p [u8] {
-        &self.payload[place.value_len.end..place.value.start]
+        &self.payload[place.time.end..place.value.start]
+    }
+
+    fn entry_at(&self, place: &Place) -> PageEntry<'p> {
+        (PageKey::Bytes(self.key_at(place)), self.value(place), place.due_ms)
     }
 
     fn integer(&self, width: usize, index: usize) -> i64 {
@@ -292,12 +334,26 @@ impl<'p> HashPage<'p> {
 
     fn integer_place(&self, width: usize, index: usize) -> Place {
         let at = HEAD_BYTES + 1 + index * width;
-        Place { index, entry: at..at + width, value_len: at..at, value: at..at, external: None }
+        let none = at..at;
+        Place {
+            index,
+            entry: at..at + width,
+            value_len: none.clone(),
+            time: none.clone(),
+            value: none,
+            external: None,
+            due_ms: 0,
+        }
     }
 
     fn collect(&self) -> Result<Vec<PageEntry<'p>>, Damage> {
         self.entries().collect()
     }
+}
+
+/// When the first of these is due; 0 if none ever is.
+pub(super) fn earliest_of(entries: &[PageEntry<'_>]) -> u64 {
+    entries.iter().fold(0, |earliest_ms, (.., due_ms)| earlier(earliest_ms, *due_ms))
 }
 
 fn tag_of(hash: u64) -> u8 {
@@ -314,7 +370,7 @@ pub fn empty(pairs: bool) -> Vec<u8> {
 #[must_use]
 pub fn build(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> u64) -> Vec<u8> {
     if !pairs && !entries.is_empty() {
-        let integers: Option<Vec<i64>> = entries.iter().map(|(key, _)| key.integer()).collect();
+        let integers: Option<Vec<i64>> = entries.iter().map(|(key, ..)| key.integer()).collect();
         if let Some(integers) = integers {
             return build_integers(integers);
         }
@@ -340,16 +396,17 @@ fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> 
     let mut starts = Vec::with_capacity(entries.len());
     let mut tags = Vec::with_capacity(entries.len());
     let is_bare = entries.len() <= BARE_MAX;
+    let has_times = entries.iter().any(|(.., due_ms)| *due_ms != 0);
     let mut text = IntegerText::default();
-    for (key, value) in entries {
+    for (key, value, due_ms) in entries {
         let key = key.bytes(&mut text);
         if !is_bare {
             tags.push(tag_of(hash(key)));
             starts.push(heap.len() as u32);
         }
-        put_entry(&mut heap, key, pairs.then_some(value));
+        put_entry(&mut heap, key, pairs.then_some(value), has_times.then_some(*due_ms));
     }
-    let pairs_flag = if pairs { FLAG_PAIRS } else { 0 };
+    let pairs_flag = if pairs { FLAG_PAIRS } else { 0 } | if has_times { FLAG_TIMES } else { 0 };
     if is_bare {
         let mut payload = bytes::new_payload(entries.len(), FLAG_BARE | pairs_flag);
         payload.extend_from_slice(&heap);
@@ -366,10 +423,13 @@ fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> 
     payload
 }
 
-fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&Stored<'_>>) {
+fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&Stored<'_>>, due_ms: Option<u64>) {
     bytes::put_len(out, key.len());
     if let Some(value) = value {
         value.put_len(out);
+    }
+    if let Some(due_ms) = due_ms {
+        out.extend_from_slice(&due_ms.to_le_bytes());
     }
     out.extend_from_slice(key);
     if let Some(value) = value {
@@ -377,11 +437,12 @@ fn put_entry(out: &mut Vec<u8>, key: &[u8], value: Option<&Stored<'_>>) {
     }
 }
 
-/// Adds a key that [`HashPage::find`] has not found. `value` is empty in a set.
+/// Adds a key that [`HashPage::find`] has not found. `value` is empty in a set; 0 is no due time.
 pub fn insert(
     page: &mut impl PageEdit,
     key: &[u8],
     value: Stored<'_>,
+    due_ms: u64,
     hash: &impl Fn(&[u8]) -> u64,
 ) -> Result<(), Damage> {
     let view = HashPage::parse(page.bytes())?;
@@ -389,6 +450,10 @@ pub fn insert(
     if len >= PAGE_ELEMENTS_MAX {
         return damage(0, "room for one more entry");
     }
+    if due_ms != 0 && !pairs {
+        return damage(2, "page with values");
+    }
+    let (fits, due) = (view.has_times || due_ms == 0, view.has_times.then_some(due_ms));
     let rebuilt = match view.form {
         Form::Integers { width } => match ints::integer_of(key) {
             Some(integer) if ints::width_of(integer) <= width => {
@@ -400,21 +465,22 @@ pub fn insert(
             }
             integer => {
                 let mut entries = view.collect()?;
-                entries.push((integer.map_or(PageKey::Bytes(key), PageKey::Integer), value));
+                entries.push((integer.map_or(PageKey::Bytes(key), PageKey::Integer), value, 0));
                 build(&entries, pairs, hash)
             }
         },
-        Form::Bare if len < BARE_MAX => {
+        Form::Bare if fits && len < BARE_MAX => {
             let end = page.bytes().len();
-            append_entry(page, end, key, pairs.then_some(&value));
+            append_entry(page, end, key, pairs.then_some(&value), due);
             bytes::set_elements(page, len + 1);
             return Ok(());
         }
         Form::Tagged(offsets)
-            if offsets.wide || view.payload.len() - offsets.heap() <= u16::MAX as usize =>
+            if fits
+                && (offsets.wide || view.payload.len() - offsets.heap() <= u16::MAX as usize) =>
         {
             let (end, heap) = (page.bytes().len(), offsets.heap());
-            append_entry(page, end, key, pairs.then_some(&value));
+            append_entry(page, end, key, pairs.then_some(&value), due);
             offsets.insert(page, len, end - heap);
             page.splice(offsets.at..offsets.at, &[tag_of(hash(key))]);
             bytes::set_elements(page, len + 1);
@@ -422,7 +488,7 @@ pub fn insert(
         }
         Form::Bare | Form::Tagged(_) => {
             let mut entries = view.collect()?;
-            entries.push((PageKey::Bytes(key), value));
+            entries.push((PageKey::Bytes(key), value, due_ms));
             build_texts(&entries, pairs, hash)
         }
     };
@@ -430,14 +496,44 @@ pub fn insert(
     Ok(())
 }
 
-fn append_entry(page: &mut impl PageEdit, end: usize, key: &[u8], value: Option<&Stored<'_>>) {
+fn append_entry(
+    page: &mut impl PageEdit,
+    end: usize,
+    key: &[u8],
+    value: Option<&Stored<'_>>,
+    due_ms: Option<u64>,
+) {
     let here = value.map_or(0, |value| value.here().len());
-    let mut entry = Vec::with_capacity(20 + key.len() + here);
-    put_entry(&mut entry, key, value);
+    let mut entry = Vec::with_capacity(20 + TIME_BYTES + key.len() + here);
+    put_entry(&mut entry, key, value, due_ms);
     page.splice(end..end, &entry);
 }
 
-/// Puts another value in place of the one at `place`.
+/// Says when the key at `place` is due; 0 for never.
+pub fn set_due(
+    page: &mut impl PageEdit,
+    place: &Place,
+    due_ms: u64,
+    hash: &impl Fn(&[u8]) -> u64,
+) -> Result<(), Damage> {
+    let view = HashPage::parse(page.bytes())?;
+    if view.has_times {
+        page.write(place.time.start, &due_ms.to_le_bytes());
+    } else if due_ms != 0 {
+        if !view.pairs {
+            return damage(2, "page with values");
+        }
+        let mut entries = view.collect()?;
+        if let Some(entry) = entries.get_mut(place.index) {
+            entry.2 = due_ms;
+        }
+        let rebuilt = build_texts(&entries, true, hash);
+        page.replace(&rebuilt);
+    }
+    Ok(())
+}
+
+/// Puts another value in place of the one at `place`. When the key is due stays.
 pub fn set_value(
     page: &mut impl PageEdit,
     place: &Place,

@@ -50,7 +50,8 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
         | PartKind::Nodes
         | PartKind::Stream
         | PartKind::Groups
-        | PartKind::External => scores_page::build(&[]),
+        | PartKind::External
+        | PartKind::Times => scores_page::build(&[]),
     }
 }
 
@@ -71,7 +72,7 @@ pub fn put(
     if view.is_empty() && !view.has_values() {
         // The first member decides whether the set's page holds integers.
         page.replace(&hash_page::build(
-            &[(hash_page::PageKey::Bytes(key), NO_VALUE)],
+            &[(hash_page::PageKey::Bytes(key), NO_VALUE, 0)],
             false,
             hash_of,
         ));
@@ -84,7 +85,7 @@ pub fn put(
             }
             Ok(Put::Replaced)
         }
-        None => hash_page::insert(page, key, Stored::Here(value), hash_of).map(|()| Put::New),
+        None => hash_page::insert(page, key, Stored::Here(value), 0, hash_of).map(|()| Put::New),
     }
 }
 

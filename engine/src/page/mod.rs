@@ -2,7 +2,7 @@
 //!
 //! | structure | parts | finds a page by |
 //! |---|---|---|
-//! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key |
+//! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key; pages with due keys by their earliest times, `t` |
 //! | [`List`] | `l` | label; position by counts, `c` |
 //! | [`Stream`]: streams | `x` in order, `g` groups | a tree of nodes, `n` with `c`: ID |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
@@ -28,6 +28,7 @@ mod bytes;
 pub mod descriptor;
 pub mod external;
 pub mod hash;
+mod hash_due;
 pub mod hash_page;
 pub mod index_page;
 pub mod inline;
@@ -43,6 +44,7 @@ mod store;
 pub mod stream;
 #[cfg(test)]
 mod tests;
+pub mod times;
 mod tree;
 
 pub use descriptor::{Descriptor, Part};
@@ -53,8 +55,10 @@ pub use list::{End, List, ListSizes};
 pub use score::Score;
 pub use scores_page::{Cut, Scored};
 pub use sorted::{PutScore, Sorted, SortedSizes};
+
 pub use store::{Damage, PageEdit, PageError, PageId, Pages, PartKind};
 pub use stream::Stream;
+pub use times::Times;
 
 /// Elements of a collection and the bytes that users gave for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

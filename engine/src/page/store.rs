@@ -34,6 +34,8 @@ pub enum PartKind {
     Groups = b'g',
     /// Long values, one each.
     External = b'v',
+    /// When the first key of each page of a hash is due.
+    Times = b't',
 }
 
 impl PartKind {
@@ -50,6 +52,7 @@ impl PartKind {
             b'x' => Some(Self::Stream),
             b'g' => Some(Self::Groups),
             b'v' => Some(Self::External),
+            b't' => Some(Self::Times),
             _ => None,
         }
     }
@@ -66,7 +69,8 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order or of a node; id of a long value.
+    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order or of a node; id of a long value; level, in the upper
+    /// half, and number of a block of due times.
     pub number: u64,
 }
 
@@ -146,7 +150,7 @@ pub trait Pages {
     /// Makes a page that is not there. The same name may have been removed before, even by this operation.
     fn add(&mut self, page: PageId, payload: &[u8]);
 
-    /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value: such a page may
+    /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value or has due times: such a page may
     /// be away, and where an entry is damaged nowhere.
     fn remove(&mut self, page: PageId);
 
@@ -242,6 +246,7 @@ mod tests {
             PartKind::Stream,
             PartKind::Groups,
             PartKind::External,
+            PartKind::Times,
         ] {
             assert_eq!(PartKind::of(part.letter()), Some(part));
         }

@@ -3,7 +3,7 @@
 use super::entry::bring_in;
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
-use crate::keyspace::{Kind, Strings, expect, remove_due};
+use crate::keyspace::{Extent, Kind, Strings, expect, remove_due};
 use crate::resp::Reply;
 use crate::session::Session;
 use sexton_engine::{Entry, Found, Key};
@@ -44,13 +44,25 @@ impl<'e> Ctx<'_, 'e> {
         key: &[u8],
         look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
     ) -> R {
+        self.inspect_what_is_left(purpose, db, key, false, look)
+    }
+
+    /// The same where what is due `is_removed`, or of a hash in pages all that the command asks for.
+    pub(super) fn inspect_what_is_left<R>(
+        &mut self,
+        purpose: Purpose,
+        db: usize,
+        key: &[u8],
+        is_removed: bool,
+        look: impl FnOnce(Option<Entry<'_>>, &mut Reply) -> R,
+    ) -> R {
         if let Some(past) = &self.client.snapshot_session {
             let entry = past.entry(key);
             self.server.stats.count_lookup(entry.is_some());
             return look(entry, self.out);
         }
         let key = self.key_in(db, key);
-        let (mut brought_in, mut removed_due) = (false, false);
+        let (mut brought_in, mut removed_due) = (false, is_removed);
         loop {
             let tx = self.tx.as_deref_mut().expect("command class has a transaction");
             match tx.find(key) {
@@ -73,7 +85,7 @@ impl<'e> Ctx<'_, 'e> {
                     };
                 }
                 Found::Live(_) => {
-                    self.expire(db, key);
+                    self.expire(db, key, Extent::All);
                     removed_due = true;
                 }
                 Found::Cold if !std::mem::replace(&mut brought_in, true) => bring_in(tx, key),
@@ -89,6 +101,10 @@ impl<'e> Ctx<'_, 'e> {
 
     /// Deletes a key, or fields of it, if their time has come, logged as DEL or HDEL (rule X3).
     pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
+        self.delete_due_of(db, key, Extent::All);
+    }
+
+    pub(super) fn delete_due_of(&mut self, db: usize, key: Key<'_>, extent: Extent<'_>) {
         let now_ms = self.now_ms;
         let is_due = match self.tx().find(key) {
             Found::Live(entry) => entry.is_due(now_ms),
@@ -99,13 +115,15 @@ impl<'e> Ctx<'_, 'e> {
             }
         };
         if is_due {
-            self.expire(db, key);
+            self.expire(db, key, extent);
         }
     }
 
-    fn expire(&mut self, db: usize, key: Key<'_>) {
+    fn expire(&mut self, db: usize, key: Key<'_>, extent: Extent<'_>) {
+        let how = (extent, !self.client.may_miss);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        remove_due(self.server, (tx, self.changes), db, key, self.now_ms);
+        let removed = remove_due(self.server, (tx, self.changes), db, key, self.now_ms, how);
+        removed.unwrap_or_else(|failed| self.stop(failed));
     }
 
     /// The same for a key of the client's database that must hold a value of one type or nothing.

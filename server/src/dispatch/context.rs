@@ -6,8 +6,8 @@ use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
+use crate::keyspace::paged;
 use crate::keyspace::pop::Popped;
-use crate::keyspace::{paged, remove_due};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
@@ -93,9 +93,9 @@ impl<'e> Ctx<'_, 'e> {
             }
         };
         if is_due {
-            remove_due(self.server, (tx, self.changes), db, key, now_ms);
+            self.delete_due(db, key);
         }
-        match tx.find(key) {
+        match self.tx().find(key) {
             Found::Live(entry) => Some(entry),
             _ => None,
         }

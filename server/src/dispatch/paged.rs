@@ -6,7 +6,7 @@ use crate::blocking::Pop;
 use crate::events::Event;
 use crate::keyspace::paged::{self, Failed, Paged, Ranked, Stop, Structure, over};
 use crate::keyspace::pop::Popped;
-use crate::keyspace::{Kind, WrongType};
+use crate::keyspace::{Extent, Kind, WrongType};
 use crate::resp::Reply;
 use sexton_engine::page::{List, Pages};
 use sexton_engine::{EngineError, Entry, Found, TxPages};
@@ -18,7 +18,7 @@ fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
 impl Ctx<'_, '_> {
     /// Ends the run of this command, which needs what is not in memory: it runs again from its beginning when that is. Or its
     /// storage has failed it.
-    fn stop(&mut self, failed: Failed) -> ! {
+    pub(super) fn stop(&mut self, failed: Failed) -> ! {
         match failed {
             Failed::Storage(error) => give_up(error),
             Failed::Away(wants) => {
@@ -38,6 +38,29 @@ impl Ctx<'_, '_> {
         purpose: Purpose,
         key: &[u8],
     ) -> Result<Option<Paged>, CommandError> {
+        self.paged_without_due::<K>(purpose, key, None::<std::iter::Empty<_>>)
+    }
+
+    /// The same for a command that asks for these elements and no others: what is due of them is gone.
+    ///
+    /// # Errors
+    /// As [`paged`](Self::paged).
+    pub fn paged_for<'n, K: Kind>(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+        names: impl Iterator<Item = &'n [u8]>,
+    ) -> Result<Option<Paged>, CommandError> {
+        self.paged_without_due::<K>(purpose, key, Some(names))
+    }
+
+    /// `None`: all of them are asked for.
+    fn paged_without_due<'n, K: Kind>(
+        &mut self,
+        purpose: Purpose,
+        key: &[u8],
+        names: Option<impl Iterator<Item = &'n [u8]>>,
+    ) -> Result<Option<Paged>, CommandError> {
         let (db, now_ms) = (self.client.db, self.now_ms);
         let engine = &self.server.engine;
         // A store that was opened without a log reads the pages that it has, and writes none.
@@ -48,10 +71,20 @@ impl Ctx<'_, '_> {
         let Some(tx) = self.tx.as_deref_mut() else { return Ok(None) };
         let is_paged =
             |entry: &Entry<'_>| entry.meta().is_paged() && !entry.meta().is_expired(now_ms);
-        if !matches!(tx.find(key_of), Found::Live(entry) if is_paged(&entry)) {
-            return Ok(None);
+        let is_due = match tx.find(key_of) {
+            Found::Live(entry) if is_paged(&entry) => entry.is_due(now_ms),
+            _ => return Ok(None),
+        };
+        if is_due {
+            let names: Option<Vec<&[u8]>> = names.map(Iterator::collect);
+            let extent = names.as_deref().map_or(Extent::All, Extent::Of);
+            self.delete_due_of(db, key_of, extent);
+            if matches!(self.tx().find(key_of), Found::Absent) {
+                return Ok(None);
+            }
         }
-        let found = self.inspect(purpose, db, key, |entry, _| entry.map(Paged::of_entry));
+        let found = self
+            .inspect_what_is_left(purpose, db, key, true, |entry, _| entry.map(Paged::of_entry));
         let Some(paged) = found.and_then(whole_or_give_up) else { return Ok(None) };
         if paged.value_type() == Some(K::TYPE) { Ok(Some(paged)) } else { Err(WrongType.into()) }
     }
@@ -69,7 +102,13 @@ impl Ctx<'_, '_> {
         if !self.server.engine.has_pages() || self.client.snapshot_session.is_some() {
             return self.inspect(purpose, db, key, look);
         }
-        let Some(tx) = self.tx.as_deref_mut() else { return self.inspect(purpose, db, key, look) };
+        if self.tx.is_none() {
+            return self.inspect(purpose, db, key, look);
+        }
+        if matches!(self.tx().find(key_of), Found::Live(entry) if entry.meta().is_paged()) {
+            self.delete_due(db, key_of);
+        }
+        let tx = self.tx();
         let paged = match tx.find(key_of) {
             Found::Live(entry) if !entry.meta().is_expired(now_ms) => {
                 whole_or_give_up(Paged::of_entry(entry))
@@ -111,15 +150,37 @@ impl Ctx<'_, '_> {
         key: &[u8],
         paged: &Paged,
         event: impl Into<Option<Event>>,
-        operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut S) -> Result<Option<T>, Stop>,
+        mut operation: impl FnMut(&mut TxPages<'_, '_, '_>, &mut S) -> Result<Option<T>, Stop>,
     ) -> Option<(T, u64)> {
-        let reads_here = !self.client.may_miss;
+        let event = event.into();
+        self.answer_change(key, paged, event.as_slice(), |pages, structure, _| {
+            operation(pages, structure)
+        })
+    }
+
+    /// The same where the operation answers, told as all of `events`.
+    pub fn answer_change<S: Structure, T>(
+        &mut self,
+        key: &[u8],
+        paged: &Paged,
+        events: &[Event],
+        mut operation: impl FnMut(
+            &mut TxPages<'_, '_, '_>,
+            &mut S,
+            &mut Reply,
+        ) -> Result<Option<T>, Stop>,
+    ) -> Option<(T, u64)> {
+        let (reads_here, mark) = (!self.client.may_miss, self.out.len());
         let access = self.access_kept(key);
         let key_of = self.key_in(self.client.db, key);
         let tx = self.tx.as_deref_mut().expect("command class has a transaction");
-        let changed = paged::change(tx, key_of, paged, reads_here, operation);
+        let out = &mut *self.out;
+        let changed = paged::change(tx, key_of, paged, reads_here, |pages, structure| {
+            out.truncate(mark);
+            operation(pages, structure, out)
+        });
         let (done, left) = changed.unwrap_or_else(|failed| self.stop(failed))?;
-        self.end_change(key, left == 0, event.into(), access);
+        self.end_change(key, left == 0, events, access);
         Some((done, left))
     }
 
@@ -166,7 +227,7 @@ impl Ctx<'_, '_> {
         let taken = paged::take(tx, key_of, paged, pop, reads_here);
         let popped = taken.unwrap_or_else(|failed| self.stop(failed));
         if pop.count != Some(0) {
-            self.end_change(key, popped.takes_all(), Some(popped.event()), access);
+            self.end_change(key, popped.takes_all(), &[popped.event()], access);
         }
         popped
     }
@@ -177,16 +238,10 @@ impl Ctx<'_, '_> {
         super::entry::kept_access(server, &self.client.session, tx, key, now_ms)
     }
 
-    fn end_change(
-        &mut self,
-        key: &[u8],
-        is_empty: bool,
-        event: Option<Event>,
-        access: Option<u32>,
-    ) {
+    fn end_change(&mut self, key: &[u8], is_empty: bool, events: &[Event], access: Option<u32>) {
         let db = self.client.db;
         if is_empty {
-            event.into_iter().for_each(|event| self.tell(key, event));
+            events.iter().for_each(|&event| self.tell(key, event));
             self.delete(db, key, Event::generic("del"));
             return;
         }
@@ -194,7 +249,8 @@ impl Ctx<'_, '_> {
             let key = self.key_in(db, key);
             self.tx().set_access(key, access);
         }
-        self.changes.write(&self.server.events, db, key, event);
+        self.changes.write(&self.server.events, db, key, events.first().copied());
+        events.iter().skip(1).for_each(|&event| self.tell(key, event));
     }
 }
 

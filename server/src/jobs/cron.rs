@@ -7,10 +7,12 @@ use crate::jobs::backup::look_at_sealed;
 use crate::jobs::eviction;
 use crate::jobs::rdb::{look_at_save_points, start_wanted_save};
 use crate::jobs::rewrite::look_at_growth;
-use crate::keyspace::{load_blocking, remove_due};
+use crate::keyspace::paged::Failed;
+use crate::keyspace::{Extent, load_blocking, remove_due};
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::{DueKey, Found, Key, Latched, OwnedKey, TxBuf, Want};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -26,6 +28,9 @@ const DUE_BATCH: usize = 64;
 
 /// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
 const LATCH_BATCH: usize = 32;
+
+/// Looks at the same keys, with what the look before has missed. Blocks of due times lie in four levels at most.
+const LOOKS: usize = 7;
 
 /// Longest stretch of expiring before others get the processor.
 const SLICE: Duration = Duration::from_millis(1);
@@ -131,29 +136,38 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
         }
         let now_ms = now_ms();
         let mut due = server.engine.due(now_ms, DUE_BATCH);
-        let full = due.len() >= DUE_BATCH;
-        // What lies on a device is read together, then looked at again.
-        let cold = expire(server, buf, now_ms, &mut due);
-        let _pin = match cold.is_empty() {
-            true => None,
-            // Keys that cannot be read stay; the next reader hears of it.
-            false => {
-                let wanted = cold.into_iter().map(Want::key).collect();
-                load_blocking(server, wanted, u64::MAX).ok()
+        let mut full = due.len() >= DUE_BATCH;
+        // What lies on a device is read together, then looked at again: a key, the blocks of due times of its pages, those pages.
+        let mut pins = Vec::new();
+        for _ in 0..LOOKS {
+            let round = expire(server, buf, now_ms, &mut due);
+            full |= round.left;
+            if round.cold.is_empty() {
+                break;
             }
-        };
-        expire(server, buf, now_ms, &mut due);
+            // Keys that cannot be read stay; the next reader hears of it.
+            pins.push(load_blocking(server, round.cold, u64::MAX).ok());
+        }
         if !full || started.elapsed() > SLICE {
             return full;
         }
     }
 }
 
+/// What a look at due keys has left.
+#[derive(Default)]
+struct Round {
+    /// What must be loaded before the keys that are left in the list can be looked at.
+    cold: Vec<Want>,
+    /// A hash has more fields that are due than one operation takes.
+    left: bool,
+}
+
 /// Deletes the keys that are still due (rule X3), logged as DEL, and fields that are, logged as HDEL, and takes them out of `due`, as those that
-/// are not. Answers those that are not in memory.
-fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Vec<OwnedKey> {
+/// are not. Those that are not in memory stay there.
+fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Round {
     let engine = &server.engine;
-    let mut cold = Vec::new();
+    let (mut round, mut cold) = (Round::default(), HashSet::new());
     let shares = |one: &DueKey, other: &DueKey| engine.share_latch(one.hash, other.hash);
     for keys in due.chunk_by(shares).flat_map(|keys| keys.chunks(LATCH_BATCH)) {
         let mut tx = engine.begin(Latched::Hashes(&[keys[0].hash]), buf);
@@ -163,12 +177,28 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
             match tx.find(key) {
                 Found::Live(entry) if entry.is_due(now_ms) => {
                     let late_ms = now_ms.saturating_sub(entry.meta().due_ms(entry.value()));
-                    remove_due(server, (&mut tx, &mut changes), *db, key, now_ms);
-                    server.observe.expired_late_ms.record(late_ms);
+                    let parts = (&mut tx, &mut changes);
+                    match remove_due(server, parts, *db, key, now_ms, (Extent::Piece, false)) {
+                        Ok(()) => {
+                            server.observe.expired_late_ms.record(late_ms);
+                            round.left |= matches!(
+                                tx.find(key),
+                                Found::Live(entry) if entry.is_due(now_ms)
+                            );
+                        }
+                        Err(Failed::Away(wants)) => {
+                            round.cold.extend(wants);
+                            cold.insert(*hash);
+                        }
+                        // The next reader hears of it.
+                        Err(Failed::Storage(_)) => {}
+                    }
                 }
                 Found::Live(_) | Found::Absent => {}
                 Found::Cold => {
-                    cold.push(OwnedKey { slot: key.slot, bytes: bytes.clone(), hash: *hash });
+                    let key = OwnedKey { slot: key.slot, bytes: bytes.clone(), hash: *hash };
+                    round.cold.push(Want::key(key));
+                    cold.insert(*hash);
                 }
             }
         }
@@ -179,8 +209,8 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
         server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
         changes.end_batch(&server.events, server.post(), None);
     }
-    due.retain(|due| cold.iter().any(|key| key.hash == due.hash));
-    cold
+    due.retain(|due| cold.contains(&due.hash));
+    round
 }
 
 /// Connections that have waited long look whether their clients are still there: nothing else tells them.

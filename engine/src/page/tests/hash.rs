@@ -3,10 +3,11 @@ use crate::page::external::{Reference, Stored};
 use crate::page::hash::{Hash, HashSizes};
 use crate::page::hash_page::{self, HashPage, NO_VALUE, PageKey};
 use crate::page::store::{PageError, PartKind};
-use crate::page::{IntegerText, Put};
+use crate::page::{IntegerText, Put, Times};
 use std::collections::BTreeMap;
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Values, and when they are due.
+type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 
 const fn sizes(split_bytes: u64, merge_bytes: u64, external_bytes: usize) -> HashSizes {
     HashSizes { split_bytes, merge_bytes, external_bytes }
@@ -56,18 +57,68 @@ fn assert_same(table: &Hash, memory: &mut Memory, model: &Model) {
     memory.away.clear();
     table.check(memory, &hash).expect("a whole hash");
     assert_eq!(table.totals.elements, model.len() as u64);
-    let bytes: usize = model.iter().map(|(key, value)| key.len() + value.len()).sum();
+    let bytes: usize = model.iter().map(|(key, (value, _))| key.len() + value.len()).sum();
     assert_eq!(table.totals.bytes, bytes as u64);
     assert_eq!(memory.count(PartKind::Hash), table.pages as usize);
-    let long = model.values().filter(|value| value.len() >= table.sizes.external_bytes);
+    let long = model.values().filter(|(value, _)| value.len() >= table.sizes.external_bytes);
     assert_eq!(memory.count(PartKind::External), long.count());
-    for (key, value) in model {
-        let got = table.get(memory, key, hash(key)).expect("pages in memory");
-        assert_eq!(got, Some(value.as_slice()));
+    for (key, (value, due_ms)) in model {
+        let got = table.get_due(memory, key, hash(key)).expect("pages in memory");
+        assert_eq!(got, Some((value.as_slice(), *due_ms)));
+        assert_eq!(table.get(memory, key, hash(key)), Ok(Some(value.as_slice())));
+        assert_eq!(table.due_ms(memory, key, hash(key)), Ok(Some(*due_ms)));
+    }
+    let times = model.values().map(|(_, due_ms)| *due_ms).filter(|due_ms| *due_ms != 0);
+    let earliest_ms = times.min().unwrap_or(0);
+    assert_eq!(table.earliest_ms(), earliest_ms);
+    let blocks = if earliest_ms == 0 { 0 } else { Times::part(table.pages).pages as usize };
+    assert_eq!(memory.count(PartKind::Times), blocks);
+}
+
+/// Changes due times, and lets some keys come due. `times`: one key in so many has one.
+fn change_times(
+    random: &mut Random,
+    (table, memory, model): (&mut Hash, &mut Memory, &mut Model),
+    name: &[u8],
+    times: usize,
+) {
+    if random.is_one_in(40) {
+        let (now_ms, most) = (random.below(1200) as u64, [1, 3, usize::MAX][random.below(3)]);
+        let mut gone = Vec::new();
+        let pages = memory.run(|memory| table.due_pages(memory, now_ms, most)).expect("whole");
+        for page in &pages {
+            let mut shown = Vec::new();
+            let removed = memory.run(|memory| {
+                shown.clear();
+                table.remove_due(memory, *page, now_ms, &hash, |key| shown.push(key.to_vec()))
+            });
+            removed.expect("whole");
+            gone.append(&mut shown);
+        }
+        assert!(pages.len() <= most && pages.is_empty() == gone.is_empty());
+        for key in gone {
+            let (_, due_ms) = model.remove(&key).expect("a key that was there");
+            assert!(due_ms != 0 && due_ms <= now_ms);
+        }
+        if most == usize::MAX {
+            // Pages that steps have joined are looked at again.
+            let is_due = |due_ms: u64| due_ms != 0 && due_ms <= now_ms;
+            let left = model.values().any(|(_, due_ms)| is_due(*due_ms));
+            assert_eq!(left, is_due(table.earliest_ms()));
+        }
+        return;
+    }
+    let due_ms = if random.is_one_in(times) { 1 + random.below(1000) as u64 } else { 0 };
+    let set = memory.run(|memory| table.set_due(memory, (name, hash(name)), due_ms, &hash));
+    let known = model.get_mut(name);
+    assert_eq!(set, Ok(known.is_some()));
+    if let Some((_, due)) = known {
+        *due = due_ms;
     }
 }
 
-fn history(seed: u64, sizes: HashSizes, has_values: bool, operations: usize) {
+/// `times`: one key in so many has a due time; 0 for none.
+fn history(seed: u64, sizes: HashSizes, has_values: bool, times: usize, operations: usize) {
     let mut random = Random::new(seed);
     let (space, kind) = ([10, 100, 1500][random.below(3)], random.below(4));
     let (mut memory, mut model) = (Memory::default(), Model::new());
@@ -82,14 +133,24 @@ fn history(seed: u64, sizes: HashSizes, has_values: bool, operations: usize) {
         }
         let kind = if random.is_one_in(200) { 3 } else { kind };
         let name = key(&mut random, space, kind);
-        if random.is_one_in(4) == grows {
+        if times > 0 && random.is_one_in(3) {
+            change_times(&mut random, (&mut table, &mut memory, &mut model), &name, times);
+        } else if random.is_one_in(4) == grows {
             let removed = memory.run(|memory| table.remove(memory, (&name, hash(&name)), &hash));
             assert_eq!(removed, Ok(model.remove(&name).is_some()));
         } else {
             let value = if has_values { value(&mut random) } else { Vec::new() };
-            let put = memory.run(|memory| table.put(memory, (&name, hash(&name)), &value, &hash));
-            let expected =
-                if model.insert(name, value).is_some() { Put::Replaced } else { Put::New };
+            let due_ms = match random.below(2 * times + 1) {
+                0 => Some(0),
+                1 => Some(1 + random.below(1000) as u64),
+                _ => None,
+            };
+            let keyed = (name.as_slice(), hash(&name));
+            let put = memory.run(|memory| table.put_due(memory, keyed, (&value, due_ms), &hash));
+            let before = model.get(&name).map(|(_, due_ms)| *due_ms);
+            let due_ms = due_ms.unwrap_or(before.unwrap_or(0));
+            let expected = if before.is_some() { Put::Replaced } else { Put::New };
+            model.insert(name, (value, due_ms));
             assert_eq!(put, Ok(expected));
         }
         if step % 97 == 0 || step < 50 {
@@ -107,9 +168,42 @@ fn history(seed: u64, sizes: HashSizes, has_values: bool, operations: usize) {
 #[test]
 fn a_hash_does_what_a_map_does() {
     for (seed, sizes) in SIZES.into_iter().enumerate() {
-        history(seed as u64 + 1, sizes, true, 2500);
-        history(seed as u64 + 101, sizes, false, 2500);
+        history(seed as u64 + 1, sizes, true, 0, 2500);
+        history(seed as u64 + 101, sizes, false, 0, 2500);
     }
+}
+
+#[test]
+fn a_hash_whose_keys_come_due_does_what_a_map_does() {
+    for (seed, sizes) in SIZES.into_iter().enumerate() {
+        for (times, base) in [(1, 200), (2, 300), (200, 400)] {
+            history(seed as u64 + base, sizes, true, times, 2500);
+        }
+    }
+}
+
+#[test]
+fn blocks_of_due_times_that_are_away_hold_up_splits_for_a_while_only() {
+    let mut memory = Memory::default();
+    let mut table = Hash::build(&mut memory, true, sizes(100, 30, 512), &[], &hash).expect("built");
+    let keyed = (&b"due"[..], hash(b"due"));
+    table.put_due(&mut memory, keyed, (b"1", Some(7)), &hash).expect("in memory");
+    let (mut asked, mut most_bytes) = (0, 0);
+    for n in 0..3000_u32 {
+        let blocks = memory.pages.keys().filter(|page| page.part == PartKind::Times).copied();
+        memory.away.extend(blocks.collect::<Vec<_>>());
+        let key = n.to_string();
+        let keyed = (key.as_bytes(), hash(key.as_bytes()));
+        while let Err(error) = table.put(&mut memory, keyed, b"0123456789", &hash) {
+            let PageError::Missing(page) = error else { panic!("{error}") };
+            assert!(page.part == PartKind::Times && memory.away.remove(&page));
+            asked += 1;
+        }
+        most_bytes = most_bytes.max(table.content_bytes / u64::from(table.pages));
+    }
+    assert!(asked > 0 && most_bytes < 250, "{asked} times, {most_bytes} bytes a page");
+    memory.away.clear();
+    table.check(&memory, &hash).expect("a whole hash");
 }
 
 #[test]
@@ -171,7 +265,7 @@ fn a_hash_is_built_as_large_as_it_will_be() {
         let names: Vec<String> = (0..count).map(|n| format!("member:{n}")).collect();
         let value: &[u8] = if has_values { b"value" } else { b"" };
         let entries: Vec<_> =
-            names.iter().map(|name| (PageKey::Bytes(name.as_bytes()), value)).collect();
+            names.iter().map(|name| (PageKey::Bytes(name.as_bytes()), value, 0)).collect();
         let mut memory = Memory::default();
         let table = Hash::build(&mut memory, has_values, HashSizes::default(), &entries, &hash)
             .expect("built");
@@ -232,7 +326,7 @@ fn random_entries_come_about_equally_often() {
     }
     let mut drawn: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for _ in 0..20_000 {
-        let (key, _) = table.random(&memory, || random.next()).expect("in memory").expect("one");
+        let (key, ..) = table.random(&memory, || random.next()).expect("in memory").expect("one");
         *drawn.entry(key.bytes(&mut IntegerText::default()).to_vec()).or_default() += 1;
     }
     assert_eq!(drawn.len(), 200);
@@ -241,19 +335,19 @@ fn random_entries_come_about_equally_often() {
 
 #[test]
 fn sets_of_integers_hold_integers_until_another_comes() {
-    let mut page = hash_page::build(&[(PageKey::Integer(5), NO_VALUE)], false, &hash);
+    let mut page = hash_page::build(&[(PageKey::Integer(5), NO_VALUE, 0)], false, &hash);
     for n in [-3_i64, 700, 6] {
-        hash_page::insert(&mut page, n.to_string().as_bytes(), NO_VALUE, &hash)
+        hash_page::insert(&mut page, n.to_string().as_bytes(), NO_VALUE, 0, &hash)
             .expect("a whole page");
     }
     assert_eq!(page.len(), 5 + 4 * 2);
-    hash_page::insert(&mut page, b"70000", NO_VALUE, &hash).expect("a whole page");
+    hash_page::insert(&mut page, b"70000", NO_VALUE, 0, &hash).expect("a whole page");
     assert_eq!(page.len(), 5 + 5 * 4);
     let view = HashPage::parse(&page).expect("a whole page");
     let keys: Vec<PageKey<'_>> = view.entries().map(|entry| entry.expect("whole").0).collect();
     assert_eq!(keys, [-3, 5, 6, 700, 70_000].map(PageKey::Integer));
     assert_eq!(view.find(b"05", hash(b"05")), Ok(None), "another text, another member");
-    hash_page::insert(&mut page, b"05", NO_VALUE, &hash).expect("a whole page");
+    hash_page::insert(&mut page, b"05", NO_VALUE, 0, &hash).expect("a whole page");
     let view = HashPage::parse(&page).expect("a whole page");
     assert!(view.find(b"05", hash(b"05")).expect("whole").is_some());
     assert!(view.find(b"70000", hash(b"70000")).expect("whole").is_some());
@@ -273,18 +367,23 @@ fn stored(value: &[u8]) -> Stored<'_> {
 #[test]
 fn entries_of_a_page_keep_the_order_in_which_they_came() {
     let mut page = super::Replayed::new(&hash_page::empty(true));
-    let mut model: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut model: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
     let mut random = Random::new(11);
-    for _ in 0..6000 {
+    for step in 0..9000 {
         let name = key(&mut random, 40, 2);
         let place = HashPage::parse(crate::page::PageEdit::bytes(&page))
             .and_then(|view| view.find(&name, hash(&name)))
             .expect("a whole page");
         let value = value(&mut random);
-        match (place, model.iter().position(|(key, _)| *key == name)) {
+        match (place, model.iter().position(|(key, ..)| *key == name)) {
             (Some(place), Some(at)) if random.is_one_in(2) => {
                 hash_page::remove(&mut page, &place).expect("a whole page");
                 model.remove(at);
+            }
+            (Some(place), Some(at)) if random.is_one_in(2) => {
+                let due_ms = if step % 2000 < 800 { 0 } else { random.below(9) as u64 };
+                hash_page::set_due(&mut page, &place, due_ms, &hash).expect("a whole page");
+                model[at].2 = due_ms;
             }
             (Some(place), Some(at)) => {
                 hash_page::set_value(&mut page, &place, stored(&value), &hash)
@@ -292,16 +391,22 @@ fn entries_of_a_page_keep_the_order_in_which_they_came() {
                 model[at].1 = value;
             }
             (None, None) => {
-                hash_page::insert(&mut page, &name, stored(&value), &hash).expect("a whole page");
-                model.push((name, value));
+                let due_ms = if step % 2000 < 1000 { 0 } else { random.below(3) as u64 };
+                hash_page::insert(&mut page, &name, stored(&value), due_ms, &hash)
+                    .expect("a whole page");
+                model.push((name, value, due_ms));
             }
             (place, at) => panic!("{place:?} is not {at:?}"),
         }
         let view = HashPage::parse(crate::page::PageEdit::bytes(&page)).expect("a whole page");
         view.check(&hash).expect("a whole page");
         let entries: Vec<_> = view.entries().map(|entry| entry.expect("whole")).collect();
-        let expected: Vec<_> =
-            model.iter().map(|(key, value)| (PageKey::Bytes(key), stored(value))).collect();
+        let expected = model.iter();
+        let expected: Vec<_> = expected
+            .map(|(key, value, due_ms)| (PageKey::Bytes(key), stored(value), *due_ms))
+            .collect();
+        let times = model.iter().map(|(.., due_ms)| *due_ms).filter(|due_ms| *due_ms != 0);
+        assert_eq!(view.earliest_ms(None), Ok(times.min().unwrap_or(0)));
         assert_eq!(entries, expected);
         assert_eq!(
             model.last().map(|_| view.entry(model.len() - 1)),
@@ -317,6 +422,7 @@ fn damaged_pages_give_errors() {
         let mut random = Random::new(seed);
         let mut memory = Memory::default();
         let has_values = random.is_one_in(2);
+        let has_times = has_values && random.is_one_in(2);
         let sizes = sizes(128, 100, 512);
         let mut table = Hash::build(&mut memory, has_values, sizes, &[], &hash).expect("built");
         let kind = random.below(4);
@@ -330,6 +436,10 @@ fn damaged_pages_give_errors() {
                     &hash,
                 )
                 .expect("whole");
+            if has_times {
+                let due_ms = 1 + random.below(50) as u64;
+                table.set_due(&mut memory, (&name, hash(&name)), due_ms, &hash).expect("whole");
+            }
         }
         memory.damage(&mut random);
         let mut note = |failed: bool| errors += usize::from(failed);
@@ -344,6 +454,14 @@ fn damaged_pages_give_errors() {
                     .is_err(),
             );
             note(table.remove(&mut memory, keyed, &hash).is_err());
+            if has_values {
+                note(table.set_due(&mut memory, keyed, random.below(9) as u64, &hash).is_err());
+                let due = table.due_pages(&memory, 20, 2);
+                note(due.is_err());
+                for page in due.unwrap_or_default() {
+                    note(table.remove_due(&mut memory, page, 20, &hash, |_| {}).is_err());
+                }
+            }
             note(table.scan(&memory, random.next() >> 16, &hash, |_, _| {}).is_err());
             note(table.random(&memory, || random.next()).is_err());
         }

@@ -58,7 +58,8 @@ fn a_hash_begins_inline_outgrows_its_record_and_ends_empty() {
                 Hash::of_page(&mut memory, HashSizes::default(), &page, &hash).expect("built");
             let root = descriptor(built.totals, vec![built.parts().0]);
             let part = root.part(PartKind::Hash).expect("the part");
-            let mut table = Hash::open(has_values, HashSizes::default(), root.totals, part, None);
+            let mut table =
+                Hash::open(has_values, HashSizes::default(), root.totals, part, None, None);
             assert_eq!(table, built);
             table.check(&memory, &hash).expect("a whole hash");
             for (key, value) in &model {

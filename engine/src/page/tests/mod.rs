@@ -142,7 +142,8 @@ impl Pages for Memory {
 
     fn remove(&mut self, page: PageId) {
         self.changed.set(true);
-        let may_be_away = page.part == PartKind::External || self.is_damaged;
+        let unread = matches!(page.part, PartKind::External | PartKind::Times);
+        let may_be_away = unread || self.is_damaged;
         assert!(!self.away.remove(&page) || may_be_away, "{page} is away");
         let was_there = self.pages.remove(&page).is_some();
         assert!(was_there || may_be_away, "{page} is not there");

@@ -31,7 +31,7 @@ fn open_hash(tx: &mut Tx<'_>, root: Key<'_>) -> Result<Option<(Descriptor, Hash)
         Found::Live(entry) => Descriptor::decode(entry.value()).expect("a descriptor"),
     };
     let part = found.part(PartKind::Hash).expect("its part");
-    let hash = Hash::open(true, HashSizes::default(), found.totals, part, None);
+    let hash = Hash::open(true, HashSizes::default(), found.totals, part, None, None);
     Ok(Some((found, hash)))
 }
 
@@ -190,14 +190,14 @@ fn fields(engine: &Engine) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let Some(root) = snapshot.get(0, NAME).expect("readable") else { return BTreeMap::new() };
     let descriptor = Descriptor::decode(&root.value).expect("a descriptor");
     let part = descriptor.part(PartKind::Hash).expect("its part");
-    let hash = Hash::open(true, HashSizes::default(), descriptor.totals, part, None);
+    let hash = Hash::open(true, HashSizes::default(), descriptor.totals, part, None, None);
     let mut found = BTreeMap::new();
     for id in hash.page_ids() {
         let page = snapshot.page(0, descriptor.collection, id.into()).expect("readable");
         let page = page.expect("a page that is named");
         let view = crate::page::hash_page::HashPage::parse(&page).expect("whole");
         for entry in view.entries() {
-            let (field, value) = entry.expect("whole");
+            let (field, value, _) = entry.expect("whole");
             let mut text = Default::default();
             let Stored::Here(value) = value else { panic!("a value as short as these") };
             found.insert(field.bytes(&mut text).to_vec(), value.to_vec());

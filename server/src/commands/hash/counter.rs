@@ -23,7 +23,8 @@ fn of_pages(
     key: &[u8],
     field: &[u8],
 ) -> Result<Option<Found>, CommandError> {
-    let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? else { return Ok(None) };
+    let found = ctx.paged_for::<Hashes>(Purpose::Write, key, std::iter::once(field))?;
+    let Some(paged) = found else { return Ok(None) };
     let old = ctx.read_pages(key, &paged, |hash: &Keyed, pages, _| {
         Ok(hash.get(pages, field)?.map(<[u8]>::to_vec))
     });
@@ -38,7 +39,7 @@ fn put(
     event: Event,
 ) {
     ctx.change_pages(key, paged, event, |pages, hash: &mut Keyed| {
-        hash.put(pages, field, value)?;
+        hash.put_due(pages, field, value, None)?;
         Ok(Some(()))
     });
 }
@@ -85,19 +86,18 @@ pub(super) fn hincrbyfloat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             .ok_or(CommandError::text("ERR increment would produce NaN or Infinity"))?;
         Ok::<_, CommandError>(sum.to_text())
     };
-    let (event, mut expires) = (Event::hash("hincrbyfloat"), false);
-    let text = if let Some(Found { paged, old }) = of_pages(ctx, key, field)? {
+    let event = Event::hash("hincrbyfloat");
+    let (text, expires) = if let Some(Found { paged, old }) = of_pages(ctx, key, field)? {
         let text = sum(old.as_deref())?;
         put(ctx, key, &paged, (field, text.as_bytes()), event);
-        text
+        (text, paged.meta.has_due_elements())
     } else {
         let thresholds = ctx.thresholds();
         let (mut hash, expire_at_ms) = change(ctx, key, field.len() + NUMBER_BYTES)?;
         let text = sum(hash.view().get(field))?;
         hash.set_value(field, text.as_bytes(), &thresholds);
-        expires = hash.has_times();
         ctx.write_back(key, &hash, expire_at_ms, event)?;
-        text
+        (text, hash.has_times())
     };
     let db = ctx.client.db;
     if expires {

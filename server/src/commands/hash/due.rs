@@ -8,7 +8,8 @@ use crate::commands::expire::Condition;
 use crate::commands::string::expiry_options::{ExpiryKind, field_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{HashEdit, HashFields, Hashes};
+use crate::keyspace::collection::{FieldSet, HashFields, Hashes};
+use crate::keyspace::paged::{Keyed, PagedFields, Stop};
 use crate::resp::Reply;
 
 /// What is answered for a field that is not there, or for each field of a key that is not.
@@ -20,35 +21,50 @@ const CHANGED: i64 = 1;
 /// It has expired at once.
 const GONE: i64 = 2;
 
-/// What a command has done to a hash: the fields that it has changed, what becomes of the hash, and when its key
-/// expires.
-type Changed<'a> = Option<(Vec<&'a [u8]>, HashEdit, u64)>;
-
 /// Looks at the hash under argument 1, and lets `step` answer for each of these fields and say whether it has changed
-/// it. Where there is no hash, `none` answers for each.
+/// it. Where there is no hash, `none` answers for each. One operation where a field is changed, told as `event`. The fields that
+/// were changed: log them.
 pub(super) fn each_field<'a>(
     ctx: &mut Ctx<'a, '_>,
-    purpose: Purpose,
-    names: impl ExactSizeIterator<Item = &'a [u8]>,
+    (purpose, event): (Purpose, Event),
+    names: impl ExactSizeIterator<Item = &'a [u8]> + Clone,
     none: impl Fn(&mut Reply),
-    step: impl Fn(&mut HashFields<'_>, &'a [u8], &mut Reply) -> bool,
-) -> Result<Changed<'a>, CommandError> {
+    step: impl Fn(&mut dyn FieldSet<'a>, &'a [u8], &mut Reply) -> Result<bool, Stop>,
+) -> Result<Vec<&'a [u8]>, CommandError> {
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
-    ctx.lookup::<Hashes, _>(purpose, key, |hash, out| {
+    let each = |fields: &mut dyn FieldSet<'a>, out: &mut Reply| {
         out.array(names.len());
-        let Some(hash) = hash else {
-            names.for_each(|_| none(out));
-            return None;
-        };
-        let (mut fields, mut changed) = (HashFields::of(&hash, names.len()), Vec::new());
-        for name in names {
-            if step(&mut fields, name, out) {
+        let mut changed = Vec::new();
+        for name in names.clone() {
+            if step(fields, name, out)? {
                 changed.push(name);
             }
         }
+        Ok::<_, Stop>(changed)
+    };
+    if let Some(paged) = ctx.paged_for::<Hashes>(purpose, key, names.clone())? {
+        let changed = ctx.answer_change(key, &paged, &[event], |pages, hash: &mut Keyed, out| {
+            hash.needs(pages, names.clone())?;
+            let changed = each(&mut PagedFields { hash, pages }, out)?;
+            Ok((!changed.is_empty()).then_some(changed))
+        });
+        return Ok(changed.map_or_else(Vec::new, |(changed, _)| changed));
+    }
+    let changed = ctx.lookup::<Hashes, _>(purpose, key, |hash, out| {
+        let Some(hash) = hash else {
+            out.array(names.len());
+            names.clone().for_each(|_| none(out));
+            return None;
+        };
+        let mut fields = HashFields::of(&hash, names.len());
+        // What lies in one record is there.
+        let changed = each(&mut fields, out).unwrap_or_default();
         let edit = (!changed.is_empty()).then(|| fields.into_edit(&thresholds))?;
         Some((changed, edit, hash.expire_at_ms()))
-    })
+    })?;
+    let Some((changed, hash, expire_at_ms)) = changed else { return Ok(Vec::new()) };
+    write(ctx, key, &hash, expire_at_ms, &[event])?;
+    Ok(changed)
 }
 
 /// Logs a command with the fields that were changed: `head`, FIELDS, their number, their names.
@@ -102,27 +118,29 @@ fn expire(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, command: &'static str) -> Com
     let at_ms = field_ms(kind, args.get(2), ctx.now_ms, command)?;
     let is_past = at_ms <= ctx.now_ms;
     let none = |out: &mut Reply| out.int(NO_FIELD);
-    let changed = each_field(ctx, Purpose::Write, names, none, |fields, name, out| {
-        let Some(field) = fields.get(name) else {
+    let event = if is_past { Event::hash("hexpired") } else { Event::hash("hexpire") };
+    let how = (Purpose::Write, event);
+    let names = each_field(ctx, how, names, none, |fields, name, out| {
+        let Some((_, due_ms)) = fields.get(name)? else {
             out.int(NO_FIELD);
-            return false;
+            return Ok(false);
         };
-        let old = (field.due_ms != 0).then_some(field.due_ms as i64);
+        let old = (due_ms != 0).then_some(due_ms as i64);
         if !condition.allows(old, at_ms as i64) {
             out.int(UNCHANGED);
-            return false;
+            return Ok(false);
         }
         if is_past {
-            fields.remove(name);
+            fields.remove(name)?;
         } else {
-            fields.set_due(name, at_ms);
+            fields.set_due(name, at_ms)?;
         }
         out.int(if is_past { GONE } else { CHANGED });
-        true
+        Ok(true)
     })?;
-    let Some((names, hash, expire_at_ms)) = changed else { return Ok(()) };
-    let event = if is_past { Event::hash("hexpired") } else { Event::hash("hexpire") };
-    write(ctx, key, &hash, expire_at_ms, &[event])?;
+    if names.is_empty() {
+        return Ok(());
+    }
     if is_past {
         log_gone(ctx, key, &names);
     } else {
@@ -136,20 +154,20 @@ pub(super) fn hpersist(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
     let names = super::fields_behind_key(args)?;
     let none = |out: &mut Reply| out.int(NO_FIELD);
-    let changed = each_field(ctx, Purpose::Write, names, none, |fields, name, out| {
-        let answer = match fields.get(name) {
+    let how = (Purpose::Write, Event::hash("hpersist"));
+    let names = each_field(ctx, how, names, none, |fields, name, out| {
+        let answer = match fields.get(name)? {
             None => NO_FIELD,
-            Some(field) if field.due_ms == 0 => NO_TIME,
+            Some((_, 0)) => NO_TIME,
             Some(_) => {
-                fields.set_due(name, 0);
+                fields.set_due(name, 0)?;
                 CHANGED
             }
         };
         out.int(answer);
-        answer == CHANGED
+        Ok(answer == CHANGED)
     })?;
-    if let Some((names, hash, expire_at_ms)) = changed {
-        write(ctx, key, &hash, expire_at_ms, &[Event::hash("hpersist")])?;
+    if !names.is_empty() {
         log_fields(ctx, &[b"HPERSIST", key], &names);
     }
     Ok(())
@@ -184,19 +202,30 @@ fn tell(ctx: &mut Ctx<'_, '_>, in_seconds: bool, origin_ms: u64) -> CommandResul
         Err(error) if error == super::WRONG_COUNT => return Err(CommandError::Syntax),
         names => names?,
     };
-    ctx.lookup::<Hashes, _>(Purpose::Read, ctx.args.get(1), |hash, out| {
+    let key = ctx.args.get(1);
+    let answer = |due_ms: Option<u64>| match due_ms {
+        None => NO_FIELD,
+        Some(0) => NO_TIME,
+        Some(due_ms) => {
+            let ms = due_ms.saturating_sub(origin_ms) as i64;
+            if in_seconds { ms.saturating_add(500) / 1000 } else { ms }
+        }
+    };
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Read, key, names.clone())? {
+        ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
+            hash.needs(pages, names.clone())?;
+            out.array(names.len());
+            for name in names.clone() {
+                out.int(answer(hash.due_ms(pages, name)?));
+            }
+            Ok(())
+        });
+        return Ok(());
+    }
+    ctx.lookup::<Hashes, _>(Purpose::Read, key, |hash, out| {
         out.array(names.len());
         let Some(hash) = hash else { return names.for_each(|_| out.int(NO_FIELD)) };
         let fields = HashFields::of(&hash, names.len());
-        for name in names {
-            out.int(match fields.get(name) {
-                None => NO_FIELD,
-                Some(field) if field.due_ms == 0 => NO_TIME,
-                Some(field) => {
-                    let ms = field.due_ms.saturating_sub(origin_ms) as i64;
-                    if in_seconds { ms.saturating_add(500) / 1000 } else { ms }
-                }
-            });
-        }
+        names.for_each(|name| out.int(answer(fields.get(name).map(|field| field.due_ms))));
     })
 }

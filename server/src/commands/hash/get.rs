@@ -12,7 +12,8 @@ const FEW_FIELDS: usize = 8;
 /// HGET key field.
 pub(super) fn hget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
-    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? {
+    let names = std::iter::once(field);
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Read, key, names)? {
         ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
             match hash.get(pages, field)? {
                 Some(value) => out.bulk(value),
@@ -31,7 +32,7 @@ pub(super) fn hget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// HMGET key field [field ...].
 pub(super) fn hmget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, fields) = (ctx.args.get(1), ctx.args.from(2));
-    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? {
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Read, key, fields.clone())? {
         ctx.read_pages(key, &paged, |hash: &Keyed, pages, out| {
             hash.needs(pages, fields.clone())?;
             out.array(fields.len());
@@ -161,7 +162,8 @@ fn each(
 /// Bytes of the value of the field under argument 2, if it is there, of a hash in pages; `None` if argument 1 has none.
 fn value_len(ctx: &mut Ctx<'_, '_>) -> Result<Option<Option<usize>>, CommandError> {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
-    let Some(paged) = ctx.paged::<Hashes>(Purpose::Read, key)? else { return Ok(None) };
+    let found = ctx.paged_for::<Hashes>(Purpose::Read, key, std::iter::once(field))?;
+    let Some(paged) = found else { return Ok(None) };
     let len = ctx.read_pages(key, &paged, |hash: &Keyed, pages, _| {
         Ok(hash.get(pages, field)?.map(<[u8]>::len))
     });

@@ -27,8 +27,8 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
     }
     let (key, thresholds) = (ctx.args.get(1), ctx.thresholds());
     let words = ctx.args.from(2);
-    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
-        let names = words.clone().step_by(2);
+    let names = words.clone().step_by(2);
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, names.clone())? {
         let pairs = names.clone().zip(words.skip(1).step_by(2));
         let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
             hash.needs(pages, names.clone())?;
@@ -42,7 +42,6 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
         return Ok(set.map_or(0, |(added, _)| added));
     }
     let (mut hash, expire_at_ms) = change(ctx, key, words.clone().map(<[u8]>::len).sum())?;
-    let names = words.clone().step_by(2);
     let pairs = names.zip(words.skip(1).step_by(2));
     let added = hash.set_all(pairs, &thresholds);
     ctx.write_back(key, &hash, expire_at_ms, Event::hash("hset"))?;
@@ -53,7 +52,8 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
 /// HSETNX key field value.
 pub(super) fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field, value) = (ctx.args.get(1), ctx.args.get(2), ctx.args.get(3));
-    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
+    let names = std::iter::once(field);
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, names)? {
         let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
             if hash.get(pages, field)?.is_some() {
                 return Ok(None);
@@ -88,7 +88,7 @@ pub(super) fn hsetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 pub(super) fn hdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     let fields = ctx.args.from(2);
-    if let Some(paged) = ctx.paged::<Hashes>(Purpose::Write, key)? {
+    if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, fields.clone())? {
         let gone = ctx.change_pages(key, &paged, Event::hash("hdel"), |pages, hash: &mut Keyed| {
             hash.needs(pages, fields.clone())?;
             let mut removed = 0;

@@ -164,12 +164,6 @@ impl Edit for HashEdit {
 }
 
 impl HashEdit {
-    /// An empty one that is not compact any more.
-    #[must_use]
-    pub fn of_any_size() -> Self {
-        Self::empty(Encoding::Hashtable)
-    }
-
     fn empty(encoding: Encoding) -> Self {
         Self { bytes: empty(encoding), len: 0, encoding, has_times: false }
     }
@@ -185,22 +179,34 @@ impl HashEdit {
             fields.for_each(|field| hash.append(field.name, field.value));
             return hash;
         };
-        let mut hash = Self { has_times: true, ..Self::of_any_size() };
-        hash.bytes.extend_from_slice(&earliest_ms.to_le_bytes());
-        for Field { name, value, due_ms } in fields {
-            packed::push(&mut hash.bytes, name);
-            packed::push(&mut hash.bytes, value);
-            let time = due_ms.to_le_bytes();
-            packed::push(&mut hash.bytes, if due_ms == 0 { b"" } else { &time });
-            hash.len += 1;
-        }
-        set_len(&mut hash.bytes, hash.len);
+        let mut hash = Self::expiring(earliest_ms);
+        fields.for_each(|field| hash.push_field(field));
         hash
     }
 
-    /// Adds a field that is not there.
-    pub fn push(&mut self, field: &[u8], value: &[u8]) {
-        self.append(field, value);
+    /// An empty one for fields the first of which is due then; 0 for fields without due times.
+    #[must_use]
+    pub fn expiring(earliest_ms: u64) -> Self {
+        let mut hash = Self { has_times: earliest_ms != 0, ..Self::empty(Encoding::Hashtable) };
+        if hash.has_times {
+            hash.bytes.extend_from_slice(&earliest_ms.to_le_bytes());
+        }
+        hash
+    }
+
+    /// Adds a field that is not there, to one without due times or to one that was made for them.
+    pub fn push_field(&mut self, Field { name, value, due_ms }: Field<'_>) {
+        self.append(name, value);
+        if self.has_times {
+            let time = due_ms.to_le_bytes();
+            packed::push(&mut self.bytes, if due_ms == 0 { b"" } else { &time });
+        }
+    }
+
+    /// The value of its root record.
+    #[must_use]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
     }
 
     /// One of `pairs`, each of whose fields is there once; `None` when one is there twice.

@@ -1,15 +1,27 @@
 //! Hashes and sets in pages.
 
 use super::{Paged, Stop, Structure};
-use crate::value::ValueType;
+use crate::keyspace::collection::{Field, FieldSet};
+use crate::value::{EXPIRING_HASH, ValueType};
+use sexton_engine::Meta;
+use sexton_engine::page::hash_page::PageKey;
 use sexton_engine::page::{
-    Descriptor, Hash, HashSizes, PageError, PageId, Pages, PartKind, hash_of,
+    Descriptor, Hash, HashSizes, PageError, PageId, Pages, PartKind, Times, hash_of,
 };
 
 use std::hash::{BuildHasher, RandomState};
 
 /// A key and its value.
 pub type Drawn = (Vec<u8>, Vec<u8>);
+
+/// Pages of one operation that removes what is due.
+#[derive(Clone, Copy, Debug)]
+pub struct DuePages {
+    /// So many must be in memory before it begins.
+    pub in_memory: usize,
+    /// At most of so many keys are removed.
+    pub removed: usize,
+}
 
 /// A hash or a set, with the seed of its own.
 #[derive(Clone, Debug)]
@@ -27,7 +39,9 @@ impl Structure for Keyed {
             return Err(super::without(PartKind::Hash));
         };
         let externals = descriptor.part(PartKind::External);
-        let hash = Hash::open(has_values, HashSizes::default(), descriptor.totals, part, externals);
+        let times = Times::open(descriptor.part(PartKind::Times), descriptor.expire_at_ms);
+        let (sizes, totals) = (HashSizes::default(), descriptor.totals);
+        let hash = Hash::open(has_values, sizes, totals, part, externals, times);
         Ok(Self { hash, seed: descriptor.seed })
     }
 
@@ -37,6 +51,20 @@ impl Structure for Keyed {
         descriptor.seed = self.seed;
         descriptor.set_part(part);
         externals.into_iter().for_each(|part| descriptor.set_part(part));
+        descriptor.expire_at_ms = self.hash.earliest_ms();
+        match self.hash.times {
+            Some(_) => descriptor.set_part(Times::part(self.hash.pages)),
+            None => descriptor.drop_part(PartKind::Times),
+        }
+    }
+
+    fn meta(&self, meta: Meta) -> Meta {
+        if !self.hash.has_values {
+            return meta;
+        }
+        let has_times = self.hash.times.is_some();
+        let flags = if has_times { EXPIRING_HASH } else { ValueType::Hash as u8 };
+        Meta { flags: flags | meta.flags & Meta::PAGED, ..meta }
     }
 
     fn len(&self) -> u64 {
@@ -45,20 +73,19 @@ impl Structure for Keyed {
 }
 
 impl Keyed {
-    /// One of these entries, whose keys differ; values of a set are empty.
+    /// One of these fields, whose names differ; values of a set are empty.
     ///
     /// # Errors
     /// One of them is too long.
     pub fn build<'e, P: Pages>(
         pages: &mut P,
         has_values: bool,
-        entries: impl Iterator<Item = (&'e [u8], &'e [u8])>,
+        fields: impl Iterator<Item = Field<'e>>,
     ) -> Result<Self, PageError> {
         // Nobody may guess it.
         let seed = RandomState::new().hash_one(0);
-        let entries: Vec<_> = entries
-            .map(|(key, value)| (sexton_engine::page::hash_page::PageKey::Bytes(key), value))
-            .collect();
+        let entries: Vec<_> =
+            fields.map(|field| (PageKey::Bytes(field.name), field.value, field.due_ms)).collect();
         let hash =
             Hash::build(pages, has_values, HashSizes::default(), &entries, &|key: &[u8]| {
                 hash_of(seed, key)
@@ -114,7 +141,27 @@ impl Keyed {
         self.hash.get(pages, key, hash_of(self.seed, key))
     }
 
-    /// Sets the value of a key; true when it is new.
+    /// The value of a key, and when it is due; 0 for never.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn get_due<'p, P: Pages>(
+        &self,
+        pages: &'p P,
+        key: &[u8],
+    ) -> Result<Option<(&'p [u8], u64)>, PageError> {
+        self.hash.get_due(pages, key, hash_of(self.seed, key))
+    }
+
+    /// When a key is due, 0 for never, if it is there.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn due_ms<P: Pages>(&self, pages: &P, key: &[u8]) -> Result<Option<u64>, PageError> {
+        self.hash.due_ms(pages, key, hash_of(self.seed, key))
+    }
+
+    /// Sets the value of a key, which is never due from now on; true when it is new.
     ///
     /// # Errors
     /// [`PageError`].
@@ -124,11 +171,65 @@ impl Keyed {
         key: &[u8],
         value: &[u8],
     ) -> Result<bool, PageError> {
+        self.put_due(pages, key, value, Some(0))
+    }
+
+    /// Sets the value of a key, and when it is due: 0 for never, `None` for when it was before; true when it is new.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn put_due<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        key: &[u8],
+        value: &[u8],
+        due_ms: Option<u64>,
+    ) -> Result<bool, PageError> {
         let seed = self.seed;
-        let put = self
-            .hash
-            .put(pages, (key, hash_of(seed, key)), value, &|key: &[u8]| hash_of(seed, key))?;
+        let (keyed, value) = ((key, hash_of(seed, key)), (value, due_ms));
+        let put = self.hash.put_due(pages, keyed, value, &|key: &[u8]| hash_of(seed, key))?;
         Ok(put == sexton_engine::page::Put::New)
+    }
+
+    /// Says when a key is due, 0 for never; false when it is not there.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn set_due<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        key: &[u8],
+        due_ms: u64,
+    ) -> Result<bool, PageError> {
+        let seed = self.seed;
+        let keyed = (key, hash_of(seed, key));
+        self.hash.set_due(pages, keyed, due_ms, &|key: &[u8]| hash_of(seed, key))
+    }
+
+    /// Removes the keys that are due at `now_ms`, those of at most so many pages; true when there are some. All pages with
+    /// such keys are in memory.
+    ///
+    /// # Errors
+    /// Those that are not.
+    pub fn remove_due<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        (now_ms, most): (u64, DuePages),
+        mut show: impl FnMut(&[u8]),
+    ) -> Result<bool, Stop> {
+        let seed = self.seed;
+        let mut due = self.hash.due_pages(pages, now_ms, most.in_memory)?;
+        let missing: Vec<PageId> =
+            due.iter().copied().filter(|page| !pages.is_in_memory(*page)).collect();
+        if !missing.is_empty() {
+            return Err(Stop::Missing(missing));
+        }
+        due.truncate(most.removed);
+        for page in &due {
+            let hash_of = |key: &[u8]| hash_of(seed, key);
+            self.hash.remove_due(pages, *page, now_ms, &hash_of, &mut show)?;
+        }
+        Ok(!due.is_empty())
     }
 
     /// Removes a key; false when it is not there.
@@ -149,12 +250,25 @@ impl Keyed {
         pages: &P,
         mut show: impl FnMut(&[u8], &[u8]),
     ) -> Result<(), PageError> {
+        self.each_field(pages, |field| show(field.name, field.value))
+    }
+
+    /// The same with due times.
+    ///
+    /// # Errors
+    /// [`PageError`].
+    pub fn each_field<P: Pages>(
+        &self,
+        pages: &P,
+        mut show: impl FnMut(Field<'_>),
+    ) -> Result<(), PageError> {
         let mut text = sexton_engine::page::IntegerText::default();
         for id in self.hash.page_ids() {
             for entry in self.hash.page(pages, id)?.entries() {
-                let (key, value) =
+                let (key, value, due_ms) =
                     entry.map_err(|damage| PageError::Damaged { page: id, damage })?;
-                show(key.bytes(&mut text), self.hash.value(pages, value)?);
+                let value = self.hash.value(pages, value)?;
+                show(Field { name: key.bytes(&mut text), value, due_ms });
             }
         }
         Ok(())
@@ -185,9 +299,37 @@ impl Keyed {
             draws ^= draws << 17;
             draws >> 3
         };
-        let Some((key, value)) = self.hash.random(pages, next)? else { return Ok(None) };
+        let Some((key, value, _)) = self.hash.random(pages, next)? else { return Ok(None) };
         let mut text = sexton_engine::page::IntegerText::default();
         let key = key.bytes(&mut text).to_vec();
         Ok(Some((key, self.hash.value(pages, value)?.to_vec())))
+    }
+}
+
+/// The fields of a hash in pages that is being changed.
+pub struct PagedFields<'p, P> {
+    /// The hash.
+    pub hash: &'p mut Keyed,
+    /// Its pages.
+    pub pages: &'p mut P,
+}
+
+impl<'n, P: Pages> FieldSet<'n> for PagedFields<'_, P> {
+    fn get(&self, name: &[u8]) -> Result<Option<(&[u8], u64)>, Stop> {
+        Ok(self.hash.get_due(self.pages, name)?)
+    }
+
+    fn set(&mut self, name: &'n [u8], value: &'n [u8], due_ms: u64) -> Result<(), Stop> {
+        self.hash.put_due(self.pages, name, value, Some(due_ms))?;
+        Ok(())
+    }
+
+    fn set_due(&mut self, name: &[u8], due_ms: u64) -> Result<(), Stop> {
+        self.hash.set_due(self.pages, name, due_ms)?;
+        Ok(())
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Result<bool, Stop> {
+        Ok(self.hash.remove(self.pages, name)?)
     }
 }

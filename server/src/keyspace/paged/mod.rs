@@ -10,13 +10,13 @@ mod past;
 mod ranked;
 mod stream;
 
-pub use keyed::{Drawn, Keyed};
+pub use keyed::{Drawn, DuePages, Keyed, PagedFields};
 pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
 pub use stream::{Parts, Removed, Streamed};
 
 use super::collection::{
-    Edit, Encoding, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
+    Edit, Encoding, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
     SortedSetView, StreamView,
 };
 use super::pop::Popped;
@@ -65,6 +65,13 @@ impl Paged {
     #[must_use]
     pub fn value_type(&self) -> Option<ValueType> {
         ValueType::of(self.meta.flags)
+    }
+
+    /// True when the time of an element has come at `now_ms`.
+    #[must_use]
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        let due_ms = self.descriptor.expire_at_ms;
+        self.meta.has_due_elements() && due_ms != 0 && due_ms <= now_ms
     }
 
     /// Elements.
@@ -173,6 +180,11 @@ pub trait Structure: Sized {
     /// Says in a descriptor what it has become.
     fn describe(&self, descriptor: &mut Descriptor);
 
+    /// Flags and expiry of the root of what it has become, which had these.
+    fn meta(&self, meta: Meta) -> Meta {
+        meta
+    }
+
     /// Elements.
     fn len(&self) -> u64;
 
@@ -203,7 +215,8 @@ pub fn change<S: Structure, T>(
             let mut root = Vec::new();
             descriptor.encode_into(&mut root);
             // The store keeps pages: it has those of this collection.
-            pages.put(paged.meta, &root).map_err(|_| PageError::TooLong { bytes: root.len() })?;
+            let put = pages.put(structure.meta(paged.meta), &root);
+            put.map_err(|_| PageError::TooLong { bytes: root.len() })?;
         }
         Ok(Some((done, structure.len())))
     })
@@ -274,9 +287,9 @@ pub fn whole<P: Pages>(paged: &Paged, pages: &P) -> Result<Vec<u8>, Stop> {
         Some(ValueType::Hash) => {
             let keyed = Keyed::open(paged)?;
             keyed.needs_all(pages)?;
-            let mut edit = HashEdit::of_any_size();
-            keyed.each(pages, |field, value| edit.push(field, value))?;
-            Ok(edit.bytes().to_vec())
+            let mut edit = HashEdit::expiring(keyed.hash.earliest_ms());
+            keyed.each_field(pages, |field| edit.push_field(field))?;
+            Ok(edit.into_bytes())
         }
         Some(ValueType::Set) => {
             let keyed = Keyed::open(paged)?;
@@ -322,8 +335,6 @@ pub fn put(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8], inline_max_b
 fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Option<()> {
     let encoding = match ValueType::of(meta.flags)? {
         ValueType::List => ListView::of(meta, value)?.encoding(),
-        // Pages have no due times of fields.
-        ValueType::Hash if meta.has_due_elements() => return None,
         ValueType::Hash => HashView::of(meta, value)?.encoding(),
         ValueType::Set => SetView::of(meta, value)?.encoding(),
         ValueType::SortedSet => SortedSetView::of(meta, value)?.encoding(),
@@ -352,10 +363,11 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         let list = List::build(&mut pages, ListSizes::default(), list.iter()).ok()?;
         list.describe(&mut descriptor);
     } else if let Some(hash) = HashView::of(meta, value) {
-        Keyed::build(&mut pages, true, hash.iter()).ok()?.describe(&mut descriptor);
+        Keyed::build(&mut pages, true, hash.fields()).ok()?.describe(&mut descriptor);
     } else if let Some(set) = SetView::of(meta, value) {
         let members: Vec<_> = set.iter().collect();
-        let members = members.iter().map(|member| (&**member, [].as_slice()));
+        let members = members.iter();
+        let members = members.map(|member| Field { name: &**member, value: &[], due_ms: 0 });
         Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
     } else if let Some(set) = SortedSetView::of(meta, value) {
         Ranked::build(&mut pages, set.iter()).ok()?.describe(&mut descriptor);
