@@ -202,11 +202,12 @@ class Listener:
             told.append((name, key))
 
 
-def commands(steps, count, seed):
+def commands(steps, count, seed, inline_max):
     rng = random.Random(seed)
     grammar = Grammar(rng)
     options = dict(DEBUG, **EVENTS)
-    with Server("sexton", dict(options, appendonly="yes")) as ours, Server("valkey", options) as theirs:
+    own = {"appendonly": "yes", "collection-inline-max": inline_max}
+    with Server("sexton", dict(options, **own)) as ours, Server("valkey", options) as theirs:
         pair = [ours.connect(), theirs.connect()]
         pair[1].cmd("DEBUG", "SET-ACTIVE-EXPIRE", "0")
         listeners = [Listener(ours.port), Listener(theirs.port)]
@@ -263,7 +264,7 @@ def commands(steps, count, seed):
                 break
         for case in wrong:
             print("     ", *case, sep="\n        ")
-        steps.check(f"{count} commands: replies, events and what is left", not wrong, f"seed {seed}")
+        steps.check(f"{count} commands: replies, events and what is left", not wrong, f"seed {seed}, pages above {inline_max} bytes")
         before = state(pair[0])
         pair[0].cmd("WAITAOF", 1, 0, 0)
         ours.kill()
@@ -377,6 +378,48 @@ def on_time(steps, cold):
         steps.equal(f"{where}: hashes are small again", connection.cmd("DBSIZE"), count)
 
 
+def large(steps, cold):
+    """Fields of one hash that lies in pages go when they are due, whether somebody asks for them or not, in memory or on a device."""
+    options = dict(DEBUG, appendonly="yes", **(CHECKPOINTS if cold else {}))
+    where = "one large hash on a device" if cold else "one large hash"
+    with Server("sexton", options) as server:
+        connection, count = server.connect(), 20_000
+        due_ms = int(time.time() * 1000) + (5000 if cold else 2000)
+        for number in range(0, count, 100):
+            words = [word for n in range(number, number + 100) for word in (f"f{n}", f"value{n}")]
+            connection.cmd("HSET", "h", *words)
+            for n in range(number, number + 100, 10):
+                names = [f"f{m}" for m in range(n, n + 10) if m % 4]
+                connection.cmd("HPEXPIREAT", "h", due_ms + n % 500, "FIELDS", len(names), *names)
+        if cold:
+            # What is in tables is not read at the start.
+            connection.cmd("SEXTON.CHECKPOINT", server.directory / "checkpoint")
+            server.terminate()
+            server.start()
+            connection = server.connect()
+        in_time = time.time() * 1000 < due_ms - 500
+        steps.check(f"{where}: this machine is fast enough to see them all", in_time)
+        steps.equal(f"{where}: all are there", connection.cmd("HLEN", "h"), count)
+        wait_for("the time", lambda: time.time() * 1000 > due_ms + 250)
+        values = connection.cmd("HMGET", "h", *(f"f{n}" for n in range(0, 240)))
+        wanted = [b"value%d" % n if n % 4 == 0 else None for n in range(0, 240)]
+        steps.equal(f"{where}: who asks sees none of them", values, wanted)
+        stat = lambda: int(connection.cmd("INFO", "stats").split(b"expired_fields:")[1].split(b"\r\n")[0])
+        due = count - count // 4
+        wait_for("fields that nobody asks for", lambda: stat() >= due)
+        late_ms = time.time() * 1000 - due_ms - 500
+        bound_ms = 3000 if cold else 1000
+        steps.check(f"{where}: gone in time", late_ms < bound_ms, f"{late_ms:.0f} ms behind the last")
+        steps.equal(f"{where}: no more than were due", stat(), due)
+        steps.equal(f"{where}: others stay", sorted(connection.cmd("HKEYS", "h")), sorted(b"f%d" % n for n in range(0, count, 4)))
+        connection.cmd("HPEXPIREAT", "h", FAR_S * 1000, "FIELDS", 2, "f0", "f4")
+        before = state(connection)
+        connection.cmd("WAITAOF", 1, 0, 0)
+        server.kill()
+        server.start()
+        steps.equal(f"{where}: and behind kill -9", state(server.connect()), before)
+
+
 def while_it_was_down(steps):
     """What comes due between two starts is gone behind the second."""
     for name in ("appendonly yes", "appendonly no", "write-behind log"):
@@ -421,7 +464,7 @@ def fill(connection, seed):
 
 
 def exchange(steps, folder):
-    with Server("sexton", dict(DEBUG, appendonly="no")) as ours, Server("valkey", DEBUG) as theirs:
+    with Server("sexton", dict(DEBUG, **{"appendonly": "no", "collection-inline-max": "100"})) as ours, Server("valkey", DEBUG) as theirs:
         us, them = ours.connect(), theirs.connect()
         fill(us, 1)
         before = state(us)
@@ -491,9 +534,13 @@ def main():
     try:
         metadata(steps)
         ranks(steps)
-        commands(steps, args.commands, args.seed)
+        commands(steps, args.commands, args.seed, "2048")
+        # Each hash with fields that expire lies in pages.
+        commands(steps, args.commands // 2, args.seed + 1, "0")
         on_time(steps, cold=False)
         on_time(steps, cold=True)
+        large(steps, cold=False)
+        large(steps, cold=True)
         while_it_was_down(steps)
         exchange(steps, folder)
     finally:

@@ -55,7 +55,6 @@ pub use list::{End, List, ListSizes};
 pub use score::Score;
 pub use scores_page::{Cut, Scored};
 pub use sorted::{PutScore, Sorted, SortedSizes};
-
 pub use store::{Damage, PageEdit, PageError, PageId, Pages, PartKind};
 pub use stream::Stream;
 pub use times::Times;

@@ -213,11 +213,20 @@ fn the_past_has_the_fields_that_it_had() {
     }
 }
 
+/// A bench whose hashes lie in pages above so many bytes.
+fn bench(inline_bytes: u64) -> Bench {
+    let bench = Bench::new();
+    let thresholds = &bench.server.settings.thresholds;
+    let now = thresholds.now();
+    thresholds.set(Thresholds { inline_bytes, hash_entries: 4, ..now });
+    bench
+}
+
 fn command(random: &mut Random) -> String {
     let key = ["a", "b"][random.below(2) as usize];
     let (field, other) = (random.below(12), random.below(40));
     let ms = random.below(30);
-    match random.below(20) {
+    match random.below(26) {
         0..=4 => format!("HSET {key} f{field} {ms} f{other} {ms}"),
         5 => format!("HDEL {key} f{field} f{other}"),
         6 => format!("HINCRBY {key} f{field} {ms}"),
@@ -231,19 +240,18 @@ fn command(random: &mut Random) -> String {
         16 => format!("HSETNX {key} f{field} {ms}"),
         17 => "COPY a b REPLACE".to_owned(),
         18 => format!("HPTTL {key} FIELDS 2 f{field} f{other}"),
+        19 => format!("HSETEX {key} FNX PX 9 FIELDS 2 f{field} 1 f{other} {}", "v".repeat(600)),
+        20 => format!("HSETEX {key} FXX FIELDS 2 f{field} 1 f{other} 2"),
+        21 => format!("HSETEX {key} NX EXAT 1 FIELDS 1 f{field} 1"),
+        22 => format!("HGETEX {key} PERSIST FIELDS 2 f{field} f{other}"),
+        23 => format!("HPEXPIRE {key} {ms} GT FIELDS 2 f{field} f{other}"),
+        24 => format!("PEXPIRE {key} {}", 3 * ms),
         _ => format!("HMGET {key} f{field} f{other}"),
     }
 }
 
 #[test]
-fn hashes_go_into_pages_and_out_of_them_with_their_first_and_last_time() {
-    let bench = |inline_bytes: u64| {
-        let bench = Bench::new();
-        let thresholds = &bench.server.settings.thresholds;
-        let now = thresholds.now();
-        thresholds.set(Thresholds { inline_bytes, hash_entries: 4, ..now });
-        bench
-    };
+fn hashes_in_pages_with_due_times_answer_as_those_in_one_record_do() {
     let (mut paged, mut whole) = (bench(24), bench(u64::MAX));
     let (mut client, mut other) = (paged.client(), whole.client());
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -253,7 +261,7 @@ fn hashes_go_into_pages_and_out_of_them_with_their_first_and_last_time() {
         lines.sort_unstable();
         lines
     };
-    for step in 0..4000 {
+    for step in 0..5000 {
         now_ms += random.below(4);
         let command = command(&mut random);
         let reply = run_at(&mut paged, &mut client, &command, now_ms);
@@ -262,7 +270,11 @@ fn hashes_go_into_pages_and_out_of_them_with_their_first_and_last_time() {
             run_at(&mut whole, &mut other, &command, now_ms),
             "step {step}: {command}"
         );
-        for look in ["HGETALL a", "HGETALL b", "HLEN a", "DEBUG DIGEST"] {
+        if random.below(3) == 0 {
+            // The next command meets fields that are due, in pages where nobody has looked.
+            continue;
+        }
+        for look in ["HGETALL a", "HGETALL b", "HLEN a", "PTTL a", "DEBUG DIGEST"] {
             let reply = run_at(&mut paged, &mut client, look, now_ms);
             let other = run_at(&mut whole, &mut other, look, now_ms);
             assert_eq!(lines(&reply), lines(&other), "step {step}: {look} behind {command}");
@@ -272,10 +284,96 @@ fn hashes_go_into_pages_and_out_of_them_with_their_first_and_last_time() {
         let mut tx = engine.begin(sexton_engine::Latched::Hashes(&[hash]), &mut buf);
         let key = sexton_engine::Key { slot: engine.slot_of(0), bytes: b"a", hash };
         if let sexton_engine::Found::Live(entry) = tx.find(key) {
-            seen_in_pages += u32::from(entry.meta().is_paged());
-            seen_expiring += u32::from(entry.meta().has_due_elements());
+            let (meta, value) = (entry.meta(), entry.value());
+            seen_in_pages += u32::from(meta.is_paged());
+            seen_expiring += u32::from(meta.is_paged() && meta.due_ms(value) != 0);
         }
         tx.commit();
     }
-    assert!(seen_in_pages > 100 && seen_expiring > 100, "{seen_in_pages} {seen_expiring}");
+    assert!(seen_in_pages > 1000 && seen_expiring > 500, "{seen_in_pages} {seen_expiring}");
+    assert!(seen_in_pages > seen_expiring, "some lost their last due time");
+}
+
+/// Fields `f0` to `f{count - 1}` of the key `h`, each second one due at `due_ms`.
+fn fill(bench: &mut Bench, client: &mut Client, count: u32, due_ms: u64) {
+    let words: Vec<String> = (0..count).map(|n| format!("f{n} value{n}")).collect();
+    bench.run(client, &format!("HSET h {}", words.join(" ")));
+    let names: Vec<String> = (0..count).step_by(2).map(|n| format!("f{n}")).collect();
+    let line = format!("HPEXPIREAT h {due_ms} FIELDS {} {}", names.len(), names.join(" "));
+    assert!(!bench.run(client, &line).starts_with('-'));
+}
+
+#[test]
+fn who_asks_for_a_field_removes_that_one_and_who_counts_them_all() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, 4000, NOW_MS + 10);
+    let now_ms = NOW_MS + 10;
+    let expired = |bench: &Bench| bench.server.stats.expired_fields();
+    let mut at = |bench: &mut Bench, line: &str| run_at(bench, &mut client, line, now_ms);
+    assert_eq!(at(&mut bench, "HGET h f1"), "$6\r\nvalue1\r\n");
+    assert_eq!((at(&mut bench, "HGET h f0"), expired(&bench)), ("$-1\r\n".to_owned(), 1));
+    assert_eq!((at(&mut bench, "HSET h f2 new"), expired(&bench)), (":1\r\n".to_owned(), 2));
+    let reply = at(&mut bench, "HPEXPIRE h 50 FIELDS 3 f2 f4 f5");
+    assert_eq!((reply.as_str(), expired(&bench)), ("*3\r\n:1\r\n:-2\r\n:1\r\n", 3));
+    // f2 has come back.
+    assert_eq!((at(&mut bench, "HLEN h"), expired(&bench)), (":2001\r\n".to_owned(), 2000));
+    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", now_ms + 50), ":1999\r\n");
+}
+
+#[test]
+fn a_key_in_pages_goes_with_its_last_field() {
+    let mut bench = bench(16);
+    let mut client = bench.client();
+    let words: Vec<String> = (0..500).map(|n| format!("f{n} value{n}")).collect();
+    let line = format!("HSETEX h PX 10 FIELDS 500 {}", words.join(" "));
+    assert_eq!(bench.run(&mut client, &line), ":1\r\n");
+    for (look, gone) in [("HGET h f7", "$-1\r\n"), ("EXISTS h", ":0\r\n"), ("DBSIZE", ":0\r\n")] {
+        assert_eq!(run_at(&mut bench, &mut client, look, NOW_MS + 10), gone, "{look}");
+    }
+    assert_eq!(bench.server.stats.expired_fields(), 500);
+    assert_eq!(bench.run(&mut client, "HSET h f1 1"), ":1\r\n");
+    assert_eq!(bench.run(&mut client, "HLEN h"), ":1\r\n");
+}
+
+#[test]
+fn a_change_of_a_large_hash_whose_fields_expire_copies_a_few_pages() {
+    let mut bench = bench(2048);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, 50_000, NOW_MS + 1_000_000);
+    let before = bench.server.engine.memory_parts().memtables;
+    for n in 0..1000 {
+        bench.run(&mut client, &format!("HSET h f{n} other{n}"));
+        bench.run(&mut client, &format!("HPEXPIRE h {} FIELDS 1 f{}", 5000 + n, n * 7));
+        bench.run(&mut client, &format!("HSETEX h PX 90000 FIELDS 1 new{n} {n}"));
+    }
+    let copied = bench.server.engine.memory_parts().memtables.saturating_sub(before);
+    // The hash has more than a megabyte. A page has half a kilobyte, and blocks of due times as much.
+    assert!(copied < 3000 * 2560 + (1 << 20), "{copied} bytes for 3,000 changes");
+}
+
+#[test]
+fn what_pages_have_of_due_times_is_seen_in_the_past_in_dumps_and_in_copies() {
+    let mut bench = bench(2048);
+    let (mut client, mut reader) = (bench.client(), bench.client());
+    // A snapshot reads the clock itself.
+    let now_ms = crate::clock::now_ms();
+    fill(&mut bench, &mut client, 500, now_ms + 1_000_000);
+    run_at(&mut bench, &mut client, "HPEXPIRE h 5 FIELDS 2 f1 f3", now_ms - 10);
+    assert!(run_at(&mut bench, &mut reader, "SEXTON.SNAPSHOT OPEN", now_ms).starts_with(':'));
+    let after_ms = now_ms + 2_000_000;
+    let digest = run_at(&mut bench, &mut client, "DEBUG DIGEST-VALUE h", now_ms);
+    for line in ["COPY h copy", "RENAME copy moved", "RENAME moved copy"] {
+        run_at(&mut bench, &mut client, line, now_ms);
+    }
+    assert_eq!(run_at(&mut bench, &mut client, "DEBUG DIGEST-VALUE copy", now_ms), digest);
+    let look = "HPEXPIRETIME copy FIELDS 3 f0 f1 f5";
+    let times = format!("*3\r\n:{}\r\n:-2\r\n:-1\r\n", now_ms + 1_000_000);
+    assert_eq!(run_at(&mut bench, &mut client, look, now_ms), times);
+    assert_eq!(run_at(&mut bench, &mut client, "HLEN h", after_ms), ":248\r\n");
+    assert_eq!(run_at(&mut bench, &mut reader, "HLEN h", after_ms), ":498\r\n");
+    assert_eq!(
+        run_at(&mut bench, &mut reader, "HMGET h f0 f1", after_ms),
+        "*2\r\n$6\r\nvalue0\r\n$-1\r\n"
+    );
 }

@@ -4,12 +4,12 @@ use super::guard::{give_up, miss};
 use super::{CommandError, Ctx, Purpose};
 use crate::blocking::Pop;
 use crate::events::Event;
-use crate::keyspace::paged::{self, Failed, Paged, Ranked, Stop, Structure, over};
+use crate::keyspace::paged::{self, Failed, Keyed, Paged, Ranked, Stop, Structure, over};
 use crate::keyspace::pop::Popped;
 use crate::keyspace::{Extent, Kind, WrongType};
 use crate::resp::Reply;
 use sexton_engine::page::{List, Pages};
-use sexton_engine::{EngineError, Entry, Found, TxPages};
+use sexton_engine::{EngineError, Entry, Found, Key, TxPages};
 
 fn whole_or_give_up<T>(found: Result<T, EngineError>) -> T {
     found.unwrap_or_else(|error| give_up(error))
@@ -76,6 +76,8 @@ impl Ctx<'_, '_> {
             _ => return Ok(None),
         };
         if is_due {
+            // A write where all fields are due makes a new key.
+            let names = names.filter(|_| purpose != Purpose::Write || self.has_field_left(key_of));
             let names: Option<Vec<&[u8]>> = names.map(Iterator::collect);
             let extent = names.as_deref().map_or(Extent::All, Extent::Of);
             self.delete_due_of(db, key_of, extent);
@@ -87,6 +89,15 @@ impl Ctx<'_, '_> {
             .inspect_what_is_left(purpose, db, key, true, |entry, _| entry.map(Paged::of_entry));
         let Some(paged) = found.and_then(whole_or_give_up) else { return Ok(None) };
         if paged.value_type() == Some(K::TYPE) { Ok(Some(paged)) } else { Err(WrongType.into()) }
+    }
+
+    /// True if a look at a few pages of a hash shows a field that is not due.
+    fn has_field_left(&mut self, key: Key<'_>) -> bool {
+        let now_ms = self.now_ms;
+        let Found::Live(entry) = self.tx().find(key) else { return false };
+        let Ok(Some(paged)) = Paged::of_entry(entry) else { return false };
+        let Ok(hash) = Keyed::open(&paged) else { return false };
+        hash.has_field_left(&self.tx().pages(key, paged.descriptor.collection), now_ms)
     }
 
     /// The same as [`inspect`](Self::inspect), but a collection in pages is shown as if it lay in one record.

@@ -257,6 +257,7 @@ fn close_idle(server: &Server) {
 mod tests {
     use super::*;
     use crate::keyspace::collection::{Edit, Encoding, Field, HashEdit, HashView};
+    use crate::keyspace::paged::Paged;
     use sexton_engine::{Engine, Meta};
 
     fn server_with(keys: u32, expire_at_ms: impl Fn(u32) -> u64) -> (Server, TxBuf) {
@@ -326,6 +327,36 @@ mod tests {
     }
 
     #[test]
+    fn a_large_hash_loses_what_is_due_a_piece_at_a_time() {
+        let (server, mut buf) = server_with(0, |_| 0);
+        let names: Vec<String> = (0..5000).map(|number| format!("field{number}")).collect();
+        let due_ms = |number: usize| [1, 0, now_ms() + 1_000_000][number % 3];
+        let fields = names.iter().enumerate();
+        let fields: Vec<_> = fields
+            .map(|(at, name)| Field { name: name.as_bytes(), value: b"1", due_ms: due_ms(at) })
+            .collect();
+        let edit = HashEdit::of_fields(fields.iter().copied(), Encoding::Hashtable);
+        let hash = server.engine.hash(b"h");
+        let key = Key { slot: server.engine.slot_of(0), bytes: b"h", hash };
+        let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+        crate::keyspace::paged::put(&mut tx, key, edit.meta(0), edit.bytes(), 0);
+        tx.commit();
+        let mut due = server.engine.due(now_ms(), DUE_BATCH);
+        assert_eq!(due.len(), 1);
+        assert!(expire(&server, &mut buf, now_ms(), &mut due).left);
+        let first = server.stats.expired_fields();
+        assert!((16..1000).contains(&first), "{first} fields in one operation");
+        while expire_slice(&server, &mut buf) {}
+        assert_eq!((server.stats.expired_fields(), server.stats.expired_keys()), (1667, 0));
+        let mut tx = server.engine.begin(Latched::Hashes(&[hash]), &mut buf);
+        let Found::Live(entry) = tx.find(key) else { panic!("the key is gone") };
+        let paged = Paged::of_entry(entry).expect("readable").expect("in pages");
+        assert_eq!(paged.count(), 3333);
+        assert!(entry.meta().due_ms(entry.value()) > now_ms());
+        tx.commit();
+    }
+
+    #[test]
     fn a_key_that_was_given_more_time_stays() {
         let (server, mut buf) = server_with(64, |_| 1);
         let mut due = server.engine.due(now_ms(), DUE_BATCH);
@@ -336,7 +367,7 @@ mod tests {
             tx.put(Key { slot, bytes: &item.key, hash: item.hash }, Meta::default(), b"new");
             tx.commit();
         }
-        assert!(expire(&server, &mut buf, now_ms(), &mut due).is_empty());
+        assert!(expire(&server, &mut buf, now_ms(), &mut due).cold.is_empty());
         assert_eq!((server.stats.expired_keys(), due.len()), (0, 0));
     }
 }

@@ -8,8 +8,8 @@ use crate::commands::expire::Condition;
 use crate::commands::string::expiry_options::{ExpiryKind, field_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{FieldSet, HashFields, Hashes};
-use crate::keyspace::paged::{Keyed, PagedFields, Stop};
+use crate::keyspace::collection::{HashFields, Hashes};
+use crate::keyspace::paged::{FieldSet, Keyed, PagedFields, Stop};
 use crate::resp::Reply;
 
 /// What is answered for a field that is not there, or for each field of a key that is not.

@@ -5,8 +5,8 @@ use super::{fields_behind_key, named_fields, place_of_fields, write};
 use crate::commands::string::expiry_options::{Options, Owner, field_ms};
 use crate::dispatch::{Args, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::keyspace::collection::{Edit, FieldSet, HashFields, Hashes};
-use crate::keyspace::paged::{Keyed, PagedFields, Stop};
+use crate::keyspace::collection::{Edit, HashFields, Hashes};
+use crate::keyspace::paged::{FieldSet, Keyed, PagedFields, Stop};
 use crate::resp::Reply;
 
 /// Answers a field's value.

@@ -1,7 +1,6 @@
 //! The fields of a hash, taken apart: for what changes their due times, or many of them.
 
 use super::{Encoding, HashEdit, HashView, Thresholds};
-use crate::keyspace::paged::Stop;
 use std::collections::HashMap;
 
 /// A field of a hash.
@@ -13,53 +12,6 @@ pub struct Field<'v> {
     pub value: &'v [u8],
     /// When it expires, in milliseconds since the epoch; 0 for never.
     pub due_ms: u64,
-}
-
-/// The fields of a hash, found by their names and changed, wherever they lie.
-pub trait FieldSet<'n> {
-    /// The value of a field, and when it expires; 0 for never.
-    ///
-    /// # Errors
-    /// What is not in memory.
-    fn get(&self, name: &[u8]) -> Result<Option<(&[u8], u64)>, Stop>;
-
-    /// Sets value and due time of a field.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    fn set(&mut self, name: &'n [u8], value: &'n [u8], due_ms: u64) -> Result<(), Stop>;
-
-    /// Sets the due time of a field that is there.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    fn set_due(&mut self, name: &[u8], due_ms: u64) -> Result<(), Stop>;
-
-    /// Removes a field; false when it is not there.
-    ///
-    /// # Errors
-    /// As [`get`](Self::get).
-    fn remove(&mut self, name: &[u8]) -> Result<bool, Stop>;
-}
-
-impl<'v, 'n: 'v> FieldSet<'n> for HashFields<'v> {
-    fn get(&self, name: &[u8]) -> Result<Option<(&[u8], u64)>, Stop> {
-        Ok(self.get(name).map(|field| (field.value, field.due_ms)))
-    }
-
-    fn set(&mut self, name: &'n [u8], value: &'n [u8], due_ms: u64) -> Result<(), Stop> {
-        self.set(name, value, due_ms);
-        Ok(())
-    }
-
-    fn set_due(&mut self, name: &[u8], due_ms: u64) -> Result<(), Stop> {
-        self.set_due(name, due_ms);
-        Ok(())
-    }
-
-    fn remove(&mut self, name: &[u8]) -> Result<bool, Stop> {
-        Ok(self.remove(name))
-    }
 }
 
 /// Up to so many fields are each looked for from the start. For more, the names are brought into a table first.

@@ -28,7 +28,7 @@ mod sorted_set;
 pub mod stream;
 
 pub use hash::{HashEdit, HashView, Hashes};
-pub use hash_fields::{Field, FieldSet, HashFields};
+pub use hash_fields::{Field, HashFields};
 pub use list::{ListEdit, ListView, Lists};
 pub use set::{SetEdit, SetView, Sets};
 pub use sorted_set::{Scored, SortedSetEdit, SortedSetView, SortedSets, order, score_text};

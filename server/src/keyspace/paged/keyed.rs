@@ -1,7 +1,7 @@
 //! Hashes and sets in pages.
 
 use super::{Paged, Stop, Structure};
-use crate::keyspace::collection::{Field, FieldSet};
+use crate::keyspace::collection::Field;
 use crate::value::{EXPIRING_HASH, ValueType};
 use sexton_engine::Meta;
 use sexton_engine::page::hash_page::PageKey;
@@ -13,6 +13,9 @@ use std::hash::{BuildHasher, RandomState};
 
 /// A key and its value.
 pub type Drawn = (Vec<u8>, Vec<u8>);
+
+/// Pages that are looked at for a key that is not due.
+const PAGES_LOOKED_AT: usize = 64;
 
 /// Pages of one operation that removes what is due.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +244,15 @@ impl Keyed {
         self.hash.remove(pages, (key, hash_of(seed, key)), &|key: &[u8]| hash_of(seed, key))
     }
 
+    /// True if one of a few pages that are in memory has a key that is not due at `now_ms`.
+    pub fn has_field_left<P: Pages>(&self, pages: &P, now_ms: u64) -> bool {
+        let few = self.hash.page_ids().take(PAGES_LOOKED_AT);
+        few.filter_map(|page| self.hash.page(pages, page).ok()).any(|page| {
+            let mut times = page.entries().map_while(Result::ok).map(|(.., due_ms)| due_ms);
+            times.any(|due_ms| due_ms == 0 || due_ms > now_ms)
+        })
+    }
+
     /// Shows all keys and values, in an order that means nothing.
     ///
     /// # Errors
@@ -303,33 +315,5 @@ impl Keyed {
         let mut text = sexton_engine::page::IntegerText::default();
         let key = key.bytes(&mut text).to_vec();
         Ok(Some((key, self.hash.value(pages, value)?.to_vec())))
-    }
-}
-
-/// The fields of a hash in pages that is being changed.
-pub struct PagedFields<'p, P> {
-    /// The hash.
-    pub hash: &'p mut Keyed,
-    /// Its pages.
-    pub pages: &'p mut P,
-}
-
-impl<'n, P: Pages> FieldSet<'n> for PagedFields<'_, P> {
-    fn get(&self, name: &[u8]) -> Result<Option<(&[u8], u64)>, Stop> {
-        Ok(self.hash.get_due(self.pages, name)?)
-    }
-
-    fn set(&mut self, name: &'n [u8], value: &'n [u8], due_ms: u64) -> Result<(), Stop> {
-        self.hash.put_due(self.pages, name, value, Some(due_ms))?;
-        Ok(())
-    }
-
-    fn set_due(&mut self, name: &[u8], due_ms: u64) -> Result<(), Stop> {
-        self.hash.set_due(self.pages, name, due_ms)?;
-        Ok(())
-    }
-
-    fn remove(&mut self, name: &[u8]) -> Result<bool, Stop> {
-        Ok(self.hash.remove(self.pages, name)?)
     }
 }

@@ -4,13 +4,15 @@
 //! has, and where the pages are. Commands that work page by page use what its type has here. All others look at [`whole`], which
 //! is the value that the collection would have in one record, and write it back by [`put`].
 
+mod fields;
 mod keyed;
 mod list;
 mod past;
 mod ranked;
 mod stream;
 
-pub use keyed::{Drawn, DuePages, Keyed, PagedFields};
+pub use fields::{FieldSet, PagedFields};
+pub use keyed::{Drawn, DuePages, Keyed};
 pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
 pub use stream::{Parts, Removed, Streamed};
