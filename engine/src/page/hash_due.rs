@@ -65,16 +65,24 @@ impl Hash {
         Ok(true)
     }
 
-    /// Pages with keys that are due at `now_ms`, at most so many: for [`remove_due`](Self::remove_due).
+    /// Pages with keys that are due at `now_ms`, at most so many: for [`remove_due`](Self::remove_due). Not all of them where
+    /// blocks of due times are `missing`, which are named.
     pub fn due_pages<P: Pages>(
         &self,
         pages: &P,
-        now_ms: u64,
-        most: usize,
+        (now_ms, most): (u64, usize),
+        missing: &mut Vec<PageId>,
     ) -> Result<Vec<PageId>, PageError> {
         let Some(times) = &self.times else { return Ok(Vec::new()) };
-        let due = times.due(pages, self.pages, now_ms, most)?;
+        let due = times.due(pages, self.pages, (now_ms, most), missing)?;
         Ok(due.into_iter().map(id).collect())
+    }
+
+    /// The blocks that a change of due times in a page needs; none where no key is due one day.
+    pub fn blocks_over(&self, page: PageId) -> impl Iterator<Item = PageId> + use<> {
+        let count = self.pages;
+        let blocks = self.times.map(|_| Times::over(page.number as u32, count));
+        blocks.into_iter().flatten()
     }
 
     /// Removes the keys of a page that are due at `now_ms`, and shows them.

@@ -121,6 +121,15 @@ impl Times {
         Ok(())
     }
 
+    /// The blocks over a page.
+    pub(super) fn over(page: u32, count: u32) -> impl Iterator<Item = PageId> {
+        let levels = (0..).take_while(move |level| is_level(*level, count));
+        levels.scan(u64::from(page), |at, level| {
+            *at /= CHILDREN;
+            Some(id(level, *at))
+        })
+    }
+
     /// The earliest time of a page.
     #[cfg(test)]
     fn get<P: Pages>(pages: &P, page: u32, count: u32) -> Result<u64, PageError> {
@@ -219,13 +228,14 @@ impl Times {
         Ok(())
     }
 
-    /// Pages with keys that are due at `now_ms`, at most so many.
+    /// Pages with keys that are due at `now_ms`, at most so many. Blocks that are not in memory are named, as many as can
+    /// be told, and what lies below them is not looked at.
     pub(super) fn due<P: Pages>(
         &self,
         pages: &P,
         count: u32,
-        now_ms: u64,
-        most: usize,
+        (now_ms, most): (u64, usize),
+        missing: &mut Vec<PageId>,
     ) -> Result<Vec<u32>, PageError> {
         let mut found = Vec::new();
         if self.earliest_ms == 0 || self.earliest_ms > now_ms {
@@ -234,7 +244,14 @@ impl Times {
         let top = (0..).take_while(|level| is_level(*level, count)).count() as u32 - 1;
         let mut open = vec![(top, 0_u64)];
         while let Some((level, block)) = open.pop() {
-            let due = times(read(pages, level, block, count)?).zip(block * CHILDREN..);
+            let payload = match read(pages, level, block, count) {
+                Err(PageError::Missing(page)) => {
+                    missing.push(page);
+                    continue;
+                }
+                payload => payload?,
+            };
+            let due = times(payload).zip(block * CHILDREN..);
             let due = due.filter(|(due_ms, _)| *due_ms != 0 && *due_ms <= now_ms);
             for (_, child) in due {
                 if level > 0 {
@@ -243,11 +260,11 @@ impl Times {
                     found.push(child as u32);
                 }
             }
-            if found.len() >= most {
+            if found.len().max(missing.len()) >= most {
                 break;
             }
         }
-        if found.is_empty() && most > 0 {
+        if found.is_empty() && missing.is_empty() && most > 0 {
             // Whoever waits for it would wait for ever.
             return damage(0, "the page that is due first").map_err(at_page(id(top, 0)));
         }
@@ -324,15 +341,16 @@ mod tests {
                 if step % 50 == 0 {
                     times.check(&memory, &model).expect("exact");
                     let now_ms = random.below(1100) as u64;
-                    let mut due = times.due(&memory, count, now_ms, usize::MAX).expect("in memory");
+                    let (all, mut missing) = ((now_ms, usize::MAX), Vec::new());
+                    let mut due = times.due(&memory, count, all, &mut missing).expect("in memory");
                     due.sort_unstable();
                     let wanted = (0..count).filter(|page| {
                         let due_ms = model[*page as usize];
                         due_ms != 0 && due_ms <= now_ms
                     });
                     assert!(due.into_iter().eq(wanted));
-                    let some = times.due(&memory, count, now_ms, 3).expect("in memory");
-                    assert!(some.len() <= 3);
+                    let some = times.due(&memory, count, (now_ms, 3), &mut missing);
+                    assert!(some.expect("in memory").len() <= 3 && missing.is_empty());
                 }
             }
             Times::remove_all(&mut memory, model.len() as u32);

@@ -155,7 +155,7 @@ fn remove_of_pages(
             Extent::All => DuePages { in_memory: usize::MAX, removed: PAGES_AN_OPERATION },
             Extent::Piece => DuePages { in_memory: PAGES_LOADED, removed: PAGES_A_PIECE },
             Extent::Of(names) => {
-                hash.needs(pages, names.iter().copied())?;
+                hash.needs_to_change(pages, names.iter().copied())?;
                 for name in names {
                     if matches!(hash.due_ms(pages, name)?, Some(ms) if ms != 0 && ms <= now_ms) {
                         hash.remove(pages, name)?;

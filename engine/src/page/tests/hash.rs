@@ -85,7 +85,13 @@ fn change_times(
     if random.is_one_in(40) {
         let (now_ms, most) = (random.below(1200) as u64, [1, 3, usize::MAX][random.below(3)]);
         let mut gone = Vec::new();
-        let pages = memory.run(|memory| table.due_pages(memory, now_ms, most)).expect("whole");
+        let pages = memory.run(|memory| {
+            let mut missing = Vec::new();
+            let due = table.due_pages(memory, (now_ms, most), &mut missing)?;
+            assert!(missing.iter().all(|page| page.part == PartKind::Times));
+            missing.first().map_or(Ok(due), |page| Err(PageError::Missing(*page)))
+        });
+        let pages = pages.expect("whole");
         for page in &pages {
             let mut shown = Vec::new();
             let removed = memory.run(|memory| {
@@ -456,7 +462,7 @@ fn damaged_pages_give_errors() {
             note(table.remove(&mut memory, keyed, &hash).is_err());
             if has_values {
                 note(table.set_due(&mut memory, keyed, random.below(9) as u64, &hash).is_err());
-                let due = table.due_pages(&memory, 20, 2);
+                let due = table.due_pages(&memory, (20, 2), &mut Vec::new());
                 note(due.is_err());
                 for page in due.unwrap_or_default() {
                     note(table.remove_due(&mut memory, page, 20, &hash, |_| {}).is_err());

@@ -44,7 +44,7 @@ pub(super) fn each_field<'a>(
     };
     if let Some(paged) = ctx.paged_for::<Hashes>(purpose, key, names.clone())? {
         let changed = ctx.answer_change(key, &paged, &[event], |pages, hash: &mut Keyed, out| {
-            hash.needs(pages, names.clone())?;
+            hash.needs_to_change(pages, names.clone())?;
             let changed = each(&mut PagedFields { hash, pages }, out)?;
             Ok((!changed.is_empty()).then_some(changed))
         });

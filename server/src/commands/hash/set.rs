@@ -31,7 +31,7 @@ fn set_pairs(ctx: &mut Ctx<'_, '_>, wrong_arity: &'static str) -> Result<usize, 
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, names.clone())? {
         let pairs = names.clone().zip(words.skip(1).step_by(2));
         let set = ctx.change_pages(key, &paged, Event::hash("hset"), |pages, hash: &mut Keyed| {
-            hash.needs(pages, names.clone())?;
+            hash.needs_to_change(pages, names.clone())?;
             let mut added = 0;
             for (field, value) in pairs.clone() {
                 added += usize::from(hash.put(pages, field, value)?);
@@ -90,7 +90,7 @@ pub(super) fn hdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let fields = ctx.args.from(2);
     if let Some(paged) = ctx.paged_for::<Hashes>(Purpose::Write, key, fields.clone())? {
         let gone = ctx.change_pages(key, &paged, Event::hash("hdel"), |pages, hash: &mut Keyed| {
-            hash.needs(pages, fields.clone())?;
+            hash.needs_to_change(pages, fields.clone())?;
             let mut removed = 0;
             for field in fields.clone() {
                 removed += i64::from(hash.remove(pages, field)?);

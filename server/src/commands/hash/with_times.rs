@@ -149,7 +149,7 @@ pub(super) fn hsetex<'a>(ctx: &mut Ctx<'a, '_>) -> CommandResult {
         let mut refused = false;
         let changed =
             ctx.answer_change(key, &paged, &events[..told], |pages, hash: &mut Keyed, _| {
-                hash.needs(pages, names.clone())?;
+                hash.needs_to_change(pages, names.clone())?;
                 let gone = set(&mut PagedFields { hash, pages })?;
                 refused = gone.is_none();
                 Ok(gone.filter(|gone| !is_past || !gone.is_empty()))

@@ -75,6 +75,13 @@ impl Structure for Keyed {
     }
 }
 
+fn missing_of<P: Pages>(pages: &P, ids: impl Iterator<Item = PageId>) -> Result<(), Stop> {
+    let mut missing: Vec<PageId> = ids.filter(|page| !pages.is_in_memory(*page)).collect();
+    missing.sort_unstable();
+    missing.dedup();
+    if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+}
+
 impl Keyed {
     /// One of these fields, whose names differ; values of a set are empty.
     ///
@@ -111,11 +118,21 @@ impl Keyed {
         pages: &P,
         keys: impl Iterator<Item = &'k [u8]>,
     ) -> Result<(), Stop> {
-        let ids = keys.map(|key| self.hash.page_of(hash_of(self.seed, key)));
-        let mut missing: Vec<PageId> = ids.filter(|page| !pages.is_in_memory(*page)).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        if missing.is_empty() { Ok(()) } else { Err(Stop::Missing(missing)) }
+        missing_of(pages, keys.map(|key| self.page_of(key)))
+    }
+
+    /// The same for keys that are to be changed: what says when they are due is in memory, too.
+    ///
+    /// # Errors
+    /// The pages that are not.
+    pub fn needs_to_change<'k, P: Pages>(
+        &self,
+        pages: &P,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<(), Stop> {
+        let ids = keys.map(|key| self.page_of(key));
+        let ids = ids.flat_map(|page| std::iter::once(page).chain(self.hash.blocks_over(page)));
+        missing_of(pages, ids)
     }
 
     /// All pages are in memory, and those of long values.
@@ -221,9 +238,9 @@ impl Keyed {
         mut show: impl FnMut(&[u8]),
     ) -> Result<bool, Stop> {
         let seed = self.seed;
-        let mut due = self.hash.due_pages(pages, now_ms, most.in_memory)?;
-        let missing: Vec<PageId> =
-            due.iter().copied().filter(|page| !pages.is_in_memory(*page)).collect();
+        let mut missing = Vec::new();
+        let mut due = self.hash.due_pages(pages, (now_ms, most.in_memory), &mut missing)?;
+        missing.extend(due.iter().copied().filter(|page| !pages.is_in_memory(*page)));
         if !missing.is_empty() {
             return Err(Stop::Missing(missing));
         }
