@@ -2,7 +2,7 @@
 
 use super::harness::{self, TempDir, key};
 use crate::key::{Key, Meta};
-use crate::page::{Descriptor, Hash, HashSizes, PageError, PageId, PartKind, Stored};
+use crate::page::{Descriptor, Hash, HashSizes, PageError, PageId, Pages, PartKind, Stored, Times};
 use crate::store::*;
 use crate::table::key_hash;
 use sexton_persistence::device::DiskStorage;
@@ -31,7 +31,8 @@ fn open_hash(tx: &mut Tx<'_>, root: Key<'_>) -> Result<Option<(Descriptor, Hash)
         Found::Live(entry) => Descriptor::decode(entry.value()).expect("a descriptor"),
     };
     let part = found.part(PartKind::Hash).expect("its part");
-    let hash = Hash::open(true, HashSizes::default(), found.totals, part, None, None);
+    let times = Times::open(found.part(PartKind::Times), found.expire_at_ms);
+    let hash = Hash::open(true, HashSizes::default(), found.totals, part, None, times);
     Ok(Some((found, hash)))
 }
 
@@ -60,9 +61,21 @@ fn over_pages<T>(
 fn store_hash(pages: TxPages<'_, '_, '_>, hash: &Hash, mut descriptor: Descriptor) {
     descriptor.totals = hash.totals;
     descriptor.set_part(hash.parts().0);
+    descriptor.expire_at_ms = hash.earliest_ms();
+    let mut flags = 4 | Meta::PAGED;
+    descriptor.drop_part(PartKind::Times);
+    if hash.times.is_some() {
+        descriptor.set_part(Times::part(hash.pages));
+        flags = Meta::DUE_ELEMENTS | Meta::PAGED;
+    }
     let mut value = Vec::new();
     descriptor.encode_into(&mut value);
-    pages.put(Meta { flags: 20, expire_at_ms: 0 }, &value).expect("it takes pages");
+    pages.put(Meta { flags, expire_at_ms: 0 }, &value).expect("it takes pages");
+}
+
+/// When a field with this value is due: its replay says the same.
+fn due_of(value: &[u8]) -> u64 {
+    value.first().map_or(0, |byte| u64::from(byte / 3 * 3) << 40)
 }
 
 /// Sets a field, or removes it.
@@ -80,7 +93,8 @@ fn change(
         let mut pages = tx.pages(root, cid);
         let mut hash =
             Hash::build(&mut pages, true, HashSizes::default(), &[], &hash_of).expect("empty");
-        hash.put(&mut pages, (field, of), value, &hash_of).expect("a page that was made");
+        hash.put_due(&mut pages, (field, of), (value, Some(due_of(value))), &hash_of)
+            .expect("a page that was made");
         let descriptor = Descriptor {
             encoding: 2,
             flags: 0,
@@ -98,7 +112,8 @@ fn change(
     if let Some(value) = value {
         let put = |pages: &mut TxPages<'_, '_, '_>| {
             let mut hash = before.clone();
-            hash.put(pages, (field, of), value, &hash_of).map(|_| hash)
+            let put = hash.put_due(pages, (field, of), (value, Some(due_of(value))), &hash_of);
+            put.map(|_| hash)
         };
         return over_pages(tx, root, cid, put, |pages, hash| {
             store_hash(pages, &hash, descriptor);
@@ -185,21 +200,51 @@ fn replay(engine: &Engine, group: ReplayGroup<'_>) -> Result<(), String> {
     Ok(())
 }
 
+/// What a snapshot has of a hash.
+#[derive(Default)]
+struct Past(BTreeMap<PageId, Vec<u8>>);
+
+impl Pages for Past {
+    type Edit<'a> = &'a mut Vec<u8>;
+
+    fn read(&self, page: PageId) -> Result<&[u8], PageError> {
+        self.0.get(&page).map(Vec::as_slice).ok_or(PageError::Absent(page))
+    }
+
+    fn edit(&mut self, page: PageId) -> Result<&mut Vec<u8>, PageError> {
+        self.0.get_mut(&page).ok_or(PageError::Absent(page))
+    }
+
+    fn add(&mut self, page: PageId, payload: &[u8]) {
+        self.0.insert(page, payload.to_vec());
+    }
+
+    fn remove(&mut self, page: PageId) {
+        self.0.remove(&page);
+    }
+}
+
 fn fields(engine: &Engine) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let snapshot = engine.snapshot(SnapshotOptions::default()).expect("a snapshot");
     let Some(root) = snapshot.get(0, NAME).expect("readable") else { return BTreeMap::new() };
     let descriptor = Descriptor::decode(&root.value).expect("a descriptor");
     let part = descriptor.part(PartKind::Hash).expect("its part");
-    let hash = Hash::open(true, HashSizes::default(), descriptor.totals, part, None, None);
-    let mut found = BTreeMap::new();
-    for id in hash.page_ids() {
+    let times = Times::open(descriptor.part(PartKind::Times), descriptor.expire_at_ms);
+    let hash = Hash::open(true, HashSizes::default(), descriptor.totals, part, None, times);
+    let (mut found, mut past) = (BTreeMap::new(), Past::default());
+    for id in hash.page_ids().flat_map(|id| hash.blocks_over(id).chain([id])) {
         let page = snapshot.page(0, descriptor.collection, id.into()).expect("readable");
-        let page = page.expect("a page that is named");
-        let view = crate::page::hash_page::HashPage::parse(&page).expect("whole");
+        past.add(id, &page.expect("a page that is named"));
+    }
+    hash.check(&past, &hash_of).expect("a whole hash");
+    for id in hash.page_ids() {
+        let page = past.read(id).expect("a page that is named");
+        let view = crate::page::hash_page::HashPage::parse(page).expect("whole");
         for entry in view.entries() {
-            let (field, value, _) = entry.expect("whole");
+            let (field, value, due_ms) = entry.expect("whole");
             let mut text = Default::default();
             let Stored::Here(value) = value else { panic!("a value as short as these") };
+            assert_eq!(due_ms, due_of(value));
             found.insert(field.bytes(&mut text).to_vec(), value.to_vec());
         }
     }
