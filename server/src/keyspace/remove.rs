@@ -86,9 +86,16 @@ pub fn remove_due(
     let paged = Paged::of_entry(entry).map_err(Failed::Storage)?;
     match paged.filter(|_| server.engine.takes_pages()) {
         Some(paged) => {
-            let mut paged = Some(paged);
+            let (mut paged, mut in_memory) = (Some(paged), usize::MAX);
             while let Some(of) = paged.filter(|paged| paged.is_due(now_ms)) {
-                remove_of_pages(server, (tx, changes), db, key, now_ms, (&of, extent, reads_here))?;
+                let most = match extent {
+                    Extent::All => DuePages { in_memory, removed: PAGES_AN_OPERATION },
+                    _ => DuePages { in_memory: PAGES_LOADED, removed: PAGES_A_PIECE },
+                };
+                let how = (&of, extent, most, reads_here);
+                remove_of_pages(server, (tx, changes), db, key, now_ms, how)?;
+                // The first one has seen that they are all there.
+                in_memory = PAGES_AN_OPERATION;
                 paged = match tx.find(key) {
                     Found::Live(entry) if matches!(extent, Extent::All) => {
                         Paged::of_entry(entry).map_err(Failed::Storage)?
@@ -144,27 +151,23 @@ fn remove_of_pages(
     db: usize,
     key: Key<'_>,
     now_ms: u64,
-    (paged, extent, reads_here): (&Paged, Extent<'_>, bool),
+    (paged, extent, most, reads_here): (&Paged, Extent<'_>, DuePages, bool),
 ) -> Result<(), Failed> {
     let Found::Live(entry) = tx.find(key) else { return Ok(()) };
     let access = entry.access();
     let mut gone: Vec<Vec<u8>> = Vec::new();
     let changed = change(tx, key, paged, reads_here, |pages, hash: &mut Keyed| {
         gone.clear();
-        let most = match extent {
-            Extent::All => DuePages { in_memory: usize::MAX, removed: PAGES_AN_OPERATION },
-            Extent::Piece => DuePages { in_memory: PAGES_LOADED, removed: PAGES_A_PIECE },
-            Extent::Of(names) => {
-                hash.needs_to_change(pages, names.iter().copied())?;
-                for name in names {
-                    if matches!(hash.due_ms(pages, name)?, Some(ms) if ms != 0 && ms <= now_ms) {
-                        hash.remove(pages, name)?;
-                        gone.push(name.to_vec());
-                    }
+        if let Extent::Of(names) = extent {
+            hash.needs_to_change(pages, names.iter().copied())?;
+            for name in names {
+                if matches!(hash.due_ms(pages, name)?, Some(ms) if ms != 0 && ms <= now_ms) {
+                    hash.remove(pages, name)?;
+                    gone.push(name.to_vec());
                 }
-                return Ok((!gone.is_empty()).then_some(()));
             }
-        };
+            return Ok((!gone.is_empty()).then_some(()));
+        }
         let any = hash.remove_due(pages, (now_ms, most), |name| gone.push(name.to_vec()))?;
         Ok(any.then_some(()))
     })?;
