@@ -372,10 +372,18 @@ fn stored(value: &[u8]) -> Stored<'_> {
 
 #[test]
 fn entries_of_a_page_keep_the_order_in_which_they_came() {
+    for seed in 11..17 {
+        // The first due time comes with a key that is there, or with a new one.
+        let (sets_from, inserts_from) = if seed % 2 == 0 { (800, 1000) } else { (1000, 800) };
+        history_of_a_page(seed, sets_from, inserts_from);
+    }
+}
+
+fn history_of_a_page(seed: u64, sets_from: usize, inserts_from: usize) {
     let mut page = super::Replayed::new(&hash_page::empty(true));
     let mut model: Vec<(Vec<u8>, Vec<u8>, u64)> = Vec::new();
-    let mut random = Random::new(11);
-    for step in 0..9000 {
+    let mut random = Random::new(seed);
+    for step in 0..2000 {
         let name = key(&mut random, 40, 2);
         let place = HashPage::parse(crate::page::PageEdit::bytes(&page))
             .and_then(|view| view.find(&name, hash(&name)))
@@ -387,7 +395,7 @@ fn entries_of_a_page_keep_the_order_in_which_they_came() {
                 model.remove(at);
             }
             (Some(place), Some(at)) if random.is_one_in(2) => {
-                let due_ms = if step % 2000 < 800 { 0 } else { random.below(9) as u64 };
+                let due_ms = if step >= sets_from { random.below(9) as u64 } else { 0 };
                 hash_page::set_due(&mut page, &place, due_ms, &hash).expect("a whole page");
                 model[at].2 = due_ms;
             }
@@ -397,7 +405,7 @@ fn entries_of_a_page_keep_the_order_in_which_they_came() {
                 model[at].1 = value;
             }
             (None, None) => {
-                let due_ms = if step % 2000 < 1000 { 0 } else { random.below(3) as u64 };
+                let due_ms = if step >= inserts_from { random.below(3) as u64 } else { 0 };
                 hash_page::insert(&mut page, &name, stored(&value), due_ms, &hash)
                     .expect("a whole page");
                 model.push((name, value, due_ms));
