@@ -369,7 +369,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
     } else if let Some(set) = SetView::of(meta, value) {
         let members: Vec<_> = set.iter().collect();
         let members = members.iter();
-        let members = members.map(|member| Field { name: &**member, value: &[], due_ms: 0 });
+        let members = members.map(|member| Field { name: member, value: &[], due_ms: 0 });
         Keyed::build(&mut pages, false, members).ok()?.describe(&mut descriptor);
     } else if let Some(set) = SortedSetView::of(meta, value) {
         Ranked::build(&mut pages, set.iter()).ok()?.describe(&mut descriptor);
