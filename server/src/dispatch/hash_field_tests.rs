@@ -337,6 +337,25 @@ fn a_key_in_pages_goes_with_its_last_field() {
 }
 
 #[test]
+fn a_write_where_all_fields_are_due_makes_a_new_key() {
+    for (inline_bytes, write) in [16, u64::MAX].into_iter().flat_map(|bytes| {
+        ["HSET h f1 1", "HINCRBY h new 1", "HSETNX h new 1", "HSETEX h FIELDS 1 f1 1"]
+            .map(|write| (bytes, write))
+    }) {
+        let mut bench = bench(inline_bytes);
+        let mut client = bench.client();
+        let words: Vec<String> = (0..100).map(|n| format!("f{n} value{n}")).collect();
+        bench.run(&mut client, &format!("HSETEX h PX 10 FIELDS 100 {}", words.join(" ")));
+        bench.run(&mut client, "PEXPIRE h 5000");
+        run_at(&mut bench, &mut client, write, NOW_MS + 10);
+        for (look, seen) in [("HLEN h", ":1\r\n"), ("PTTL h", ":-1\r\n")] {
+            let reply = run_at(&mut bench, &mut client, look, NOW_MS + 10);
+            assert_eq!(reply, seen, "{look} behind {write}");
+        }
+    }
+}
+
+#[test]
 fn a_change_of_a_large_hash_whose_fields_expire_copies_a_few_pages() {
     let mut bench = bench(2048);
     let mut client = bench.client();
