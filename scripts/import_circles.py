@@ -16,7 +16,7 @@ from collections import defaultdict
 from count_lines import TEST_CRATES, files, is_test_file, kinds
 
 #: Files of the largest circle of each crate. May only fall.
-LARGEST = {"config": 2, "engine": 3, "persistence": 7, "server": 3}
+LARGEST = {"config": 2, "engine": 3, "persistence": 3, "server": 3}
 
 #: Names before which a path begins.
 BEGINNINGS = ("crate", "self", "super")

@@ -15,6 +15,7 @@ mod storage;
 mod stream;
 mod system;
 mod temp_dir;
+mod units;
 
 pub use clock::{Clock, SystemClock};
 pub use copy::{copy_file, link_or_copy};
@@ -26,3 +27,5 @@ pub use storage::{File, IoStyle, Storage, StorageError, StorageResult, UNBUFFERE
 pub use stream::{FileReader, FileWriter};
 pub use system::is_in_memory;
 pub use temp_dir::TempDir;
+pub use units::{LINE_BYTES, WORD_BYTES};
+pub(crate) use units::{PAGE_BYTES, split};

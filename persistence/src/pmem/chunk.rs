@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::medium::{LINE_BYTES, MEDIA_LINE_BYTES, Region};
+use super::medium::{MEDIA_LINE_BYTES, Region};
 use super::record::{self, Header, List};
 use super::slots::Row;
 use crate::checksum::crc32c;
+use crate::device::LINE_BYTES;
 
 /// Bytes before the first record: one media line.
 pub(super) const CHUNK_HEADER_BYTES: u64 = MEDIA_LINE_BYTES;

@@ -7,10 +7,6 @@ use std::sync::Arc;
 
 use crate::device::StorageResult;
 
-/// What a power failure keeps or loses as a whole, in bytes.
-pub const WORD_BYTES: u64 = 8;
-/// What the processor flushes, in bytes.
-pub const LINE_BYTES: u64 = 64;
 /// What the medium writes, and loses to a media error, in bytes (Intel Optane: 256 bytes).
 pub const MEDIA_LINE_BYTES: u64 = 256;
 

@@ -47,6 +47,7 @@ mod mapped;
 mod medium;
 mod options;
 mod pool;
+mod position;
 mod record;
 mod recover;
 mod rules;
@@ -58,19 +59,17 @@ mod staging;
 mod watermark;
 mod writer;
 
-pub use arena::{PmemArena, PmemPosition};
+pub use arena::PmemArena;
 pub use control::CONTROL_FILE;
 pub use error::{PmemError, PmemResult};
 pub use figures::PmemFigures;
 pub use files::MappedFiles;
 pub use inspect::{Inspection, inspect};
 pub use mapped::MappedMedium;
-pub use medium::{
-    LINE_BYTES, Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Readable, Region, WORD_BYTES,
-    Writable,
-};
+pub use medium::{Lane, MEDIA_LINE_BYTES, Medium, POOL_LANE, PmemKind, Readable, Region, Writable};
 pub use options::{OnDamage, PmemOptions};
 pub use pool::PmemPool;
+pub use position::PmemPosition;
 pub use record::{
     KIND_DELETE, KIND_MAX, KIND_PUT, LENGTH_MAX, List, NewRecord, RECORD_HEADER_BYTES, Record,
     encoded_len,

@@ -1,6 +1,6 @@
 //! One record, as it lies in a chunk (`FORMAT.md`, "Record").
 
-use super::arena::PmemPosition;
+use super::position::PmemPosition;
 use crate::checksum::{Crc32c, crc32c};
 
 /// Bytes before the key.

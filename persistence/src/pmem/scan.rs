@@ -9,9 +9,10 @@ use parking_lot::Mutex;
 use super::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, Walk};
 use super::control::ControlState;
 use super::error::{PmemError, PmemResult};
-use super::medium::{LINE_BYTES, MEDIA_LINE_BYTES, Readable};
+use super::medium::{MEDIA_LINE_BYTES, Readable};
 use super::record::Header;
 use super::rules::{Rule, kept};
+use crate::device::LINE_BYTES;
 
 /// Pieces in which a stretch is read that cannot be read as a whole.
 const PIECE_BYTES: usize = 4096;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::chunk::Chunk;
-use super::medium::{LINE_BYTES, Lane, SETTLE_LANE};
+use super::medium::{Lane, SETTLE_LANE};
 use super::record::{List, NewRecord};
-use crate::device::{StorageError, StorageResult};
+use crate::device::{LINE_BYTES, StorageError, StorageResult};
 
 /// A batch is copied piece by piece of so many bytes, so that what is gathered stays in the nearest caches.
 const PIECE_BYTES: usize = 16 << 10;

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::arena::{PmemArena, PmemPosition};
+use super::arena::PmemArena;
 use super::chunk::{CHUNK_HEADER_BYTES, Chunk, batch_start};
 use super::error::{PmemError, PmemResult};
 use super::medium::{Lane, MEDIA_LINE_BYTES};
 use super::pool::PmemPool;
+use super::position::PmemPosition;
 use super::record::{List, NewRecord};
 use super::rules::{Rule, kept};
 use super::staging::Dirty;

@@ -4,99 +4,14 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::{self, ThreadId};
+use std::thread;
 
 use parking_lot::Mutex;
 
-use super::world::{FileOperation, World, apply, count_down, input_output_error, store};
-use super::{CrashOptions, SimRandom, SimStorage};
+use super::SimStorage;
+use super::stores::Copied;
+use super::world::{FileOperation, World, apply, count_down, input_output_error};
 use crate::device::{StorageError, StorageResult};
-use crate::pmem::{LINE_BYTES, WORD_BYTES};
-
-/// What `msync` takes to the medium as a whole.
-pub(crate) const PAGE_BYTES: u64 = 4096;
-
-/// Bytes stored to a mapping.
-#[derive(Debug, Clone)]
-pub(super) struct Copied {
-    pub(super) offset: u64,
-    pub(super) data: Vec<u8>,
-    /// A store fence is for the stores of its own thread.
-    thread: ThreadId,
-}
-
-impl Copied {
-    fn stretch(&self) -> Range<u64> {
-        self.offset..self.offset + self.data.len() as u64
-    }
-
-    fn bytes(&self, stretch: &Range<u64>) -> &[u8] {
-        &self.data[(stretch.start - self.offset) as usize..(stretch.end - self.offset) as usize]
-    }
-
-    /// What of it a power failure leaves: each line, in part where it is torn, or not.
-    pub(super) fn crash(
-        &self,
-        content: &mut Vec<u8>,
-        random: &mut SimRandom,
-        options: CrashOptions,
-    ) {
-        crash_lines(self.stretch(), random, options, |word| {
-            store(content, word.start as usize, self.bytes(&word));
-        });
-    }
-
-    /// Takes the pages of `ranges` out of it; answers those, and the rest.
-    fn split_by_pages(&self, ranges: &[Range<u64>]) -> (Vec<Self>, Vec<Self>) {
-        let is_synced = |page: &Range<u64>| {
-            let touches = |range: &Range<u64>| {
-                (range.start / PAGE_BYTES..range.end.div_ceil(PAGE_BYTES))
-                    .contains(&(page.start / PAGE_BYTES))
-            };
-            ranges.iter().any(touches)
-        };
-        let part = |page: Range<u64>| Self {
-            offset: page.start,
-            data: self.bytes(&page).to_vec(),
-            thread: self.thread,
-        };
-        let (synced, rest): (Vec<_>, Vec<_>) =
-            split(self.stretch(), PAGE_BYTES).partition(is_synced);
-        (synced.into_iter().map(part).collect(), rest.into_iter().map(part).collect())
-    }
-}
-
-/// Calls `keep` with each word of a stretch of stores that a power failure leaves: those of whole lines, some of torn
-/// ones.
-pub(crate) fn crash_lines(
-    stretch: Range<u64>,
-    random: &mut SimRandom,
-    options: CrashOptions,
-    mut keep: impl FnMut(Range<u64>),
-) {
-    for line in split(stretch, LINE_BYTES) {
-        if !random.percent(options.keep_percent) {
-            continue;
-        }
-        let torn = random.percent(options.tear_percent);
-        for word in split(line, WORD_BYTES) {
-            if !torn || random.percent(50) {
-                keep(word);
-            }
-        }
-    }
-}
-
-/// Cuts a stretch at the multiples of `unit`.
-pub(crate) fn split(stretch: Range<u64>, unit: u64) -> impl Iterator<Item = Range<u64>> {
-    let mut at = stretch.start;
-    std::iter::from_fn(move || {
-        let end = stretch.end.min((at / unit + 1) * unit);
-        let piece = at..end;
-        at = end;
-        (piece.start < piece.end).then_some(piece)
-    })
-}
 
 impl World {
     fn copy(&mut self, (inode, path): (u64, &Path), data: &[u8], offset: u64) {

@@ -5,15 +5,19 @@
 //! [`crash`](SimStorage::crash) decides by seed which unsynced operations the medium had already
 //! taken. Directories themselves are durable at once.
 
+mod crash;
 mod file;
 mod mapping;
 mod random;
+mod stores;
 mod world;
 
 #[cfg(test)]
 mod tests;
 
-pub(crate) use mapping::{PAGE_BYTES, SimMapping, crash_lines, split};
+pub(crate) use crash::crash_lines;
+pub use crash::{CrashOptions, SECTOR_BYTES};
+pub(crate) use mapping::SimMapping;
 pub use random::SimRandom;
 pub use world::{PowerPoint, SimCounters, SimFaults};
 
@@ -26,31 +30,6 @@ use parking_lot::Mutex;
 use super::{File, Storage, StorageError, StorageResult};
 use file::SimFile;
 use world::{NameOperation, World};
-
-/// The unit that a medium writes as a whole.
-pub const SECTOR_BYTES: usize = 512;
-
-/// How a crash treats what was not synced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CrashOptions {
-    /// Unsynced operations that survive, in percent; each is decided on its own.
-    pub keep_percent: u64,
-    /// Surviving writes that are torn, in percent: each of their sectors is decided on its own.
-    pub tear_percent: u64,
-}
-
-impl Default for CrashOptions {
-    fn default() -> Self {
-        Self { keep_percent: 50, tear_percent: 30 }
-    }
-}
-
-impl CrashOptions {
-    /// The harshest honest medium: everything unsynced is gone.
-    pub const LOSE_ALL: Self = Self { keep_percent: 0, tear_percent: 0 };
-    /// `kill -9`: the operating system lives on and writes everything.
-    pub const KEEP_ALL: Self = Self { keep_percent: 100, tear_percent: 0 };
-}
 
 /// The simulated file system. Clones share it.
 #[derive(Debug, Clone, Default)]

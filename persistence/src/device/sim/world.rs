@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::mapping::Copied;
-use super::{CrashOptions, SECTOR_BYTES, SimRandom};
+use super::crash::{CrashOptions, SECTOR_BYTES};
+use super::random::SimRandom;
+use super::stores::{Copied, store};
 use crate::device::{StorageError, StorageResult};
 
 /// What shall fail. Counting starts when the faults are set; 1 is the next operation.
@@ -409,14 +410,6 @@ pub(super) fn apply(
             }
         }
     }
-}
-
-pub(super) fn store(content: &mut Vec<u8>, offset: usize, data: &[u8]) {
-    let end = offset + data.len();
-    if content.len() < end {
-        content.resize(end, 0);
-    }
-    content[offset..end].copy_from_slice(data);
 }
 
 /// True for the operation a fault was set for.

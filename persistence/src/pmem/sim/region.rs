@@ -11,9 +11,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Power, SimMode};
-use crate::device::sim::{CrashOptions, PAGE_BYTES, SimRandom, crash_lines, split};
-use crate::device::{StorageError, StorageResult};
-use crate::pmem::medium::{Lane, MEDIA_LINE_BYTES, Readable, Region, WORD_BYTES, Writable};
+use crate::device::sim::{CrashOptions, SimRandom, crash_lines};
+use crate::device::{PAGE_BYTES, StorageError, StorageResult, WORD_BYTES, split};
+use crate::pmem::medium::{Lane, MEDIA_LINE_BYTES, Readable, Region, Writable};
 
 /// A copy that is not durable.
 #[derive(Debug, Clone)]
