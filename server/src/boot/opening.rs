@@ -2,9 +2,9 @@
 
 use super::options::engine_options;
 use super::signals::Signals;
-use crate::client::Client;
 use crate::commands::table;
 use crate::dispatch::Executor;
+use crate::dispatch::client::Client;
 use crate::process::Supervisor;
 use crate::server::Server;
 use crate::takeover::{self, Takeover};

@@ -1,8 +1,8 @@
 //! Random choices of commands.
 
 use crate::dispatch::{Args, CommandError};
-use crate::jobs::eviction::random;
 use crate::number::parse_i64;
+use crate::random::random;
 use crate::resp::Reply;
 
 /// A random number below `bound`, which is not 0.

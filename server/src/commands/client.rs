@@ -4,7 +4,7 @@ use super::connection::checked_name;
 use super::introspect::help;
 use super::tracking::{caching, get_redirection, tracking, tracking_info};
 use crate::auth::Auth;
-use crate::client_memory::evict_clients;
+use crate::client_eviction::evict_clients;
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Handler, Traits};
 use crate::number::parse_i64;
 use crate::session::{Pause, Session};

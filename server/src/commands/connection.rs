@@ -2,7 +2,7 @@
 
 use super::acl::act_as;
 use crate::auth::DEFAULT_USER;
-use crate::client::Client;
+use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, OnDatabases, Traits};
 use crate::session::Labels;
 use crate::version::REDIS_VERSION;

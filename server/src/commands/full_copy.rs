@@ -4,8 +4,8 @@
 //! was, and hears that this cannot be: its data stays, its link is down, and it is not sent the same data again and again.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits, snapshot_error};
-use crate::jobs::copy::Order;
 use crate::log;
+use crate::state::copies::Order;
 use sexton_config::syntax::split_words;
 use sexton_engine::SnapshotOptions;
 use std::sync::Arc;

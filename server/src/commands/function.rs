@@ -2,7 +2,7 @@
 
 use super::introspect::help;
 use super::run_script::{Runnable, failed, kill, run, with_interpreter};
-use crate::client::ScriptWants;
+use crate::dispatch::client::ScriptWants;
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, REPLAY_MS, busy, is_busy};
 use crate::interop::glob;
 use crate::number::parse_i64;
@@ -322,7 +322,7 @@ fn stats(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::super::table;
-    use crate::client::Client;
+    use crate::dispatch::client::Client;
     use crate::dispatch::{Args, Executor, Outcome};
     use crate::resp::{Reply, command_bytes, pack};
     use crate::scripting::Functions;

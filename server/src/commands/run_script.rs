@@ -1,11 +1,11 @@
 //! Running scripts and functions: the interpreters of the threads, what a program may take, and what it reaches.
 
 use crate::auth::Context;
-use crate::client::ScriptWants;
 use crate::client_memory::request_max_bytes;
 use crate::disk_bound::DISK_FULL;
 use crate::dispatch::after::note_slow;
 use crate::dispatch::call::{call_in_script, remember_keys};
+use crate::dispatch::client::ScriptWants;
 use crate::dispatch::load::cold_keys_now;
 use crate::dispatch::{
     Args, Class, CommandError, CommandResult, CommandSpec, Ctx, Flags, OUT_OF_MEMORY, SAVE_FAILED,

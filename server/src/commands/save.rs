@@ -1,7 +1,8 @@
 //! SAVE, BGSAVE, LASTSAVE.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx};
-use crate::jobs::rdb::{self, SaveError, Start};
+use crate::jobs::rdb::{self, SaveError};
+use crate::state::saving::Start;
 
 /// The group's commands.
 pub(super) const COMMANDS: &[Binding] = &[

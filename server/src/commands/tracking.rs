@@ -182,7 +182,7 @@ pub(super) fn tracking_info(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 #[cfg(test)]
 mod tests {
-    use crate::client::Client;
+    use crate::dispatch::client::Client;
     use crate::dispatch::{Args, Executor, Outcome};
     use crate::resp::{Reply, pack};
     use crate::server::Server;

@@ -1,8 +1,8 @@
 //! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
+use super::client::{Client, PackedRequest, ScriptTurn};
 use super::{Args, Class, CommandError, CommandResult, CommandSpec, Flags, OUT_OF_MEMORY, Traits};
-use crate::client::{Client, PackedRequest, ScriptTurn};
 use crate::client_memory::reply_max_bytes;
 use crate::clock::now_ms;
 use crate::resp::{Reply, pack};

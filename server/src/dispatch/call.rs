@@ -32,7 +32,7 @@ pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, Command
     Ok(called)
 }
 
-/// The same for a request by itself: where it misses pages that are on a device, it ends with [`Client::missed`](crate::client::Client::missed) set, and
+/// The same for a request by itself: where it misses pages that are on a device, it ends with [`Client::missed`](crate::dispatch::client::Client::missed) set, and
 /// runs again when they are in memory.
 ///
 /// # Errors

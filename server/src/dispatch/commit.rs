@@ -3,9 +3,9 @@
 use super::CommandError;
 use super::after::refuse;
 use super::call::Called;
+use super::client::Client;
 use super::latch::Scope;
 use crate::blocking::{STREAM_IS_GONE, Waiter, Wants};
-use crate::client::Client;
 use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;

@@ -1,8 +1,8 @@
 //! What a command sees while it runs.
 
+use super::client::Client;
 use super::entry::{bring_in, kept_access};
 use super::{Args, CommandError, CommandResult, CommandSpec, OUT_OF_MEMORY, Table};
-use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};

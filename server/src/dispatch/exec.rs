@@ -4,6 +4,7 @@ use super::after::{
     account, count_calls, drop_if_muted, finish, refuse, show_monitors, write_error,
 };
 use super::call::{Called, call, run_guarded};
+use super::client::{Client, Queued, ScriptTurn, ScriptWants};
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, cold_pages, wants};
@@ -12,7 +13,6 @@ use super::{
     selected_db,
 };
 use crate::auth::Context;
-use crate::client::{Client, Queued, ScriptTurn, ScriptWants};
 use crate::events::Changes;
 use crate::resp::Reply;
 use crate::scripting::Running;

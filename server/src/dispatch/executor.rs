@@ -2,6 +2,7 @@
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{Called, call, call_missing, read_snapshot};
+use super::client::{Client, Queued};
 use super::commit::{commit, publish, take_back};
 use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
@@ -12,7 +13,6 @@ use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };
 use crate::blocking::{State, Waiter};
-use crate::client::{Client, Queued};
 use crate::client_memory::written_max_bytes;
 use crate::events::Changes;
 use crate::jobs::eviction;

@@ -2,11 +2,11 @@
 
 use super::Executor;
 use super::after::note_slow;
+use super::client::Client;
 use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
 use super::obstacles::Obstacles;
 use super::{Args, CommandSpec};
-use crate::client::Client;
 use crate::events::Event;
 use crate::keyspace::{StringView, Written};
 use crate::resp::Reply;

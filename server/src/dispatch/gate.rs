@@ -1,12 +1,12 @@
 //! What can be said about a request without its keys.
 
 use super::after::refuse;
+use super::client::Client;
 use super::latch::each_key;
 use super::obstacles::Obstacles;
 use super::{Args, Class, CommandError, CommandSpec, Flags, OUT_OF_MEMORY, Table, Traits};
 use super::{Executor, Outcome};
 use crate::auth::Context;
-use crate::client::Client;
 use crate::client_memory::request_max_bytes;
 use crate::disk_bound::DISK_FULL;
 use crate::resp::Reply;

@@ -1,9 +1,9 @@
 //! Fields that expire: what is seen of them by the clock, what is logged, and what replay makes of it.
 
+use super::client::Client;
 use super::paged_tests::Random;
 use super::tests::Bench;
 use super::{Executor, Outcome};
-use crate::client::Client;
 use crate::keyspace::load_blocking;
 use crate::resp::command_bytes;
 use crate::value::thresholds::Thresholds;

@@ -1,8 +1,8 @@
 //! Which keys a request works on, and the latches that it therefore takes.
 
+use super::client::Client;
 use super::table::key_positions;
 use super::{Args, Class, CommandSpec, Flags};
-use crate::client::Client;
 use crate::number::parse_i64;
 use crate::server::Server;
 use sexton_engine::Latched;

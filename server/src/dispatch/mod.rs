@@ -18,6 +18,7 @@ mod access;
 pub(crate) mod after;
 pub(crate) mod call;
 mod class;
+pub mod client;
 mod commit;
 mod context;
 mod databases;

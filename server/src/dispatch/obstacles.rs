@@ -1,7 +1,7 @@
 //! What stands between a request and its handler: the one list of conditions that the gate explains and that the short
 //! way of plain GETs and SETs needs all to be absent.
 
-use crate::client::Client;
+use super::client::Client;
 use crate::server::Server;
 use crate::session::TrackingMode;
 use std::sync::atomic::Ordering;

@@ -1,8 +1,8 @@
 //! Streams in pages behind the commands: the same replies as from one record, and a fraction of the copying.
 
+use super::client::Client;
 use super::paged_tests::{Random, rounds};
 use super::tests::Bench;
-use crate::client::Client;
 use crate::value::thresholds::Thresholds;
 
 /// A bench whose streams lie in pages above so many bytes, with so many entries in a node.

@@ -360,7 +360,7 @@ fn what_is_drawn_from_a_set_in_pages_was_in_it_and_is_gone() {
 /// The rounds of loading that a request needs, and its reply.
 pub(super) fn rounds(
     bench: &mut Bench,
-    client: &mut crate::client::Client,
+    client: &mut crate::dispatch::client::Client,
     line: &str,
 ) -> (usize, String) {
     let mut pins = Vec::new();
@@ -387,7 +387,7 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     let members: Vec<String> = (0..5000).map(|n| format!("{n} m{n}")).collect();
     bench.run(&mut client, &format!("ZADD z {}", members.join(" ")));
     bench.server.engine.flush().expect("flushed");
-    let evict = |bench: &mut Bench, client: &mut crate::client::Client| {
+    let evict = |bench: &mut Bench, client: &mut crate::dispatch::client::Client| {
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
             // Whoever has the latch of a shard evicts what is too much in it.

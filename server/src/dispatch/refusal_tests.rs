@@ -3,9 +3,9 @@
 use super::tests::{Bench, NOW_MS};
 use super::{Executor, Outcome};
 use crate::jobs::eviction;
-use crate::jobs::rdb::Start;
 use crate::resp::command_bytes;
 use crate::session::Pause;
+use crate::state::saving::Start;
 use sexton_config::choice::EvictionPolicy;
 use sexton_config::value::SavePoint;
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 
 use super::Args;
 use super::REPLAY_MS;
+use super::client::Client;
 use super::{Executor, Outcome};
-use crate::client::Client;
 use crate::keyspace::load_blocking;
 use crate::resp::{Batch, Limits, Reply, Scanner};
 use crate::server::Server;

@@ -1,10 +1,10 @@
 //! Whether the client's user may do what a request asks for: the one place that looks, for requests by themselves and of
 //! the short way, for those of a transaction when they are queued and when they run, and for those of scripts.
 
+use super::client::Client;
 use super::table::key_positions;
 use super::{Args, CommandSpec, Executor, Flags, OnChannels};
 use crate::auth::{Context, Denial, Denied, KeyRights, Reason, Request};
-use crate::client::Client;
 use crate::clock::now_ms;
 use crate::server::Server;
 use std::ops::Range;

@@ -1,8 +1,8 @@
 //! Rights in transactions and scripts, renamed commands, and what is shown of secrets.
 
+use super::client::Client;
 use super::tests::Bench;
 use super::{Executor, Table};
-use crate::client::Client;
 use crate::resp::command_bytes;
 
 #[test]

@@ -6,12 +6,12 @@
 
 use super::after::{account, count_calls, finish, refuse, show_monitors};
 use super::call::call;
+use super::client::{Client, ScriptTurn, ScriptWants};
 use super::commit::{commit, publish, take_back};
 use super::gate::wait_or_refuse;
 use super::latch::{Scope, each_key};
 use super::load::{Slots, cold_keys, wants};
 use super::{Args, CommandSpec, Ctx, Executor, Outcome};
-use crate::client::{Client, ScriptTurn, ScriptWants};
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Engine, Latched};

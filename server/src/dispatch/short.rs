@@ -3,11 +3,11 @@
 
 use super::after::{refuse, refuse_cut};
 use super::call::call_missing;
+use super::client::Client;
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
 use super::load::{Slots, cold_keys};
 use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Traits};
-use crate::client::Client;
 use crate::resp::Reply;
 use crate::server::Server;
 use sexton_engine::{Latched, Seq};

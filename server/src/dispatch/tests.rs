@@ -1,11 +1,11 @@
 //! The dispatcher's corner cases: transactions, refusals, replay.
 
+use super::client::Client;
 use super::{Args, Executor, Outcome, Table};
-use crate::client::Client;
-use crate::jobs::rdb::Start;
 use crate::keyspace::load_blocking;
 use crate::resp::{Reply, command_bytes, pack};
 use crate::server::Server;
+use crate::state::saving::Start;
 use sexton_engine::Engine;
 
 pub(super) const NOW_MS: u64 = 1_000_000;
@@ -374,7 +374,7 @@ fn queue_command(client: &mut Client, key: &str, run: super::Handler) {
         Box::leak(Box::new(super::CommandSpec::for_tests(&binding, persist.metadata)));
     let buf = format!("persist{key}");
     let ranges = [(0, 7), (7, buf.len() as u32)];
-    client.queue(crate::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
+    client.queue(crate::dispatch::client::Queued::new(spec, Args::new(buf.as_bytes(), &ranges)));
 }
 
 /// What a panic leaves behind must be what was there before, whatever the transaction did until then.

@@ -1,8 +1,8 @@
 //! Running the requests of one read in order, by the short way where nothing stands in theirs.
 
 use super::worker::WorkerState;
-use crate::client::Client;
 use crate::client_memory::RequestBounds;
+use crate::dispatch::client::Client;
 use crate::dispatch::{Args, CommandSpec, Flags, Outcome, logged_form};
 use crate::resp::Request;
 use crate::server::Server;

@@ -2,7 +2,7 @@
 
 use super::batch::BatchRun;
 use super::worker::{DurableSignal, WorkerState};
-use crate::client::Client;
+use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Executor, Outcome, Table};
 use crate::events::pubsub::Kind;
 use crate::resp::{Limits, Reply, Scanner, command_bytes, pack};

@@ -10,11 +10,10 @@ use super::stream::Stream;
 use super::worker::{READ_BUFFER_BYTES, WorkerState};
 use crate::auth::Identity;
 use crate::blocking::Waiter;
-use crate::client::Client;
-use crate::client_memory::{
-    TASK_BYTES, evict_clients, load_max_bytes, reply_max_bytes, request_max_bytes,
-};
+use crate::client_eviction::{TASK_BYTES, evict_clients};
+use crate::client_memory::{load_max_bytes, reply_max_bytes, request_max_bytes};
 use crate::clock::now_ms;
+use crate::dispatch::client::Client;
 use crate::dispatch::{Args, LogWait, OUT_OF_MEMORY, Outcome, error_of};
 use crate::keyspace::load_blocking;
 use crate::resp::{Limits, ProtocolError, Reply, Scanner, pack};

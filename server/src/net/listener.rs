@@ -1,13 +1,13 @@
 //! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
 
 use super::early::{Door, EarlyRules};
-use super::listen_control::{Address, BindError, ListenControl, Move};
-use super::tls::{Arrived, Gate};
 use super::worker::{Socket, Workers};
 use crate::auth::{Context, Denial, Identity, Reason};
 use crate::clock::now_ms;
 use crate::log;
 use crate::server::Server;
+use crate::state::listening::{Address, BindError, ListenControl, Move};
+use crate::tls::{Arrived, Gate};
 use sexton_config::TlsOptions;
 use socket2::{SockRef, TcpKeepalive};
 use std::io::{self, Write};

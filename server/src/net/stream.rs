@@ -1,6 +1,6 @@
 //! A connected socket of either kind.
 
-use super::tls::TlsStream;
+use crate::tls::TlsStream;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;

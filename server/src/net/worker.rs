@@ -3,15 +3,15 @@
 use super::connection::Connection;
 use super::helper::HelperPool;
 use super::stream::Stream;
-use super::tls::{Secured, TlsStream};
 use crate::auth::Identity;
-use crate::client::Client;
 use crate::commands::table;
 use crate::dispatch::Executor;
+use crate::dispatch::client::Client;
 use crate::resp::{Batch, Reply};
 use crate::scripting::STACK_BYTES;
 use crate::server::Server;
 use crate::session::Session;
+use crate::tls::{Secured, TlsStream};
 use parking_lot::Mutex;
 use std::cell::RefCell;
 use std::io;

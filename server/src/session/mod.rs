@@ -126,7 +126,7 @@ pub struct Session {
     pub tracking: TrackingState,
     /// The snapshot that the connection reads.
     pub snapshot: Mutex<Option<SnapshotWatch>>,
-    /// What [`crate::client_memory::ClientMemory`] counts of the connection: all that it held at its last turn.
+    /// What [`crate::state::client_memory::ClientMemory`] counts of the connection: all that it held at its last turn.
     pub noted_bytes: AtomicUsize,
     /// What of it nobody but the connection knows: its names, its scanner, its task.
     pub beside_bytes: AtomicUsize,

@@ -1,7 +1,7 @@
 //! Running the commands of a Redis server's log.
 
-use crate::client::Client;
 use crate::commands::table;
+use crate::dispatch::client::Client;
 use crate::dispatch::{Args, Executor, too_long_key};
 use crate::log;
 use crate::resp::{Batch, Limits, Scanner};

@@ -2,9 +2,9 @@
 
 use crate::commands::chance::{self, below};
 use crate::dispatch::{CommandResult, Ctx, Purpose};
-use crate::jobs::eviction::random;
 use crate::keyspace::collection::Hashes;
 use crate::keyspace::paged::Keyed;
+use crate::random::random;
 
 /// HRANDFIELD key [count [WITHVALUES]]: a negative count draws with repetitions.
 pub(super) fn hrandfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {

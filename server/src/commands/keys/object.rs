@@ -1,10 +1,10 @@
 //! OBJECT: how a value is kept.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
-use crate::jobs::eviction::idle_seconds;
 use crate::keyspace::paged::Paged;
 use crate::keyspace::{AnyView, StringView};
 use crate::number::parse_i64;
+use crate::state::eviction::idle_seconds;
 use sexton_config::choice::EvictionPolicy;
 
 /// Integers below this are shared objects in Redis, with this reference count.

@@ -8,8 +8,8 @@ pub(super) mod elements;
 
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Traits};
 use crate::interop::glob;
-use crate::jobs::eviction::random;
 use crate::number::parse_i64;
+use crate::random::random;
 use crate::value::ValueType;
 use sexton_engine::{EngineError, ScanItem, ScanRange};
 

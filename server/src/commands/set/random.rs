@@ -3,10 +3,10 @@
 use crate::commands::chance::{below, sample};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
-use crate::jobs::eviction::random;
 use crate::keyspace::collection::{SetEdit, Sets};
 use crate::keyspace::paged::{Keyed, Paged};
 use crate::number::parse_i64;
+use crate::random::random;
 
 /// SPOP key [count]: one operation, logged as the SREM or DEL of what went.
 pub(super) fn spop(ctx: &mut Ctx<'_, '_>) -> CommandResult {

@@ -1,6 +1,5 @@
 //! Reading a file into the store.
 
-use super::Loading;
 use crate::clock::now_ms;
 use crate::devices;
 use crate::jobs::eviction;
@@ -11,6 +10,7 @@ use crate::observe::now_s;
 use crate::resp::command_bytes;
 use crate::scripting::{Libraries, Library};
 use crate::server::Server;
+use crate::state::loading::Loading;
 use sexton_engine::{
     KEY_MAX_BYTES, Key, Latched, Meta, OWN_RECORDS, TxBuf, VALUE_MAX_BYTES, key_too_long,
 };

@@ -7,18 +7,14 @@
 
 mod image;
 mod load;
-mod loading;
 mod save;
 mod saver;
-mod saving;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use image::{Image, Parts};
 pub use load::{Counts, Loader, load_file, merge_file};
-pub use loading::{Loading, LoadingView};
 pub use save::{SaveError, save, save_before_exit};
 pub(crate) use save::{remove_temporary_files, write_base, writer_options};
 pub use saver::run_saver;
 pub(crate) use saver::{look_at_save_points, start_wanted_save};
-pub use saving::{Saving, SavingView, Start};

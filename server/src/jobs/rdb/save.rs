@@ -1,11 +1,11 @@
 //! Writing the file.
 
 use super::image::Image;
-use super::saving::Start;
 use crate::devices;
 use crate::log;
 use crate::server::Server;
 use crate::session::Pause;
+use crate::state::saving::Start;
 use sexton_config::Options;
 use sexton_engine::{EngineError, Snapshot, SnapshotOptions};
 use sexton_persistence::device::{DiskStorage, FileWriter, Storage, StorageError};

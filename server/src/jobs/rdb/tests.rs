@@ -4,6 +4,7 @@ use super::save::write_all;
 use super::{Counts, Loader};
 use crate::keyspace::collection::{Edit, Encoding, Field, HashEdit};
 use crate::server::Server;
+use crate::state::saving::Start;
 use crate::value::PLAIN_STRING;
 use sexton_engine::{Engine, Key, Latched, Meta, ScanItem, ScanRange, TxBuf};
 use sexton_persistence::rdb::{Input, Writer, WriterOptions};
@@ -66,7 +67,7 @@ fn a_save_that_is_called_off_ends() {
     for nth in 0..1000_u64 {
         put(&server, 0, &nth.to_string(), Meta { flags: PLAIN_STRING, expire_at_ms: 0 }, b"x");
     }
-    assert_eq!(server.saving.start_in_background(), super::Start::Started);
+    assert_eq!(server.saving.start_in_background(), Start::Started);
     server.saving.call_off();
     let error = write_all(&server, Path::new("-"), &mut writer(9)).unwrap_err();
     assert!(matches!(error, super::SaveError::Aborted), "{error}");

@@ -2,9 +2,7 @@
 //! any Redis 7 can load base and log; the segments behind the base stay until they have grown too far.
 
 mod growth;
-mod rewriting;
 mod run;
 
 pub(crate) use growth::look_at_growth;
-pub use rewriting::{Rewriting, RewritingView};
 pub use run::{run_rewriter, with_base};

@@ -1,7 +1,7 @@
 //! Choosing victims by samples: Redis' pool of the best candidates seen so far.
 
 use super::access_field::{AccessField, idle_seconds};
-use super::random::random;
+use crate::random::random;
 use sexton_config::choice::EvictionPolicy;
 use sexton_engine::{Candidate, Engine};
 
@@ -10,7 +10,7 @@ const POOL_MAX: usize = 16;
 
 /// A policy, and the best candidates of earlier samples, best last.
 #[derive(Debug)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     policy: EvictionPolicy,
     ranked: Vec<(u64, Candidate)>,
 }
@@ -31,12 +31,12 @@ fn rank(policy: EvictionPolicy, access: &AccessField, key: &Candidate, now_ms: u
 
 impl Pool {
     /// A pool without candidates.
-    pub(super) fn of(policy: EvictionPolicy) -> Self {
+    pub(crate) fn of(policy: EvictionPolicy) -> Self {
         Self { policy, ranked: Vec::new() }
     }
 
     /// True for a policy that takes keys with an expiry only.
-    pub(super) fn is_volatile(&self) -> bool {
+    pub(crate) fn is_volatile(&self) -> bool {
         matches!(
             self.policy,
             EvictionPolicy::VolatileLru
@@ -47,7 +47,7 @@ impl Pool {
     }
 
     /// The next victim; it may be gone by the time it is looked for. `None`: no key can be evicted.
-    pub(super) fn choose(
+    pub(crate) fn choose(
         &mut self,
         engine: &Engine,
         access: &AccessField,

@@ -4,13 +4,10 @@
 //! be copied elsewhere at once; SEAL makes another one in its place, as of then. Both are names for files that are there anyway:
 //! nothing is rewritten, nothing forks. A table that START has named keeps its name and its bytes.
 
-mod state;
-
-pub use state::{Backup, BackupState, BackupView};
-
 use crate::log;
 use crate::observe::now_s;
 use crate::server::Server;
+use crate::state::backup::BackupState;
 use sexton_persistence::device::StorageResult;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;

@@ -3,12 +3,6 @@
 //! Requests that arrive, queued commands, replies that wait, names that are watched or listened to: each is a
 //! share of the bound, so that no client, and no number of them, takes what data and store need.
 
-mod evict;
-mod sum;
-
-pub use evict::{TASK_BYTES, evict_clients};
-pub use sum::ClientMemory;
-
 use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::KEY_MAX_BYTES;
@@ -108,7 +102,7 @@ pub fn transient_max_bytes(server: &Server) -> u64 {
 }
 
 /// Most bytes of all connections together, beside what they have when they are idle.
-fn clients_max_bytes(server: &Server) -> u64 {
+pub(crate) fn clients_max_bytes(server: &Server) -> u64 {
     if server.engine.evicts_keys() {
         share(server, CLIENTS_SHARE_EVICTING).max(CLIENTS_MIN_EVICTING_BYTES)
     } else {

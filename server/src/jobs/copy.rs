@@ -4,16 +4,13 @@
 //! is never further ahead of its client than a window: whoever reads slowly costs no memory, and whoever does not read
 //! at all for `repl-timeout` is closed. What has changed since then is not sent: there is no stream of changes.
 
-mod orders;
-
-pub use orders::{Copies, Order};
-
 use crate::clock::now_ms;
 use crate::jobs::rdb::{Image, Parts, SaveError, writer_options};
 use crate::log;
 use crate::observe::random_id;
 use crate::server::Server;
 use crate::session::Session;
+use crate::state::copies::Order;
 use sexton_engine::Seq;
 use sexton_persistence::rdb::Writer;
 use std::cell::Cell;

@@ -4,7 +4,7 @@
 //! last access in the upper 16 bits, and below them a counter of 8 bits that grows with the
 //! logarithm of the accesses and falls with time.
 
-use super::random::random;
+use crate::random::random;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Counter of a new key, so that it is not evicted before it had a chance.
@@ -56,7 +56,7 @@ impl AccessField {
         self.is_lfu.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_lfu(&self, on: bool) {
+    pub(crate) fn set_lfu(&self, on: bool) {
         self.is_lfu.store(on, Ordering::Relaxed);
     }
 

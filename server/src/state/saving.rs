@@ -60,11 +60,11 @@ pub struct Saving {
     /// Saves are to start until one holds this sequence; 0 for none.
     wanted_from: AtomicU64,
     /// Keys written by the save that runs.
-    pub(super) keys_done: AtomicU64,
+    pub(crate) keys_done: AtomicU64,
     /// Keys there were when it began.
-    pub(super) keys_total: AtomicU64,
+    pub(crate) keys_total: AtomicU64,
     /// The last file had fields that expire.
-    pub(super) field_times: AtomicBool,
+    pub(crate) field_times: AtomicBool,
 }
 
 impl Default for Saving {
@@ -161,7 +161,7 @@ impl Saving {
     }
 
     /// A save in the foreground begins; the caller ends it with [`Saving::end`].
-    pub(super) fn start_here(&self) -> Start {
+    pub(crate) fn start_here(&self) -> Start {
         self.start(false)
     }
 
@@ -171,7 +171,7 @@ impl Saving {
     }
 
     /// Waits for up to `timeout` until there is a save for the saver thread.
-    pub(super) fn take_wanted(&self, timeout: Duration) -> bool {
+    pub(crate) fn take_wanted(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.wanted {
             self.changed.wait_for(&mut state, timeout);
@@ -209,7 +209,7 @@ impl Saving {
     }
 
     /// Calls off the save that runs and waits until it has ended.
-    pub(super) fn abort(&self) -> bool {
+    pub(crate) fn abort(&self) -> bool {
         let mut state = self.state.lock();
         let was_running = state.running.is_some();
         self.call_off();
@@ -227,7 +227,7 @@ impl Saving {
 
     /// Hands the save that [`Saving::want_from`] has asked for to the saver thread, unless one runs or the last one has
     /// just failed. True when it has started.
-    pub(super) fn start_wanted(&self) -> bool {
+    pub(crate) fn start_wanted(&self) -> bool {
         let is_wanted = self.wanted_from.load(Ordering::Relaxed) != 0;
         is_wanted
             && self.state.lock().may_try(now_s())

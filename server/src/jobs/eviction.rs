@@ -1,20 +1,11 @@
 //! Eviction (`maxmemory-policy`): keys are deleted when those in memory take more than `maxmemory`
 //! leaves them. With `noeviction` nothing of this happens: cold keys live on the device.
 
-mod access_field;
-mod pool;
-mod random;
-mod state;
-
-pub use access_field::{AccessField, idle_seconds, lru_clock};
-pub(crate) use random::random;
-pub use state::Eviction;
-
 use crate::clock::now_ms;
 use crate::events::Changes;
 use crate::keyspace::{Reason, remove};
 use crate::server::Server;
-use pool::Pool;
+use crate::state::eviction::Pool;
 use sexton_config::choice::EvictionPolicy;
 use sexton_engine::{Candidate, Found, Key, Latched, TxBuf};
 use std::sync::atomic::Ordering;
@@ -108,7 +99,7 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Client;
+    use crate::dispatch::client::Client;
     use crate::dispatch::{Args, Executor};
     use crate::resp::Reply;
     use sexton_engine::Engine;

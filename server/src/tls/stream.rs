@@ -27,11 +27,11 @@ thread_local! {
 
 /// The state of TLS after a handshake, with what has been decrypted and nobody has read.
 #[derive(Debug)]
-pub(in crate::net) struct Secured(pub(super) Box<ServerConnection>);
+pub(crate) struct Secured(pub(super) Box<ServerConnection>);
 
 impl Secured {
     /// Says something before nobody listens any more, as far as the socket takes it.
-    pub(in crate::net) fn say(&mut self, socket: &mut impl Write, text: &[u8]) -> io::Result<()> {
+    pub(crate) fn say(&mut self, socket: &mut impl Write, text: &[u8]) -> io::Result<()> {
         self.0.writer().write_all(text)?;
         self.0.send_close_notify();
         while self.0.wants_write() {
@@ -43,7 +43,7 @@ impl Secured {
 
 /// A socket registered with a runtime, and the state of TLS on it.
 #[derive(Debug)]
-pub(in crate::net) struct TlsStream {
+pub(crate) struct TlsStream {
     socket: TcpStream,
     session: Box<ServerConnection>,
     /// Encrypted input that there was no room for.
@@ -76,22 +76,22 @@ impl Write for Now<'_> {
 }
 
 impl TlsStream {
-    pub(in crate::net) fn new(socket: TcpStream, secured: Secured) -> Self {
+    pub(crate) fn new(socket: TcpStream, secured: Secured) -> Self {
         Self { socket, session: secured.0, input: Vec::new(), encrypted: 0 }
     }
 
     /// The socket below.
-    pub(in crate::net) fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
     /// Memory that it takes.
-    pub(in crate::net) fn held_bytes(&self) -> usize {
+    pub(crate) fn held_bytes(&self) -> usize {
         STATE_BYTES + self.input.capacity()
     }
 
     /// Decrypts into the spare capacity of `buf`; 0 is the end.
-    pub(in crate::net) fn poll_read(
+    pub(crate) fn poll_read(
         &mut self,
         cx: &mut Context<'_>,
         buf: &mut Vec<u8>,
@@ -169,7 +169,7 @@ impl TlsStream {
     }
 
     /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
-    pub(in crate::net) fn poll_write(
+    pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         bytes: &[u8],
@@ -185,7 +185,7 @@ impl TlsStream {
     }
 
     /// The same, without asking to be woken.
-    pub(in crate::net) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         debug_assert!(bytes.len() >= self.encrypted, "what is encrypted is written first");
         loop {
             if self.encrypted == 0 {

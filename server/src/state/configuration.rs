@@ -103,3 +103,64 @@ impl Configuration {
         self.inner.lock().path().map(|path| path.display().to_string()).unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    #[test]
+    fn all_pairs_are_set_or_none() {
+        let configuration = Configuration::default();
+        let set = |pairs: &[(&[u8], &[u8])]| {
+            configuration.set(pairs, SetBy::default(), |config, name| {
+                match config.text(name).as_deref() {
+                    Some(b"13") => Err("argument is unlucky".to_owned()),
+                    _ => Ok(()),
+                }
+            })
+        };
+        set(&[(b"TIMEOUT", b"5"), (b"maxclients", b"7")]).unwrap();
+        assert_eq!(configuration.text("timeout"), "5");
+        let error = set(&[(b"timeout", b"6"), (b"maxclients", b"13")]).unwrap_err();
+        assert!(error.to_string().ends_with("'maxclients') - argument is unlucky"), "{error}");
+        assert_eq!(configuration.text("timeout"), "5");
+        assert_eq!(configuration.text("maxclients"), "7");
+    }
+
+    /// Each change sets both directives to one number, and applies them with a gap in between; a change
+    /// that took turns with another would leave, or show, two different ones.
+    #[test]
+    fn changes_of_several_clients_follow_each_other() {
+        let configuration = Configuration::default();
+        let applied = [AtomicU64::new(0), AtomicU64::new(0)];
+        std::thread::scope(|scope| {
+            for client in 1..=4_u64 {
+                let (configuration, applied) = (&configuration, &applied);
+                scope.spawn(move || {
+                    for round in 0..200 {
+                        let number = (client * 1000 + round).to_string();
+                        let pairs = [
+                            (&b"timeout"[..], number.as_bytes()),
+                            (b"tcp-keepalive", number.as_bytes()),
+                        ];
+                        let apply = |config: &Config, name: &str| {
+                            let text = String::from_utf8(config.text(name).unwrap()).unwrap();
+                            let at = usize::from(name == "timeout");
+                            applied[at].store(text.parse().unwrap(), Ordering::SeqCst);
+                            std::thread::yield_now();
+                            Ok(())
+                        };
+                        configuration.set(&pairs, SetBy::default(), apply).unwrap();
+                        let _hold = configuration.hold();
+                        let shown = |name| configuration.text(name).parse::<u64>().unwrap();
+                        assert_eq!(shown("timeout"), shown("tcp-keepalive"));
+                        let [keepalive, timeout] = applied;
+                        assert_eq!(timeout.load(Ordering::SeqCst), shown("timeout"));
+                        assert_eq!(keepalive.load(Ordering::SeqCst), shown("timeout"));
+                    }
+                });
+            }
+        });
+    }
+}

@@ -34,7 +34,7 @@ pub struct Copies {
     wanted: Mutex<VecDeque<Order>>,
     arrived: Condvar,
     /// Those wanted and those under way.
-    pub(super) open: AtomicUsize,
+    pub(crate) open: AtomicUsize,
     /// `client-output-buffer-limit replica`.
     pub output_limit: OutputLimit,
     /// `repl-timeout`, in seconds.
@@ -67,7 +67,7 @@ impl Copies {
         true
     }
 
-    pub(super) fn take(&self, timeout: Duration) -> Option<Order> {
+    pub(crate) fn take(&self, timeout: Duration) -> Option<Order> {
         let mut wanted = self.wanted.lock();
         if wanted.is_empty() {
             self.arrived.wait_for(&mut wanted, timeout);

@@ -27,7 +27,7 @@ impl ClientMemory {
     }
 
     /// What `maxmemory-clients` allows all connections together; `u64::MAX` for no bound.
-    pub(super) fn asked_max_bytes(&self, maxmemory: u64) -> u64 {
+    pub(crate) fn asked_max_bytes(&self, maxmemory: u64) -> u64 {
         let asked = self.asked.load(Ordering::Relaxed);
         if asked == 0 || (asked < 0 && maxmemory == 0) {
             return u64::MAX;

@@ -1,7 +1,7 @@
 //! Connections are closed where all of them hold too much.
 
-use super::clients_max_bytes;
-use crate::client::Client;
+use crate::client_memory::clients_max_bytes;
+use crate::dispatch::client::Client;
 use crate::log;
 use crate::server::Server;
 use crate::session::Session;

@@ -1,7 +1,7 @@
 //! Where a running server listens, and how that is changed.
 
-use super::tls::Gate;
 use crate::log;
+use crate::tls::Gate;
 use sexton_config::TlsOptions;
 use socket2::{Domain, Protocol, SockAddr, Socket as RawSocket, Type};
 use std::fmt;
@@ -30,18 +30,18 @@ impl std::error::Error for BindError {}
 
 /// What one TCP socket listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Address {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(crate) struct Address {
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// It may be missing on this machine.
-    pub(super) is_optional: bool,
+    pub(crate) is_optional: bool,
     /// Clients there speak TLS.
-    pub(super) is_secured: bool,
+    pub(crate) is_secured: bool,
 }
 
 impl Address {
     /// All of `bind`, at `port`.
-    pub(super) fn all(bind: &[String], port: u16, is_secured: bool) -> Vec<Self> {
+    pub(crate) fn all(bind: &[String], port: u16, is_secured: bool) -> Vec<Self> {
         let names = bind.iter().filter(|_| port != 0);
         names.map(|name| Self::of(name, port, is_secured)).collect()
     }
@@ -60,7 +60,7 @@ impl Address {
     }
 
     /// A socket that listens there; `None` where the address is missing and may be.
-    pub(super) fn listen(&self, backlog: i32) -> Result<Option<TcpListener>, BindError> {
+    pub(crate) fn listen(&self, backlog: i32) -> Result<Option<TcpListener>, BindError> {
         match bind_tcp(&self.host, self.port, backlog) {
             Ok(listener) => Ok(Some(listener)),
             Err(error) if self.is_optional && is_absent(&error) => Ok(None),
@@ -78,15 +78,15 @@ impl Address {
 /// Moves the TCP sockets of a running server (CONFIG SET port, bind), and says how clients with TLS are met.
 #[derive(Clone, Debug)]
 pub struct ListenControl {
-    pub(super) moves: mpsc::UnboundedSender<Move>,
-    pub(super) gate: Arc<Gate>,
+    pub(crate) moves: mpsc::UnboundedSender<Move>,
+    pub(crate) gate: Arc<Gate>,
 }
 
 /// Where to listen from now on, and who waits for it.
 #[derive(Debug)]
-pub(super) struct Move {
-    pub(super) wanted: Vec<Address>,
-    pub(super) done: std::sync::mpsc::SyncSender<Result<(), BindError>>,
+pub(crate) struct Move {
+    pub(crate) wanted: Vec<Address>,
+    pub(crate) done: std::sync::mpsc::SyncSender<Result<(), BindError>>,
 }
 
 impl ListenControl {

@@ -35,7 +35,7 @@ impl BackupState {
         }
     }
 
-    pub(super) fn is_at_work(self) -> bool {
+    pub(crate) fn is_at_work(self) -> bool {
         matches!(self, Self::Snapshotting | Self::Incrementing | Self::Sealing)
     }
 }
@@ -69,7 +69,7 @@ impl Backup {
     }
 
     /// From a state of which `may` is true to another one.
-    pub(super) fn step(
+    pub(crate) fn step(
         &self,
         may: impl Fn(BackupState) -> bool,
         to: BackupState,
@@ -90,7 +90,7 @@ impl Backup {
         Ok(())
     }
 
-    pub(super) fn fail(&self, error: String) {
+    pub(crate) fn fail(&self, error: String) {
         let mut view = self.view.lock();
         view.state = BackupState::Failed;
         view.error = error;

@@ -1,7 +1,11 @@
 //! What eviction knows: its policy, and its candidates.
 
-use super::access_field::AccessField;
-use super::pool::Pool;
+mod access_field;
+mod pool;
+
+pub use access_field::{AccessField, idle_seconds, lru_clock};
+pub(crate) use pool::Pool;
+
 use parking_lot::Mutex;
 use sexton_config::choice::EvictionPolicy;
 use std::sync::atomic::AtomicUsize;
@@ -14,10 +18,10 @@ pub struct Eviction {
     /// What the access field of a key means.
     pub access: AccessField,
     /// The policy and its candidates. Who holds it evicts; the others go on meanwhile.
-    pub(super) pool: Mutex<Pool>,
+    pub(crate) pool: Mutex<Pool>,
     /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
     /// sets a policy may hold.
-    pub(super) wanted: Mutex<Option<EvictionPolicy>>,
+    pub(crate) wanted: Mutex<Option<EvictionPolicy>>,
 }
 
 impl Default for Eviction {

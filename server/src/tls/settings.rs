@@ -25,17 +25,17 @@ const NO_AUTHORITY: &str = "Either tls-ca-cert-file or tls-ca-cert-dir must be s
 
 /// What all handshakes from now on have.
 #[derive(Debug)]
-pub(in crate::net) struct TlsSettings {
+pub(crate) struct TlsSettings {
     pub(super) config: Arc<ServerConfig>,
     /// What of a client's certificate names its user.
     pub(super) user: TlsUser,
     /// When the server's certificate ends to hold, in seconds since the epoch.
-    pub(in crate::net) not_after_s: u64,
+    pub(crate) not_after_s: u64,
 }
 
 impl TlsSettings {
     /// Reads the files that the options name.
-    pub(in crate::net) fn of(options: &TlsOptions) -> Result<Self, String> {
+    pub(crate) fn of(options: &TlsOptions) -> Result<Self, String> {
         let certificate_file = options.cert_file.as_deref().ok_or(NO_CERTIFICATE)?;
         let key_file = options.key_file.as_deref().ok_or(NO_KEY)?;
         let mut provider = ring::default_provider();

@@ -7,5 +7,5 @@ mod sessions;
 mod settings;
 mod stream;
 
-pub(super) use handshake::{Arrived, Gate};
-pub(super) use stream::{Secured, TlsStream};
+pub(crate) use handshake::{Arrived, Gate};
+pub(crate) use stream::{Secured, TlsStream};

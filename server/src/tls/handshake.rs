@@ -27,7 +27,7 @@ const LOG_EVERY: Duration = Duration::from_secs(1);
 
 /// The way in for clients with TLS.
 #[derive(Debug)]
-pub(in crate::net) struct Gate {
+pub(crate) struct Gate {
     settings: RwLock<Option<Arc<TlsSettings>>>,
     places: Arc<Semaphore>,
     runtime: Handle,
@@ -42,18 +42,18 @@ struct Failures {
 }
 
 /// A client that has shown who it is, as far as it was asked.
-pub(in crate::net) struct Arrived {
-    pub(in crate::net) socket: std::net::TcpStream,
-    pub(in crate::net) secured: Secured,
+pub(crate) struct Arrived {
+    pub(crate) socket: std::net::TcpStream,
+    pub(crate) secured: Secured,
     /// It goes on with an earlier session.
-    pub(in crate::net) is_resumed: bool,
+    pub(crate) is_resumed: bool,
     /// The users that its certificate names, the first one first.
-    pub(in crate::net) user_names: Vec<Vec<u8>>,
+    pub(crate) user_names: Vec<Vec<u8>>,
 }
 
 impl Gate {
     /// The gate, and its thread, which lives as long as the process.
-    pub(in crate::net) fn start() -> io::Result<Self> {
+    pub(crate) fn start() -> io::Result<Self> {
         let runtime: Runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
@@ -69,7 +69,7 @@ impl Gate {
     }
 
     /// From now on handshakes go by these options; connections that there are stay. Without `tls-port` no file is read.
-    pub(in crate::net) fn configure(&self, options: &TlsOptions) -> Result<(), String> {
+    pub(crate) fn configure(&self, options: &TlsOptions) -> Result<(), String> {
         let settings = match options.port {
             0 => None,
             _ => Some(Arc::new(TlsSettings::of(options)?)),
@@ -79,22 +79,22 @@ impl Gate {
     }
 
     /// When the server's certificate ends to hold, in seconds since the epoch; 0 without one.
-    pub(in crate::net) fn not_after_s(&self) -> u64 {
+    pub(crate) fn not_after_s(&self) -> u64 {
         self.settings.read().as_ref().map_or(0, |settings| settings.not_after_s)
     }
 
     /// Handshakes that go on now.
-    pub(in crate::net) fn in_progress(&self) -> usize {
+    pub(crate) fn in_progress(&self) -> usize {
         HANDSHAKES_MAX - self.places.available_permits()
     }
 
     /// A place for a handshake, as soon as there is one.
-    pub(in crate::net) async fn place(&self) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn place(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.places).acquire_owned().await.ok()
     }
 
     /// Shakes hands with a client, on the gate's thread, and hands it on; `None` when it failed, which the log knows.
-    pub(in crate::net) fn greet(
+    pub(crate) fn greet(
         self: &Arc<Self>,
         (socket, addr): (std::net::TcpStream, SocketAddr),
         place: OwnedSemaphorePermit,

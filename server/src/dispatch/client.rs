@@ -1,8 +1,8 @@
 //! The state of one connection that commands may see and change.
 
+use super::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};
 use crate::blocking::Waiter;
-use crate::dispatch::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::events::pubsub::{Kind, Subscriptions};
 use crate::resp::pack;
 use crate::scripting::Running;

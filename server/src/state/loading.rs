@@ -98,11 +98,11 @@ impl Loading {
         }
     }
 
-    pub(super) fn note_used_mem(&self, bytes: u64) {
+    pub(crate) fn note_used_mem(&self, bytes: u64) {
         self.rdb_used_mem_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn note_keys(&self, loaded: u64, expired: u64) {
+    pub(crate) fn note_keys(&self, loaded: u64, expired: u64) {
         self.keys_loaded.store(loaded, Ordering::Relaxed);
         self.keys_expired.store(expired, Ordering::Relaxed);
     }

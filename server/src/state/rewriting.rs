@@ -52,7 +52,7 @@ impl Rewriting {
     }
 
     /// One that the caller does, who ends it with [`Rewriting::end`]; false while another one runs.
-    pub(super) fn start_here(&self) -> bool {
+    pub(crate) fn start_here(&self) -> bool {
         self.begin(false)
     }
 
@@ -69,14 +69,14 @@ impl Rewriting {
     }
 
     /// As [`start`](Self::start), but not soon after a failure.
-    pub(super) fn start_by_itself(&self) -> bool {
+    pub(crate) fn start_by_itself(&self) -> bool {
         let too_soon = |state: &State| state.no_retry_before.is_some_and(|at| Instant::now() < at);
         let refused = too_soon(&self.state.lock());
         !refused && self.start()
     }
 
     /// Waits for up to `timeout` until there is one for the thread.
-    pub(super) fn take_wanted(&self, timeout: Duration) -> bool {
+    pub(crate) fn take_wanted(&self, timeout: Duration) -> bool {
         let mut state = self.state.lock();
         if !state.wanted {
             self.changed.wait_for(&mut state, timeout);
@@ -85,7 +85,7 @@ impl Rewriting {
     }
 
     /// The one that runs has ended.
-    pub(super) fn end(&self, succeeded: bool) {
+    pub(crate) fn end(&self, succeeded: bool) {
         let mut state = self.state.lock();
         state.last_took_s = state.running_since.take().map(|since| since.elapsed().as_secs());
         state.failed = !succeeded;
@@ -104,7 +104,7 @@ impl Rewriting {
         self.stop.store(true, Ordering::Release);
     }
 
-    pub(super) fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
     }
 
