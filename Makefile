@@ -38,6 +38,9 @@ check: ## formatting and lints, warnings are errors
 	@if [ -x .venv/bin/ruff ]; then .venv/bin/ruff check --quiet tests/e2e scripts; else echo "no ruff: Python is not checked (make setup)"; fi
 	@if command -v cargo-deny >/dev/null; then cargo deny --log-level error --locked check licenses bans sources; else echo "no cargo-deny: licences are not checked (make deny)"; fi
 
+doc: ## documentation of the crates, into target/doc; warnings are errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --quiet
+
 deny: ## advisories, licences, sources and duplicates of all crates (installs cargo-deny where it is missing: some minutes)
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny --locked check --hide-inclusion-graph
@@ -144,7 +147,7 @@ scan: setup build ## SCAN of 1,000,000 keys under flush, compaction and eviction
 hostile: setup build ## protocol attacks, 20,000 connections, slow writers
 	$(PY) -m hostile
 
-.PHONY: book pages formats deny deb deb-test dist backup drill
+.PHONY: book doc pages formats deny deb deb-test dist backup drill
 book: ## docs/ as a book, into target/book (installs mdBook where it is missing: some minutes)
 	@command -v mdbook >/dev/null || cargo install --locked mdbook
 	mdbook build

@@ -71,7 +71,7 @@ pub(super) fn annotation_bytes(command_bytes: usize) -> usize {
 
 impl Annotation {
     /// Writes the annotation in front of the commands. `group` is the annotation's room, of
-    /// [`annotation_bytes`], followed by the commands. `secret` is the log's own: what clients write cannot know it.
+    /// `annotation_bytes`, followed by the commands. `secret` is the log's own: what clients write cannot know it.
     pub fn encode(&self, group: &mut [u8], secret: u64) {
         let length = annotation_bytes(self.command_bytes as usize);
         debug_assert_eq!(group.len() as u64, length as u64 + self.command_bytes);
@@ -97,7 +97,7 @@ impl Annotation {
                 == Some(xxh3_64_with_seed(&line[..FIELDS_END], secret))
     }
 
-    /// Reads the fields from the first [`ANNOTATION_MIN_BYTES`] of a group; nothing is verified
+    /// Reads the fields from the first `ANNOTATION_MIN_BYTES` of a group; nothing is verified
     /// but the form. `None` when this is no annotation.
     #[must_use]
     pub fn parse(line: &[u8]) -> Option<Self> {

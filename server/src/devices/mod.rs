@@ -3,7 +3,7 @@
 //!
 //! Tables, log, dump and undo runs have fixed names in the data directory. On another device such a name is a symbolic
 //! link to a directory or file on it: so the data directory always says where its files are, whatever the
-//! configuration has become meanwhile, and a start carries them to where they should be ([`carry`]).
+//! configuration has become meanwhile, and a start carries them to where they should be (`carry`).
 
 mod carry;
 mod info;

@@ -1,14 +1,14 @@
 //! Running requests. Each takes these steps, a file each:
 //!
-//! 1. [`gate`]: what can be said without its keys; it is refused, queued, put off, or goes on;
-//! 2. [`latch`]: the latches that it needs, and
-//! 3. [`load`]: the cold ones among its keys;
-//! 4. [`call`]: the handler, inside a given transaction;
-//! 5. [`commit`]: the transaction gets its place in the order of writes;
-//! 6. [`after`]: statistics, slow log, monitors.
+//! 1. `gate`: what can be said without its keys; it is refused, queued, put off, or goes on;
+//! 2. `latch`: the latches that it needs, and
+//! 3. `load`: the cold ones among its keys;
+//! 4. `call`: the handler, inside a given transaction;
+//! 5. `commit`: the transaction gets its place in the order of writes;
+//! 6. `after`: statistics, slow log, monitors.
 //!
-//! [`exec`] takes a whole MULTI through them. While nothing stands in the way of a client, [`short`] asks what step 1
-//! and 6 ask once a batch, and [`fast`] leaves out more of a plain GET or SET.
+//! `exec` takes a whole MULTI through them. While nothing stands in the way of a client, `short` asks what step 1
+//! and 6 ask once a batch, and `fast` leaves out more of a plain GET or SET.
 //!
 //! Nothing here waits. What cannot run now (a cold key, a full log buffer, CLIENT PAUSE, a command
 //! that walks the key space) is handed back untouched, and the caller runs the same request again

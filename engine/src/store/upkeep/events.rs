@@ -30,7 +30,7 @@ pub enum Fault {
     PersistentMemory,
     /// Writes are refused.
     Refusal,
-    /// Writers wait, or replies wait for the log, longer than [`STALL`].
+    /// Writers wait, or replies wait for the log, longer than `STALL`.
     Stall,
 }
 
