@@ -6,6 +6,7 @@ connections whose user changes or goes, what is shown of secrets, and users in f
 
 import argparse
 import hashlib
+import os
 import random
 import re
 import subprocess
@@ -349,7 +350,9 @@ def start(kind, directory, text, *more):
 
 def refusal(kind, directory, text):
     server = start(kind, directory, text)
-    done = subprocess.run(server.command_line(), capture_output=True, text=True, timeout=30, cwd=directory)
+    # What redis-server says of a bracket that is not closed depends on the last system call that failed, and so on the locale.
+    language = {name: value for name, value in os.environ.items() if not name.startswith("LC_")} | {"LANG": "C.UTF-8"}
+    done = subprocess.run(server.command_line(), capture_output=True, text=True, timeout=30, cwd=directory, env=language)
     said = done.stdout + done.stderr
     # Without dates, names and versions.
     lines = [re.sub(r"^\d+:\w \d+ \w+ \d+ [\d:.]+ . ", "", line).replace(str(directory), "DIR") for line in said.splitlines()]
