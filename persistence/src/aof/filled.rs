@@ -9,10 +9,17 @@ const BLOCK_BYTES: u64 = 64 << 10;
 
 /// Bytes of groups in a segment of `file_bytes`: what lies between its header and the filler at its end.
 ///
-/// A search by halves, so a segment of 64 MiB costs eleven short reads. It is an estimate: a value that is filler itself can
+/// One short read shows that a segment is full. In others it is a search by halves: a segment of 64 MiB costs twelve. It is an estimate: a value that is filler itself can
 /// make it too small, and a torn tail is counted.
 pub(super) fn filled_bytes(file: &dyn File, file_bytes: u64) -> StorageResult<u64> {
     let mut line = [0; ALIGNMENT_BYTES];
+    let last_at = file_bytes.checked_sub(ALIGNMENT_BYTES as u64);
+    if let Some(at) = last_at {
+        file.read_exact_at(&mut line, at)?;
+    }
+    if line != FILLER {
+        return Ok(file_bytes.saturating_sub(HEADER_BYTES as u64));
+    }
     let (mut filled, mut filler) = (0, file_bytes.div_ceil(BLOCK_BYTES));
     while filler - filled > 1 {
         let middle = filled + (filler - filled) / 2;
