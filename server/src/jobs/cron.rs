@@ -1,5 +1,6 @@
 //! What happens by the clock: expiry of keys and fields nobody asks for, idle connections.
 
+use super::removed;
 use crate::arenas;
 use crate::clock::now_ms;
 use crate::events::Changes;
@@ -202,12 +203,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
                 }
             }
         }
-        changes.signal(&server.events);
-        let commit = tx.commit();
-        changes.tell_caches(&server.events, server.post());
-        changes.publish(&server.events, commit.last_seq);
-        server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
-        changes.end_batch(&server.events, server.post(), None);
+        removed::commit(server, tx, &mut changes);
     }
     due.retain(|due| cold.contains(&due.hash));
     round

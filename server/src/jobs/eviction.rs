@@ -1,6 +1,7 @@
 //! Eviction (`maxmemory-policy`): keys are deleted when those in memory take more than `maxmemory`
 //! leaves them. With `noeviction` nothing of this happens: cold keys live on the device.
 
+use super::removed;
 use crate::clock::now_ms;
 use crate::events::Changes;
 use crate::keyspace::{Reason, remove};
@@ -87,12 +88,7 @@ fn evict(server: &Server, buf: &mut TxBuf, victim: &Candidate, volatile: bool) {
     };
     let mut changes = Changes::default();
     if is_there && remove(server, (&mut tx, &mut changes), db, key, Reason::Evicted) {
-        changes.signal(&server.events);
-        let commit = tx.commit();
-        changes.tell_caches(&server.events, server.post());
-        changes.publish(&server.events, commit.last_seq);
-        server.blocking.tell_gone(changes.take_ready(), commit.last_seq);
-        changes.end_batch(&server.events, server.post(), None);
+        removed::commit(server, tx, &mut changes);
     }
 }
 

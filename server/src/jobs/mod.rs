@@ -5,4 +5,5 @@ pub mod copy;
 pub mod cron;
 pub mod eviction;
 pub mod rdb;
+mod removed;
 pub mod rewrite;
