@@ -408,7 +408,7 @@ mod tests {
             totals: crate::page::Totals { elements: 2, bytes: 3 },
             expire_at_ms: 50,
             seed: 4,
-            parts: Vec::new(),
+            parts: Default::default(),
             tail: Vec::new(),
         };
         let mut value = Vec::new();

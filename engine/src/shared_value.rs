@@ -1,67 +1,257 @@
 //! Values that a memtable and the DRAM table keep together: one copy, in memory touched once, for both.
 //!
-//! Memory that nobody had for a while is dear to touch (`docs/studies/notebook.md`), so a long value lies in a block of its
-//! own. The block never changes; each place that refers to it holds one count of it as a plain address.
+//! Such a value lies in a block of its own. Each place that refers to it holds one count of it as a plain address. Two kinds of values do:
+//!
+//! - *Long values*, because memory that nobody had for a while is dear to touch (`docs/studies/notebook.md`). Their block never changes.
+//! - *Pages of collections and their descriptors*, because they change again and again. Their block changes in the epoch in which it was made
+//!   (E1), and never afterwards. So a memtable has each of them once, however often it changed (E3).
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// Bytes of a value from which on a SET shares it. A shorter one is copied in less time than its block takes.
 pub(crate) const SHARED_MIN_BYTES: usize = 512;
 
-/// Bytes of what stands for the value where one is shared: the address of its bytes.
+/// Bytes of what stands for the value where one is shared: the address of its block.
 pub(crate) const ADDRESS_BYTES: usize = size_of::<u64>();
 
+/// A time in which a block may be changed: it ends whenever somebody may begin to read the active memtable (E2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Epoch(u64);
+
+impl Epoch {
+    /// That of blocks which never change.
+    pub(crate) const NEVER: Self = Self(0);
+
+    /// The epoch of this number, which is not 0.
+    pub(crate) fn new(number: u64) -> Self {
+        debug_assert_ne!(number, 0);
+        Self(number)
+    }
+}
+
+/// What stands before the bytes of a value.
+#[repr(C)]
+struct Head {
+    counts: AtomicU32,
+    len: AtomicU32,
+    room: u32,
+    epoch: Epoch,
+}
+
+const HEAD_BYTES: usize = size_of::<Head>();
+
+/// Longest value of a block.
+const MAX_BYTES: usize = u32::MAX as usize;
+
 /// One count of a value's block.
-#[derive(Clone, Debug)]
-pub(crate) struct SharedValue(Arc<[u8]>);
+#[derive(Debug)]
+pub(crate) struct SharedValue(NonNull<Head>);
+
+// SAFETY: the counts are atomic, and what a block holds changes only as `edit` says.
+unsafe impl Send for SharedValue {}
+// SAFETY: as above.
+unsafe impl Sync for SharedValue {}
 
 impl SharedValue {
-    /// Copies `value` into a block of its own.
+    /// Copies `value` into a block of its own, which never changes.
     pub(crate) fn new(value: &[u8]) -> Self {
-        Self(Arc::from(value))
+        Self::with_room(value, value.len(), Epoch::NEVER)
+    }
+
+    /// Copies `value` into a block with room for a change or two.
+    fn roomy(value: &[u8], epoch: Epoch) -> Self {
+        Self::with_room(value, room_for(value.len()), epoch)
+    }
+
+    fn with_room(value: &[u8], room: usize, epoch: Epoch) -> Self {
+        assert!(value.len() <= room && room <= MAX_BYTES, "a value of {} bytes", value.len());
+        let layout = layout_of(room);
+        // SAFETY: the layout has at least the head.
+        let start = unsafe { alloc(layout) };
+        let Some(head) = NonNull::new(start.cast::<Head>()) else { handle_alloc_error(layout) };
+        let (counts, len) = (AtomicU32::new(1), AtomicU32::new(value.len() as u32));
+        // SAFETY: the block is new, aligned for a head, and has room for it and the value.
+        unsafe {
+            head.write(Head { counts, len, room: room as u32, epoch });
+            start.add(HEAD_BYTES).copy_from_nonoverlapping(value.as_ptr(), value.len());
+        }
+        Self(head)
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: a count keeps the block, whose head was written when it was made.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn payload(&self) -> NonNull<u8> {
+        // SAFETY: the payload follows the head in the same allocation.
+        unsafe { self.0.cast::<u8>().add(HEAD_BYTES) }
     }
 
     /// The value.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        let len = self.head().len.load(Ordering::Relaxed) as usize;
+        // SAFETY: so many bytes are written. Whoever reads a block holds the latch under which it changes, or began to read behind the
+        // end of its epoch (E1, E2).
+        unsafe { std::slice::from_raw_parts(self.payload().as_ptr(), len) }
     }
 
-    /// Counts of it.
-    #[cfg(test)]
+    /// Bytes of memory that the value takes, with the room to change it.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.head().room as usize
+    }
+
+    /// Counts of it, as of now.
     pub(crate) fn holders(&self) -> usize {
-        Arc::strong_count(&self.0)
+        self.head().counts.load(Ordering::Relaxed) as usize
     }
 
-    /// Where the value lies, as it stands in a record or an entry.
+    /// True for two counts of one block.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
+    /// True where the block may be changed in this epoch.
+    pub(crate) fn is_of(&self, epoch: Epoch) -> bool {
+        epoch != Epoch::NEVER && self.head().epoch == epoch
+    }
+
+    /// Puts `new` in place of the bytes in `range`; what follows moves. False, and nothing is done, where there is no room for it.
+    ///
+    /// # Safety
+    /// Nobody reads the block meanwhile, and no reference to its bytes is alive: the caller holds the latch under which it is read, and
+    /// the block [is of](Self::is_of) the present epoch.
+    pub(crate) unsafe fn splice(&self, range: Range<usize>, new: &[u8]) -> bool {
+        let old_len = self.bytes().len();
+        assert!(range.start <= range.end && range.end <= old_len, "{range:?} of {old_len} bytes");
+        let (new_end, tail) = (range.start + new.len(), old_len - range.end);
+        if new_end + tail > self.held_bytes() {
+            return false;
+        }
+        let start = self.payload().as_ptr();
+        // SAFETY: both ends lie within the room, as was just checked; nobody else looks at the bytes, and `new` is none of them.
+        unsafe {
+            if new_end != range.end {
+                start.add(new_end).copy_from(start.add(range.end), tail);
+            }
+            start.add(range.start).copy_from_nonoverlapping(new.as_ptr(), new.len());
+        }
+        self.head().len.store((new_end + tail) as u32, Ordering::Relaxed);
+        true
+    }
+
+    /// Where its block lies, as it stands in a record or an entry.
     pub(crate) fn address(&self) -> [u8; ADDRESS_BYTES] {
         (self.0.as_ptr().expose_provenance() as u64).to_ne_bytes()
     }
 
     /// Leaves the count with whoever keeps the address.
     pub(crate) fn into_address(self) -> [u8; ADDRESS_BYTES] {
-        (Arc::into_raw(self.0).cast::<u8>().expose_provenance() as u64).to_ne_bytes()
+        std::mem::ManuallyDrop::new(self).address()
     }
 
     /// Takes back the count that was left with an address.
     ///
     /// # Safety
-    /// `address` came from [`Self::into_address`] of a value of `len` bytes, and is not used again.
-    pub(crate) unsafe fn from_address(address: [u8; ADDRESS_BYTES], len: usize) -> Self {
-        let start = std::ptr::with_exposed_provenance::<u8>(u64::from_ne_bytes(address) as usize);
-        // SAFETY: the pointer and the length that into_raw had, by the caller's promise.
-        Self(unsafe { Arc::from_raw(std::ptr::slice_from_raw_parts(start, len)) })
+    /// `address` came from [`Self::into_address`], and is not used again.
+    pub(crate) unsafe fn from_address(address: [u8; ADDRESS_BYTES]) -> Self {
+        let head = std::ptr::with_exposed_provenance_mut(u64::from_ne_bytes(address) as usize);
+        // SAFETY: the address of a block is not null.
+        Self(unsafe { NonNull::new_unchecked(head) })
     }
+}
+
+impl Clone for SharedValue {
+    fn clone(&self) -> Self {
+        let before = self.head().counts.fetch_add(1, Ordering::Relaxed);
+        assert!(before < u32::MAX / 2, "counts of a value");
+        Self(self.0)
+    }
+}
+
+impl Drop for SharedValue {
+    fn drop(&mut self) {
+        if self.head().counts.fetch_sub(1, Ordering::Release) > 1 {
+            return;
+        }
+        fence(Ordering::Acquire);
+        let layout = layout_of(self.held_bytes());
+        // SAFETY: this was the last count; the block was allocated with this layout.
+        unsafe { dealloc(self.0.as_ptr().cast(), layout) };
+    }
+}
+
+fn layout_of(room: usize) -> Layout {
+    let layout = Layout::from_size_align(HEAD_BYTES + room, align_of::<Head>());
+    layout.expect("a value stays below 4 GiB")
+}
+
+/// Room for a value of `len` bytes that will change: what the allocator would give anyway, in steps of an eighth of a power of two, with a sixteenth of
+/// the value at least.
+fn room_for(len: usize) -> usize {
+    let bytes = HEAD_BYTES + len + len / 16 + 16;
+    let step = (bytes.next_power_of_two() / 16).max(16);
+    (bytes.next_multiple_of(step) - HEAD_BYTES).min(MAX_BYTES.max(len))
 }
 
 /// The value at an address that stands in a record or an entry.
 ///
 /// # Safety
-/// Somebody holds a count of the value's block for as long as `'a`, and `len` is its length.
-pub(crate) unsafe fn bytes_at<'a>(address: [u8; ADDRESS_BYTES], len: usize) -> &'a [u8] {
-    let start = std::ptr::with_exposed_provenance::<u8>(u64::from_ne_bytes(address) as usize);
-    // SAFETY: the caller's promise; the block never changes.
-    unsafe { std::slice::from_raw_parts(start, len) }
+/// Somebody holds a count of the value's block for as long as `'a`, and the block does not change meanwhile.
+pub(crate) unsafe fn bytes_at<'a>(address: [u8; ADDRESS_BYTES]) -> &'a [u8] {
+    // SAFETY: the count stays with whoever holds it, since this one is never dropped.
+    let held = std::mem::ManuallyDrop::new(unsafe { SharedValue::from_address(address) });
+    let bytes: *const [u8] = held.bytes();
+    // SAFETY: the caller's promise.
+    unsafe { &*bytes }
+}
+
+/// Bytes of memory that the value at an address takes.
+///
+/// # Safety
+/// Somebody holds a count of the value's block.
+pub(crate) unsafe fn held_bytes_at(address: [u8; ADDRESS_BYTES]) -> usize {
+    // SAFETY: as above.
+    std::mem::ManuallyDrop::new(unsafe { SharedValue::from_address(address) }).held_bytes()
+}
+
+/// A block that nobody else refers to yet: it changes at will, and grows.
+#[derive(Debug)]
+pub(crate) struct OwnBlock {
+    block: SharedValue,
+    epoch: Epoch,
+}
+
+impl OwnBlock {
+    /// A block with these bytes, which may change in place until the end of `epoch`.
+    pub(crate) fn new(bytes: &[u8], epoch: Epoch) -> Self {
+        Self { block: SharedValue::roomy(bytes, epoch), epoch }
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.block.bytes()
+    }
+
+    /// Puts `new` in place of the bytes in `range`; what follows moves.
+    pub(crate) fn splice(&mut self, range: Range<usize>, new: &[u8]) {
+        // SAFETY: nobody else has a count of the block, and `self` is borrowed exclusively.
+        if unsafe { self.block.splice(range.clone(), new) } {
+            return;
+        }
+        let old = self.block.bytes();
+        let whole = [&old[..range.start], new, &old[range.end..]].concat();
+        self.block = SharedValue::roomy(&whole, self.epoch);
+    }
+
+    /// Ends the time in which nobody else refers to it.
+    pub(crate) fn into_shared(self) -> SharedValue {
+        self.block
+    }
 }
 
 /// A value on its way into an entry or a record.
@@ -89,6 +279,54 @@ impl<'a> Value<'a> {
         match self {
             Self::Copied(bytes) => bytes.len(),
             Self::Shared(_) => ADDRESS_BYTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_goes_with_its_last_count_and_changes_in_its_epoch_only() {
+        let (epoch, next) = (Epoch::new(7), Epoch::new(8));
+        let block = OwnBlock::new(b"abcdef", epoch).into_shared();
+        assert!(block.is_of(epoch) && !block.is_of(next) && !SharedValue::new(b"x").is_of(epoch));
+        assert!(!SharedValue::new(b"x").is_of(Epoch::NEVER));
+        let other = block.clone();
+        assert_eq!((block.holders(), block.is(&other)), (2, true));
+        // SAFETY: no reference to its bytes is alive.
+        assert!(unsafe { block.splice(2..4, b"XYZ") });
+        assert_eq!(other.bytes(), b"abXYZef");
+        // SAFETY: the count that was left is taken back once.
+        let back = unsafe { SharedValue::from_address(other.into_address()) };
+        drop(block);
+        assert_eq!((back.holders(), back.bytes()), (1, &b"abXYZef"[..]));
+    }
+
+    #[test]
+    fn what_does_not_fit_changes_nothing_and_moves_where_nobody_else_looks() {
+        let shared = SharedValue::roomy(&[1; 100], Epoch::new(1));
+        let long = vec![2; shared.held_bytes()];
+        // SAFETY: no reference to its bytes is alive.
+        assert!(!unsafe { shared.splice(0..0, &long) });
+        assert_eq!(shared.bytes(), [1; 100]);
+        let mut own = OwnBlock::new(b"abcdef", Epoch::new(1));
+        let mut model = b"abcdef".to_vec();
+        for round in 0..200_usize {
+            let (at, new) = (round % model.len(), vec![round as u8; round % 9]);
+            let end = (at + round % 4).min(model.len());
+            own.splice(at..end, &new);
+            model.splice(at..end, new);
+            assert_eq!(own.bytes(), model);
+        }
+    }
+
+    #[test]
+    fn room_is_a_sixteenth_at_least_and_a_quarter_at_most() {
+        for len in 64..100_000 {
+            let room = room_for(len);
+            assert!(room >= len + len / 16 + 16 && room <= len + len / 4 + 48, "{len}: {room}");
         }
     }
 }

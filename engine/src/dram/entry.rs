@@ -3,7 +3,7 @@
 //! ```text
 //! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | may be due 1 | flags 5 | access 24
 //! u32          key length, when its byte is 255
-//! u32          value length, when its byte is 254 or 255
+//! u32          value length, when its byte is 255
 //! u64, u32     expiry in milliseconds and where its item stands (due.rs), when it may be due
 //! key, value
 //! ```
@@ -11,7 +11,7 @@
 //! An entry may be due that has an expiry, or elements with due times ([`Meta::has_due_elements`]): those without an
 //! expiry of their own have a 0 there.
 //!
-//! With 254 in the value's length byte the address of a value that a memtable may share stands in its place.
+//! With 254 in the value's length byte the address of the block of a value that a memtable may share stands in its place.
 //!
 //! A free cell of a page is marked by what no entry has: a key whose length byte says "see below"
 //! and whose length below is 0.
@@ -26,7 +26,7 @@ use std::ptr::NonNull;
 const HEADER_BYTES: usize = 8;
 /// Length byte that says that a u32 follows.
 const EXTENDED: usize = 255;
-/// Length byte of a value that says that a u32 follows, and that the value is shared.
+/// Length byte of a value that is shared.
 const SHARED: usize = 254;
 const SLOT_SHIFT: u32 = 16;
 const GENERATION_SHIFT: u32 = 24;
@@ -53,7 +53,7 @@ fn value_len_byte(value: Value<'_>) -> usize {
 
 /// Bytes of an entry with these parts.
 pub(super) fn encoded_len(key_len: usize, value: Value<'_>, may_be_due: bool) -> usize {
-    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) >= SHARED);
+    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) == EXTENDED);
     let expiry = EXPIRY_BYTES * usize::from(may_be_due);
     HEADER_BYTES + 4 * extended + expiry + key_len + value.stored_len()
 }
@@ -89,6 +89,7 @@ impl Content<'_> {
 struct Layout {
     key_at: usize,
     key_len: usize,
+    /// Bytes of what stands for the value.
     value_len: usize,
     is_shared: bool,
 }
@@ -122,7 +123,7 @@ impl Entry {
         // does not overlap the sources.
         unsafe {
             start.cast::<u64>().write(content.header());
-            let is_long = [key.len() >= EXTENDED, value_len_byte(value) >= SHARED];
+            let is_long = [key.len() >= EXTENDED, value_len_byte(value) == EXTENDED];
             for (len, is_long) in [key.len(), value.bytes().len()].into_iter().zip(is_long) {
                 if is_long {
                     let len = u32::try_from(len).expect("keys and values stay below 4 GiB");
@@ -191,7 +192,9 @@ impl Entry {
             key_at += 4;
         }
         let is_shared = value_len == SHARED;
-        if value_len >= SHARED {
+        if is_shared {
+            value_len = ADDRESS_BYTES;
+        } else if value_len == EXTENDED {
             value_len = self.u32_at(key_at);
             key_at += 4;
         }
@@ -210,7 +213,7 @@ impl Entry {
     /// Bytes of the whole entry, without those of a shared value.
     pub(super) fn len(self) -> usize {
         let layout = self.layout();
-        layout.value_at() + if layout.is_shared { ADDRESS_BYTES } else { layout.value_len }
+        layout.value_at() + layout.value_len
     }
 
     fn address_at(self, at: usize) -> [u8; ADDRESS_BYTES] {
@@ -224,10 +227,10 @@ impl Entry {
     /// The entry is overwritten or freed next: its value is not read again, and nobody takes it twice.
     pub(super) unsafe fn take_shared(self) -> Option<SharedValue> {
         let layout = self.layout();
-        // SAFETY: `write` has left a count there with that length.
-        layout.is_shared.then(|| unsafe {
-            SharedValue::from_address(self.address_at(layout.value_at()), layout.value_len)
-        })
+        // SAFETY: `write` has left a count there.
+        layout
+            .is_shared
+            .then(|| unsafe { SharedValue::from_address(self.address_at(layout.value_at())) })
     }
 
     /// Another count of a shared value.
@@ -242,10 +245,14 @@ impl Entry {
         self.layout().is_shared
     }
 
-    /// Bytes of a shared value, 0 where it lies in the entry.
+    /// Bytes of memory of a shared value, 0 where it lies in the entry.
     pub(super) fn shared_bytes(self) -> usize {
         let layout = self.layout();
-        if layout.is_shared { layout.value_len } else { 0 }
+        if !layout.is_shared {
+            return 0;
+        }
+        // SAFETY: the entry holds a count.
+        unsafe { shared_value::held_bytes_at(self.address_at(layout.value_at())) }
     }
 
     #[inline]
@@ -259,10 +266,8 @@ impl Entry {
         let layout = self.layout();
         if layout.is_shared {
             // SAFETY: the entry holds a count for as long as it is there; the callers tie the lifetime to a borrow
-            // of the table.
-            return unsafe {
-                shared_value::bytes_at(self.address_at(layout.value_at()), layout.value_len)
-            };
+            // of the table, and the block changes only for who has borrowed that exclusively (`Table::edit`).
+            return unsafe { shared_value::bytes_at(self.address_at(layout.value_at())) };
         }
         self.bytes_at(layout.value_at(), layout.value_len)
     }

@@ -232,6 +232,7 @@ impl Slab {
     }
 
     /// Bytes of the shared values.
+    #[cfg(test)]
     pub(super) fn shared_bytes(&self) -> usize {
         self.shared_bytes
     }
@@ -254,7 +255,7 @@ impl Slab {
     unsafe fn drop_shared(&mut self, entry: Entry) {
         // SAFETY: the caller's promise.
         if let Some(value) = unsafe { entry.take_shared() } {
-            self.shared_bytes -= value.bytes().len();
+            self.shared_bytes -= value.held_bytes();
         }
     }
 

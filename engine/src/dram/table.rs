@@ -108,7 +108,7 @@ impl Table {
     }
 
     /// Bytes of `bytes()` in values that memtables refer to, or did.
-    #[must_use]
+    #[cfg(test)]
     pub(crate) fn shared_bytes(&self) -> usize {
         self.slab.shared_bytes()
     }
@@ -372,6 +372,13 @@ impl Table {
     /// Sets the 24-bit access field.
     pub fn set_access(&mut self, key: Key<'_>, access: u32) {
         if let Some((_, entry)) = self.probe(key.hash, |entry| entry.is(key)) {
+            entry.set_access(access);
+        }
+    }
+
+    /// The same of the entry that [`Table::locate`] found.
+    pub(crate) fn set_access_at(&mut self, at: Located, access: u32) {
+        if let Some(entry) = self.array_mut(at).entry(at.place) {
             entry.set_access(access);
         }
     }

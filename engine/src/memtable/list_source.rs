@@ -51,7 +51,7 @@ impl Source for ListSource {
     }
 
     fn value(&self) -> &[u8] {
-        self.record().map_or(&[], |record| record.value)
+        self.record().map_or(&[], |record| record.value())
     }
 
     fn next(&mut self) -> TableResult<()> {

@@ -55,6 +55,8 @@ pub(crate) struct Memtable {
     /// What scans have sorted of it so far: orders, not runs, which would keep the memtable for ever.
     ordered: Mutex<Ordered>,
     shared: Shared,
+    /// Log bytes of changes that have put no record (E3).
+    edited_bytes: AtomicU64,
 }
 
 /// The values that records refer to, a count of each, and their bytes in all.
@@ -77,6 +79,10 @@ struct Ordered {
 /// often, however many scans come.
 const RUN_RATIO: usize = 4;
 
+/// Of so many shared values each is looked at, of more a share.
+const LOOKS_MAX: usize = 4096;
+const LOOKS_AT_ONCE: usize = 256;
+
 impl Memtable {
     /// An empty memtable.
     #[must_use]
@@ -96,6 +102,7 @@ impl Memtable {
             first_seq,
             ordered,
             shared: Shared::default(),
+            edited_bytes: AtomicU64::new(0),
         })
     }
 
@@ -112,7 +119,9 @@ impl Memtable {
         let ordered = Mutex::new(Ordered::default());
         let arena = Arena::new(pool);
         let shared = Shared::default();
-        Arc::new(Self { arena, list: None, pooled, generation, first_seq, ordered, shared })
+        let edited_bytes = AtomicU64::new(0);
+        let list = None;
+        Arc::new(Self { arena, list, pooled, generation, first_seq, ordered, shared, edited_bytes })
     }
 
     /// What of it lies in persistent memory.
@@ -128,6 +137,37 @@ impl Memtable {
         self.arena.used_bytes() + self.shared_bytes() + pooled
     }
 
+    /// How full it is: its bytes, or those that a start would have to read of the log for it, if these are more.
+    #[must_use]
+    pub(crate) fn filled_bytes(&self) -> u64 {
+        self.used_bytes().max(self.edited_bytes.load(Ordering::Relaxed))
+    }
+
+    /// A commit of so many log bytes has changed blocks in place. Callers hold the commit mutex.
+    pub(crate) fn note_edited(&self, log_bytes: usize) {
+        let bytes = self.edited_bytes.load(Ordering::Relaxed) + log_bytes as u64;
+        self.edited_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// About the bytes of the shared values that nobody but this memtable refers to any more: what was overwritten or evicted. Looks at
+    /// some of many.
+    #[must_use]
+    pub(crate) fn left_bytes(&self) -> u64 {
+        let (mut left, mut from, mut step) = (0, 0, 1);
+        loop {
+            // A few at a time: a commit may be waiting.
+            let values = self.shared.values.lock();
+            step = values.len().div_ceil(LOOKS_MAX).max(step);
+            let some = values.iter().skip(from).step_by(step).take(LOOKS_AT_ONCE);
+            let alone = some.filter(|value| value.holders() == 1);
+            left += alone.map(|value| value.held_bytes() as u64).sum::<u64>() * step as u64;
+            from += LOOKS_AT_ONCE * step;
+            if from >= values.len() {
+                return left;
+            }
+        }
+    }
+
     /// Bytes of the values that records share with the DRAM table, or shared before they were overwritten there.
     #[must_use]
     pub(crate) fn shared_bytes(&self) -> u64 {
@@ -136,7 +176,7 @@ impl Memtable {
 
     /// Keeps a value that a record refers to. Callers hold the commit mutex.
     pub(crate) fn keep(&self, value: SharedValue) {
-        let bytes = self.shared_bytes() + value.bytes().len() as u64;
+        let bytes = self.shared_bytes() + value.held_bytes() as u64;
         self.shared.bytes.store(bytes, Ordering::Relaxed);
         self.shared.values.lock().push(value);
     }

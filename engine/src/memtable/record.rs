@@ -6,8 +6,8 @@
 //!        16  key length     u32   engine key: kind, namespace id, user key
 //!        20  value length   u32
 //!        24  flags          u8
-//!        25  height         u8    links of its tower in a skip list, 0 without; 128: the value is shared, and its
-//!                                 address stands in its place; then 6 bytes of zero
+//!        25  height         u8    links of its tower in a skip list, 0 without; with 128: the value is shared, and
+//!                                 what stands here is the address of its block; then 6 bytes of zero
 //!        32  tower: height * 8 bytes
 //!            key, value, padding to a multiple of 8
 //! ```
@@ -19,7 +19,7 @@
 use crate::key::{Meta, Seq};
 use crate::shared_value::{self, ADDRESS_BYTES, SharedValue};
 
-/// In place of a height: the value lies elsewhere.
+/// Beside a height: the value lies elsewhere.
 const SHARED: u8 = 0x80;
 
 /// Bytes before the key.
@@ -34,8 +34,27 @@ pub(crate) struct Record<'a> {
     pub(crate) meta: Meta,
     /// Engine key.
     pub(crate) key: &'a [u8],
+    stored: Stored<'a>,
+}
+
+/// Where a record's value lies. What only asks for keys does not look at blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stored<'a> {
+    Here(&'a [u8]),
+    Shared([u8; ADDRESS_BYTES]),
+}
+
+impl<'a> Record<'a> {
     /// Value.
-    pub(crate) value: &'a [u8],
+    #[inline]
+    pub(crate) fn value(&self) -> &'a [u8] {
+        match self.stored {
+            Stored::Here(value) => value,
+            // SAFETY: the memtable that the record lies in, which `'a` borrows, holds a count of it. It does not change
+            // any more: records are read as far as a barrier has shown them, which has ended the epoch of the block (E2).
+            Stored::Shared(address) => unsafe { shared_value::bytes_at(address) },
+        }
+    }
 }
 
 /// Room a record takes, padding included.
@@ -71,7 +90,6 @@ pub(crate) fn encode_shared(
     value: &SharedValue,
 ) {
     encode(out, seq, meta, key, &value.address());
-    out[20..24].copy_from_slice(&(value.bytes().len() as u32).to_le_bytes());
     out[25] = SHARED;
 }
 
@@ -84,7 +102,7 @@ pub(crate) fn stamp(encoded: &mut [u8], seq: Seq) {
 pub(crate) fn copy_with_tower(out: &mut [u8], encoded: &[u8], height: usize, link_bytes: usize) {
     let (head, rest) = out.split_at_mut(HEADER_BYTES);
     head.copy_from_slice(&encoded[..HEADER_BYTES]);
-    head[25] = height as u8;
+    head[25] = height as u8 | encoded[25] & SHARED;
     rest[height * link_bytes..].copy_from_slice(&encoded[HEADER_BYTES..]);
 }
 
@@ -92,7 +110,7 @@ pub(crate) fn copy_with_tower(out: &mut [u8], encoded: &[u8], height: usize, lin
 #[must_use]
 pub(super) fn extent(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
     let key_len = u32_at(header, 16) as usize;
-    let value_len = if header[25] == SHARED { ADDRESS_BYTES } else { u32_at(header, 20) as usize };
+    let value_len = u32_at(header, 20) as usize;
     (usize::from(header[25] & !SHARED), key_len + value_len)
 }
 
@@ -101,14 +119,11 @@ pub(super) fn extent(header: &[u8; HEADER_BYTES]) -> (usize, usize) {
 pub(super) fn assemble<'a>(header: &[u8; HEADER_BYTES], body: &'a [u8]) -> Record<'a> {
     let (key, value) = body.split_at(u32_at(header, 16) as usize);
     let meta = Meta { flags: header[24], expire_at_ms: u64_at(header, 8) };
-    let value = match value.first_chunk::<ADDRESS_BYTES>() {
-        // SAFETY: the memtable that the record lies in, of which `body` is a borrow, holds a count of it.
-        Some(address) if header[25] == SHARED => unsafe {
-            shared_value::bytes_at(*address, u32_at(header, 20) as usize)
-        },
-        _ => value,
+    let stored = match value.first_chunk::<ADDRESS_BYTES>() {
+        Some(address) if header[25] & SHARED != 0 => Stored::Shared(*address),
+        _ => Stored::Here(value),
     };
-    Record { seq: u64_at(header, 0), meta, key, value }
+    Record { seq: u64_at(header, 0), meta, key, stored }
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

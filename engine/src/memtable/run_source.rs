@@ -39,7 +39,7 @@ impl Source for RunSource {
     }
 
     fn value(&self) -> &[u8] {
-        self.run.record(self.at).value
+        self.run.record(self.at).value()
     }
 
     fn next(&mut self) -> TableResult<()> {

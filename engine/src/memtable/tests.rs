@@ -60,7 +60,7 @@ fn run_is_in_key_order_with_the_newest_first() {
     assert_eq!(run.len(), model.len());
     for (i, (key, seq, value)) in model.iter().enumerate() {
         let record = run.record(i);
-        assert_eq!((record.key, record.seq, record.value), (&key[..], *seq, &value[..]));
+        assert_eq!((record.key, record.seq, record.value()), (&key[..], *seq, &value[..]));
         assert_eq!(record.meta, Meta { flags: 3, expire_at_ms: *seq });
     }
     let (key, newest, _) = &model[0];
@@ -124,7 +124,7 @@ fn large_records_get_a_chunk_of_their_own_and_order_still_holds() {
     writer.put(b"c", &large);
     let run = writer.sorted();
     assert_eq!(run.record(0).key, b"a");
-    assert_eq!(run.record(2).value.len(), large.len());
+    assert_eq!(run.record(2).value().len(), large.len());
     assert!(pool.held_bytes() >= 2 * large.len() as u64);
 }
 
@@ -142,7 +142,7 @@ fn dropped_arena_gives_its_chunks_to_the_next() {
         writer.put(b"key", &[2; 1000]);
     }
     assert_eq!(pool.held_bytes(), held, "no fresh memory was taken");
-    assert_eq!(writer.sorted().record(0).value, [2; 1000]);
+    assert_eq!(writer.sorted().record(0).value(), [2; 1000]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_memtable_that_was_scanned_goes_with_its_last_reader() {
     let runs = writer.memtable.ordered_through(writer.mark());
     let memtable = Arc::downgrade(&writer.memtable);
     drop(writer);
-    assert_eq!(runs[0].record(0).value, b"value", "a scan in progress keeps it");
+    assert_eq!(runs[0].record(0).value(), b"value", "a scan in progress keeps it");
     drop(runs);
     assert!(memtable.upgrade().is_none());
 }
@@ -254,7 +254,7 @@ fn a_skip_list_is_in_order_whatever_order_its_records_came_in() {
         for (record, (key, seq)) in got.iter().zip(&want) {
             assert_eq!((record.key, record.seq), (key.as_slice(), seq.0), "ascending: {ascending}");
             let number = std::str::from_utf8(&record.key[3..]).unwrap().parse::<u64>().unwrap();
-            assert_eq!(record.value, number.to_le_bytes());
+            assert_eq!(record.value(), number.to_le_bytes());
         }
         let newest = run.get(b"key000500", Seq::MAX).unwrap();
         let first = want.iter().find(|(key, _)| key == b"key000500").unwrap();

@@ -2,6 +2,7 @@
 
 use super::Totals;
 use super::bytes::{damage, u32_at, u64_at};
+use super::parts::Parts;
 use super::store::{Damage, PartKind};
 
 /// First byte of a descriptor.
@@ -52,7 +53,7 @@ pub struct Descriptor {
     /// Of its hashes, see [`super::hash_of`]; 0 where there are none.
     pub seed: u64,
     /// Its parts, each kind once.
-    pub parts: Vec<Part>,
+    pub parts: Parts,
     /// Of the collection's user: [`STREAM_TAIL_BYTES`] of a stream, nothing of others.
     pub tail: Vec<u8>,
 }
@@ -74,7 +75,13 @@ impl Descriptor {
 
     /// Says that a part is not there any more.
     pub fn drop_part(&mut self, kind: PartKind) {
-        self.parts.retain(|part| part.kind != kind);
+        self.parts.remove(kind);
+    }
+
+    /// Bytes of the record's value.
+    #[must_use]
+    pub fn encoded_len(&self) -> usize {
+        HEAD_BYTES + self.parts.len() * PART_BYTES + self.tail.len()
     }
 
     /// The record's value.
@@ -85,7 +92,7 @@ impl Descriptor {
         for number in [self.collection, elements, bytes, self.expire_at_ms, self.seed] {
             out.extend_from_slice(&number.to_le_bytes());
         }
-        for part in &self.parts {
+        for part in &*self.parts {
             out.extend_from_slice(&[part.kind.letter(), part.flags, 0, 0]);
             out.extend_from_slice(&part.pages.to_le_bytes());
             out.extend_from_slice(&part.a.to_le_bytes());
@@ -93,6 +100,12 @@ impl Descriptor {
         }
         debug_assert_eq!(self.tail.len(), tail_bytes(&self.parts));
         out.extend_from_slice(&self.tail);
+    }
+
+    /// The number of the collection that a root's value names, without a look at the rest.
+    #[must_use]
+    pub fn collection_of(value: &[u8]) -> Option<u64> {
+        (value.first() == Some(&FORM_PAGED)).then(|| u64_at(value, 4).ok())?
     }
 
     /// The collection that a root's value names, and how many pages it has; `None` for another value.
@@ -117,7 +130,7 @@ impl Descriptor {
         if totals.elements == 0 {
             return damage(12, "elements");
         }
-        let mut parts: Vec<Part> = Vec::with_capacity(count);
+        let mut parts = Parts::default();
         let parts_end = HEAD_BYTES + count * PART_BYTES;
         for at in (HEAD_BYTES..parts_end).step_by(PART_BYTES) {
             let part = part_at(value, at)?;
@@ -205,7 +218,7 @@ mod tests {
             totals: Totals { elements: 99, bytes: 1234 },
             expire_at_ms: 8,
             seed: 11,
-            parts: vec![index, scores],
+            parts: [index, scores].into(),
             tail: Vec::new(),
         }
     }
@@ -221,9 +234,9 @@ mod tests {
         let mut changed = some();
         let part = Part { kind: PartKind::Scores, flags: 0, pages: 4, a: 5, b: 9 };
         changed.set_part(part);
-        assert_eq!(changed.parts, [some().parts[0], Part { flags: 1, ..part }]);
+        assert_eq!(*changed.parts, [some().parts[0], Part { flags: 1, ..part }]);
         changed.drop_part(PartKind::Scores);
-        assert_eq!(changed.parts, some().parts[..1]);
+        assert_eq!(*changed.parts, some().parts[..1]);
         for len in 0..value.len() {
             assert!(Descriptor::decode(&value[..len]).is_err());
         }

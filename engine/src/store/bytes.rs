@@ -185,7 +185,7 @@ impl Engine {
                     inner.figures.reads.note_miss(Some(Place::Memtable));
                     let lives = !record.meta.is_tombstone();
                     if lives {
-                        value.extend_from_slice(record.value);
+                        value.extend_from_slice(record.value());
                     }
                     return Ok(lives);
                 }

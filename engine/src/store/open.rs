@@ -340,8 +340,8 @@ impl Engine {
                 )));
             }
             groups += 1;
-            let used = inner.views.superversion.load().active.used_bytes();
-            if used >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull() {
+            let filled = inner.views.superversion.load().active.filled_bytes();
+            if filled >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull() {
                 self.flush_now()?;
             }
         }

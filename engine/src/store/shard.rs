@@ -80,8 +80,6 @@ pub(super) struct ShardFigures {
     pub(super) table_bytes: AtomicUsize,
     /// Bytes of the data in it.
     pub(super) data_bytes: AtomicUsize,
-    /// Bytes of values that the DRAM table shares with memtables, or did.
-    pub(super) shared_bytes: AtomicUsize,
     /// Memory of graves, tombstones and due times.
     pub(super) graves_bytes: AtomicUsize,
     /// Look-ups that the DRAM table answered with a value.
@@ -99,7 +97,6 @@ impl ShardFigures {
         self.entries.store(state.table.len(), Ordering::Relaxed);
         self.table_bytes.store(state.table_bytes(), Ordering::Relaxed);
         self.data_bytes.store(state.data_bytes(), Ordering::Relaxed);
-        self.shared_bytes.store(state.table.shared_bytes(), Ordering::Relaxed);
         self.graves_bytes.store(graves_bytes, Ordering::Relaxed);
         self.hits.store(state.reads.hits, Ordering::Relaxed);
         self.from_memtable.store(state.reads.from_memtable, Ordering::Relaxed);

@@ -10,7 +10,7 @@ use crate::page::{
 };
 
 /// The root record of what has outgrown its own.
-fn descriptor(totals: Totals, parts: Vec<crate::page::Part>) -> Descriptor {
+fn descriptor(totals: Totals, parts: impl Into<crate::page::Parts>) -> Descriptor {
     let own = Descriptor {
         encoding: 2,
         flags: 0,
@@ -18,7 +18,7 @@ fn descriptor(totals: Totals, parts: Vec<crate::page::Part>) -> Descriptor {
         totals,
         expire_at_ms: 0,
         seed: 0,
-        parts,
+        parts: parts.into(),
         tail: Vec::new(),
     };
     let mut value = Vec::new();

@@ -70,7 +70,7 @@ fn reopened(list: &List, sizes: ListSizes) -> List {
         totals,
         expire_at_ms: 0,
         seed: 0,
-        parts,
+        parts: parts.into(),
         tail: Vec::new(),
     };
     let mut value = Vec::new();

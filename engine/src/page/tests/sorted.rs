@@ -115,7 +115,7 @@ fn reopened(set: &Sorted, sizes: SortedSizes) -> Sorted {
         totals: set.totals,
         expire_at_ms: 0,
         seed: 0,
-        parts: set.parts().expect("members").to_vec(),
+        parts: set.parts().expect("members").into(),
         tail: Vec::new(),
     };
     descriptor.encode_into(&mut root);

@@ -68,7 +68,7 @@ fn reopened(stream: &Stream) -> Stream {
         totals: stream.totals,
         expire_at_ms: 0,
         seed: 0,
-        parts: stream.parts().expect("entries").to_vec(),
+        parts: stream.parts().expect("entries").into(),
         tail: (0..40).collect(),
     };
     descriptor.encode_into(&mut root);
@@ -210,7 +210,7 @@ fn a_page_that_does_not_ascend_is_refused() {
         totals: stream.totals,
         expire_at_ms: 0,
         seed: 0,
-        parts: Vec::new(),
+        parts: Default::default(),
         tail: Vec::new(),
     });
     assert!(expected.is_err());

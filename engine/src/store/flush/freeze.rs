@@ -79,6 +79,7 @@ impl Engine {
         next: impl FnOnce(u8, Seq) -> Arc<Memtable>,
     ) {
         let inner = self.inner();
+        inner.views.end_epoch();
         let old = inner.views.superversion.load_full();
         let generation = old.active.generation % u8::MAX + 1;
         let active = next(generation, commit.next_seq);

@@ -113,7 +113,7 @@ impl Engine {
             match rule.fate(record.key, record.seq)? {
                 Fate::Tree => {}
                 Fate::Undo(through) => {
-                    undo.add(record.key, record.seq, record.meta, record.value, through)?;
+                    undo.add(record.key, record.seq, record.meta, record.value(), through)?;
                     continue;
                 }
                 Fate::Gone => continue,
@@ -122,8 +122,8 @@ impl Engine {
                 Some(builder) => builder,
                 None => builder.insert(inner.versions.new_table_to_move(moved_to.unwrap_or(0))?),
             };
-            builder.add(record.key, record.seq, record.meta, record.value)?;
-            let due_ms = record.meta.due_ms(record.value);
+            builder.add(record.key, record.seq, record.meta, record.value())?;
+            let due_ms = record.meta.due_ms(record.value());
             if due_ms != 0 {
                 expiring.push((due_ms, index));
             }

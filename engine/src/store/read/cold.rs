@@ -146,7 +146,7 @@ impl Engine {
             Some(record) if record.meta.is_tombstone() => Beyond::Absent,
             Some(_) if below.is_spilled => Beyond::Cold,
             Some(record) => {
-                self.fill(shard, key, record.meta, record.value);
+                self.fill(shard, key, record.meta, record.value());
                 shard.reads.from_memtable += 1;
                 Beyond::Filled
             }
@@ -470,7 +470,7 @@ impl Engine {
                 if record.meta.is_tombstone() || Some(record.seq) <= d {
                     return Ok(None);
                 }
-                let (seq, meta, value) = (record.seq, record.meta, record.value.to_vec());
+                let (seq, meta, value) = (record.seq, record.meta, record.value().to_vec());
                 return Ok(Some(Newest { seq, meta, value, place: Place::Memtable }));
             }
         }

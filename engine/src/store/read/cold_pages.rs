@@ -29,7 +29,7 @@ impl Engine {
             Some(record) if Some(record.seq) <= d => Beyond::Absent,
             Some(_) if below.is_spilled => Beyond::Cold,
             Some(record) => {
-                self.fill_page(shard, page, record.meta, record.value);
+                self.fill_page(shard, page, record.meta, record.value());
                 Beyond::Filled
             }
             None if below.may_be_in_tables() => Beyond::Cold,

@@ -172,7 +172,7 @@ impl View {
         take: impl FnOnce(Seq, Meta, &[u8]) -> T,
     ) -> Result<Option<T>, EngineError> {
         if let Some(record) = self.newest_in_memory(&self.pieces(), engine_key) {
-            return Ok(Some(take(record.seq, record.meta, record.value)));
+            return Ok(Some(take(record.seq, record.meta, record.value())));
         }
         let found = tree::get_at(&self.superversion.version, engine_key, self.s)?;
         Ok(found.map(|version| take(version.seq, version.meta, &version.value)))
@@ -197,7 +197,7 @@ impl View {
         let (mut keys, mut numbers) = (Vec::new(), Vec::new());
         for (number, key) in engine_keys.iter().enumerate() {
             match self.newest_in_memory(&pieces, key) {
-                Some(record) => take(number, record.seq, record.meta, record.value),
+                Some(record) => take(number, record.seq, record.meta, record.value()),
                 None => {
                     keys.push(*key);
                     numbers.push(number);
@@ -221,7 +221,13 @@ impl Inner {
     /// applied, and databases are what they were, since changing one takes a sequence under this mutex.
     pub(in crate::store) fn at_barrier<T>(&self, f: impl FnOnce(Seq, &mut CommitState) -> T) -> T {
         let last = |commit: &CommitState| commit.next_seq - 1;
-        self.views.publication.at_barrier(&self.write.commit, last, || self.barrier(), f)
+        // Where the barrier is left out no block of this epoch is in the active memtable: it would have come with a sequence.
+        let barrier = || {
+            let latches = self.barrier();
+            self.views.end_epoch();
+            latches
+        };
+        self.views.publication.at_barrier(&self.write.commit, last, barrier, f)
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
@@ -249,6 +255,7 @@ impl Engine {
     /// keys of a database.
     pub(in crate::store) fn view_latched(&self, db: usize) -> (View, [u8; HEAD_BYTES]) {
         let inner = self.inner();
+        inner.views.end_epoch();
         let commit = inner.write.commit.lock();
         let (mark, s) = (commit.mark(), commit.next_seq - 1);
         drop(commit);

@@ -2,7 +2,9 @@
 
 use super::crash::small_options;
 use super::harness::*;
+use super::paged::put_paged;
 use crate::key::Meta;
+use crate::page::{PageId, PartKind};
 use crate::store::read::load::{Load, LoadState};
 use crate::store::shard::shard_of;
 use crate::store::*;
@@ -203,8 +205,8 @@ fn a_page_that_was_found_absent_stays_known_when_its_write_is_taken_back() {
     let root = key(&engine, 0, &absent);
     let owned = OwnedKey { slot: root.slot, hash: root.hash, bytes: absent.clone() };
     let cid = engine.new_collection().expect("it takes pages");
-    let page = PageName { part: b'h', number: 1 };
-    let (want, mut buf) = (Want::page_of(&owned, cid, page), TxBuf::default());
+    let page = PageId { part: PartKind::Hash, number: 1 };
+    let (want, mut buf) = (Want::page_of(&owned, cid, page.into()), TxBuf::default());
     let page_load = |engine: &Engine| {
         let shard = engine.inner().shards[shard_of(root.hash)].latch();
         shard.page_loads.get(want.key.slot, &want.key.bytes).map(|load| load.state)
@@ -212,14 +214,13 @@ fn a_page_that_was_found_absent_stays_known_when_its_write_is_taken_back() {
     let load = Load { state: LoadState::Absent, pins: 1, waiters: Vec::new() };
     engine.inner().shards[shard_of(root.hash)].latch().page_loads.insert(&want.key, load);
     let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    for change in [PageChange::Put(b"x"), PageChange::Remove, PageChange::Put(b"y")] {
-        tx.put_paged(root, cid, (Meta::default(), b"root"), &[(page, change)]).expect("pages");
+    for content in [Some(b"x".to_vec()), None, Some(b"y".to_vec())] {
+        put_paged(&mut tx, root, cid, (Meta::default(), b"root"), &[(page, content)]);
     }
     drop(tx);
     assert_eq!(page_load(&engine), Some(LoadState::Absent));
     let mut tx = engine.begin(Latched::Hashes(&[root.hash]), &mut buf);
-    tx.put_paged(root, cid, (Meta::default(), b"root"), &[(page, PageChange::Put(b"z"))])
-        .expect("pages");
+    put_paged(&mut tx, root, cid, (Meta::default(), b"root"), &[(page, Some(b"z".to_vec()))]);
     tx.commit();
     assert_eq!(page_load(&engine), Some(LoadState::Overtaken));
     engine.abandon();

@@ -12,6 +12,7 @@ mod deadline;
 mod drawn;
 mod due;
 mod emptied;
+mod epochs;
 mod faults;
 mod harness;
 mod histories;

@@ -4,7 +4,7 @@ use super::harness::{self, TempDir, key};
 use crate::dram::Table;
 use crate::iterator::Bounds;
 use crate::key::{EngineKey, Meta};
-use crate::page::{self, Part, PartKind, Totals};
+use crate::page::{self, PageEdit, PageId, Pages, Part, PartKind, Totals};
 use crate::store::read::view::ReaderGraves;
 use crate::store::*;
 use sexton_persistence::device::DiskStorage;
@@ -121,7 +121,7 @@ impl Descriptor {
             totals: Totals { elements: self.count, bytes: 0 },
             expire_at_ms: 0,
             seed: 0,
-            parts: vec![part],
+            parts: [part].into(),
             tail: Vec::new(),
         }
         .encode_into(&mut value);
@@ -135,8 +135,29 @@ impl Descriptor {
     }
 }
 
-fn page_name(number: u64) -> PageName {
-    PageName { part: PartKind::Hash.letter(), number }
+fn page_id(number: u64) -> PageId {
+    PageId { part: PartKind::Hash, number }
+}
+
+/// Gives pages other contents, or takes them away, and writes the root: one operation.
+pub(super) fn put_paged(
+    tx: &mut Tx<'_>,
+    root: crate::Key<'_>,
+    cid: u64,
+    (meta, descriptor): (Meta, &[u8]),
+    contents: &[(PageId, Option<Vec<u8>>)],
+) {
+    let mut pages = tx.pages(root, cid);
+    for (page, content) in contents {
+        match content {
+            None => pages.remove(*page),
+            Some(content) => match pages.edit(*page) {
+                Ok(mut edit) => edit.replace(content),
+                Err(_) => pages.add(*page, content),
+            },
+        }
+    }
+    pages.put(meta, descriptor).expect("it takes pages");
 }
 
 fn elements_of(content: &[u8]) -> BTreeMap<u32, u32> {
@@ -153,7 +174,7 @@ fn content_of<'a>(elements: impl Iterator<Item = (&'a u32, &'a u32)>) -> Vec<u8>
 /// What has to be brought into memory.
 enum Cold {
     Root,
-    Pages(u64, Vec<PageName>),
+    Pages(u64, Vec<PageId>),
 }
 
 fn descriptor(
@@ -178,10 +199,10 @@ fn read_pages(
 ) -> Result<Vec<BTreeMap<u32, u32>>, Cold> {
     let (mut found, mut cold) = (Vec::new(), Vec::new());
     for &number in numbers {
-        match tx.find_page(root, cid, page_name(number)) {
+        match tx.find_page(root, cid, page_id(number).into()) {
             FoundPage::Live(content) => found.push(elements_of(content)),
             FoundPage::Absent => panic!("page {number} of {cid} is missing"),
-            FoundPage::Cold => cold.push(page_name(number)),
+            FoundPage::Cold => cold.push(page_id(number)),
         }
     }
     if cold.is_empty() { Ok(found) } else { Err(Cold::Pages(cid, cold)) }
@@ -237,16 +258,14 @@ fn write(
             })
             .collect();
     }
-    let contents: Vec<(PageName, Vec<u8>)> = contents
+    let contents: Vec<(PageId, Option<Vec<u8>>)> = contents
         .iter()
-        .map(|(number, content)| (page_name(*number), content_of(content.iter())))
+        .map(|(number, content)| (page_id(*number), Some(content_of(content.iter()))))
+        .chain((pages..was.pages).map(|number| (page_id(number), None)))
         .collect();
-    let mut changes: Vec<(PageName, PageChange<'_>)> =
-        contents.iter().map(|(name, content)| (*name, PageChange::Put(content))).collect();
-    changes.extend((pages..was.pages).map(|number| (page_name(number), PageChange::Remove)));
     let now = Descriptor { cid: was.cid, pages, count }.encode();
     let meta = Meta { flags: PAGED, expire_at_ms: 0 };
-    tx.put_paged(root, was.cid, (meta, &now), &changes).expect("it takes pages");
+    put_paged(tx, root, was.cid, (meta, &now), &contents);
     Ok(true)
 }
 
@@ -276,7 +295,10 @@ fn bring(engine: &Engine, name: u8, cold: Cold) -> LoadPin {
     let done = move |result| drop(tell.send(result));
     match cold {
         Cold::Root => engine.load(vec![owned], u64::MAX, done),
-        Cold::Pages(cid, pages) => engine.load_pages(&owned, cid, &pages, u64::MAX, done),
+        Cold::Pages(cid, pages) => {
+            let pages: Vec<PageName> = pages.into_iter().map(PageName::from).collect();
+            engine.load_pages(&owned, cid, &pages, u64::MAX, done)
+        }
     }
     told.recv().expect("an answer").expect("a readable device")
 }
@@ -356,7 +378,7 @@ pub(super) fn read_then(snapshot: &Snapshot, name: u8) -> Option<State> {
     }
     let of = Descriptor::decode(&found.value);
     let pages = (0..of.pages).map(|number| {
-        let content = snapshot.page(0, of.cid, page_name(number)).expect("readable");
+        let content = snapshot.page(0, of.cid, page_id(number).into()).expect("readable");
         elements_of(&content.expect("a page of a living collection"))
     });
     let all: BTreeMap<u32, u32> = pages.flatten().collect();

@@ -102,7 +102,7 @@ fn change(
             totals: hash.totals,
             expire_at_ms: 0,
             seed: 0,
-            parts: vec![hash.parts().0],
+            parts: [hash.parts().0].into(),
             tail: Vec::new(),
         };
         store_hash(pages, &hash, descriptor);

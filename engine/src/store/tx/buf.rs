@@ -1,8 +1,10 @@
 //! What a transaction has staged for its commit, in buffers that are used again.
 
+use super::changes::Changes;
 use super::journal::Journal;
 use crate::key::{HEAD_BYTES, Meta};
 use crate::memtable;
+use crate::shared_value::SharedValue;
 use crate::store::shard::Unresolved;
 use crate::store::wbl::TxWriter;
 use std::collections::HashMap;
@@ -14,16 +16,19 @@ pub(super) enum Staged {
     Delete { at: usize, len: usize, had_expiry: bool },
     /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
     Tombstone { at: usize, len: usize, key_len: usize, had_expiry: bool },
+    /// Blocks were changed in place, whose records were put before (E3).
+    Edited,
     /// Prefix of a collection of about so many pages, as `Delete` has its key (E4).
     Bury { at: usize, len: usize, pages: u64 },
 }
 
 impl Staged {
-    /// Where the record to be copied into the arena lies; empty for a grave.
+    /// Where the record to be copied into the arena lies; empty for a grave, and where there is none.
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
             Self::Put { at, len, .. } | Self::Tombstone { at, len, .. } => at..at + len,
             Self::Delete { at, .. } | Self::Bury { at, .. } => at..at,
+            Self::Edited => 0..0,
         }
     }
 }
@@ -50,9 +55,10 @@ pub struct TxBuf {
     pub(super) sharing: usize,
     /// Operations that have no entry in `operations`, since the record of an earlier one says what they did.
     pub(super) merged: usize,
-    /// Hash of a page -> its last put among the first `pages_indexed` operations.
-    page_puts: HashMap<u64, usize>,
-    pages_indexed: usize,
+    /// The values that staged records refer to.
+    pub(super) shared: Vec<SharedValue>,
+    /// For what one operation makes of pages; empty between two.
+    pub(super) changes: Changes,
     pub(super) unresolved: Vec<(usize, Unresolved)>,
     pub(super) log: Vec<u8>,
     /// Database of the first logged command, and the one selected at the end of `log`.
@@ -65,9 +71,6 @@ pub struct TxBuf {
     /// Commits leave the fence to [`crate::Engine::end_batch`].
     pub(super) defers_fence: bool,
 }
-
-/// Operations of a transaction before it is worth to look for pages that it has put already.
-const PUTS_AGAIN_MIN: usize = 16;
 
 /// A key that is put again is looked for among so many operations before it.
 const MERGE_REACH: usize = 8;
@@ -95,6 +98,7 @@ impl TxBuf {
     /// Forgets what was replaced, and gives large buffers back: the next transaction may be long in coming.
     pub(super) fn give_back(&mut self) {
         self.journal.reset(BUF_KEEP_BYTES);
+        self.changes.give_back();
         for buf in [&mut self.records, &mut self.log] {
             if buf.capacity() > BUF_KEEP_BYTES {
                 *buf = Vec::new();
@@ -110,8 +114,12 @@ impl TxBuf {
         self.deletes = 0;
         self.sharing = 0;
         self.merged = 0;
-        self.page_puts.clear();
-        self.pages_indexed = 0;
+        self.shared.clear();
+    }
+
+    /// True when blocks were changed in place.
+    pub(super) fn edits_in_place(&self) -> bool {
+        self.journal.edits.len() > 0
     }
 
     /// Sequences that the staged operations take.
@@ -144,37 +152,6 @@ impl TxBuf {
         }
         self.rewrite(index, key, meta, value);
         self.merged += 1;
-        true
-    }
-
-    /// As [`TxBuf::merge_put`], for a page that was put anywhere before. The record keeps its place in the order, which nobody
-    /// sees the middle of: a freeze and a snapshot wait for the latches.
-    pub(super) fn put_page_again(
-        &mut self,
-        hash: u64,
-        key: (&[u8; HEAD_BYTES], &[u8]),
-        content: &[u8],
-    ) -> bool {
-        if self.operations.len() < PUTS_AGAIN_MIN {
-            return false;
-        }
-        for (i, operation) in self.operations.iter().enumerate().skip(self.pages_indexed) {
-            match operation.staged {
-                Staged::Put { .. } if operation.shares_seq => {
-                    self.page_puts.insert(operation.hash, i);
-                }
-                Staged::Delete { .. } if operation.shares_seq => {
-                    self.page_puts.remove(&operation.hash);
-                }
-                _ => {}
-            }
-        }
-        self.pages_indexed = self.operations.len();
-        let Some(&index) = self.page_puts.get(&hash) else { return false };
-        if !self.is_put_of(index, key) {
-            return false;
-        }
-        self.rewrite(index, key, Meta::default(), content);
         true
     }
 
@@ -227,6 +204,7 @@ impl TxBuf {
             .filter(|operation| operation.hash == hash)
             .find_map(|operation| {
                 let (staged, is_delete) = match operation.staged {
+                    Staged::Edited => return None,
                     Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
                         (&self.records[at..at + len], true)
                     }

@@ -83,6 +83,13 @@ impl Tx<'_> {
             }
         }
         let mut room = (record_bytes > 0).then(|| commit.reserve(record_bytes));
+        for value in self.buf.shared.drain(..) {
+            record_bytes += value.held_bytes();
+            commit.keep(value);
+        }
+        if self.buf.edits_in_place() {
+            commit.note_edited(self.buf.log.len());
+        }
         let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);
         inner.write.pace.note_written(record_bytes);
@@ -141,8 +148,8 @@ impl Tx<'_> {
                 self.shard(hash).tombstones.insert(hash, key, seq);
             }
             Staged::Delete { at, len, .. } => self.open_grave(hash, &records[at..at + len], seq),
-            // It shares the sequence of another operation.
-            Staged::Bury { .. } => {}
+            // Its key lives, so no grave is open. And a collection's grave shares the sequence of another operation.
+            Staged::Edited | Staged::Bury { .. } => {}
         }
         inner.write.note_write(hash, seq);
     }
@@ -166,7 +173,7 @@ impl Tx<'_> {
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
                 self.shard(operation.hash).pages.note_dead(prefix);
             }
-            Staged::Tombstone { .. } => {}
+            Staged::Tombstone { .. } | Staged::Edited => {}
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
+use super::edits::Edits;
 use crate::dram::{Displaced, Replaced, Table};
 use crate::key::{self, Key, Meta, Slot};
 use crate::memtable;
@@ -30,6 +31,8 @@ enum Old {
     Nothing,
     /// The operation changes no entry.
     Untouched,
+    /// Blocks were changed in place: the edits from this one on.
+    Edits(usize),
     /// Other flags, expiry and generation, and the value that it has now.
     Meta(Meta, u8),
     /// Flags and expiry, generation, access field, value.
@@ -49,6 +52,8 @@ struct OldState {
 pub(super) struct Journal {
     states: Vec<OldState>,
     bytes: Vec<u8>,
+    /// What was changed in place.
+    pub(super) edits: Edits,
     /// Loads that writes have overtaken: which of `states`, and what was known of the key. Almost always empty.
     overtaken: Vec<(usize, LoadState)>,
 }
@@ -59,6 +64,7 @@ impl Journal {
         self.states.clear();
         self.bytes.clear();
         self.overtaken.clear();
+        self.edits.reset(keep_bytes);
         if self.bytes.capacity() > keep_bytes {
             self.bytes = Vec::new();
         }
@@ -98,6 +104,11 @@ impl Journal {
         self.states.push(OldState { slot, old: Old::Untouched, count });
     }
 
+    /// A write of this transaction has changed blocks in place: all edits but the first `before`.
+    pub(super) fn note_edits(&mut self, slot: Slot, count: Count, before: usize) {
+        self.states.push(OldState { slot, old: Old::Edits(before), count });
+    }
+
     /// The write that was noted last has taken this state from a load of its key (N10).
     #[inline]
     pub(super) fn note_overtaken(&mut self, state: Option<LoadState>) {
@@ -109,7 +120,7 @@ impl Journal {
     /// True when the state before this operation has the key's value: it need not be noted before a further put.
     pub(super) fn has_value(&self, operation: usize) -> bool {
         let old = self.states.get(operation).map(|state| &state.old);
-        old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched))
+        old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched | Old::Edits(_)))
     }
 
     /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
@@ -128,7 +139,7 @@ impl Journal {
 impl Old {
     fn bring_back(&self, table: &mut Table, key: Key<'_>, bytes: &[u8]) {
         match self {
-            Self::Untouched => {}
+            Self::Untouched | Self::Edits(_) => {}
             Self::Nothing => {
                 table.remove(key);
             }
@@ -156,6 +167,7 @@ fn key_of<'a>(operation: &Operation, records: &'a [u8]) -> &'a [u8] {
         Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {
             &records[at + HEAD_BYTES..at + len]
         }
+        Staged::Edited => &[],
     }
 }
 
@@ -169,12 +181,16 @@ impl Tx<'_> {
 
     /// Undoes all writes, last one first. Nothing has left this transaction but what the DRAM table holds.
     pub(super) fn take_back(&mut self) {
-        let Journal { states, bytes, mut overtaken } = std::mem::take(&mut self.buf.journal);
+        let Journal { states, bytes, mut edits, mut overtaken } =
+            std::mem::take(&mut self.buf.journal);
         let operations = std::mem::take(&mut self.buf.operations);
         let records = std::mem::take(&mut self.buf.records);
         for (number, (operation, state)) in operations.iter().zip(&states).enumerate().rev() {
             let (slot, hash) = (state.slot, operation.hash);
             let key = Key { slot, bytes: key_of(operation, &records), hash };
+            if let Old::Edits(before) = state.old {
+                edits.take_back(&mut self.guards, before, None);
+            }
             let shard = self.shard(hash);
             if let Some((_, load)) = overtaken.pop_if(|(at, _)| *at == number) {
                 let is_page = operation.shares_seq;

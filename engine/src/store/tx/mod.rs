@@ -6,8 +6,10 @@
 
 mod begin;
 mod buf;
+mod changes;
 mod commit;
 mod databases;
+mod edits;
 mod found;
 mod journal;
 mod owned_key;
@@ -19,7 +21,7 @@ pub use buf::TxBuf;
 pub use commit::Commit;
 pub use found::{Entry, Found};
 pub use owned_key::OwnedKey;
-pub use paged::{FoundPage, PageChange};
+pub use paged::FoundPage;
 pub use pages::TxPages;
 
 use self::buf::{Operation, Staged};
@@ -31,7 +33,7 @@ use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
 use crate::dram::{Removed, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
-use crate::shared_value::Value;
+use crate::shared_value::{ADDRESS_BYTES, SharedValue, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -288,20 +290,24 @@ impl<'e> Tx<'e> {
             self.operations += 1;
             return;
         }
+        self.upsert_noted(key, meta, Value::Copied(value), access);
+        self.stage_put(key, namespace, meta, value);
+    }
+
+    /// The part of a put that is seen at once; the journal keeps what was there.
+    fn upsert_noted(&mut self, key: Key<'_>, meta: Meta, value: Value<'_>, access: u32) {
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
-        let (value_of, generation) = (Value::Copied(value), self.generation);
-        let upsert =
-            shard.table.upsert_keeping(key, meta, value_of, (generation, access), |replaced| {
-                journal.note(key.slot, count, replaced);
-            });
+        let written = (self.generation, access);
+        let upsert = shard.table.upsert_keeping(key, meta, value, written, |replaced| {
+            journal.note(key.slot, count, replaced);
+        });
         if let Some(item) = self.count_put(key, meta, upsert) {
             let nth = self.buf.operations.len() - self.buf.sharing;
             self.buf.unresolved.push((nth, item));
         }
         let overtaken = self.shard(key.hash).loads.overtake(key);
         self.buf.journal.note_overtaken(overtaken);
-        self.stage_put(key, namespace, meta, value);
     }
 
     /// The part of a put that is seen at once: the DRAM table and the counts. Answers what has to be
@@ -357,9 +363,28 @@ impl<'e> Tx<'e> {
     fn stage_put(&mut self, key: Key<'_>, namespace: u64, meta: Meta, value: &[u8]) {
         let head = namespace::head(namespace);
         let (at, len, key_len) = self.stage_record((&head, key.bytes), meta, value);
-        let staged = Staged::Put { at, len, key_len, room: len };
-        self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
+        self.push_put(key.hash, Staged::Put { at, len, key_len, room: len });
+    }
+
+    /// The put of a key is staged.
+    fn push_put(&mut self, hash: u64, staged: Staged) {
+        self.buf.operations.push(Operation { hash, staged, shares_seq: false });
         self.operations += 1;
+    }
+
+    /// Encodes a record of a value that the DRAM table shares, without its sequence.
+    fn stage_shared(
+        &mut self,
+        (head, key): (&[u8; HEAD_BYTES], &[u8]),
+        meta: Meta,
+        value: SharedValue,
+    ) -> Staged {
+        let len = memtable::encoded_len(HEAD_BYTES + key.len(), ADDRESS_BYTES);
+        let at = self.buf.records.len();
+        self.buf.records.resize(at + len, 0);
+        memtable::encode_shared(&mut self.buf.records[at..], 0, meta, (head, key), &value);
+        self.buf.shared.push(value);
+        Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
     /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
@@ -387,11 +412,20 @@ impl<'e> Tx<'e> {
         let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK | paged, ..meta };
         journal.note_meta(key.slot, count, entry.meta(), entry.generation());
         let expires = i64::from(meta.expire_at_ms != 0) - i64::from(entry.meta().expire_at_ms != 0);
-        let value = entry.value().to_vec();
+        let shared = entry.shared();
+        let copied = if shared.is_none() { entry.value().to_vec() } else { Vec::new() };
         shard.table.set_meta(key, meta, generation);
         shard.count_mut(key.slot).expires += expires;
         journal.note_overtaken(shard.loads.overtake(key));
-        self.stage_put(key, namespace, meta, &value);
+        match shared {
+            // The newest record must refer to the block: it may change until its epoch ends.
+            Some(value) => {
+                let head = namespace::head(namespace);
+                let staged = self.stage_shared((&head, key.bytes), meta, value);
+                self.push_put(key.hash, staged);
+            }
+            None => self.stage_put(key, namespace, meta, &copied),
+        }
     }
 
     /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation

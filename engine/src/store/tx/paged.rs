@@ -1,12 +1,14 @@
 //! Changes of collections whose content lies in pages (engine/DESIGN.md, "Paged collections").
 //!
-//! The pages that an operation changes are written with it: they have its sequence, and take none of their own. Until there are
-//! epochs (E1 to E3) each change of a page puts the whole page into the memtable.
+//! The pages that an operation changes are written with it: they have its sequence, and take none of their own. Pages and descriptor lie in
+//! blocks that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its record, later ones change the block
+//! (E1, E3).
 
 use super::Tx;
 use super::buf::{Operation, Staged};
 use crate::key::{Key, Meta, Seq, element_head};
 use crate::page::Descriptor;
+use crate::shared_value::{Epoch, OwnBlock, SharedValue, Value};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::page_key::{self, PageKey, PageName};
 use crate::store::read::cold::Beyond;
@@ -20,15 +22,6 @@ pub enum FoundPage<'a> {
     Absent,
     /// It may lie on a device: [`Engine::load_pages`] it, then look again.
     Cold,
-}
-
-/// What becomes of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PageChange<'a> {
-    /// It has this content from now on.
-    Put(&'a [u8]),
-    /// It goes. It was there.
-    Remove,
 }
 
 impl Engine {
@@ -55,7 +48,7 @@ impl Engine {
         self.check_takes_pages().is_ok()
     }
 
-    fn check_takes_pages(&self) -> Result<(), EngineError> {
+    pub(super) fn check_takes_pages(&self) -> Result<(), EngineError> {
         let inner = self.inner();
         if inner.has_tombstones() || inner.write.wbl.get().is_some() {
             let reason = "collections lie in pages only in a store with a cemetery and a log";
@@ -113,57 +106,84 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// Writes the root of a collection and the pages that change with it, each named once: one operation. The collection
-    /// is one that [`Engine::new_collection`] has named for this root.
-    ///
-    /// # Errors
-    /// As [`Engine::new_collection`]; nothing is written then.
-    pub fn put_paged(
-        &mut self,
-        root: Key<'_>,
-        cid: u64,
-        (meta, descriptor): (Meta, &[u8]),
-        changes: &[(PageName, PageChange<'_>)],
-    ) -> Result<(), EngineError> {
-        self.engine.check_takes_pages()?;
-        self.bury_replaced(root, Some(cid));
-        for (page, change) in changes {
-            let key = PageKey::new(root.slot, cid, *page);
-            match change {
-                PageChange::Put(content) => self.put_page(root, &key, content),
-                PageChange::Remove => self.remove_page(root, &key),
-            }
-        }
-        self.put_root(root, meta, descriptor);
-        Ok(())
+    /// The present epoch (E2). With skip lists, whose readers see each record at once, no block changes.
+    pub(super) fn epoch(&self) -> Epoch {
+        let inner = self.engine.inner();
+        if inner.has_skip_lists() { Epoch::NEVER } else { inner.views.epoch() }
     }
 
-    fn put_page(&mut self, root: Key<'_>, key: &PageKey, content: &[u8]) {
+    /// A page gets another block: the first change of an epoch, or one that has no room in the block before (E3).
+    pub(super) fn put_page(&mut self, root: Key<'_>, key: &PageKey, block: SharedValue) {
         let engine = self.engine;
-        let (access, generation) = (engine.inner().write.access_now(), self.generation);
-        let head = page_key::head(self.namespace_of(root));
-        let again =
-            self.buf.put_page_again(key.hash_beside(root.hash), (&head, key.bytes()), content);
+        let written = (self.generation, engine.inner().write.access_now());
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
-        if again {
-            // What was before the first put is in the journal.
-            let table = shard.pages.make_table(&engine.inner().memory.pages);
-            table.upsert(key.in_table(), Meta::default(), content, generation, access);
-            return;
-        }
-        let value = crate::shared_value::Value::Copied(content);
         let table = shard.pages.make_table(&engine.inner().memory.pages);
-        let written = (generation, access);
-        table.upsert_keeping(key.in_table(), Meta::default(), value, written, |replaced| {
+        let (meta, value) = (Meta::default(), Value::Shared(&block));
+        table.upsert_keeping(key.in_table(), meta, value, written, |replaced| {
             journal.note(root.slot, count, replaced);
         });
         journal.note_overtaken(shard.page_loads.overtake(key.in_table()));
-        let (at, len, key_len) = self.stage_page(root, key, content);
-        self.push_page(root, key, Staged::Put { at, len, key_len, room: len });
+        let head = page_key::head(self.namespace_of(root));
+        let staged = self.stage_shared((&head, key.bytes()), meta, block);
+        self.push_page(root, key, staged);
     }
 
-    fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
+    /// The last step of an operation on pages: the root says what has become of the collection. `edits_before` were there before the
+    /// operation.
+    pub(super) fn put_descriptor(
+        &mut self,
+        (root, cid): (Key<'_>, u64),
+        meta: Meta,
+        descriptor: &[u8],
+        edits_before: usize,
+    ) {
+        let inner = self.engine.inner();
+        let meta = Meta { flags: meta.flags & Meta::FLAGS_MASK, ..meta };
+        let (epoch, access) = (self.epoch(), inner.write.access_now());
+        let shard = self.guards.shard(root.hash);
+        let count = *shard.count_mut(root.slot);
+        // What is due stands in a queue by what its value says.
+        let located = shard.table.locate(root).filter(|at| {
+            let entry = shard.table.entry(*at);
+            entry.meta() == meta
+                && !meta.has_due_elements()
+                && Descriptor::collection_of(entry.value()) == Some(cid)
+        });
+        if let Some(at) = located
+            && let Some(block) = shard.table.entry(at).shared()
+        {
+            let (whole, latches) = (0..block.bytes().len(), (&mut self.guards, root.hash));
+            let edits = &mut self.buf.journal.edits;
+            if edits.splice(latches, (&block, epoch), whole, descriptor) {
+                let shard = self.guards.shard(root.hash);
+                shard.table.set_access_at(at, access);
+                self.buf.journal.note_edits(root.slot, count, edits_before);
+                self.buf.journal.note_overtaken(shard.loads.overtake(root));
+                self.push_edited(root.hash, false);
+                self.operations += 1;
+                return;
+            }
+        }
+        self.bury_replaced(root, Some(cid));
+        if self.buf.journal.edits.len() > edits_before {
+            self.buf.journal.note_edits(root.slot, count, edits_before);
+            self.push_edited(root.hash, true);
+        }
+        let block = OwnBlock::new(descriptor, epoch).into_shared();
+        self.upsert_noted(root, meta, Value::Shared(&block), access);
+        let head = crate::store::namespace::head(self.namespace_of(root));
+        let staged = self.stage_shared((&head, root.bytes), meta, block);
+        self.push_put(root.hash, staged);
+    }
+
+    /// Stands for changes in place among the operations.
+    fn push_edited(&mut self, hash: u64, shares_seq: bool) {
+        self.buf.operations.push(Operation { hash, staged: Staged::Edited, shares_seq });
+        self.buf.sharing += usize::from(shares_seq);
+    }
+
+    pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         let removed = shard.pages.table_mut().and_then(|table| {
@@ -225,16 +245,6 @@ impl Tx<'_> {
         let hash = key.hash_beside(root.hash);
         self.buf.operations.push(Operation { hash, staged, shares_seq: true });
         self.buf.sharing += 1;
-    }
-
-    fn stage_page(
-        &mut self,
-        root: Key<'_>,
-        key: &PageKey,
-        content: &[u8],
-    ) -> (usize, usize, usize) {
-        let head = page_key::head(self.namespace_of(root));
-        self.stage_record((&head, key.bytes()), Meta::default(), content)
     }
 
     /// True when this transaction has removed the page and not made it again since.

@@ -1,12 +1,17 @@
 //! The pages of one collection within a transaction, as the structures of [`crate::page`] ask for them.
 
-use super::paged::{FoundPage, PageChange};
+use super::changes::{Change, Changes};
+use super::edits::Edits;
+use super::paged::FoundPage;
 use super::{Guards, Tx};
+use crate::dram::{EntryRef, Located};
 use crate::key::{Key, Meta};
-use crate::page::{PageError, PageId, Pages};
+use crate::page::{PageEdit, PageError, PageId, Pages};
+use crate::shared_value::{Epoch, OwnBlock};
 use crate::store::engine::EngineError;
 use crate::store::page_key::{PageKey, PageName};
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::ops::Range;
 
 impl From<PageId> for PageName {
     fn from(id: PageId) -> Self {
@@ -14,36 +19,32 @@ impl From<PageId> for PageName {
     }
 }
 
-/// What an operation has made of a page.
-enum Change {
-    /// It was not there before.
-    New(Vec<u8>),
-    Changed(Vec<u8>),
-    Removed,
-}
-
-impl Change {
-    fn as_change(&self) -> PageChange<'_> {
-        match self {
-            Self::New(payload) | Self::Changed(payload) => PageChange::Put(payload),
-            Self::Removed => PageChange::Remove,
-        }
-    }
-}
+/// Places for pages that were read.
+const SEEN: usize = 16;
 
 /// The pages of a collection whose root lives, for one operation: what it changes is gathered here, so that each page is written once,
 /// with the root. Dropped without [`TxPages::put`] it has changed nothing.
+///
+/// A page that has a block of the present epoch is changed in it (E1); of any other the first change makes a block (E3).
 pub struct TxPages<'t, 'e, 'k> {
     tx: &'t mut Tx<'e>,
     root: Key<'k>,
     cid: u64,
-    changes: BTreeMap<PageId, Change>,
+    epoch: Epoch,
+    /// Given back to the buffers of the transaction, with its memory.
+    changes: Changes,
+    /// Where pages stand that were read lately: an operation reads its few again and again. Each has one place here.
+    seen: [Cell<Option<(PageId, Located)>>; SEEN],
+    /// Those of the transaction's edits that were there before.
+    edits_before: usize,
 }
 
 impl<'e> Tx<'e> {
     /// The pages of the collection `cid` of `root`, for one operation.
     pub fn pages<'t, 'k>(&'t mut self, root: Key<'k>, cid: u64) -> TxPages<'t, 'e, 'k> {
-        TxPages { tx: self, root, cid, changes: BTreeMap::new() }
+        let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
+        let changes = std::mem::take(&mut self.buf.changes);
+        TxPages { tx: self, root, cid, epoch, changes, seen: Default::default(), edits_before }
     }
 }
 
@@ -54,6 +55,8 @@ impl TxPages<'_, '_, '_> {
     /// # Errors
     /// [`PageError::Absent`]: there is no such page.
     pub fn bring(&mut self, page: PageId) -> Result<bool, PageError> {
+        // It may come into the table, which moves others there.
+        self.seen = Default::default();
         match self.tx.find_page(self.root, self.cid, page.into()) {
             FoundPage::Live(_) => Ok(true),
             FoundPage::Cold => Ok(false),
@@ -65,56 +68,161 @@ impl TxPages<'_, '_, '_> {
     ///
     /// # Errors
     /// As [`crate::Engine::new_collection`]; nothing is written then.
-    pub fn put(self, meta: Meta, descriptor: &[u8]) -> Result<(), EngineError> {
-        let changes: Vec<(PageName, PageChange<'_>)> =
-            self.changes.iter().map(|(page, made)| ((*page).into(), made.as_change())).collect();
-        self.tx.put_paged(self.root, self.cid, (meta, descriptor), &changes)
+    pub fn put(mut self, meta: Meta, descriptor: &[u8]) -> Result<(), EngineError> {
+        self.tx.engine.check_takes_pages()?;
+        for (page, change) in self.changes.drain() {
+            let key = PageKey::new(self.root.slot, self.cid, page.into());
+            match change {
+                Change::New(block) | Change::Changed(block) => {
+                    self.tx.put_page(self.root, &key, block.into_shared());
+                }
+                Change::InPlace(_) | Change::Nothing => {}
+                Change::Removed => self.tx.remove_page(self.root, &key),
+            }
+        }
+        let root = (self.root, self.cid);
+        self.tx.put_descriptor(root, meta, descriptor, self.edits_before);
+        // What is taken back from here on is the journal's.
+        self.edits_before = usize::MAX;
+        Ok(())
     }
 }
 
-impl Pages for TxPages<'_, '_, '_> {
+impl Drop for TxPages<'_, '_, '_> {
+    fn drop(&mut self) {
+        let (latches, edits) = (&mut self.tx.guards, &mut self.tx.buf.journal.edits);
+        if edits.len() > self.edits_before {
+            edits.take_back(latches, self.edits_before, None);
+        }
+        drop(self.changes.drain());
+        self.tx.buf.changes = std::mem::take(&mut self.changes);
+    }
+}
+
+impl<'e> Pages for TxPages<'_, 'e, '_> {
     type Edit<'a>
-        = &'a mut Vec<u8>
+        = TxEdit<'a, 'e>
     where
         Self: 'a;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        match self.changes.get(&page) {
-            Some(Change::New(payload) | Change::Changed(payload)) => return Ok(payload),
-            Some(Change::Removed) => return Err(PageError::Absent(page)),
-            None => {}
+        match self.changes.get(page) {
+            Some(change) => change.bytes().ok_or(PageError::Absent(page)),
+            None => self.entry(page).map(|entry| entry.value()),
         }
-        let key = PageKey::new(self.root.slot, self.cid, page.into());
-        let table = self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table());
-        let entry = table.and_then(|table| table.find(key.in_table()));
-        entry.map(|entry| entry.value()).ok_or(PageError::Missing(page))
     }
 
-    fn edit(&mut self, page: PageId) -> Result<&mut Vec<u8>, PageError> {
-        if !self.changes.contains_key(&page) {
-            let payload = self.read(page)?.to_vec();
-            self.changes.insert(page, Change::Changed(payload));
+    fn edit(&mut self, page: PageId) -> Result<TxEdit<'_, 'e>, PageError> {
+        if self.changes.get(page).is_none() {
+            let entry = self.entry(page)?;
+            let change = match entry.shared().filter(|block| block.is_of(self.epoch)) {
+                Some(block) => Change::InPlace(block),
+                None => Change::Changed(OwnBlock::new(entry.value(), self.epoch)),
+            };
+            self.changes.replace(page, change);
         }
-        match self.changes.get_mut(&page) {
-            Some(Change::New(payload) | Change::Changed(payload)) => Ok(payload),
-            _ => Err(PageError::Absent(page)),
+        match self.changes.get_mut(page) {
+            None | Some(Change::Removed) => Err(PageError::Absent(page)),
+            Some(change) => Ok(TxEdit {
+                change,
+                latches: &mut self.tx.guards,
+                root_hash: self.root.hash,
+                epoch: self.epoch,
+                edits: &mut self.tx.buf.journal.edits,
+                edits_before: self.edits_before,
+            }),
         }
     }
 
     fn add(&mut self, page: PageId, payload: &[u8]) {
-        let made = match self.changes.get(&page) {
-            Some(Change::Removed | Change::Changed(_)) => Change::Changed(payload.to_vec()),
-            Some(Change::New(_)) | None => Change::New(payload.to_vec()),
+        let block = OwnBlock::new(payload, self.epoch);
+        let made = match self.changes.get(page) {
+            Some(Change::New(_)) | None => Change::New(block),
+            Some(_) => Change::Changed(block),
         };
-        self.changes.insert(page, made);
+        self.replace_change(page, made);
     }
 
     fn remove(&mut self, page: PageId) {
-        if let Some(Change::New(_)) = self.changes.get(&page) {
-            // Nobody has heard of it: it needs no grave (X2).
-            self.changes.remove(&page);
-        } else {
-            self.changes.insert(page, Change::Removed);
+        let change = match self.changes.get(page) {
+            // Of what was new nobody has heard: it needs no grave (X2).
+            Some(Change::New(_)) => Change::Nothing,
+            _ => Change::Removed,
+        };
+        self.replace_change(page, change);
+    }
+}
+
+impl TxPages<'_, '_, '_> {
+    /// The page as it is in memory.
+    fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
+        let table = self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table());
+        let table = table.ok_or(PageError::Missing(page))?;
+        let seen = &self.seen[(page.number as usize ^ page.part as usize) % SEEN];
+        if let Some((_, at)) = seen.get().filter(|(seen, _)| *seen == page) {
+            return Ok(table.entry(at));
+        }
+        let key = PageKey::new(self.root.slot, self.cid, page.into());
+        let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
+        seen.set(Some((page, at)));
+        Ok(table.entry(at))
+    }
+
+    /// Another change of a page. What was changed in place is as it was, for the journal.
+    fn replace_change(&mut self, page: PageId, change: Change) {
+        if let Change::InPlace(block) = self.changes.replace(page, change) {
+            let edits = &mut self.tx.buf.journal.edits;
+            edits.take_back(&mut self.tx.guards, self.edits_before, Some(&block));
+        }
+    }
+}
+
+impl Change {
+    /// `None` of what was removed.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::New(block) | Self::Changed(block) => Some(block.bytes()),
+            Self::InPlace(block) => Some(block.bytes()),
+            Self::Removed | Self::Nothing => None,
+        }
+    }
+}
+
+/// A page that an operation changes.
+pub struct TxEdit<'a, 'e> {
+    change: &'a mut Change,
+    latches: &'a mut Guards<'e>,
+    root_hash: u64,
+    epoch: Epoch,
+    edits: &'a mut Edits,
+    edits_before: usize,
+}
+
+impl PageEdit for TxEdit<'_, '_> {
+    fn bytes(&self) -> &[u8] {
+        self.change.bytes().unwrap_or_default()
+    }
+
+    fn write(&mut self, at: usize, bytes: &[u8]) {
+        self.splice(at..at + bytes.len(), bytes);
+    }
+
+    fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
+        match self.change {
+            Change::New(block) | Change::Changed(block) => block.splice(range, bytes),
+            Change::Removed | Change::Nothing => debug_assert!(false, "a page that is gone is not edited"),
+            Change::InPlace(block) => {
+                let (latches, placed) = (&mut *self.latches, (&*block, self.epoch));
+                if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {
+                    return;
+                }
+                // It needs more room: another block, and a further record in this epoch. The old one has its record, and goes back
+                // to what the operation found.
+                let mut own = OwnBlock::new(block.bytes(), self.epoch);
+                own.splice(range, bytes);
+                self.edits.take_back(&mut *self.latches, self.edits_before, Some(block));
+                *self.change = Change::Changed(own);
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ impl Tx<'_> {
             match operation.staged {
                 Staged::Put { len, .. } | Staged::Tombstone { len, .. } => bytes.versions += len,
                 // No page comes here: `Engine::new_collection`.
+                Staged::Edited => {}
                 Staged::Delete { len, .. } | Staged::Bury { len, .. } => {
                     bytes.graves += memtable::encoded_len(len, 0)
                 }
@@ -45,7 +46,7 @@ impl Tx<'_> {
             match operation.staged {
                 Staged::Put { at, len, .. } => {
                     let record = memtable::decode(&records[at..at + len]).0;
-                    batch.put(seq, record.meta, (record.key, b""), record.value, more);
+                    batch.put(seq, record.meta, (record.key, b""), record.value(), more);
                 }
                 Staged::Tombstone { at, len, had_expiry, .. } => {
                     let record = memtable::decode(&records[at..at + len]).0;
@@ -54,7 +55,7 @@ impl Tx<'_> {
                 Staged::Delete { at, len, had_expiry } => {
                     batch.delete(seq, &records[at..at + len], had_expiry, more);
                 }
-                Staged::Bury { .. } => {}
+                Staged::Bury { .. } | Staged::Edited => {}
             }
             self.publish(operation, &records, seq);
         }

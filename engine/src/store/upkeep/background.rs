@@ -65,10 +65,10 @@ impl Engine {
             background.wait(|signals| std::mem::take(&mut signals.freeze));
             if inner.may_freeze() {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
-                let used = inner.views.superversion.load().active.used_bytes();
+                let filled = inner.views.superversion.load().active.filled_bytes();
                 let some =
-                    used > 0 || inner.graveyard.spill.has_unmarked() || self.has_unmarked_deaths();
-                if used >= inner.memory.shares.memtable_bytes() || (early && some) {
+                    filled > 0 || inner.graveyard.spill.has_unmarked() || self.has_unmarked_deaths();
+                if filled >= inner.memory.shares.memtable_bytes() || (early && some) {
                     self.freeze(&mut inner.flusher.freeze_right.lock());
                     background.wake_flush();
                 }

@@ -278,14 +278,7 @@ impl Engine {
     /// About the bytes of values that memtables refer to and the DRAM table does not any more.
     fn overwritten_values_bytes(&self, superversion: &SuperVersion) -> u64 {
         let frozen = superversion.frozen.iter().map(|frozen| &frozen.memtable);
-        let shared = frozen.chain([&superversion.active]).map(|memtable| memtable.shared_bytes());
-        let shared_bytes: u64 = shared.sum();
-        if shared_bytes == 0 {
-            return 0;
-        }
-        let shards = self.inner().shards.iter();
-        let in_tables = shards.map(|shard| shard.figures().shared_bytes.load(Ordering::Relaxed));
-        shared_bytes.saturating_sub(in_tables.sum::<usize>() as u64)
+        frozen.chain([&superversion.active]).map(|memtable| memtable.left_bytes()).sum()
     }
 
     /// Filters, indexes and cached blocks.

@@ -37,9 +37,14 @@ impl CommitState {
         self.memtable.keep(value);
     }
 
+    /// A commit of so many log bytes has changed blocks in place.
+    pub(in crate::store) fn note_edited(&mut self, log_bytes: usize) {
+        self.memtable.note_edited(log_bytes);
+    }
+
     /// True once a memtable, when it has reached `full_at_bytes`, the size at which it is frozen.
     pub(in crate::store) fn just_filled(&mut self, full_at_bytes: u64) -> bool {
-        let full = self.memtable.used_bytes() >= full_at_bytes;
+        let full = self.memtable.filled_bytes() >= full_at_bytes;
         full && !std::mem::replace(&mut self.full_told, full)
     }
 

@@ -214,7 +214,7 @@ pub fn change<S: Structure, T>(
         if !structure.is_empty() {
             let mut descriptor = paged.descriptor.clone();
             structure.describe(&mut descriptor);
-            let mut root = Vec::new();
+            let mut root = Vec::with_capacity(descriptor.encoded_len());
             descriptor.encode_into(&mut root);
             // The store keeps pages: it has those of this collection.
             let put = pages.put(structure.meta(paged.meta), &root);
@@ -357,7 +357,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
         totals: Totals::default(),
         expire_at_ms: 0,
         seed: 0,
-        parts: Vec::new(),
+        parts: Default::default(),
         tail: Vec::new(),
     };
     let mut pages = tx.pages(key, collection);
@@ -376,7 +376,7 @@ fn put_in_pages(tx: &mut Tx<'_>, key: Key<'_>, meta: Meta, value: &[u8]) -> Opti
     } else if let Some(stream) = StreamView::of(meta, value) {
         Streamed::build(&mut pages, stream).ok()?.describe(&mut descriptor);
     }
-    let mut root = Vec::new();
+    let mut root = Vec::with_capacity(descriptor.encoded_len());
     descriptor.encode_into(&mut root);
     pages.put(Meta { flags: meta.flags | Meta::PAGED, ..meta }, &root).ok()
 }

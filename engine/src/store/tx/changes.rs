@@ -1,0 +1,81 @@
+//! What one operation has made of the pages of a collection.
+
+use crate::page::PageId;
+use crate::shared_value::{OwnBlock, SharedValue};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// Most operations change so few pages that to look through all is the shortest way to find one.
+const FEW: usize = 16;
+
+/// Memory for more changes than so many is given back at once.
+const MANY: usize = 1024;
+
+/// What becomes of a page.
+pub(super) enum Change {
+    /// Nothing: it was new, and is gone again.
+    Nothing,
+    /// It was not there before.
+    New(OwnBlock),
+    /// It has this block from now on.
+    Changed(OwnBlock),
+    /// Its block was changed where it is.
+    InPlace(SharedValue),
+    Removed,
+}
+
+/// The changes of an operation, each page once.
+#[derive(Default)]
+pub(super) struct Changes {
+    list: Vec<(PageId, Change)>,
+    /// Where in the list each page is, once there are more than a few.
+    places: HashMap<PageId, usize, RandomState>,
+}
+
+impl Changes {
+    fn place(&self, page: PageId) -> Option<usize> {
+        if self.list.len() <= FEW {
+            return self.list.iter().position(|(other, _)| *other == page);
+        }
+        self.places.get(&page).copied()
+    }
+
+    /// The change of a page, if there is one.
+    pub(super) fn get(&self, page: PageId) -> Option<&Change> {
+        let change = &self.list[self.place(page)?].1;
+        (!matches!(change, Change::Nothing)).then_some(change)
+    }
+
+    /// The same, to be changed further.
+    pub(super) fn get_mut(&mut self, page: PageId) -> Option<&mut Change> {
+        let place = self.place(page)?;
+        let change = &mut self.list[place].1;
+        (!matches!(change, Change::Nothing)).then_some(change)
+    }
+
+    /// Puts `change` in place of what there was of the page, which is the answer.
+    pub(super) fn replace(&mut self, page: PageId, change: Change) -> Change {
+        if let Some(place) = self.place(page) {
+            return std::mem::replace(&mut self.list[place].1, change);
+        }
+        self.list.push((page, change));
+        if self.list.len() > FEW {
+            let unknown = self.places.len()..self.list.len();
+            self.places.extend(unknown.map(|place| (self.list[place].0, place)));
+        }
+        Change::Nothing
+    }
+
+    /// Gives its memory back after an operation on many pages.
+    pub(super) fn give_back(&mut self) {
+        if self.list.capacity() > MANY {
+            *self = Self::default();
+        }
+    }
+
+    /// Takes all out, and keeps the memory.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (PageId, Change)> {
+        self.places.clear();
+        self.list.drain(..)
+    }
+}

@@ -1,0 +1,92 @@
+//! What a transaction changes in place, with what was there, so that it can be taken back.
+#![allow(unsafe_code)]
+
+use super::Guards;
+use crate::shared_value::{Epoch, SharedValue};
+use std::ops::Range;
+
+/// One change of a block.
+struct Edit {
+    /// `None` once it was taken back.
+    block: Option<SharedValue>,
+    at: usize,
+    new_len: usize,
+    /// Where in `Edits::bytes` lies what was there.
+    old: Range<usize>,
+}
+
+/// The changes of blocks in place, in order.
+#[derive(Default)]
+pub(super) struct Edits {
+    list: Vec<Edit>,
+    bytes: Vec<u8>,
+}
+
+impl Edits {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Forgets all; gives a buffer of more than `keep_bytes` back.
+    pub(super) fn reset(&mut self, keep_bytes: usize) {
+        self.list.clear();
+        self.bytes.clear();
+        if self.bytes.capacity() > keep_bytes {
+            self.bytes = Vec::new();
+        }
+    }
+
+    /// Puts `new` in place of the bytes in `range` of a block, in its epoch (E1); what follows moves. False, and nothing is done, where
+    /// it is not of the present epoch or has no room. The block is one that only those read who hold the latch of `root_hash`.
+    ///
+    /// # Panics
+    /// Without that latch.
+    pub(super) fn splice(
+        &mut self,
+        (latches, root_hash): (&mut Guards<'_>, u64),
+        (block, epoch): (&SharedValue, Epoch),
+        range: Range<usize>,
+        new: &[u8],
+    ) -> bool {
+        // Whoever has it alone sees the block's bytes, and no look at them outlives this borrow of all that it holds.
+        let _ = latches.shard(root_hash);
+        if !block.is_of(epoch) {
+            return false;
+        }
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&block.bytes()[range.clone()]);
+        // SAFETY: the latch is held, and no memtable reader has seen the block: its epoch lasts (E2).
+        if !unsafe { block.splice(range.clone(), new) } {
+            self.bytes.truncate(at);
+            return false;
+        }
+        let old = at..self.bytes.len();
+        let block = Some(block.clone());
+        self.list.push(Edit { block, at: range.start, new_len: new.len(), old });
+        true
+    }
+
+    /// Undoes those from the `from`th on, the last one first; with `only` those of this block, and the others stay. The latch of what was
+    /// changed is held since.
+    pub(super) fn take_back(
+        &mut self,
+        _latches: &mut Guards<'_>,
+        from: usize,
+        only: Option<&SharedValue>,
+    ) {
+        for edit in self.list.iter_mut().skip(from).rev() {
+            let is_meant = |block: &mut SharedValue| only.is_none_or(|only| block.is(only));
+            let Some(block) = edit.block.take_if(is_meant) else { continue };
+            let old = &self.bytes[edit.old.clone()];
+            // SAFETY: as in `splice`: the latch and with it the epoch have lasted.
+            let done = unsafe { block.splice(edit.at..edit.at + edit.new_len, old) };
+            debug_assert!(done, "what was there before had room");
+        }
+        if only.is_none() {
+            let keeps = self.list.get(from).map_or(self.bytes.len(), |first| first.old.start);
+            self.list.truncate(from);
+            self.bytes.truncate(keeps);
+        }
+    }
+}
