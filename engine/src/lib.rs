@@ -62,8 +62,8 @@ pub use store::{
     Candidate, CheckpointReport, Commit, Compression, DeleteMode, DiskClaim, DueKey, Engine,
     EngineError, EngineOptions, Entry, Event, EventSink, Fault, Found, FoundPage, Iter,
     IterOptions, LEVELS, Latched, LevelPlaces, LoadPin, LogBase, MemoryBound, MemoryParts,
-    MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER,
-    PageName, Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo,
-    SnapshotOptions, SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR,
-    UndoFull, Want, WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
+    MemtableKind, OpenReport, Opening, OwnedKey, PLACE_PREFIX, POOL_DIR, POOL_MARKER, PageName,
+    Replay, ReplayGroup, Scan, ScanItem, ScanRange, Snapshot, SnapshotInfo, SnapshotOptions,
+    SnapshotValue, SnapshotWatch, Stats, SyncPolicy, Tx, TxBuf, TxPages, UNDO_DIR, UndoFull, Want,
+    WblStats, WriteBatch, aside_name, has_pool, replay_bytes, settle_data_dir,
 };

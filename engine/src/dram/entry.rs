@@ -53,7 +53,8 @@ fn value_len_byte(value: Value<'_>) -> usize {
 
 /// Bytes of an entry with these parts.
 pub(super) fn encoded_len(key_len: usize, value: Value<'_>, may_be_due: bool) -> usize {
-    let extended = usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) == EXTENDED);
+    let extended =
+        usize::from(key_len >= EXTENDED) + usize::from(value_len_byte(value) == EXTENDED);
     let expiry = EXPIRY_BYTES * usize::from(may_be_due);
     HEADER_BYTES + 4 * extended + expiry + key_len + value.stored_len()
 }

@@ -341,7 +341,8 @@ impl Engine {
             }
             groups += 1;
             let filled = inner.views.superversion.load().active.filled_bytes();
-            if filled >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull() {
+            if filled >= inner.memory.shares.memtable_bytes() || inner.graveyard.spill.is_overfull()
+            {
                 self.flush_now()?;
             }
         }

@@ -374,11 +374,7 @@ impl Sorted {
             return Ok(PutScore::Unchanged);
         }
         self.tree.hold(pages, &old.path)?;
-        if !self.moves_within_page(pages, &old, score, member)? {
-            // The new place first: it alone may need pages that are away.
-            self.insert(pages, score, member)?;
-            self.take_out(pages, old.score, member)?;
-        }
+        self.move_to(pages, &old, score, member)?;
         index_page::set_score(&mut pages.edit(old.index)?, old.slot, score)
             .map_err(at_page(old.index))?;
         Ok(PutScore::Moved(old.score))
@@ -415,7 +411,7 @@ impl Sorted {
     ) -> Result<Option<Score>, PageError> {
         let Some(old) = self.locate(pages, member, hash)? else { return Ok(None) };
         self.tree.hold(pages, &old.path)?;
-        self.take_out(pages, old.score, member)?;
+        self.take_out_at(pages, old.path, old.at)?;
         index_page::remove(&mut pages.edit(old.index)?, old.slot).map_err(at_page(old.index))?;
         self.totals.remove(counted(member));
         self.step(pages);
@@ -469,18 +465,30 @@ impl Sorted {
         hash_of: &impl Fn(&[u8]) -> u64,
         out: &mut Vec<u8>,
     ) -> Result<Option<Score>, PageError> {
-        let rank = if end == End::Front { 0 } else { self.len().saturating_sub(1) };
-        match self.iter(pages, rank).next() {
-            None => return Ok(None),
-            Some(scored) => {
-                out.clear();
-                out.extend_from_slice(scored?.1);
-            }
+        if self.is_empty() {
+            return Ok(None);
         }
-        match self.remove(pages, out, hash_of(out))? {
-            None => Err(wrong(self.index_page_of(hash_of(out)), "member of the order")),
-            some => Ok(some),
-        }
+        let rank = if end == End::Front { 0 } else { self.len() - 1 };
+        let (path, before) = self.tree.at(pages, rank)?;
+        let (id, at) = (page_id(path.page), (rank - before) as usize);
+        let (score, member) = self.page(pages, path.page)?.get(at).map_err(at_page(id))?;
+        out.clear();
+        out.extend_from_slice(member);
+        let hash = hash_of(out);
+        let index = self.index_page_of(hash);
+        let view = IndexPage::parse(pages.read(index)?).map_err(at_page(index))?;
+        // The index does not tell members of one fingerprint and score from each other.
+        let own = view
+            .candidates(fingerprint_of(hash))
+            .find(|candidate| candidate.is_ok_and(|(_, other)| other == score));
+        let Some((slot, _)) = own.transpose().map_err(at_page(index))? else {
+            return Err(wrong(index, "member of the order"));
+        };
+        self.take_out_at(pages, path, at)?;
+        index_page::remove(&mut pages.edit(index)?, slot).map_err(at_page(index))?;
+        self.totals.remove(counted(out));
+        self.step(pages);
+        Ok(Some(score))
     }
 
     /// Answers the members at the cursor, and the cursor behind them; 0 begins, and ends. What is there from the first

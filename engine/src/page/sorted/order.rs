@@ -23,13 +23,25 @@ impl Sorted {
             (self.tree.root, self.tree.pages) = (number, 1);
             return Ok(());
         };
+        self.insert_at(pages, path, own).map(|_| ())
+    }
+
+    /// The same, into the page at the end of a path, where it belongs. True if pages have come, so that other paths mean nothing any more.
+    pub(super) fn insert_at<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        path: Path,
+        own: Scored<'_>,
+    ) -> Result<bool, PageError> {
+        let (score, member) = own;
         let (id, page) = (page_id(path.page), self.page(pages, path.page)?);
         self.tree.hold(pages, &path)?;
         let at = page.count_before(Cut::Before(score, member)).map_err(at_page(id))?;
         let count = page.len();
         if page.bytes_with(score, member.len()) <= self.sizes.page_bytes {
             scores_page::insert(&mut pages.edit(id)?, score, member).map_err(at_page(id))?;
-            return self.tree.set_count(pages, &path.steps, count as u32 + 1);
+            self.tree.set_count(pages, &path.steps, count as u32 + 1)?;
+            return Ok(false);
         }
         if at == count && self.is_last(pages, &path)? {
             // Scores that ascend as time does leave full pages behind.
@@ -37,7 +49,7 @@ impl Sorted {
             let number = self.tree.new_number();
             pages.add(page_id(number), &scores_page::build(&[own]));
             let behind = vec![Child { number, count: 1, bound }];
-            return self.tree.split(pages, &path, count as u32, behind);
+            return self.tree.split(pages, &path, count as u32, behind).map(|()| true);
         }
         let mut members = page.iter().collect::<Result<Vec<_>, _>>().map_err(at_page(id))?;
         members.insert(at, own);
@@ -49,7 +61,7 @@ impl Sorted {
             last = own.last().copied();
         }
         let mut built = built.into_iter();
-        let Some((first, count, _)) = built.next() else { return Ok(()) };
+        let Some((first, count, _)) = built.next() else { return Ok(false) };
         pages.edit(id)?.replace(&first);
         let mut behind = Vec::new();
         for (payload, count, bound) in built {
@@ -57,7 +69,7 @@ impl Sorted {
             pages.add(page_id(number), &payload);
             behind.push(Child { number, count: count as u32, bound });
         }
-        self.tree.split(pages, &path, count as u32, behind)
+        self.tree.split(pages, &path, count as u32, behind).map(|()| true)
     }
 
     /// True if no page of the order stands behind the one at the end of a path.
@@ -66,27 +78,32 @@ impl Sorted {
         Ok(self.tree.before(pages, path)? + count >= self.len())
     }
 
-    /// Gives a member another score, if it stays on its page, and the page has room; false, and nothing is changed, if not.
-    pub(super) fn moves_within_page<P: Pages>(
-        &self,
+    /// Gives a member another score: within its page, if it stays there and the page has room.
+    pub(super) fn move_to<P: Pages>(
+        &mut self,
         pages: &mut P,
         old: &Located,
         score: Score,
         member: &[u8],
-    ) -> Result<bool, PageError> {
+    ) -> Result<(), PageError> {
         let id = page_id(old.path.page);
-        let path = self.tree.find(pages, &Cut::Behind(score, member))?;
-        if path.is_none_or(|path| path.page != old.path.page) {
-            return Ok(false);
-        }
-        if self.page(pages, old.path.page)?.bytes_with(score, member.len()) > self.sizes.page_bytes
+        let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? else {
+            return Err(wrong(id, "a tree above the page"));
+        };
+        let page = self.page(pages, old.path.page)?;
+        if path.page == old.path.page
+            && page.bytes_with(score, member.len()) <= self.sizes.page_bytes
         {
-            return Ok(false);
+            let mut edit = pages.edit(id)?;
+            scores_page::remove(&mut edit, old.at).map_err(at_page(id))?;
+            return scores_page::insert(&mut edit, score, member).map_err(at_page(id));
         }
-        let mut edit = pages.edit(id)?;
-        scores_page::remove(&mut edit, old.at).map_err(at_page(id))?;
-        scores_page::insert(&mut edit, score, member).map_err(at_page(id))?;
-        Ok(true)
+        let same_page = path.page == old.path.page;
+        // The new place first: it alone may need pages that are away.
+        if self.insert_at(pages, path, (score, member))? || same_page {
+            return self.take_out(pages, old.score, member);
+        }
+        self.take_out_at(pages, old.path.clone(), old.at)
     }
 
     /// Cuts members into pages.
@@ -119,10 +136,21 @@ impl Sorted {
     ) -> Result<(), PageError> {
         let Some(path) = self.tree.find(pages, &Cut::Behind(score, member))? else { return Ok(()) };
         let (id, page) = (page_id(path.page), self.page(pages, path.page)?);
-        let count = page.len();
-        let Some(at) = page.find(score, member).map_err(at_page(id))? else {
-            return Err(wrong(id, "member of the index"));
-        };
+        match page.find(score, member).map_err(at_page(id))? {
+            Some(at) => self.take_out_at(pages, path, at),
+            None => Err(wrong(id, "member of the index")),
+        }
+    }
+
+    /// The same of the member at a place of the page at the end of a path.
+    pub(super) fn take_out_at<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        path: Path,
+        at: usize,
+    ) -> Result<(), PageError> {
+        let id = page_id(path.page);
+        let count = self.page(pages, path.page)?.len();
         if count == 1 {
             return self.tree.remove(pages, &path);
         }

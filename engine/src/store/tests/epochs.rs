@@ -237,3 +237,24 @@ fn another_expiry_of_a_collection_does_not_part_it_from_its_block() {
     assert_eq!(fixture.state_at(&snapshot), (b"ab".to_vec(), vec![b'a'; 100], 2));
     fixture.engine.abandon();
 }
+
+#[test]
+fn changes_in_place_fill_the_memtable_by_their_log_bytes() {
+    let mut fixture = Fixture::new(MemtableKind::Hash);
+    let (engine, cid) = (fixture.engine.clone(), fixture.cid);
+    let active = || engine.inner().views.superversion.load().active.clone();
+    let (first, used) = (active(), active().used_bytes());
+    for round in 1..=16 {
+        let mut tx = Fixture::begin(&engine, &mut fixture.buf);
+        Fixture::operate(&mut tx, cid, |pages| {
+            pages.edit(page(0)).expect("in memory").write(0, b"z");
+            round
+        });
+        // As long as a command with large arguments.
+        tx.log(0, &[b'+'; 70_000]);
+        tx.commit();
+        assert_eq!(first.used_bytes(), used);
+    }
+    assert!(first.filled_bytes() >= 1 << 20);
+    engine.abandon();
+}

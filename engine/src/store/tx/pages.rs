@@ -210,7 +210,9 @@ impl PageEdit for TxEdit<'_, '_> {
     fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
         match self.change {
             Change::New(block) | Change::Changed(block) => block.splice(range, bytes),
-            Change::Removed | Change::Nothing => debug_assert!(false, "a page that is gone is not edited"),
+            Change::Removed | Change::Nothing => {
+                debug_assert!(false, "a page that is gone is not edited")
+            }
             Change::InPlace(block) => {
                 let (latches, placed) = (&mut *self.latches, (&*block, self.epoch));
                 if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {

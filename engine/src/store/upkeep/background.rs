@@ -66,8 +66,9 @@ impl Engine {
             if inner.may_freeze() {
                 let early = std::mem::take(&mut background.signals.lock().freeze_early);
                 let filled = inner.views.superversion.load().active.filled_bytes();
-                let some =
-                    filled > 0 || inner.graveyard.spill.has_unmarked() || self.has_unmarked_deaths();
+                let some = filled > 0
+                    || inner.graveyard.spill.has_unmarked()
+                    || self.has_unmarked_deaths();
                 if filled >= inner.memory.shares.memtable_bytes() || (early && some) {
                     self.freeze(&mut inner.flusher.freeze_right.lock());
                     background.wake_flush();

@@ -4,7 +4,7 @@ use super::{Failed, Paged, Stop, Structure, change};
 use crate::blocking::{Pop, Side};
 use crate::keyspace::pop::Popped;
 use sexton_engine::page::{
-    Cut, Descriptor, PageError, PageId, Pages, PartKind, Score, Sorted, SortedSizes, Totals,
+    Cut, Descriptor, End, PageError, PageId, Pages, PartKind, Score, Sorted, SortedSizes, Totals,
     hash_of,
 };
 use sexton_engine::{Key, Tx};
@@ -212,6 +212,21 @@ impl Ranked {
         Ok(())
     }
 
+    /// Removes the member at an end, which is the answer.
+    ///
+    /// # Errors
+    /// [`PageError`]: it may be that something was changed.
+    pub fn pop<P: Pages>(
+        &mut self,
+        pages: &mut P,
+        end: End,
+    ) -> Result<Option<(Vec<u8>, f64)>, PageError> {
+        let (seed, mut member) = (self.seed, Vec::new());
+        let score =
+            self.set.pop(pages, end, &|member: &[u8]| hash_of(seed, member), &mut member)?;
+        Ok(score.map(|score| (member, score.number())))
+    }
+
     /// The members with these ranks, ascending.
     ///
     /// # Errors
@@ -290,6 +305,11 @@ pub(super) fn take(
     }
     let ranks = if pop.side == Side::First { 0..count } else { len - count..len };
     let taken = change(tx, key, paged, reads_here, |pages, set: &mut Ranked| {
+        if count == 1 {
+            let end = if pop.side == Side::First { End::Front } else { End::Back };
+            let popped = set.pop(pages, end)?;
+            return Ok(popped.map(|(member, score)| vec![(member, Some(score))]));
+        }
         let mut members = Vec::with_capacity(count as usize);
         for member in set.range(pages, ranks.clone())? {
             let (score, member) = member?;
