@@ -110,11 +110,6 @@ impl SharedValue {
         self.head().counts.load(Ordering::Relaxed) as usize
     }
 
-    /// True for two counts of one block.
-    pub(crate) fn is(&self, other: &Self) -> bool {
-        self.0 == other.0
-    }
-
     /// True where the block may be changed in this epoch.
     pub(crate) fn is_of(&self, epoch: Epoch) -> bool {
         epoch != Epoch::NEVER && self.head().epoch == epoch
@@ -294,7 +289,7 @@ mod tests {
         assert!(block.is_of(epoch) && !block.is_of(next) && !SharedValue::new(b"x").is_of(epoch));
         assert!(!SharedValue::new(b"x").is_of(Epoch::NEVER));
         let other = block.clone();
-        assert_eq!((block.holders(), block.is(&other)), (2, true));
+        assert_eq!(block.holders(), 2);
         // SAFETY: no reference to its bytes is alive.
         assert!(unsafe { block.splice(2..4, b"XYZ") });
         assert_eq!(other.bytes(), b"abXYZef");

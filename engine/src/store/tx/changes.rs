@@ -53,17 +53,17 @@ impl Changes {
         (!matches!(change, Change::Nothing)).then_some(change)
     }
 
-    /// Puts `change` in place of what there was of the page, which is the answer.
-    pub(super) fn replace(&mut self, page: PageId, change: Change) -> Change {
+    /// Puts `change` in place of what there was of the page.
+    pub(super) fn replace(&mut self, page: PageId, change: Change) {
         if let Some(place) = self.place(page) {
-            return std::mem::replace(&mut self.list[place].1, change);
+            self.list[place].1 = change;
+            return;
         }
         self.list.push((page, change));
         if self.list.len() > FEW {
             let unknown = self.places.len()..self.list.len();
             self.places.extend(unknown.map(|place| (self.list[place].0, place)));
         }
-        Change::Nothing
     }
 
     /// Gives its memory back after an operation on many pages.

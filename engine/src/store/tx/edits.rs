@@ -7,8 +7,7 @@ use std::ops::Range;
 
 /// One change of a block.
 struct Edit {
-    /// `None` once it was taken back.
-    block: Option<SharedValue>,
+    block: SharedValue,
     at: usize,
     new_len: usize,
     /// Where in `Edits::bytes` lies what was there.
@@ -62,31 +61,22 @@ impl Edits {
             return false;
         }
         let old = at..self.bytes.len();
-        let block = Some(block.clone());
+        let block = block.clone();
         self.list.push(Edit { block, at: range.start, new_len: new.len(), old });
         true
     }
 
-    /// Undoes those from the `from`th on, the last one first; with `only` those of this block, and the others stay. The latch of what was
-    /// changed is held since.
-    pub(super) fn take_back(
-        &mut self,
-        _latches: &mut Guards<'_>,
-        from: usize,
-        only: Option<&SharedValue>,
-    ) {
-        for edit in self.list.iter_mut().skip(from).rev() {
-            let is_meant = |block: &mut SharedValue| only.is_none_or(|only| block.is(only));
-            let Some(block) = edit.block.take_if(is_meant) else { continue };
-            let old = &self.bytes[edit.old.clone()];
+    /// Undoes those from the `from`th on, the last one first. The latch of what was changed is held since.
+    pub(super) fn take_back(&mut self, _latches: &mut Guards<'_>, from: usize) {
+        while self.list.len() > from
+            && let Some(edit) = self.list.pop()
+        {
             // SAFETY: as in `splice`: the latch and with it the epoch have lasted.
-            let done = unsafe { block.splice(edit.at..edit.at + edit.new_len, old) };
+            let done = unsafe {
+                edit.block.splice(edit.at..edit.at + edit.new_len, &self.bytes[edit.old.clone()])
+            };
             debug_assert!(done, "what was there before had room");
-        }
-        if only.is_none() {
-            let keeps = self.list.get(from).map_or(self.bytes.len(), |first| first.old.start);
-            self.list.truncate(from);
-            self.bytes.truncate(keeps);
+            self.bytes.truncate(edit.old.start);
         }
     }
 }

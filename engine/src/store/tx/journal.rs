@@ -189,7 +189,7 @@ impl Tx<'_> {
             let (slot, hash) = (state.slot, operation.hash);
             let key = Key { slot, bytes: key_of(operation, &records), hash };
             if let Old::Edits(before) = state.old {
-                edits.take_back(&mut self.guards, before, None);
+                edits.take_back(&mut self.guards, before);
             }
             let shard = self.shard(hash);
             if let Some((_, load)) = overtaken.pop_if(|(at, _)| *at == number) {

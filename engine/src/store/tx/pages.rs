@@ -92,7 +92,7 @@ impl Drop for TxPages<'_, '_, '_> {
     fn drop(&mut self) {
         let (latches, edits) = (&mut self.tx.guards, &mut self.tx.buf.journal.edits);
         if edits.len() > self.edits_before {
-            edits.take_back(latches, self.edits_before, None);
+            edits.take_back(latches, self.edits_before);
         }
         drop(self.changes.drain());
         self.tx.buf.changes = std::mem::take(&mut self.changes);
@@ -129,7 +129,6 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
                 root_hash: self.root.hash,
                 epoch: self.epoch,
                 edits: &mut self.tx.buf.journal.edits,
-                edits_before: self.edits_before,
             }),
         }
     }
@@ -140,7 +139,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
             Some(Change::New(_)) | None => Change::New(block),
             Some(_) => Change::Changed(block),
         };
-        self.replace_change(page, made);
+        self.changes.replace(page, made);
     }
 
     fn remove(&mut self, page: PageId) {
@@ -149,7 +148,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
             Some(Change::New(_)) => Change::Nothing,
             _ => Change::Removed,
         };
-        self.replace_change(page, change);
+        self.changes.replace(page, change);
     }
 }
 
@@ -166,14 +165,6 @@ impl TxPages<'_, '_, '_> {
         let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
         seen.set(Some((page, at)));
         Ok(table.entry(at))
-    }
-
-    /// Another change of a page. What was changed in place is as it was, for the journal.
-    fn replace_change(&mut self, page: PageId, change: Change) {
-        if let Change::InPlace(block) = self.changes.replace(page, change) {
-            let edits = &mut self.tx.buf.journal.edits;
-            edits.take_back(&mut self.tx.guards, self.edits_before, Some(&block));
-        }
     }
 }
 
@@ -195,7 +186,6 @@ pub struct TxEdit<'a, 'e> {
     root_hash: u64,
     epoch: Epoch,
     edits: &'a mut Edits,
-    edits_before: usize,
 }
 
 impl PageEdit for TxEdit<'_, '_> {
@@ -218,11 +208,10 @@ impl PageEdit for TxEdit<'_, '_> {
                 if self.edits.splice((latches, self.root_hash), placed, range.clone(), bytes) {
                     return;
                 }
-                // It needs more room: another block, and a further record in this epoch. The old one has its record, and goes back
-                // to what the operation found.
+                // It needs more room: another block, and a further record in this epoch. Nobody will read the old one as it is now:
+                // that record is newer (E3), and if all is taken back, so are the edits.
                 let mut own = OwnBlock::new(block.bytes(), self.epoch);
                 own.splice(range, bytes);
-                self.edits.take_back(&mut *self.latches, self.edits_before, Some(block));
                 *self.change = Change::Changed(own);
             }
         }
