@@ -5,6 +5,7 @@ use super::after::note_slow;
 use super::client::Client;
 use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
+use super::left_out::{Step, left_out};
 use super::obstacles::Obstacles;
 use super::{Args, CommandSpec};
 use crate::events::Event;
@@ -27,7 +28,8 @@ impl Executor {
     /// The same for writes: false while they are refused or paced.
     #[must_use]
     pub fn is_fast_write(&self, server: &Server) -> bool {
-        Obstacles::of_writes(server).is_empty()
+        let obstacles = Obstacles::of_writes(server);
+        obstacles.is_empty() || (left_out(Step::Pacing) && obstacles == Obstacles::PACED)
     }
 
     /// GET key. `None`: run it the long way.
@@ -96,7 +98,9 @@ impl Executor {
         let (changes, events) = (&mut self.changes, &server.events);
         changes.begin_command(Some(client.id));
         changes.write(events, client.db, bytes, Some(Event::string("set")));
-        changes.signal(events);
+        if !left_out(Step::Watch) {
+            changes.signal(events);
+        }
         let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
@@ -119,7 +123,9 @@ impl Executor {
         if calls == 0 {
             return;
         }
-        if let Some(spec) = self.table.find(first.get(0)) {
+        if let Some(spec) = self.table.find(first.get(0))
+            && !left_out(Step::SlowLog)
+        {
             note_slow(server, client, spec, first, calls - 1, time_us);
         }
         let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);

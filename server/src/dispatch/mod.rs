@@ -33,6 +33,7 @@ mod guard;
 #[cfg(test)]
 mod hash_field_tests;
 mod latch;
+mod left_out;
 pub(crate) mod load;
 #[cfg(test)]
 mod log_form_tests;
@@ -75,6 +76,8 @@ pub use gate::too_long_key;
 pub(crate) use gate::{Early, busy, check_early, is_busy};
 pub(crate) use guard::error_of;
 pub(crate) use latch::each_key;
+#[cfg(test)]
+pub(crate) use left_out::{Step, leaving_out};
 pub use log_wait::LogWait;
 pub(crate) use paged::needs;
 pub use snapshot_session::SnapshotSession;

@@ -12,6 +12,8 @@ mod sending;
 #[cfg(test)]
 mod sending_tests;
 mod stream;
+#[cfg(test)]
+mod ways;
 mod worker;
 
 pub use early::EarlyRules;

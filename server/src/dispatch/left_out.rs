@@ -1,0 +1,40 @@
+//! Steps that a test has the short way leave out, to see that the comparison with the long way notices. A product build
+//! leaves out none, and has no trace of the question.
+
+/// A step of the short way that is easily forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Writes are put off while writers must wait (N14).
+    Pacing,
+    /// Slow requests come into the slow log.
+    SlowLog,
+    /// Watchers hear of what a plain SET has changed.
+    Watch,
+}
+
+/// True where the thread leaves the step out.
+#[cfg(not(test))]
+#[inline(always)]
+pub(super) const fn left_out(_: Step) -> bool {
+    false
+}
+
+#[cfg(test)]
+thread_local! {
+    static LEFT_OUT: std::cell::Cell<Option<Step>> = const { std::cell::Cell::new(None) };
+}
+
+/// True where the thread leaves the step out.
+#[cfg(test)]
+pub(super) fn left_out(step: Step) -> bool {
+    LEFT_OUT.get() == Some(step)
+}
+
+/// What `run` answers where the short way leaves `step` out.
+#[cfg(test)]
+pub(crate) fn leaving_out<R>(step: Option<Step>, run: impl FnOnce() -> R) -> R {
+    let before = LEFT_OUT.replace(step);
+    let answer = run();
+    LEFT_OUT.set(before);
+    answer
+}
