@@ -32,6 +32,8 @@ const STEPS_MAX: u64 = 120;
 /// A scan in progress with what it must still answer.
 type OpenScan = (Scan, Vec<(Vec<u8>, Value)>);
 
+const POLICIES: [SyncPolicy; 3] = [SyncPolicy::Always, SyncPolicy::EverySec, SyncPolicy::No];
+
 /// Memtables of a history without background threads that wait for their flush.
 pub(super) const FROZEN_MAX: usize = 4;
 
@@ -81,6 +83,7 @@ pub(super) struct History {
     /// Of the options of the current start, where each start has its own.
     drawn: Option<u64>,
     pub(super) policy: SyncPolicy,
+    names: Vec<Vec<u8>>,
     deletes: DeleteMode,
     memtable: MemtableKind,
     /// Limit of N17; 0 for none.
@@ -150,9 +153,9 @@ pub(super) fn small_options(
 impl History {
     pub(super) fn new(seed: u64, background: bool) -> Self {
         let mut random = SimRandom::new(seed);
-        let policies = [SyncPolicy::Always, SyncPolicy::EverySec, SyncPolicy::No];
         Self {
-            policy: policies[random.below(3) as usize],
+            policy: POLICIES[random.below(3) as usize],
+            names: (0..KEYS).map(|number| format!("key:{number:02}").into_bytes()).collect(),
             random,
             deletes: deletes_of(seed),
             memtable: memtable_of(seed),
@@ -186,6 +189,7 @@ impl History {
             _ => Self::new(seed, background),
         };
         history.drawn = Some(0);
+        history.names = super::drawn::names(&mut history.random, KEYS);
         history
     }
 
@@ -214,6 +218,7 @@ impl History {
     fn choose_mode(&mut self) {
         if self.drawn.is_some() {
             self.drawn = Some(self.random.next_u64());
+            self.policy = POLICIES[self.random.below(3) as usize];
         }
         if let Some(pool) = &mut self.pool {
             pool.is_used = self.random.percent(pool.percent);
@@ -382,7 +387,7 @@ impl History {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        format!("key:{:02}", self.random.below(KEYS)).into_bytes()
+        self.names[self.random.below(KEYS) as usize].clone()
     }
 
     fn operation(&mut self) -> Op {
@@ -504,11 +509,10 @@ impl History {
 
     pub(super) fn check_point_reads(&mut self, engine: &Engine) {
         for db in 0..DATABASES {
-            for number in 0..KEYS {
-                let key = format!("key:{number:02}").into_bytes();
-                let found = get(engine, db, &key);
-                let expected = self.model.0[db].get(&key);
-                assert!(found.as_ref() == expected, "{db} {number}: {found:?}, not {expected:?}");
+            for key in &self.names {
+                let found = get(engine, db, key);
+                let expected = self.model.0[db].get(key);
+                assert!(found.as_ref() == expected, "{db} {key:?}: {found:?}, not {expected:?}");
             }
         }
     }

@@ -2,12 +2,50 @@
 //! nor on whether they were as large at the start before.
 
 use super::crash::FROZEN_MAX;
+use crate::store::shard::shard_of;
 use crate::store::*;
 use crate::table::Compression;
 use crate::tree::{CompactionOptions, LEVELS, LevelPlaces};
-use sexton_persistence::device::Storage;
+use sexton_config::profile::DeviceProfile;
 use sexton_persistence::device::sim::{SimRandom, SimStorage};
+use sexton_persistence::device::{Clock, Device, PlacedStorage, Storage};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Keys that lie in all shards, in two, or in one: what is drawn where the number of shards is a constant.
+pub(super) fn names(random: &mut SimRandom, count: u64) -> Vec<Vec<u8>> {
+    let shards = [1, 2, u64::MAX][random.below(3) as usize];
+    // They sort in the same way, and are as long, whatever hash the process has.
+    let name = |number, tried: u32| format!("key:{number:02}:{tried:06}").into_bytes();
+    let fits = |name: &Vec<u8>| (shard_of(crate::key::hash(name)) as u64) < shards;
+    let found = |number| (0..).map(|tried| name(number, tried)).find(fits);
+    (0..count).map(|number| found(number).expect("one in 64 fits")).collect()
+}
+
+/// Waits for nothing.
+#[derive(Debug, Default)]
+struct NoWait(AtomicU64);
+
+impl Clock for NoWait {
+    fn now_ns(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn wait_until(&self, ns: u64) {
+        self.0.fetch_max(ns, Ordering::Relaxed);
+    }
+}
+
+/// `storage` as it is, or on a device that emulates one of those that there are profiles of.
+fn device(random: &mut SimRandom, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
+    let profiles = DeviceProfile::built_in();
+    let Some(profile) = profiles.get(random.below(profiles.len() as u64 + 1) as usize) else {
+        return storage;
+    };
+    let device = Device::new("default", None, "data".into());
+    let device = device.emulating(profile.clone(), Arc::new(NoWait::default()));
+    Arc::new(PlacedStorage::new(storage, device, Vec::new()))
+}
 
 /// Levels in ranges, each in one of two places of their own or in none.
 pub(super) fn places(random: &mut SimRandom) -> LevelPlaces {
@@ -44,7 +82,11 @@ pub(super) fn options(seed: u64, options: EngineOptions) -> EngineOptions {
     // Undo runs are the running store's alone: their device may be a new one at each start.
     let undo_storage: Option<Arc<dyn Storage>> =
         random.percent(30).then(|| Arc::new(SimStorage::new()) as Arc<dyn Storage>);
+    let storage = device(random, Arc::clone(&options.storage));
     EngineOptions {
+        storage,
+        yields_to_log: random.percent(30),
+        direct_io: random.percent(50),
         memtable_bytes: (2 << 10) << random.below(7),
         max_write_buffer_number: FROZEN_MAX + 3 + random.below(4) as usize,
         block_cache_bytes: (4 << 10) << random.below(8),

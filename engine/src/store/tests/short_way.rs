@@ -4,6 +4,7 @@
 use super::crash::small_options;
 use super::harness::*;
 use crate::key::{Key, Seq};
+use crate::store::write::left_out::{Step, leaving_out};
 use crate::store::*;
 use sexton_persistence::device::sim::{CrashOptions, SimStorage};
 use sexton_persistence::pmem::{PmemOptions, SimPmem};
@@ -197,4 +198,17 @@ fn histories_by_the_short_and_the_long_way_leave_the_same() {
         assert_eq!(short.replayed.is_empty(), !kind.is_logged(), "{kind:?}");
         assert_eq!(short, long, "{kind:?}");
     }
+}
+
+#[test]
+fn a_short_way_that_leaves_a_step_out_leaves_something_else() {
+    let seed = 0x5eed_0001;
+    let long = run_history(Kind::Log, Way::Long, seed);
+    let without = |step| leaving_out(step, || run_history(Kind::Log, Way::Short, seed));
+    let short = without(Step::Pacing);
+    assert!(short.written_to_pace < long.written_to_pace, "the pace hears of less");
+    assert_eq!(Trace { written_to_pace: long.written_to_pace, ..short }, long, "and that is all");
+    let short = without(Step::LastWrite);
+    assert_ne!(short.waits, long.waits);
+    assert_eq!(Trace { waits: long.waits.clone(), ..short }, long);
 }

@@ -1,6 +1,7 @@
 //! A transaction of one put, which is what SET is: the same steps as any other (engine/DESIGN.md, "A
 //! write") without the staging that lets several operations share one commit.
 
+use super::left_out::{Step, left_out};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
 use crate::shared_value::{SharedValue, Value};
@@ -54,7 +55,9 @@ impl Tx<'_> {
         }
         let full = commit.just_filled(inner.memory.shares.memtable_bytes());
         drop(commit);
-        inner.write.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
+        if !left_out(Step::Pacing) {
+            inner.write.pace.note_written(len + shared.as_ref().map_or(0, |_| value.len()));
+        }
         self.committed = true;
 
         match &shared {
@@ -68,7 +71,9 @@ impl Tx<'_> {
             self.shard(key.hash).unresolved.push(Unresolved { seq, ..item });
             inner.flusher.unresolved.fetch_add(1, Ordering::Relaxed);
         }
-        inner.write.note_write(key.hash, seq);
+        if !left_out(Step::LastWrite) {
+            inner.write.note_write(key.hash, seq);
+        }
         if full {
             inner.upkeep.background.wake_freeze();
         }
