@@ -29,3 +29,5 @@ pub use system::is_in_memory;
 pub use temp_dir::TempDir;
 pub use units::{LINE_BYTES, WORD_BYTES};
 pub(crate) use units::{PAGE_BYTES, split};
+
+pub use sexton_config::profile::DeviceProfile;

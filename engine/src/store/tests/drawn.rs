@@ -6,9 +6,8 @@ use crate::store::shard::shard_of;
 use crate::store::*;
 use crate::table::Compression;
 use crate::tree::{CompactionOptions, LEVELS, LevelPlaces};
-use sexton_config::profile::DeviceProfile;
 use sexton_persistence::device::sim::{SimRandom, SimStorage};
-use sexton_persistence::device::{Clock, Device, PlacedStorage, Storage};
+use sexton_persistence::device::{Clock, Device, DeviceProfile, PlacedStorage, Storage};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
