@@ -7,3 +7,4 @@ mod citations;
 mod files;
 mod links;
 mod pages;
+mod path_of_a_set;
