@@ -143,6 +143,7 @@ impl Table {
 
     #[inline]
     fn probe(&self, hash: u64, mut wanted: impl FnMut(Entry) -> bool) -> Option<(Located, Entry)> {
+        crate::work::note_look_up();
         if let Some((place, entry)) = self.current.probe(hash, &mut wanted) {
             return Some((Located { in_old: false, place }, entry));
         }
@@ -394,23 +395,41 @@ impl Table {
         key: Key<'_>,
         keep: impl FnOnce(Replaced<'_>),
     ) -> Option<Removed> {
+        let at = self.locate_to_remove(key)?;
+        Some(self.remove_located(key.hash, at, keep))
+    }
+
+    /// Where the entry of a key stands that may be removed by [`remove_located`](Self::remove_located) next.
+    pub(crate) fn locate_to_remove(&mut self, key: Key<'_>) -> Option<Located> {
         self.step();
-        let (at, entry) = self.probe(key.hash, |entry| entry.is(key))?;
+        self.probe(key.hash, |entry| entry.is(key)).map(|(at, _)| at)
+    }
+
+    /// Removes the entry that `locate_to_remove` has found: the table must not have been changed since. `keep` is shown
+    /// what was there, before it goes.
+    pub(crate) fn remove_located(
+        &mut self,
+        hash: u64,
+        at: Located,
+        keep: impl FnOnce(Replaced<'_>),
+    ) -> Removed {
+        let entry = self.array_mut(at).entry(at.place);
+        let entry = entry.expect("the table was changed after the look-up");
         let (had_expiry, class) = (entry.has_expiry(), self.slab.class_of_page(entry));
         if Slab::may_detach(entry) {
-            self.array_mut(at).remove(key.hash, at.place);
+            self.array_mut(at).remove(hash, at.place);
             self.dues.removed(entry);
             // SAFETY: neither bucket nor due time points at the entry any more, and its handles end here.
             keep(Replaced::Block(unsafe { self.slab.detach_large(entry, entry.len()) }));
         } else {
             keep(Replaced::Entry(EntryRef::new(entry)));
-            self.remove_at(key.hash, at, entry);
+            self.remove_at(hash, at, entry);
         }
         if let Some(page) = class.and_then(|class| self.slab.sparse_page(class)) {
             self.evacuate(page);
         }
         self.shrink();
-        Some(Removed { had_expiry })
+        Removed { had_expiry }
     }
 
     fn remove_at(&mut self, hash: u64, at: Located, entry: Entry) {

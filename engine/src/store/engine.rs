@@ -111,6 +111,7 @@ impl Inner {
     }
 
     pub(super) fn hash(&self, key: &[u8]) -> u64 {
+        crate::work::note_hash();
         crate::key::hash(key)
     }
 

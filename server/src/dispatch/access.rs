@@ -3,10 +3,11 @@
 use super::entry::bring_in;
 use super::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
+use crate::keyspace::paged::Failed;
 use crate::keyspace::{Extent, Kind, Strings, expect, remove_due};
 use crate::resp::Reply;
 use crate::session::Session;
-use sexton_engine::{Entry, Found, Key};
+use sexton_engine::{Entry, Found, Key, OwnedKey, Want};
 use std::sync::atomic::Ordering;
 
 /// What a look-up is for.
@@ -117,6 +118,22 @@ impl<'e> Ctx<'_, 'e> {
         if is_due {
             self.expire(db, key, extent);
         }
+    }
+
+    /// A key of this command is on a device, where its look-up ends. It is read here where the command cannot begin again;
+    /// else the command ends, and begins again when `key` and those `behind` it are in memory.
+    #[cold]
+    pub fn bring_in_or_miss<'k>(&mut self, key: Key<'k>, behind: impl Iterator<Item = Key<'k>>) {
+        if !self.client.may_miss {
+            return bring_in(self.tx(), key);
+        }
+        let tx = self.tx();
+        let want = |key: Key<'k>| {
+            Want::key(OwnedKey { slot: key.slot, bytes: key.bytes.to_vec(), hash: key.hash })
+        };
+        let behind = behind.filter(|&key| matches!(tx.find(key), Found::Cold)).map(want);
+        let wants = std::iter::once(want(key)).chain(behind).collect();
+        self.stop(Failed::Away(wants));
     }
 
     fn expire(&mut self, db: usize, key: Key<'_>, extent: Extent<'_>) {

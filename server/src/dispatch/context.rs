@@ -209,11 +209,7 @@ impl<'e> Ctx<'_, 'e> {
 
     /// Deletes `key`: one operation, or none (and false) when it is absent.
     pub fn delete(&mut self, db: usize, key: &[u8], event: Event) -> bool {
-        self.delete_hashed(db, self.key_in(db, key), event)
-    }
-
-    /// [`delete`](Self::delete) for those who have hashed the key.
-    pub fn delete_hashed(&mut self, db: usize, key: Key<'_>, event: Event) -> bool {
+        let key = self.key_in(db, key);
         let was = self.tx().delete(key);
         if was {
             self.changes.write(&self.server.events, db, key.bytes, Some(event));

@@ -8,7 +8,7 @@ use super::exec::abort;
 use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
-use super::load::{Slots, cold_keys, wants};
+use super::load::{cold_keys_before, wants};
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };
@@ -271,8 +271,7 @@ impl Executor {
                 let Some(mut tx) = engine.begin_unless(latched, occupied, &mut self.tx_buf) else {
                     return wait_or_refuse(server, client, out, mark);
                 };
-                let cold =
-                    cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
+                let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);
                 if !cold.is_empty() {
                     return Outcome::Cold(wants(cold));
                 }
@@ -282,6 +281,7 @@ impl Executor {
                     return Outcome::Blocks(Arc::clone(waiter));
                 }
                 let tx_ref = Some(&mut tx);
+                let args = args.with_key_hashes(&self.hashes, spec.keys.first);
                 let mut ctx =
                     Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
                 match call_missing(&mut ctx, mark) {

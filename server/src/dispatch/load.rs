@@ -106,6 +106,21 @@ pub(super) fn cold_pages(
     cold
 }
 
+/// The cold ones among the keys of a request by itself that must be in memory before its handler runs.
+pub(super) fn cold_keys_before(
+    server: &Server,
+    db: usize,
+    spec: &'static CommandSpec,
+    args: Args<'_>,
+    hashes: &[u64],
+    tx: &mut Tx<'_>,
+) -> Vec<OwnedKey> {
+    if spec.traits.has(Traits::MISSES_KEYS) {
+        return Vec::new();
+    }
+    cold_keys(server, (db, &Slots::NOW), spec, args, hashes, tx)
+}
+
 /// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of
 /// [`each_key`], or none when they are not known.
 pub(super) fn cold_keys(

@@ -60,6 +60,8 @@ mod snapshot_tests;
 pub mod table;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod work_tests;
 
 pub use crate::resp::Args;
 pub use access::Purpose;

@@ -6,7 +6,7 @@ use super::call::call_missing;
 use super::client::Client;
 use super::commit::{commit, publish, take_back};
 use super::latch::{Scope, latch};
-use super::load::{Slots, cold_keys};
+use super::load::cold_keys_before;
 use super::{Args, Class, CommandSpec, Ctx, Executor, Flags, Traits};
 use crate::resp::Reply;
 use crate::server::Server;
@@ -61,13 +61,14 @@ impl Executor {
         let occupied = server.running_scripts.occupied();
         let latched = Latched::Hashes(&self.hashes);
         let mut tx = server.engine.begin_unless(latched, occupied, &mut self.tx_buf)?;
-        let cold = cold_keys(server, (client.db, &Slots::NOW), spec, args, &self.hashes, &mut tx);
+        let cold = cold_keys_before(server, client.db, spec, args, &self.hashes, &mut tx);
         if !cold.is_empty() {
             return None;
         }
         out.limit(reply_max_bytes);
         let changes = &mut self.changes;
         let tx_ref = Some(&mut tx);
+        let args = args.with_key_hashes(&self.hashes, 1);
         let mut ctx = Ctx { server, client, table, args, spec, out, tx: tx_ref, changes, now_ms };
         let ended = match call_missing(&mut ctx, mark) {
             Ok(called) => (called, commit(server, tx, changes, Scope::Keys, &self.hashes)),

@@ -28,19 +28,33 @@ pub fn remove(
     if !tx.delete(key) {
         return false;
     }
+    tell_removed(server, (tx, changes), db, key, reason);
+    count_removed(server, 1, reason);
+    true
+}
+
+/// So many keys have gone.
+pub fn count_removed(server: &Server, keys: u64, reason: Reason) {
+    match reason {
+        Reason::Expired => server.stats.count_expired(keys),
+        Reason::Evicted => server.stats.count_evicted(keys),
+    }
+}
+
+/// What follows the delete of a key that goes by itself, but for its being counted: its log form, and who hears of it.
+pub fn tell_removed(
+    server: &Server,
+    (tx, changes): (&mut Tx<'_>, &mut Changes),
+    db: usize,
+    key: Key<'_>,
+    reason: Reason,
+) {
     tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
     let event = match reason {
-        Reason::Expired => {
-            server.stats.count_expired(1);
-            Event::EXPIRED
-        }
-        Reason::Evicted => {
-            server.stats.count_evicted(1);
-            Event::EVICTED
-        }
+        Reason::Expired => Event::EXPIRED,
+        Reason::Evicted => Event::EVICTED,
     };
     changes.modify(&server.events, db, key.bytes, Some(event));
-    true
 }
 
 /// What of a hash in pages is to go. Of other keys all goes that is due.

@@ -203,6 +203,32 @@ fn a_short_way_that_leaves_a_step_out_leaves_other_traces() {
     }
 }
 
+#[test]
+fn what_is_due_among_the_keys_of_a_del_is_logged_by_itself() {
+    let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+    let before = [
+        "MSET a 1 b 1 c 1",
+        "SET due 1 PX 50",
+        "HSET h f 1 g 1",
+        "HPEXPIRE h 50 FIELDS 1 f",
+        "HSET i f 1",
+        "HPEXPIRE i 50 FIELDS 1 f",
+    ];
+    let reads = [before.map(words).into(), vec![words("DEL a none due b h i c a")]];
+    let (short, long) = (short_way(Terms::PLAIN, &reads), long_way(Terms::PLAIN, &reads));
+    short.assert_same(&long, "DEL");
+    assert!(short.replies.ends_with(b":4\r\n"));
+    let logged = ["DEL a none", "DEL due", "DEL b", "HDEL h f", "DEL h", "HDEL i f", "DEL i c a"];
+    let logged = logged.map(|line| {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        command_bytes(&words)
+    });
+    assert!(short.log.ends_with(&logged.concat()), "{}", short.log_text());
+    let events = String::from_utf8_lossy(&short.events.bytes).into_owned();
+    let told = |event: &str| events.rfind(event).expect("is told");
+    assert!(told("__keyspace@0__:a") < told("__keyspace@0__:due"), "in the order of the keys");
+}
+
 /// What a SET of the short way has written is not for the next transaction to serve, which has other latches.
 #[test]
 fn plain_sets_go_on_while_somebody_waits_for_another_key() {

@@ -7,13 +7,14 @@ pub struct Args<'a> {
     pub(crate) ranges: &'a [(u32, u32)],
     as_logged: Option<(u32, u32)>,
     hash: Option<u64>,
+    key_hashes: &'a [u64],
 }
 
 impl<'a> Args<'a> {
     /// Arguments given as (start, end) positions in `buf`.
     #[must_use]
     pub fn new(buf: &'a [u8], ranges: &'a [(u32, u32)]) -> Self {
-        Self { buf, ranges, as_logged: None, hash: None }
+        Self { buf, ranges, as_logged: None, hash: None, key_hashes: &[] }
     }
 
     /// The same, where `range` of the buffer is the whole request in the one form that the log has.
@@ -28,6 +29,22 @@ impl<'a> Args<'a> {
     pub fn hashed(mut self, hash: u64) -> Self {
         self.hash = Some(hash);
         self
+    }
+
+    /// The same, with the engine's hashes of all its keys in their order, of which the first is argument `first`.
+    #[must_use]
+    pub fn with_key_hashes(mut self, hashes: &'a [u64], first: usize) -> Self {
+        self.key_hashes = hashes;
+        if first == 1 {
+            self.hash = hashes.first().copied();
+        }
+        self
+    }
+
+    /// The hashes of all its keys in their order, or none where they are not known.
+    #[must_use]
+    pub fn key_hashes(&self) -> &'a [u64] {
+        self.key_hashes
     }
 
     /// The whole request, where it came in the form that the log has.

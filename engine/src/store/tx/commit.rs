@@ -8,6 +8,7 @@ use crate::memtable::{self, Memtable, Room};
 use crate::store::engine::Engine;
 use crate::store::namespace::HEAD_BYTES;
 use crate::store::shard::shard_of;
+use crate::work;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -179,6 +180,7 @@ impl Tx<'_> {
 
     /// Opens a grave (X1).
     pub(in crate::store) fn open_grave(&mut self, hash: u64, key: &[u8], seq: Seq) {
+        work::note_grave();
         let inner = self.engine.inner();
         if self.shard(hash).graves.open(hash, key.into(), seq) {
             inner.graveyard.places.note(key);

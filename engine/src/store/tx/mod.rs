@@ -9,6 +9,7 @@ mod buf;
 mod changes;
 mod commit;
 mod databases;
+mod deletion;
 mod edits;
 mod found;
 mod journal;
@@ -19,6 +20,7 @@ mod pooled;
 
 pub use buf::TxBuf;
 pub use commit::Commit;
+pub use deletion::Deletion;
 pub use found::{Entry, Found};
 pub use owned_key::OwnedKey;
 pub use paged::FoundPage;
@@ -30,9 +32,10 @@ use super::latch;
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
-use crate::dram::{Removed, Upsert};
+use crate::dram::{Replaced, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
+use crate::page::Descriptor;
 use crate::shared_value::{ADDRESS_BYTES, SharedValue, Value};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -431,21 +434,51 @@ impl<'e> Tx<'e> {
     /// Deletes a key (rule X1): false, and nothing written, when it has no value. One operation
     /// otherwise. The key must not be `Cold`. The pages of a collection go with it.
     pub fn delete(&mut self, key: Key<'_>) -> bool {
-        self.bury_replaced(key, None);
-        let namespace = self.engine.inner().namespaces.id_of(key.slot);
-        let mut removed = self.remove_noted(key);
-        // It may lie in a sorted memtable, from where it comes into the table first.
-        if removed.is_none() && matches!(self.find(key), Found::Live(_)) {
-            removed = self.remove_noted(key);
+        self.delete_if(key, |_| true) == Deletion::Done
+    }
+
+    /// The same for a value that is `wanted`, and for a key that may be `Cold`: in one look-up.
+    pub fn delete_if(&mut self, key: Key<'_>, wanted: impl FnOnce(&Entry<'_>) -> bool) -> Deletion {
+        let engine = self.engine;
+        let shard = self.shard(key.hash);
+        let at = match shard.table.locate_to_remove(key) {
+            Some(at) => {
+                // What a miss has brought is that miss.
+                shard.reads.hits +=
+                    u64::from(shard.loads.is_empty() || !shard.loads.has_filled(key));
+                Some(at)
+            }
+            None if self.has_deleted(key) => None,
+            None => {
+                let shard = self.shard(key.hash);
+                match engine.look_beyond_table(shard, key) {
+                    // It came into the table out of a sorted memtable.
+                    cold::Beyond::Filled => shard.table.locate_to_remove(key),
+                    cold::Beyond::Absent => None,
+                    cold::Beyond::Cold => return Deletion::Cold,
+                }
+            }
+        };
+        let Some(at) = at else { return Deletion::Absent };
+        let entry = Entry::in_table(self.shard(key.hash).table.entry(at));
+        if !wanted(&entry) {
+            return Deletion::Kept;
         }
-        let Some(removed) = removed else { return false };
+        let paged = entry.meta().is_paged().then(|| Descriptor::named_by(entry.value())).flatten();
+        if let Some((cid, pages)) = paged.filter(|_| self.buries_pages()) {
+            self.bury(key, cid, pages);
+        }
+        let namespace = engine.inner().namespaces.id_of(key.slot);
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
+        let before = *shard.count_mut(key.slot);
+        let note = |replaced: Replaced<'_>| journal.note(key.slot, before, replaced);
+        let removed = shard.table.remove_located(key.hash, at, note);
         let count = shard.count_mut(key.slot);
         count.keys -= 1;
         count.expires -= i64::from(removed.had_expiry);
         journal.note_overtaken(shard.loads.overtake(key));
         self.buf.deletes += 1;
-        let staged = if self.engine.inner().has_tombstones() {
+        let staged = if engine.inner().has_tombstones() {
             let head = namespace::head(namespace);
             let (at, len, key_len) = self.stage_record((&head, key.bytes), Meta::tombstone(), b"");
             Staged::Tombstone { at, len, key_len, had_expiry: removed.had_expiry }
@@ -458,14 +491,7 @@ impl<'e> Tx<'e> {
         };
         self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
-        true
-    }
-
-    /// Takes a key out of the table; the journal keeps what was there.
-    fn remove_noted(&mut self, key: Key<'_>) -> Option<Removed> {
-        let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
-        let before = *shard.count_mut(key.slot);
-        shard.table.remove_keeping(key, |replaced| journal.note(key.slot, before, replaced))
+        Deletion::Done
     }
 
     /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.

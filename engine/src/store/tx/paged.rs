@@ -207,13 +207,19 @@ impl Tx<'_> {
     /// The grave of the pages of what the next operation replaces, unless that is the collection `kept`. Where the root is cold, the
     /// settling of the overwrite buries them (N9).
     pub(super) fn bury_replaced(&mut self, root: Key<'_>, kept: Option<u64>) {
-        if self.engine.inner().write.wbl.get().is_some() {
-            // The pool has no word for it: what a start with a log has laid out stays until its database is emptied.
+        if !self.buries_pages() {
             return;
         }
         if let Some((cid, pages)) = self.paged_root(root).filter(|(cid, _)| Some(*cid) != kept) {
             self.bury(root, cid, pages);
         }
+    }
+
+    /// False where no collection lies in pages, and where the pool has no word for it: what a start with a log has laid out
+    /// stays until its database is emptied.
+    pub(super) fn buries_pages(&self) -> bool {
+        let inner = self.engine.inner();
+        inner.write.wbl.get().is_none() && inner.graveyard.collections.are_there()
     }
 
     /// The collection that a root names, and how many pages it has; `None` for what lies in none, or is cold.
@@ -230,7 +236,7 @@ impl Tx<'_> {
     }
 
     /// The grave of all pages of a collection (E4), with the operation that follows.
-    fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) {
+    pub(super) fn bury(&mut self, root: Key<'_>, cid: u64, pages: u64) {
         let prefix = element_head(self.namespace_of(root), cid);
         let count = *self.shard(root.hash).count_mut(root.slot);
         self.buf.journal.note_nothing(root.slot, count);

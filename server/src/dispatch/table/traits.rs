@@ -37,6 +37,9 @@ impl Traits {
     /// CLIENT CACHING is for the request behind it.
     pub const BEFORE_CACHING: Self = Self(1 << 12);
 
+    /// Finds out by itself which of its keys are on a device, when it meets them: nobody looks them up before.
+    pub const MISSES_KEYS: Self = Self(1 << 13);
+
     /// Those of both.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
