@@ -45,15 +45,14 @@ deny: ## advisories, licences, sources and duplicates of all crates (installs ca
 	@command -v cargo-deny >/dev/null || cargo install --locked cargo-deny
 	cargo deny --locked check --hide-inclusion-graph
 
-# Unit tests that run thousands of histories, or wait for real clocks: continuous integration runs them, `make quick` does not.
+# Unit tests that run thousands of histories, take ten seconds, or wait for real clocks: continuous integration runs them, `make quick` does not.
 LONG := $(addprefix --skip=, crash histories check::tests check::pool store::tests::damage store::tests::deadline store::tests::due \
 	store::tests::places store::tests::policy store::tests::snapshots store::tests::threads aof::tests::threads \
-	a_change_of_value_sizes malformed_frames)
+	a_change_of_value_sizes a_hundred_thousand_elements malformed_frames)
 
 .PHONY: quick
 quick: check ## formatting, lints, and the unit tests without the long histories: before a commit
-	cargo test --locked --quiet --workspace --lib -- $(LONG)
-	cargo test --locked --quiet -p sexton-tests --test repository
+	cargo test --locked --quiet --workspace --lib --test repository -- $(LONG)
 
 differential: setup build ## random commands against redis-server 7.0, replies byte by byte (COMMANDS=100000)
 	$(PY) -m differential --commands $(COMMANDS)
