@@ -4,12 +4,22 @@
 //!    and every range lies inside the buffer.
 //! 2. Well-formed requests made from the input: the arguments are those that the decoder of the crate
 //!    redis-protocol finds, an independent implementation.
+//!
+//! The server's rooms `number` and `resp` are compiled here, and not its crate: with engine, TLS and Lua that would take longer to build
+//! than all fuzzing takes in CI.
 #![no_main]
+
+#[allow(dead_code, reason = "the scanner's part alone is used")]
+#[path = "../../server/src/number.rs"]
+mod number;
+#[allow(dead_code, unused_imports, reason = "the scanner's part alone is used")]
+#[path = "../../server/src/resp/mod.rs"]
+mod resp;
 
 use libfuzzer_sys::fuzz_target;
 use redis_protocol::resp2::decode::decode;
 use redis_protocol::resp2::types::OwnedFrame;
-use sexton::resp::{Batch, Limits, Scanner, write_command};
+use resp::{Batch, Limits, Scanner, write_command};
 
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<String>);
 
