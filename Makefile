@@ -264,7 +264,7 @@ sanitize: ## engine and persistence tests under a sanitizer, about 15 minutes (K
 	scripts/sanitize.sh $(KIND)
 
 loom: ## cemetery, publication and pins in every interleaving of their threads
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --locked --profile brief -p sexton-engine --lib loom_
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom cargo test --locked -p sexton-engine --lib loom_
 
 model: ## the engine's rules under random histories: all on, then each off (ARGS='--seed N --rule NAME', '--snapshots long')
 	cargo build --locked --release -p sexton-tests --bin model
