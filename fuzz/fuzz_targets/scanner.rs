@@ -5,8 +5,8 @@
 //! 2. Well-formed requests made from the input: the arguments are those that the decoder of the crate
 //!    redis-protocol finds, an independent implementation.
 //!
-//! The server's rooms `number` and `resp` are compiled here, and not its crate: with engine, TLS and Lua that would take longer to build
-//! than all fuzzing takes in CI.
+//! Two rooms of the server, `number` and `resp`, are compiled here instead of its crate. The crate needs the engine, TLS
+//! and Lua, and building those takes longer than all fuzzing in CI.
 #![no_main]
 
 #[allow(dead_code, reason = "the scanner's part alone is used")]
