@@ -4,7 +4,7 @@
 //! known here, the ID that the page begins with and how many entries it has. So an entry that comes in touches one page, that at the
 //! end, which the descriptor names; a page that is added or goes touches the tree.
 //!
-//! Invariants: each page has an entry that is not deleted; pages ascend by the ID in their head, which stays when that entry goes; the
+//! Invariants: pages ascend by the ID in their head, which stays when that entry goes; the
 //! tree counts pages, one for each, and is as its file says; `totals` counts the entries that are not deleted, and the bytes of all
 //! pages but those of the tree.
 
@@ -35,14 +35,11 @@ impl<'p> StreamPage<'p> {
     /// Looks at the head.
     ///
     /// # Errors
-    /// It is not that of a page with entries.
+    /// It is not that of a page.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let first = payload.first_chunk().filter(|_| payload.len() >= HEAD_BYTES);
         let Some(first) = first else { return damage(payload.len(), "head of a stream's page") };
         let entries = u32_at(payload, ENTRIES_AT)?;
-        if entries == 0 {
-            return damage(ENTRIES_AT, "entries");
-        }
         Ok(Self { payload, first: EntryId::from_le_bytes(*first), entries })
     }
 
@@ -269,7 +266,7 @@ impl Stream {
         Ok(missing)
     }
 
-    /// Changes entries of a page, which keeps one at least.
+    /// Changes entries of a page.
     ///
     /// # Errors
     /// [`PageError`].

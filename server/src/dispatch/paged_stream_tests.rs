@@ -136,6 +136,29 @@ fn a_stream_that_has_lost_its_last_entry_keeps_its_groups_and_its_ids() {
 }
 
 #[test]
+fn a_trim_may_leave_a_page_without_entries() {
+    let (mut paged, mut whole) = (bench(24, 4), bench(u64::MAX, 4));
+    let (mut client, mut other) = (paged.client(), whole.client());
+    fill(&mut paged, &mut client, "s", 9);
+    fill(&mut whole, &mut other, "s", 9);
+    // The last entry of the second node is one that the trim would leave, and it has gone.
+    for line in [
+        "XDEL s 8-1",
+        "XTRIM s MINID 8",
+        "XINFO STREAM s",
+        "XRANGE s - +",
+        "XREAD STREAMS s 0",
+        "XADD s 10-1 f v",
+        "XTRIM s MAXLEN ~ 1",
+        "XTRIM s MINID 10",
+        "XINFO STREAM s FULL",
+    ] {
+        assert_eq!(paged.run(&mut client, line), whole.run(&mut other, line), "{line}");
+    }
+    assert_eq!(paged.run(&mut client, "XLEN s"), ":1\r\n");
+}
+
+#[test]
 fn what_a_transaction_did_to_a_stream_in_pages_is_taken_back_with_it() {
     let mut bench = bench(24, 4);
     let mut client = bench.client();

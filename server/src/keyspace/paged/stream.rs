@@ -180,7 +180,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Marks entries of a page, which has others, as deleted: those whose flags are there.
+    /// Marks entries of a page as deleted: those whose flags are there.
     fn mark_deleted<P: Pages>(
         &mut self,
         pages: &mut P,
@@ -325,6 +325,7 @@ impl Streamed {
     pub fn last_valid_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
         let Some((_, page)) = self.stream.last(pages)? else { return Ok(StreamId::default()) };
         let last = node_of(page)?.entries().filter(|entry| !entry.is_deleted).last();
+        // A trim may leave a page at the front without entries, and none behind it.
         last.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
     }
 
@@ -346,9 +347,13 @@ impl Streamed {
     }
 
     fn first_id<P: Pages>(&self, pages: &P) -> Result<StreamId, PageError> {
-        let mut entries = node_of(self.stream.at(pages, 0)?.1)?.entries();
-        let first = entries.find(|entry| !entry.is_deleted);
-        first.map(|entry| entry.id).ok_or_else(|| super::without(PartKind::Stream))
+        for position in 0..self.stream.pages() {
+            let mut entries = node_of(self.stream.at(pages, position)?.1)?.entries();
+            if let Some(first) = entries.find(|entry| !entry.is_deleted) {
+                return Ok(first.id);
+            }
+        }
+        Err(super::without(PartKind::Stream))
     }
 
     /// What a command needs: the head, the parts that it asks for, and the entries that it asks for when it has seen those.
