@@ -188,7 +188,11 @@ fn part_at(value: &[u8], at: usize) -> Result<Part, Damage> {
         PartKind::External | PartKind::Scores => part.b >= u64::from(part.pages),
         PartKind::Hash | PartKind::Index | PartKind::Counts => part.b == 0,
         PartKind::Stream => part.b >= u64::from(part.pages) && part.a < part.b,
-        PartKind::Groups => part.pages <= 1 && (part.a == 0) == (part.pages == 0) && part.b == 0,
+        PartKind::Groups => {
+            part.b == u64::from(part.pages > 0) && (part.a == 0) == (part.pages == 0)
+        }
+        // They are counted with their groups.
+        PartKind::Pending | PartKind::PendingOf => false,
         PartKind::Times => part.a == 0 && part.b == 0,
         PartKind::List if part.pages == 1 => part.a == part.b,
         PartKind::List => {

@@ -50,6 +50,8 @@ pub fn empty(kind: PartKind, has_values: bool) -> Vec<u8> {
         | PartKind::Nodes
         | PartKind::Stream
         | PartKind::Groups
+        | PartKind::Pending
+        | PartKind::PendingOf
         | PartKind::External
         | PartKind::Times => scores_page::build(&[]),
     }

@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | [`struct@Hash`]: hashes and sets | `h` | linear hashing of the key; pages with due keys by their earliest times, `t` |
 //! | [`List`] | `l` | label; position by counts, `c` |
-//! | [`Stream`]: streams | `x` in order, `g` groups | a tree of nodes, `n` with `c`: ID |
+//! | [`Stream`]: streams | `x` in order | a tree of nodes, `n` with `c`: ID |
+//! | consumer groups of a stream | `g` each, `p` pending by ID, `q` by consumer | name; trees of nodes, `n` with `c` |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
 //!
 //! Up to 512 bytes a collection is one page inside its root record: [`inline`].
@@ -27,6 +28,7 @@
 mod bytes;
 pub mod descriptor;
 pub mod external;
+pub mod group_page;
 pub mod hash;
 mod hash_due;
 pub mod hash_page;
@@ -37,7 +39,9 @@ pub mod linear;
 pub mod list;
 pub mod list_page;
 mod parts;
+pub mod pending_rows;
 mod pieces;
+mod rows;
 mod score;
 pub mod scores_page;
 pub mod sorted;

@@ -30,8 +30,12 @@ pub enum PartKind {
     Nodes = b'n',
     /// Entries of a stream, ascending.
     Stream = b'x',
-    /// Consumer groups of a stream.
+    /// Consumer groups of a stream: their names, and a page of each.
     Groups = b'g',
+    /// Pending entries of a consumer group, by ID.
+    Pending = b'p',
+    /// Pending entries of a consumer group, by consumer.
+    PendingOf = b'q',
     /// Long values, one each.
     External = b'v',
     /// When the first key of each page of a hash is due.
@@ -51,6 +55,8 @@ impl PartKind {
             b'n' => Some(Self::Nodes),
             b'x' => Some(Self::Stream),
             b'g' => Some(Self::Groups),
+            b'p' => Some(Self::Pending),
+            b'q' => Some(Self::PendingOf),
             b'v' => Some(Self::External),
             b't' => Some(Self::Times),
             _ => None,
@@ -69,7 +75,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order or of a node; id of a long value; level, in the upper
+    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names lie on page 0; id of a long value; level, in the upper
     /// half, and number of a block of due times.
     pub number: u64,
 }
@@ -150,8 +156,8 @@ pub trait Pages {
     /// Makes a page that is not there. The same name may have been removed before, even by this operation.
     fn add(&mut self, page: PageId, payload: &[u8]);
 
-    /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value or has due times: such a page may
-    /// be away, and where an entry is damaged nowhere.
+    /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value, or has due times or pending entries: such a page
+    /// may be away, and where an entry is damaged nowhere.
     fn remove(&mut self, page: PageId);
 
     /// True if [`read`](Self::read) would show the page: for work that may be left to a later operation.
@@ -245,6 +251,8 @@ mod tests {
             PartKind::Nodes,
             PartKind::Stream,
             PartKind::Groups,
+            PartKind::Pending,
+            PartKind::PendingOf,
             PartKind::External,
             PartKind::Times,
         ] {

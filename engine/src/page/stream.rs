@@ -1,4 +1,4 @@
-//! Streams: entries in the order of their IDs, on pages that a tree finds; and the consumer groups, on a page of their own.
+//! Streams: entries in the order of their IDs, on pages that a tree finds; and their consumer groups, on pages of their own.
 //!
 //! A page holds the bytes of neighbouring entries as their user gives them: a *node* of the stream. Of those bytes only the head is
 //! known here, the ID that the page begins with and how many entries it has. So an entry that comes in touches one page, that at the
@@ -6,17 +6,22 @@
 //!
 //! Invariants: pages ascend by the ID in their head, which stays when that entry goes; the
 //! tree counts pages, one for each, and is as its file says; `totals` counts the entries that are not deleted, and the bytes of all
-//! pages but those of the tree.
+//! pages but those of trees. Pages and nodes of all trees of a stream have their numbers from one count.
+
+mod groups;
+mod plan;
+
+pub use super::group_page::{GroupConsumer, GroupHead};
+pub use super::pending_rows::{EntryId, PendingChange, PendingEntry};
+pub use groups::{GroupChange, StreamGroup};
 
 use super::Totals;
 use super::bytes::{damage, u32_at};
 use super::descriptor::{Descriptor, Part};
 use super::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use super::tree::{Bound, Child, Place, Tree};
+use groups::{GroupPages, NAMES};
 use std::ops::Range;
-
-/// ID of an entry: milliseconds in the upper half.
-pub type EntryId = u128;
 
 /// Bytes before the entries of a page.
 const HEAD_BYTES: usize = 28;
@@ -80,36 +85,32 @@ fn page_id(number: u64) -> PageId {
     PageId { part: PartKind::Stream, number }
 }
 
-/// The page of the consumer groups.
-const GROUPS: PageId = PageId { part: PartKind::Groups, number: 0 };
-
 /// A stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Entries, and bytes of their pages and of the groups.
+    /// Entries, and bytes of their pages and of the groups'.
     pub totals: Totals,
     tree: Tree,
     /// The last page.
     last: u64,
-    group_bytes: u64,
+    groups: GroupPages,
 }
 
 impl Default for Stream {
     fn default() -> Self {
         let tree = Tree::new(PartKind::Stream);
-        Self { totals: Totals::default(), tree, last: 0, group_bytes: 0 }
+        Self { totals: Totals::default(), tree, last: 0, groups: GroupPages::default() }
     }
 }
 
 impl Stream {
-    /// A stream with pages of these payloads, which ascend, and these groups.
+    /// A stream with pages of these payloads, which ascend.
     ///
     /// # Errors
     /// A payload is not that of a page, or too long.
     pub fn build<'b, P: Pages>(
         pages: &mut P,
         payloads: impl Iterator<Item = &'b [u8]>,
-        groups: &[u8],
     ) -> Result<Self, PageError> {
         let mut stream = Self::default();
         let (mut below, mut last) = (Vec::new(), None);
@@ -124,7 +125,6 @@ impl Stream {
         if !below.is_empty() {
             stream.tree.lay_out(pages, below);
         }
-        stream.set_groups(pages, groups)?;
         Ok(stream)
     }
 
@@ -145,7 +145,8 @@ impl Stream {
             pages: own.pages,
             next: own.b,
         };
-        Ok(Self { totals: descriptor.totals, tree, last: own.a, group_bytes: groups.a })
+        let groups = GroupPages { pages: groups.pages, bytes: groups.a };
+        Ok(Self { totals: descriptor.totals, tree, last: own.a, groups })
     }
 
     /// Entries.
@@ -177,14 +178,19 @@ impl Stream {
         Some([
             part(PartKind::Stream, pages, self.last, next),
             part(PartKind::Nodes, nodes * 2, root, u64::from(levels)),
-            part(PartKind::Groups, u32::from(self.group_bytes > 0), self.group_bytes, 0),
+            part(
+                PartKind::Groups,
+                self.groups.pages,
+                self.groups.bytes,
+                u64::from(self.groups.pages > 0),
+            ),
         ])
     }
 
-    /// The pages that nearly every operation needs: the last one, that of the groups, and those at the top.
+    /// The pages that nearly every operation needs: the last one, that of the groups' names, and those at the top.
     pub fn likely_ids(&self) -> impl Iterator<Item = PageId> + use<> {
         let own = (self.tree.pages > 0).then_some(page_id(self.last));
-        let groups = (self.group_bytes > 0).then_some(GROUPS);
+        let groups = (self.groups.pages > 0).then_some(NAMES);
         let root = self.tree.root;
         let top: &[PartKind] =
             if self.tree.levels > 0 { &[PartKind::Nodes, PartKind::Counts] } else { &[] };
@@ -344,45 +350,6 @@ impl Stream {
         Ok(())
     }
 
-    /// The bytes of the consumer groups; none without any.
-    ///
-    /// # Errors
-    /// [`PageError`].
-    pub fn groups<'p, P: Pages>(&self, pages: &'p P) -> Result<&'p [u8], PageError> {
-        if self.group_bytes == 0 {
-            return Ok(&[]);
-        }
-        let bytes = pages.read(GROUPS)?;
-        if bytes.len() as u64 == self.group_bytes {
-            Ok(bytes)
-        } else {
-            Err(wrong(GROUPS, "as many bytes as the descriptor says"))
-        }
-    }
-
-    /// Puts other bytes in the place of the consumer groups.
-    ///
-    /// # Errors
-    /// [`PageError`].
-    pub fn set_groups<P: Pages>(&mut self, pages: &mut P, bytes: &[u8]) -> Result<(), PageError> {
-        if u32::try_from(bytes.len()).is_err() {
-            return Err(PageError::TooLong { bytes: bytes.len() });
-        }
-        let (old, new) = (self.group_bytes, bytes.len() as u64);
-        match (old, new) {
-            (0, 0) => {}
-            (0, _) => pages.add(GROUPS, bytes),
-            (_, 0) => {
-                pages.read(GROUPS)?;
-                pages.remove(GROUPS);
-            }
-            _ => pages.edit(GROUPS)?.replace(bytes),
-        }
-        self.group_bytes = new;
-        self.totals.bytes = self.totals.bytes.saturating_sub(old) + new;
-        Ok(())
-    }
-
     /// Looks at all pages: whether they ascend, the tree leads to them, and the counts are true.
     ///
     /// # Errors
@@ -404,7 +371,8 @@ impl Stream {
             totals.bytes += page.payload.len() as u64;
             last = Some((number, page.first));
         }
-        totals.bytes += self.groups(pages)?.len() as u64;
+        self.check_groups(pages)?;
+        totals.bytes += self.groups.bytes;
         if totals != self.totals || last.is_some_and(|(number, _)| number != self.last) {
             return Err(wrong(
                 page_id(self.last),

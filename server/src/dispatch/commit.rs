@@ -10,7 +10,7 @@ use crate::clock::now_ms;
 use crate::events::{Changes, Event};
 use crate::keyspace::Kind;
 use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
-use crate::keyspace::paged::{self, Failed, Paged, Parts, Streamed, Structure, over};
+use crate::keyspace::paged::{self, Failed, Paged, Parts, PendingAsked, Streamed, Structure, over};
 use crate::keyspace::pop::take;
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, behind, deliver, entries_after,
@@ -176,7 +176,10 @@ fn serve_reader(
         after.map(|after| behind(after, read.count)).unwrap_or_default()
     };
     // Whoever has just written it has its end in memory; other pages may be read here.
-    let parts = Parts { groups: read.member.is_some(), ..Parts::NONE };
+    let parts = match &read.member {
+        Some(member) => Parts::group(&member.group, PendingAsked::None),
+        None => Parts::NONE,
+    };
     let excerpt = match &paged {
         Ok(Some(paged)) => over(tx, key, paged.descriptor.collection, true, |pages| {
             Streamed::open(paged)?.excerpt(&pages, parts, asks).map(Some)
@@ -240,15 +243,22 @@ fn serve_reader(
     if let Some((done, edit, expire_at_ms)) = delivered {
         let new = done.is_new_consumer.then(|| Event::stream("xgroup-createconsumer"));
         changes.write(&server.events, db, key.bytes, new);
+        let before = excerpt.iter().flatten().next().map(|excerpt| excerpt.view().groups());
+        let (mut root, mut before) = (paged.ok().flatten(), before);
         for logged in &done.logged {
             if let Some(edit) = &edit {
                 tx.put(key, StreamEdit::expiring_at(expire_at_ms), edit.bytes());
-            } else if let Ok(Some(paged)) = &paged {
-                let written =
-                    paged::change(tx, key, paged, true, |pages, stream: &mut Streamed| {
-                        stream.set_groups(pages, &done.groups)?;
-                        Ok(Some(()))
-                    });
+            } else if let Some(root) = &mut root {
+                let mut new = root.clone();
+                let written = paged::change(tx, key, root, true, |pages, stream: &mut Streamed| {
+                    // Each command of the log is an operation; the first one does what is to be done.
+                    if let Some(before) = &before {
+                        stream.change_groups(pages, before, &done.groups)?;
+                    }
+                    new.becomes(stream);
+                    Ok(Some(()))
+                });
+                (*root, before) = (new, None);
                 if let Err(failed) = written {
                     // Nothing was written of this command, so the log does not hear of it.
                     reply = Reply::new();

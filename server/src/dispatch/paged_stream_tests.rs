@@ -30,7 +30,7 @@ fn command(random: &mut Random, last: &mut u64) -> String {
     let field = ["f", "f", "f", "other"][random.below(4) as usize];
     let long = "v".repeat([3, 9, 700][random.below(40).saturating_sub(37) as usize]);
     let sign = ["~", "="][random.below(2) as usize];
-    match random.below(44) {
+    match random.below(52) {
         0..=13 => {
             *last += random.below(3);
             format!("XADD {key} {last}-* {field} {long}{from}")
@@ -71,6 +71,14 @@ fn command(random: &mut Random, last: &mut u64) -> String {
             4 => format!("SET {other} string"),
             _ => format!("OBJECT ENCODING {key}"),
         },
+        43 => format!("XINFO CONSUMERS {key} g{group}"),
+        44 => format!("XPENDING {key} g{group} IDLE {} {from} + 5", random.below(3)),
+        45 => format!("XPENDING {key} g{group} IDLE 1 - {to} 5 c{consumer}"),
+        46 => format!("XGROUP CREATECONSUMER {key} g{group} c{}", random.below(30)),
+        47 => format!("XAUTOCLAIM {key} g{group} c{consumer} 0 - COUNT 40 JUSTID"),
+        48 => format!("XREADGROUP GROUP g{group} c{consumer} COUNT 9 STREAMS {key} 0"),
+        49 => format!("XCLAIM {key} g{group} c{consumer} 0 {to}-0 RETRYCOUNT 9 LASTID {from}"),
+        50 => format!("XGROUP SETID {key} g{group} {from}"),
         _ => format!("XPENDING {key} g{group}"),
     }
 }
@@ -114,6 +122,36 @@ fn an_entry_added_to_a_large_stream_copies_a_page_and_not_the_stream() {
     // The stream has about 400 KB.
     assert!(copied < 1000 * 5000 + (1 << 20), "{copied} bytes for 1,000 entries");
     assert_eq!(bench.run(&mut client, "XRANGE s 20999 + COUNT 1").matches("value").count(), 1);
+}
+
+#[test]
+fn who_reads_for_a_group_with_much_pending_copies_a_few_small_pages() {
+    let mut bench = bench(2048, 100);
+    let mut client = bench.client();
+    fill(&mut bench, &mut client, "s", 12_000);
+    bench.run(&mut client, "XGROUP CREATE s g 0");
+    bench.run(&mut client, "XREADGROUP GROUP g c COUNT 10000 STREAMS s >");
+    let mut copied = |requests: &mut dyn FnMut(u64) -> String| {
+        let before = bench.server.engine.memory_parts().memtables;
+        for n in 1..=500 {
+            let reply = bench.run(&mut client, &requests(n));
+            assert!(!reply.starts_with('-'), "{reply}");
+        }
+        bench.server.engine.memory_parts().memtables.saturating_sub(before)
+    };
+    // The group has 560 KB of pending entries.
+    for (name, requests) in [
+        ("XREADGROUP", &mut |_| "XREADGROUP GROUP g d COUNT 1 STREAMS s >".to_owned()),
+        ("XCLAIM", &mut |n| format!("XCLAIM s g d 0 {n}-1")),
+        ("XACK", &mut |n| format!("XACK s g {}-1", 3 * n)),
+        ("history", &mut |_| "XREADGROUP GROUP g d COUNT 1 STREAMS s 0".to_owned()),
+    ] as [(&str, &mut dyn FnMut(u64) -> String); 4]
+    {
+        let copied = copied(requests);
+        assert!(copied < 500 * 6000 + (1 << 20), "{name}: {copied} bytes for 500 requests");
+    }
+    let summary = bench.run(&mut client, "XPENDING s g");
+    assert!(summary.starts_with("*4\r\n:10000\r\n"), "{summary}");
 }
 
 #[test]
@@ -197,8 +235,10 @@ fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
         ("XLEN s", 1, ":5001"),
         ("XRANGE s 700 + COUNT 25", 6, "value724"),
         ("XREVRANGE s 700 - COUNT 25", 6, "value676"),
-        ("XREADGROUP GROUP g c COUNT 30 STREAMS s >", 7, "value30\r"),
-        ("XREADGROUP GROUP g c STREAMS s 5-1", 7, "value30\r"),
+        ("XREADGROUP GROUP g c COUNT 30 STREAMS s >", 8, "value30\r"),
+        ("XREADGROUP GROUP g c STREAMS s 5-1", 8, "value30\r"),
+        ("XACK s g 7-1 8-1 30-1", 6, ":3"),
+        ("XPENDING s g - + 100", 5, "29-1"),
         ("XDEL s 11-1 2011-1 4011-1", 6, ":3"),
         ("XTRIM s MAXLEN 4000", 7, ":998"),
         ("XTRIM s MINID 1500", 7, ":500"),

@@ -1,5 +1,6 @@
 //! What the tests of structures share: pages in memory, some of which may be away, and numbers that look random.
 
+mod groups;
 mod hash;
 mod inline;
 mod list;
@@ -142,7 +143,10 @@ impl Pages for Memory {
 
     fn remove(&mut self, page: PageId) {
         self.changed.set(true);
-        let unread = matches!(page.part, PartKind::External | PartKind::Times);
+        let unread = matches!(
+            page.part,
+            PartKind::External | PartKind::Times | PartKind::Pending | PartKind::PendingOf
+        );
         let may_be_away = unread || self.is_damaged;
         assert!(!self.away.remove(&page) || may_be_away, "{page} is away");
         let was_there = self.pages.remove(&page).is_some();

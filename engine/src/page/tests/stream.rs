@@ -5,7 +5,7 @@ use crate::page::{Descriptor, PageError};
 use std::collections::BTreeMap;
 
 /// Bytes of a page that begins with this ID and has so many entries.
-fn payload(first: EntryId, entries: u32, rest: usize) -> Vec<u8> {
+pub(super) fn payload(first: EntryId, entries: u32, rest: usize) -> Vec<u8> {
     let mut payload = first.to_le_bytes().to_vec();
     payload.extend_from_slice(&7_u32.to_le_bytes());
     payload.extend_from_slice(&entries.to_le_bytes());
@@ -14,11 +14,10 @@ fn payload(first: EntryId, entries: u32, rest: usize) -> Vec<u8> {
     payload
 }
 
-/// Pages by the ID that they begin with, and the groups.
+/// Pages by the ID that they begin with.
 #[derive(Default)]
 struct Model {
     pages: BTreeMap<EntryId, Vec<u8>>,
-    groups: Vec<u8>,
 }
 
 impl Model {
@@ -28,7 +27,7 @@ impl Model {
     }
 
     fn bytes(&self) -> u64 {
-        (self.pages.values().map(Vec::len).sum::<usize>() + self.groups.len()) as u64
+        self.pages.values().map(Vec::len).sum::<usize>() as u64
     }
 }
 
@@ -37,7 +36,6 @@ fn assert_same(stream: &Stream, memory: &mut Memory, model: &Model) {
     stream.check(memory).expect("a whole stream");
     assert_eq!(stream.len(), model.entries());
     assert_eq!(stream.totals.bytes, model.bytes());
-    assert_eq!(stream.groups(memory), Ok(model.groups.as_slice()));
     assert_eq!(stream.pages(), model.pages.len() as u64);
     for (at, (first, payload)) in model.pages.iter().enumerate() {
         let (_, page) = stream.at(memory, at as u64).expect("in memory");
@@ -49,17 +47,16 @@ fn assert_same(stream: &Stream, memory: &mut Memory, model: &Model) {
     }
     let last = stream.last(memory).expect("in memory").map(|(_, page)| page.payload());
     assert_eq!(last, model.pages.values().last().map(Vec::as_slice));
-    let Some([own, nodes, groups]) = stream.parts() else {
+    let Some([own, nodes, _]) = stream.parts() else {
         assert!(model.pages.is_empty());
         return;
     };
     assert_eq!(memory.count(PartKind::Stream), own.pages as usize);
     assert_eq!(memory.count(PartKind::Nodes) * 2, nodes.pages as usize);
     assert_eq!(memory.count(PartKind::Counts) * 2, nodes.pages as usize);
-    assert_eq!(memory.count(PartKind::Groups), groups.pages as usize);
 }
 
-fn reopened(stream: &Stream) -> Stream {
+pub(super) fn reopened(stream: &Stream) -> Stream {
     let mut root = Vec::new();
     let descriptor = Descriptor {
         encoding: 5,
@@ -117,12 +114,7 @@ fn history(seed: u64, operations: usize) {
                 let page = model.pages.values_mut().nth(at).expect("a page");
                 change(page, entries, more);
             }
-            7 => {
-                let groups = vec![b'g'; random.below(3) * random.below(50)];
-                memory.run(|memory| stream.set_groups(memory, &groups)).expect("set");
-                model.groups = groups;
-            }
-            8 => {
+            7 | 8 => {
                 let id = last - random.below(200) as u128;
                 let before = model.pages.range(..=id).count().saturating_sub(1);
                 let position = memory.run(|memory| stream.position(memory, id));
@@ -153,7 +145,7 @@ fn history(seed: u64, operations: usize) {
     assert_same(&stream, &mut memory, &model);
     let mut other = Memory::default();
     let payloads = model.pages.values().map(Vec::as_slice);
-    let built = Stream::build(&mut other, payloads, &model.groups).expect("built");
+    let built = Stream::build(&mut other, payloads).expect("built");
     assert_same(&built, &mut other, &model);
     let all: Vec<u64> = (0..stream.pages()).collect();
     remove(&mut stream, &mut memory, &mut model, &all);
@@ -201,7 +193,7 @@ fn a_page_that_does_not_ascend_is_refused() {
         assert!(matches!(stream.push(&mut memory, &bad), Err(PageError::Damaged { .. })));
     }
     let pages = [payload(3, 1, 0), payload(3, 1, 0)];
-    let built = Stream::build(&mut Memory::default(), pages.iter().map(Vec::as_slice), b"");
+    let built = Stream::build(&mut Memory::default(), pages.iter().map(Vec::as_slice));
     assert!(built.is_err());
     let expected: Result<Stream, Damage> = Stream::open(&Descriptor {
         encoding: 5,
@@ -227,7 +219,6 @@ fn damaged_pages_give_errors() {
             let id = n << 62;
             stream.push(&mut memory, &payload(id, 1 + n as u32 % 3, 12)).expect("whole");
         }
-        stream.set_groups(&mut memory, b"groups").expect("whole");
         memory.damage(&mut random);
         let mut note = |result: Option<PageError>| {
             assert!(!matches!(result, Some(PageError::Missing(_))));
@@ -240,11 +231,9 @@ fn damaged_pages_give_errors() {
             note(stream.position(&memory, id).err());
             note(stream.at(&memory, at).err());
             note(stream.last(&memory).err());
-            note(stream.groups(&memory).err());
             note(stream.missing(&memory, at..at + 3).err());
             note(stream.push(&mut memory, &payload(((count + round) << 62) + 5, 1, 0)).err());
             note(stream.remove(&mut memory, &[at]).err());
-            note(stream.set_groups(&mut memory, b"other").err());
         }
     }
     assert!(errors > 1500, "{errors} errors");

@@ -209,6 +209,38 @@ impl Tree {
         }
     }
 
+    /// All pages of the order, which need not be in memory, and of nodes; fewer where one of a node is missing, which is added to `missing`.
+    pub(super) fn every_id<P: Pages>(
+        &self,
+        pages: &P,
+        missing: &mut Vec<PageId>,
+    ) -> Result<Vec<PageId>, PageError> {
+        let (mut level, mut ids) = (Vec::new(), Vec::new());
+        if self.pages > 0 {
+            level.push(self.root);
+        }
+        for _ in 0..self.levels {
+            let mut below = Vec::new();
+            for number in level {
+                let own = [node_id(number), counts_id(number)];
+                missing.extend(own.into_iter().filter(|id| !pages.is_in_memory(*id)));
+                ids.extend(own);
+                if pages.is_in_memory(node_id(number)) {
+                    let node = node(pages, number)?;
+                    for at in 0..node.len() {
+                        below.push(node.number(at).map_err(at_page(node_id(number)))?);
+                    }
+                }
+                if below.len() > self.pages as usize {
+                    return Err(wrong(node_id(number), "as many pages as the descriptor counts"));
+                }
+            }
+            level = below;
+        }
+        ids.extend(level.into_iter().map(|number| self.page_id(number)));
+        Ok(ids)
+    }
+
     /// Says how many members the page at the end of a way has, on all levels. What is above is in memory.
     pub(super) fn set_count<P: Pages>(
         &self,

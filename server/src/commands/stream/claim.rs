@@ -7,6 +7,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
 use crate::keyspace::collection::StreamView;
 use crate::keyspace::collection::stream::{Group, LOWEST, Pending, Span, id_text};
+use crate::keyspace::paged::{PendingAsked, PendingSpan};
 use crate::keyspace::stream_read::{Logged, answer_entry, logged_claim, logged_position, words};
 use crate::number::parse_i64;
 use crate::resp::Reply;
@@ -22,7 +23,9 @@ const COUNT: u64 = 100;
 /// XACK key group id [id ...]. One operation, or none; logged as it came.
 pub(super) fn xack(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
-    let found = hold(ctx, key, &nothing)?.and_then(|held| {
+    let known: Vec<_> = ctx.args.from(3).map_while(|id| parse_strict(id, 0).ok()).collect();
+    let asked = (name, PendingAsked::Ids(&known));
+    let found = hold(ctx, key, asked, &nothing)?.and_then(|held| {
         let groups = held.view().groups();
         let at = group_at(&groups, name)?;
         Some((held, groups, at))
@@ -181,13 +184,15 @@ impl Claimed {
     }
 }
 
-/// The stream with the entries that `asks` names, its groups, and where the group of the request stands among them.
+/// The stream with what is asked of the pending entries of the request's group, and the entries that `asks` names; its groups, and where
+/// that one stands among them.
 fn find_group(
     ctx: &mut Ctx<'_, '_>,
+    pending: PendingAsked<'_>,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<(Held, Vec<Group>, usize), CommandError> {
     let (key, name) = (ctx.args.get(1), ctx.args.get(2));
-    let held = hold(ctx, key, asks)?.ok_or_else(|| no_key_or_group(key, name))?;
+    let held = hold(ctx, key, (name, pending), asks)?.ok_or_else(|| no_key_or_group(key, name))?;
     let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?;
     Ok((held, groups, at))
@@ -203,7 +208,8 @@ pub(super) fn xclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let now_ms = wall_ms(ctx);
     let ids: Vec<_> = args.from(5).map_while(|id| parse_strict(id, 0).ok()).collect();
-    let (mut held, mut groups, at) = find_group(ctx, &|_| each(ids.iter().copied()))?;
+    let pending = PendingAsked::Ids(&ids);
+    let (mut held, mut groups, at) = find_group(ctx, pending, &|_| each(ids.iter().copied()))?;
     let idle_min_ms = int_or(args.get(4), "ERR Invalid min-idle-time argument for XCLAIM")?;
     let (mut delivered_ms, mut retries, mut last_id) = (-1, -1, LOWEST);
     let (mut force, mut ids_only) = (false, false);
@@ -291,7 +297,8 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let group = group_at(&groups, args.get(2)).map(|at| &groups[at]);
         each(group.map(pending).unwrap_or_default().into_iter())
     };
-    let (mut held, mut groups, at) = find_group(ctx, &asks)?;
+    let span = PendingSpan { start, most: most.saturating_add(1), ..PendingSpan::ALL };
+    let (mut held, mut groups, at) = find_group(ctx, PendingAsked::Span(span), &asks)?;
     let group = &mut groups[at];
     let ids = pending(group);
     let terms = Terms {

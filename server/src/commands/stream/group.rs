@@ -6,6 +6,7 @@ use super::{group_at, no_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::events::Event;
 use crate::keyspace::collection::stream::Group;
+use crate::keyspace::paged::{PendingAsked, PendingSpan};
 
 const NO_KEY: CommandError = CommandError::text(
     "ERR The XGROUP subcommand requires the key to exist. Note that for CREATE you may want to use the MKSTREAM option to create an empty stream automatically.",
@@ -37,9 +38,9 @@ fn options(ctx: &Ctx<'_, '_>, may_make: bool) -> Result<(bool, Option<u64>), Com
 /// The stream, its groups, and where the group of the request stands among them.
 type Found = (Held, Vec<Group>, usize);
 
-fn find_group(ctx: &mut Ctx<'_, '_>) -> Result<Found, CommandError> {
+fn find_group(ctx: &mut Ctx<'_, '_>, pending: PendingAsked<'_>) -> Result<Found, CommandError> {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let held = hold(ctx, key, &nothing)?.ok_or(NO_KEY)?;
+    let held = hold(ctx, key, (name, pending), &nothing)?.ok_or(NO_KEY)?;
     let groups = held.view().groups();
     let at = group_at(&groups, name).ok_or_else(|| no_group(key, name))?;
     Ok((held, groups, at))
@@ -72,7 +73,7 @@ fn write_new(
 pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key, name) = (ctx.args, ctx.args.get(2), ctx.args.get(3));
     let (makes, entries_read) = options(ctx, true)?;
-    let found = hold(ctx, key, &nothing)?;
+    let found = hold(ctx, key, (name, PendingAsked::None), &nothing)?;
     if found.is_none() && !makes {
         return Err(NO_KEY);
     }
@@ -103,7 +104,7 @@ pub(super) fn create(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP SETID key group id|$ [ENTRIESREAD entries-read].
 pub(super) fn set_id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (_, entries_read) = options(ctx, false)?;
-    let (held, mut groups, at) = find_group(ctx)?;
+    let (held, mut groups, at) = find_group(ctx, PendingAsked::None)?;
     if !matches!(ctx.args.len(), 5 | 7) {
         return Err(ctx.spec.subcommand_error(ctx.args.get(1)));
     }
@@ -121,7 +122,7 @@ pub(super) fn set_id(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP DESTROY key group.
 pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name) = (ctx.args.get(2), ctx.args.get(3));
-    let held = hold(ctx, key, &nothing)?.ok_or(NO_KEY)?;
+    let held = hold(ctx, key, (name, PendingAsked::None), &nothing)?.ok_or(NO_KEY)?;
     let mut groups = held.view().groups();
     let Some(at) = group_at(&groups, name) else {
         ctx.out.int(0);
@@ -136,7 +137,7 @@ pub(super) fn destroy(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XGROUP CREATECONSUMER key group consumer.
 pub(super) fn create_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let now_ms = wall_ms(ctx);
-    let (held, mut groups, at) = find_group(ctx)?;
+    let (held, mut groups, at) = find_group(ctx, PendingAsked::None)?;
     let (_, is_new) = groups[at].consumer_or_new(ctx.args.get(4), now_ms);
     if is_new {
         write(ctx, held, &groups, "xgroup-createconsumer")?;
@@ -147,7 +148,8 @@ pub(super) fn create_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// XGROUP DELCONSUMER key group consumer.
 pub(super) fn delete_consumer(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    let (held, mut groups, at) = find_group(ctx)?;
+    let span = PendingSpan { consumer: Some(ctx.args.get(4)), ..PendingSpan::ALL };
+    let (held, mut groups, at) = find_group(ctx, PendingAsked::Span(span))?;
     let Some(consumer) = groups[at].find_consumer(ctx.args.get(4)) else {
         ctx.out.int(0);
         return Ok(());

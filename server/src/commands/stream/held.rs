@@ -5,7 +5,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::stream::{Excerpt, Group, HIGHEST, LOWEST, Span};
 use crate::keyspace::collection::{Edit, StreamEdit, StreamView, Streams};
-use crate::keyspace::paged::{Paged, Parts, Streamed};
+use crate::keyspace::paged::{Paged, Parts, PendingAsked, Streamed};
 use crate::keyspace::stream_read::Logged;
 use crate::resp::Reply;
 use sexton_persistence::rdb::StreamId;
@@ -30,7 +30,7 @@ fn excerpt(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
     paged: &Paged,
-    parts: Parts,
+    parts: Parts<'_>,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Excerpt {
     ctx.read_pages(key, paged, |stream: &Streamed, pages, _| stream.excerpt(pages, parts, asks))
@@ -40,7 +40,7 @@ fn excerpt(
 pub(super) fn look<R>(
     ctx: &mut Ctx<'_, '_>,
     (purpose, key): (Purpose, &[u8]),
-    parts: Parts,
+    parts: Parts<'_>,
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
     look: impl FnOnce(Option<StreamView<'_>>, &mut Reply) -> R,
 ) -> Result<R, CommandError> {
@@ -56,7 +56,16 @@ pub(super) enum Held {
     /// It lies in one record; and when it expires, 0 for never.
     Whole(StreamEdit, u64),
     /// It lies in pages, of which this is what the command needs.
-    Paged(Paged, Box<Excerpt>),
+    Paged(Box<Pages>),
+}
+
+/// A stream in pages of which groups are to be changed.
+pub(super) struct Pages {
+    /// What its root says.
+    root: Paged,
+    excerpt: Excerpt,
+    /// The groups have been written.
+    is_written: bool,
 }
 
 impl Held {
@@ -69,7 +78,7 @@ impl Held {
     pub(super) fn view(&self) -> StreamView<'_> {
         match self {
             Self::Whole(edit, _) => edit.view(),
-            Self::Paged(_, excerpt) => excerpt.view(),
+            Self::Paged(pages) => pages.excerpt.view(),
         }
     }
 
@@ -88,30 +97,39 @@ impl Held {
                 let (db, meta) = (ctx.client.db, StreamEdit::expiring_at(*expire_at_ms));
                 ctx.put(db, key, meta, edit.bytes(), event);
             }
-            Self::Paged(paged, _) => {
+            Self::Paged(held) => {
+                let Pages { root, excerpt, is_written } = &mut **held;
                 let bytes = groups.iter().map(Group::record_bytes).sum::<usize>();
                 if bytes as u64 > ctx.memory_max_bytes().min(sexton_engine::VALUE_MAX_BYTES) {
                     return Err(CommandError::text(OUT_OF_MEMORY));
                 }
-                ctx.change_pages(key, paged, event, |pages, stream: &mut Streamed| {
-                    stream.set_groups(pages, groups)?;
+                let before = excerpt.view().groups();
+                let mut new = root.clone();
+                ctx.change_pages(key, root, event, |pages, stream: &mut Streamed| {
+                    // Each command of the log is an operation; the first one does what is to be done.
+                    if !*is_written {
+                        stream.change_groups(pages, &before, groups)?;
+                    }
+                    new.becomes(stream);
                     Ok(Some(()))
                 });
+                (*root, *is_written) = (new, true);
             }
         }
         Ok(())
     }
 }
 
-/// A stream whose groups are to be changed, with the entries that `asks` names.
+/// A stream of which a group is to be changed, with what is asked of its pending entries, and the entries that `asks` names.
 pub(super) fn hold(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
+    (group, pending): (&[u8], PendingAsked<'_>),
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<Option<Held>, CommandError> {
-    if let Some(paged) = ctx.paged::<Streams>(Purpose::Write, key)? {
-        let excerpt = excerpt(ctx, key, &paged, Parts::GROUPS, asks);
-        return Ok(Some(Held::Paged(paged, Box::new(excerpt))));
+    if let Some(root) = ctx.paged::<Streams>(Purpose::Write, key)? {
+        let excerpt = excerpt(ctx, key, &root, Parts::group(group, pending), asks);
+        return Ok(Some(Held::Paged(Box::new(Pages { root, excerpt, is_written: false }))));
     }
     let found = find(ctx, key, 0)?;
     Ok(found.map(|(edit, expire_at_ms)| Held::Whole(edit, expire_at_ms)))

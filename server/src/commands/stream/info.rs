@@ -5,7 +5,7 @@ use super::{group_at, no_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::StreamView;
 use crate::keyspace::collection::stream::{Group, HIGHEST, LOWEST, id_text};
-use crate::keyspace::paged::Parts;
+use crate::keyspace::paged::{GroupsAsked, Parts, PendingAsked};
 use crate::keyspace::stream_read::{answer_entries, answer_entry};
 use crate::resp::Reply;
 
@@ -66,7 +66,8 @@ fn answer_position(stream: StreamView<'_>, group: &Group, out: &mut Reply) {
 /// XINFO GROUPS key.
 pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(2);
-    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
+    let parts = Parts { groups: GroupsAsked::Heads, node_ids: false };
+    look(ctx, (Purpose::Read, key), parts, &nothing, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let groups = stream.groups();
         out.array(groups.len());
@@ -74,7 +75,7 @@ pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             out.map(6);
             named("name", &group.name, out);
             counted("consumers", group.consumers.len(), out);
-            counted("pending", group.pending.len(), out);
+            counted("pending", group.totals.entries as usize, out);
             answer_position(stream, group, out);
         }
         Ok(())
@@ -84,16 +85,15 @@ pub(super) fn groups(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// XINFO CONSUMERS key group.
 pub(super) fn consumers(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, name, now_ms) = (ctx.args.get(2), ctx.args.get(3), wall_ms(ctx));
-    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
+    let parts = Parts::group(name, PendingAsked::None);
+    look(ctx, (Purpose::Read, key), parts, &nothing, |stream, out| {
         let groups = stream.ok_or(CommandError::NoSuchKey)?.groups();
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_group(key, name))?];
-        let mut pending = vec![0; group.consumers.len()];
-        group.pending.iter().for_each(|one| pending[one.consumer] += 1);
         out.array(group.consumers.len());
-        for (consumer, pending) in group.consumers.iter().zip(pending) {
+        for consumer in &group.consumers {
             out.map(3);
             named("name", &consumer.name, out);
-            counted("pending", pending, out);
+            counted("pending", consumer.pending as usize, out);
             counted("idle", now_ms.saturating_sub(consumer.seen_ms) as usize, out);
         }
         Ok(())
@@ -116,9 +116,12 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         _ => Err(ctx.spec.subcommand_error(args.get(1))),
     };
     let shown = if most == 0 { usize::MAX } else { most };
-    let first = if matches!(options, Ok(true)) { shown } else { 1 };
+    let is_full = matches!(options, Ok(true));
+    let first = if is_full { shown } else { 1 };
+    let groups = if is_full { GroupsAsked::Full(shown) } else { GroupsAsked::Heads };
+    let parts = Parts { groups, node_ids: true };
     let asks = |_: StreamView<'_>| ends(first).to_vec();
-    look(ctx, (Purpose::Read, key), Parts::ALL, &asks, |stream, out| {
+    look(ctx, (Purpose::Read, key), parts, &asks, |stream, out| {
         let stream = stream.ok_or(CommandError::NoSuchKey)?;
         let is_full = options?;
         out.map(if is_full { 9 } else { 10 });
@@ -160,7 +163,7 @@ fn answer_group(stream: StreamView<'_>, group: &Group, most: usize, out: &mut Re
     out.map(7);
     named("name", &group.name, out);
     answer_position(stream, group, out);
-    counted("pel-count", group.pending.len(), out);
+    counted("pel-count", group.totals.entries as usize, out);
     out.bulk(b"pending");
     out.array(group.pending.len().min(most));
     for pending in group.pending.iter().take(most) {
@@ -179,7 +182,7 @@ fn answer_group(stream: StreamView<'_>, group: &Group, most: usize, out: &mut Re
         named("name", &consumer.name, out);
         out.bulk(b"seen-time");
         out.int(consumer.seen_ms as i64);
-        counted("pel-count", own.len(), out);
+        counted("pel-count", consumer.pending as usize, out);
         out.bulk(b"pending");
         out.array(own.len().min(most));
         for pending in own.into_iter().take(most) {

@@ -5,7 +5,7 @@ use super::id::{parse_end, parse_start};
 use super::{group_at, no_key_or_group, wall_ms};
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::keyspace::collection::stream::{Group, id_text};
-use crate::keyspace::paged::Parts;
+use crate::keyspace::paged::{Parts, PendingAsked, PendingSpan};
 use crate::resp::Reply;
 
 /// XPENDING key group [[IDLE min-idle-time] start end count [consumer]].
@@ -31,7 +31,17 @@ pub(super) fn xpending(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         _ => return Err(CommandError::Syntax),
     }
-    look(ctx, (Purpose::Read, key), Parts::GROUPS, &nothing, |stream, out| {
+    let pending = match asked {
+        None => PendingAsked::Ends,
+        Some((start, end, most, idle_min_ms, consumer)) => {
+            let delivered_max_ms = match idle_min_ms {
+                0 => i64::MAX,
+                _ => (now_ms as i64).saturating_sub(idle_min_ms),
+            };
+            PendingAsked::Span(PendingSpan { start, end, most, consumer, delivered_max_ms })
+        }
+    };
+    look(ctx, (Purpose::Read, key), Parts::group(name, pending), &nothing, |stream, out| {
         let groups = stream.map_or_else(Vec::new, |stream| stream.groups());
         let group = &groups[group_at(&groups, name).ok_or_else(|| no_key_or_group(key, name))?];
         let Some((start, end, most, idle_min_ms, consumer)) = asked else {
@@ -63,22 +73,20 @@ pub(super) fn xpending(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 /// How many entries are pending, from which to which, and for whom.
 fn summary(group: &Group, out: &mut Reply) {
     out.array(4);
-    out.int(group.pending.len() as i64);
-    let (Some(first), Some(last)) = (group.pending.first(), group.pending.last()) else {
+    out.int(group.totals.entries as i64);
+    let Some((first, last)) = group.totals.ends else {
         out.null();
         out.null();
         out.null_array();
         return;
     };
-    out.bulk(id_text(first.id).as_bytes());
-    out.bulk(id_text(last.id).as_bytes());
-    let mut counts = vec![0_u64; group.consumers.len()];
-    group.pending.iter().for_each(|pending| counts[pending.consumer] += 1);
-    let shown = || group.consumers.iter().zip(&counts).filter(|(_, count)| **count > 0);
+    out.bulk(id_text(first).as_bytes());
+    out.bulk(id_text(last).as_bytes());
+    let shown = || group.consumers.iter().filter(|consumer| consumer.pending > 0);
     out.array(shown().count());
-    for (consumer, count) in shown() {
+    for consumer in shown() {
         out.array(2);
         out.bulk(&consumer.name);
-        out.bulk(count.to_string().as_bytes());
+        out.bulk(consumer.pending.to_string().as_bytes());
     }
 }

@@ -9,8 +9,8 @@ use crate::commands::pop::wait;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::collection::Streams;
-use crate::keyspace::collection::stream::{LOWEST, StreamView};
-use crate::keyspace::paged::{Parts, Streamed, Structure};
+use crate::keyspace::collection::stream::{LOWEST, StreamView, id_after};
+use crate::keyspace::paged::{Parts, PendingAsked, PendingSpan, Streamed, Structure};
 use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, behind, deliver, deliver_again,
     entries_after, pending_behind,
@@ -249,6 +249,13 @@ fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {
     stream.count() > 0 && stream.last_valid_id() > after
 }
 
+/// What is pending for a consumer behind an ID, at most `count` (0: all).
+fn own_behind(consumer: &[u8], after: StreamId, count: u64) -> PendingAsked<'_> {
+    let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
+    let span = |start| PendingSpan { start, most, consumer: Some(consumer), ..PendingSpan::ALL };
+    id_after(after).map_or(PendingAsked::None, |start| PendingAsked::Span(span(start)))
+}
+
 /// Reads one stream on behalf of a group; false when there is nothing to be read.
 fn read_as_member(
     ctx: &mut Ctx<'_, '_>,
@@ -271,7 +278,13 @@ fn read_as_member(
             each(own.into_iter().flatten())
         }
     };
-    let Some(mut held) = hold(ctx, key, &asks)? else { return Ok(false) };
+    let pending = match from {
+        From::After(after) => own_behind(&member.consumer, after, count),
+        From::New | From::Nothing => PendingAsked::None,
+    };
+    let Some(mut held) = hold(ctx, key, (&member.group, pending), &asks)? else {
+        return Ok(false);
+    };
     let delivered = {
         let stream = held.view();
         let groups = stream.groups();

@@ -15,7 +15,7 @@ pub use fields::{FieldSet, PagedFields};
 pub use keyed::{Drawn, DuePages, Keyed};
 pub use past::{whole_at, whole_in};
 pub use ranked::Ranked;
-pub use stream::{Parts, Removed, Streamed};
+pub use stream::{GroupsAsked, Parts, PendingAsked, PendingSpan, Removed, Streamed};
 
 use super::collection::{
     Edit, Encoding, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,
@@ -89,7 +89,7 @@ impl Paged {
     }
 
     /// The pages that a command with these words behind its key probably works on: those of the elements that are so called, the
-    /// ends of a list, the end and the groups of a stream, and the top of an order.
+    /// ends of a list, the end of a stream and the names of its groups, and the top of an order.
     #[must_use]
     pub fn likely_pages<'w>(&self, words: impl Iterator<Item = &'w [u8]>) -> Vec<PageId> {
         if self.value_type() == Some(ValueType::List) {
@@ -193,6 +193,13 @@ pub trait Structure: Sized {
     /// True without elements: the key is to be deleted.
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+impl Paged {
+    /// Says what the collection has become.
+    pub fn becomes(&mut self, structure: &impl Structure) {
+        structure.describe(&mut self.descriptor);
     }
 }
 

@@ -1,10 +1,14 @@
-//! Streams in pages: each node on a page of its own, the consumer groups on another, and the head in the root.
+//! Streams in pages: each node on a page of its own, consumer groups on others, and the head in the root.
+
+mod groups;
+
+pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 
 use super::{Paged, Stop, Structure};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    Excerpt, Group, Head, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, find_last_id,
-    id_number, write_all,
+    Excerpt, Head, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number, id_of_number,
+    write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -21,21 +25,23 @@ pub struct Streamed {
 }
 
 /// What a command needs of a stream besides its head and entries.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Parts {
-    /// The consumer groups.
-    pub groups: bool,
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// Of the consumer groups.
+    pub groups: GroupsAsked<'a>,
     /// The IDs that its nodes begin with.
     pub node_ids: bool,
 }
 
-impl Parts {
+impl<'a> Parts<'a> {
     /// Nothing else.
-    pub const NONE: Self = Self { groups: false, node_ids: false };
-    /// The consumer groups.
-    pub const GROUPS: Self = Self { groups: true, node_ids: false };
-    /// All.
-    pub const ALL: Self = Self { groups: true, node_ids: true };
+    pub const NONE: Self = Self { groups: GroupsAsked::None, node_ids: false };
+
+    /// A group, and of what is pending for it this.
+    #[must_use]
+    pub fn group(name: &'a [u8], pending: PendingAsked<'a>) -> Self {
+        Self { groups: GroupsAsked::One(name, pending), node_ids: false }
+    }
 }
 
 /// What a removal of entries has done.
@@ -113,8 +119,10 @@ impl Streamed {
     /// # Errors
     /// It is longer than pages take.
     pub fn build<P: Pages>(pages: &mut P, view: StreamView<'_>) -> Result<Self, PageError> {
-        let stream = Stream::build(pages, view.node_bytes(), view.group_bytes())?;
-        Ok(Self { head: view.head(), stream })
+        let stream = Stream::build(pages, view.node_bytes())?;
+        let mut built = Self { head: view.head(), stream };
+        built.add_groups(pages, &view.groups())?;
+        Ok(built)
     }
 
     /// The pages that nearly every command needs.
@@ -132,8 +140,8 @@ impl Streamed {
         if u32::try_from(bytes).is_err() {
             return Err(PageError::TooLong { bytes: bytes as usize }.into());
         }
-        let groups = self.stream.groups(pages)?;
-        let mut edit = StreamEdit::without_nodes(self.head, self.len() as usize, groups);
+        let groups = write_all(&self.all_groups(pages)?);
+        let mut edit = StreamEdit::without_nodes(self.head, self.len() as usize, &groups);
         let mut nodes = Vec::new();
         for position in 0..self.stream.pages() {
             nodes.push(self.stream.at(pages, position)?.1.payload());
@@ -199,8 +207,9 @@ impl Streamed {
     }
 
     /// The same stream without entries.
-    fn emptied<P: Pages>(&self, pages: &P) -> Result<Box<StreamEdit>, PageError> {
-        Ok(Box::new(StreamEdit::without_nodes(self.head, 0, self.stream.groups(pages)?)))
+    fn emptied<P: Pages>(&self, pages: &P) -> Result<Box<StreamEdit>, Stop> {
+        let groups = write_all(&self.all_groups(pages)?);
+        Ok(Box::new(StreamEdit::without_nodes(self.head, 0, &groups)))
     }
 
     /// Removes entries from the front.
@@ -306,18 +315,6 @@ impl Streamed {
         Ok(Removed::Some(count))
     }
 
-    /// From now on it has these groups, which stand by name.
-    ///
-    /// # Errors
-    /// [`PageError`].
-    pub fn set_groups<P: Pages>(
-        &mut self,
-        pages: &mut P,
-        groups: &[Group],
-    ) -> Result<(), PageError> {
-        self.stream.set_groups(pages, &write_all(groups))
-    }
-
     /// The ID of the last entry.
     ///
     /// # Errors
@@ -339,10 +336,10 @@ impl Streamed {
         name: &[u8],
     ) -> Result<Option<(StreamId, bool)>, Stop> {
         let mut missed = Missed::default();
-        let groups = missed.note(self.stream.groups(pages))?;
+        let last_id = missed.note(self.stream.group_last_id(pages, name))?.flatten();
         let last_valid_id = missed.note(self.last_valid_id(pages))?;
         missed.end()?;
-        let last_id = groups.and_then(|groups| find_last_id(groups, name));
+        let last_id = last_id.map(id_of_number);
         Ok(last_id.map(|last_id| (last_id, last_valid_id.is_some_and(|last| last > last_id))))
     }
 
@@ -363,22 +360,19 @@ impl Streamed {
     pub fn excerpt<P: Pages>(
         &self,
         pages: &P,
-        parts: Parts,
+        parts: Parts<'_>,
         asks: impl Fn(StreamView<'_>) -> Vec<Span>,
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
         // What has no groups is a range, and asks for entries alone.
         let first_id = match parts.groups {
-            true => missed.note(self.first_id(pages))?,
-            false => Some(StreamId::default()),
+            GroupsAsked::None => Some(StreamId::default()),
+            _ => missed.note(self.first_id(pages))?,
         };
         let last_id = missed.note(self.last_valid_id(pages))?;
-        let groups = match parts.groups {
-            true => missed.note(self.stream.groups(pages))?,
-            false => Some(&[][..]),
-        };
-        let (Some(first_id), Some(last_id), Some(groups)) = (first_id, last_id, groups) else {
-            missed.end()?;
+        let groups = self.read_groups(pages, parts.groups, &mut missed)?;
+        std::mem::take(&mut missed).end()?;
+        let (Some(first_id), Some(last_id)) = (first_id, last_id) else {
             return Err(super::without(PartKind::Stream).into());
         };
         let mut node_ids = Vec::new();
@@ -388,8 +382,8 @@ impl Streamed {
                 node_ids.push(self.stream.at(pages, position)?.1.first());
             }
         }
-        let rest = Rest { first_id, last_id, node_ids };
-        let mut excerpt = Excerpt::new(self.head, self.len() as usize, groups, rest);
+        let rest = Rest { first_id, last_id, groups, node_ids };
+        let mut excerpt = Excerpt::new(self.head, self.len() as usize, rest);
         let mut positions = BTreeSet::new();
         for span in asks(excerpt.view()) {
             self.find_span(pages, span, &mut positions, &mut missed)?;

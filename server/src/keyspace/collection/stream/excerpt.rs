@@ -1,7 +1,7 @@
 //! What a command needs of a stream that does not lie in one record.
 
 use super::head::Head;
-use super::{StreamEdit, StreamView};
+use super::{Group, StreamEdit, StreamView};
 use sexton_persistence::rdb::StreamId;
 
 /// Entries that are asked for: those from `start` to `end`, both included, and no more than `most` of them.
@@ -24,6 +24,8 @@ pub struct Rest {
     pub first_id: StreamId,
     /// The last entry's ID.
     pub last_id: StreamId,
+    /// The groups that were asked for, by name.
+    pub groups: Vec<Group>,
     /// The IDs that its nodes begin with; none where nobody has asked.
     pub node_ids: Vec<u128>,
 }
@@ -37,8 +39,8 @@ pub struct Excerpt {
 
 impl Excerpt {
     /// One without entries: they are to be [laid in](Self::lay_in).
-    pub(in crate::keyspace) fn new(head: Head, entries: usize, groups: &[u8], rest: Rest) -> Self {
-        Self { edit: StreamEdit::without_nodes(head, entries, groups), rest }
+    pub(in crate::keyspace) fn new(head: Head, entries: usize, rest: Rest) -> Self {
+        Self { edit: StreamEdit::without_nodes(head, entries, &[]), rest }
     }
 
     pub(in crate::keyspace) fn lay_in<'n>(&mut self, nodes: impl Iterator<Item = &'n [u8]>) {

@@ -23,6 +23,8 @@ pub struct Consumer {
     pub name: Vec<u8>,
     /// When it asked last, in ms since the epoch.
     pub seen_ms: u64,
+    /// Entries that were pending for it when the group was read.
+    pub pending: u64,
 }
 
 /// An entry that was delivered and not acknowledged.
@@ -38,7 +40,16 @@ pub struct Pending {
     pub consumer: usize,
 }
 
-/// A consumer group.
+/// All that is pending for a group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PendingTotals {
+    /// Entries.
+    pub entries: u64,
+    /// The lowest ID and the highest one; of a group in pages only where they were asked for.
+    pub ends: Option<(StreamId, StreamId)>,
+}
+
+/// A consumer group. One of a stream in pages has of its pending entries those that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
@@ -51,6 +62,8 @@ pub struct Group {
     pub consumers: Vec<Consumer>,
     /// By ID.
     pub pending: Vec<Pending>,
+    /// Of all pending entries, when the group was read.
+    pub totals: PendingTotals,
 }
 
 impl Group {
@@ -64,7 +77,7 @@ impl Group {
     pub fn consumer_or_new(&mut self, name: &[u8], now_ms: u64) -> (usize, bool) {
         let found = self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name));
         let Err(at) = found else { return (found.unwrap_or_default(), false) };
-        self.consumers.insert(at, Consumer { name: name.to_vec(), seen_ms: now_ms });
+        self.consumers.insert(at, Consumer { name: name.to_vec(), seen_ms: now_ms, pending: 0 });
         for pending in self.pending.iter_mut().filter(|pending| pending.consumer >= at) {
             pending.consumer += 1;
         }
@@ -104,6 +117,18 @@ impl Group {
             self.pending.retain(|pending| found.binary_search(&pending.id).is_err());
         }
         found
+    }
+
+    /// All pending entries are there: they are what the totals are of.
+    pub(in crate::keyspace) fn count_pending(&mut self) {
+        let ends = self.pending.first().zip(self.pending.last());
+        let ends = ends.map(|(first, last)| (first.id, last.id));
+        self.totals = PendingTotals { entries: self.pending.len() as u64, ends };
+        self.consumers.iter_mut().for_each(|consumer| consumer.pending = 0);
+        for pending in &self.pending {
+            let consumer = self.consumers.get_mut(pending.consumer);
+            consumer.into_iter().for_each(|consumer| consumer.pending += 1);
+        }
     }
 
     /// Entries that are pending for a consumer.
@@ -196,8 +221,9 @@ impl Group {
         let is_owned = group.pending.iter().all(|pending| pending.consumer != nobody);
         group.consumers = consumers
             .into_iter()
-            .map(|consumer| Consumer { name: consumer.name, seen_ms: consumer.seen_ms })
+            .map(|own| Consumer { name: own.name, seen_ms: own.seen_ms, pending: 0 })
             .collect();
+        group.count_pending();
         (is_sorted && is_owned).then_some(group)
     }
 }
@@ -239,7 +265,7 @@ impl<'v> Source<'v> {
         };
         for _ in 0..self.u32()? {
             let name = self.item()?.to_vec();
-            group.consumers.push(Consumer { name, seen_ms: self.u64()? });
+            group.consumers.push(Consumer { name, seen_ms: self.u64()?, pending: 0 });
         }
         for _ in 0..self.u32()? {
             group.pending.push(Pending {
@@ -249,6 +275,7 @@ impl<'v> Source<'v> {
                 consumer: self.u32()?,
             });
         }
+        group.count_pending();
         Some(group)
     }
 }

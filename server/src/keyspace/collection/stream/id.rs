@@ -21,7 +21,8 @@ pub(in crate::keyspace) fn number(id: StreamId) -> u128 {
     u128::from(id.ms) << 64 | u128::from(id.seq)
 }
 
-fn of_number(number: u128) -> StreamId {
+/// The ID whose halves are in one.
+pub(in crate::keyspace) fn of_number(number: u128) -> StreamId {
     StreamId { ms: (number >> 64) as u64, seq: number as u64 }
 }
 

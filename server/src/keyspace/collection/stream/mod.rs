@@ -9,11 +9,11 @@ pub(in crate::keyspace) mod node;
 
 pub use edit::{StreamEdit, Trim, TrimPlan, TrimTo};
 pub use excerpt::{Excerpt, Rest, Span};
-pub use group::{Consumer, Group, Pending};
-pub(in crate::keyspace) use group::{find_last_id, write_all};
+pub(in crate::keyspace) use group::write_all;
+pub use group::{Consumer, Group, Pending, PendingTotals};
 pub use head::Head;
-pub(in crate::keyspace) use id::number as id_number;
 pub use id::{HIGHEST, LOWEST, id_after, id_before, id_text};
+pub(in crate::keyspace) use id::{number as id_number, of_number as id_of_number};
 pub use node::{EntryView, NewEntry};
 
 use super::{Encoding, HEAD_BYTES, Parts};
@@ -266,21 +266,25 @@ impl<'v> StreamView<'v> {
         Some(added.wrapping_sub(read) as i64)
     }
 
-    /// Its groups, by name.
+    /// Its groups, by name; of an excerpt those that were asked for.
     #[must_use]
     pub fn groups(&self) -> Vec<Group> {
-        group::read_all(self.groups)
+        match self.rest {
+            Some(rest) => rest.groups.clone(),
+            None => group::read_all(self.groups),
+        }
     }
 
     /// What the group of this name has read up to; `None` without one.
     #[must_use]
     pub fn group_last_id(&self, name: &[u8]) -> Option<StreamId> {
-        group::find_last_id(self.groups, name)
-    }
-
-    /// The bytes of its groups.
-    pub(in crate::keyspace) fn group_bytes(&self) -> &'v [u8] {
-        self.groups
+        match self.rest {
+            Some(rest) => {
+                let mut groups = rest.groups.iter();
+                groups.find(|group| group.name == name).map(|group| group.last_id)
+            }
+            None => group::find_last_id(self.groups, name),
+        }
     }
 
     /// The bytes of its nodes, one after the other.
