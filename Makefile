@@ -220,6 +220,9 @@ bench-rocksdb: setup ## engine beside RocksDB's db_bench, the paper's run, the t
 bench-memory: setup build ## bytes per key beside redis-server and valkey-server
 	$(PY) scripts/bench_memory.py $(ARGS)
 
+bench-groups: setup build ## requests of consumer groups beside redis-server, with 0, 10,000 and 100,000 pending entries
+	$(PY) scripts/bench_groups.py $(ARGS)
+
 studies: study-tools ## the four studies, then the report: at most 2 h 30 min, goes on after a stop (ARGS=--plan, --full)
 	$(PY) scripts/study_all.py $(ARGS)
 
