@@ -177,7 +177,7 @@ fn serve_reader(
     };
     // Whoever has just written it has its end in memory; other pages may be read here.
     let parts = match &read.member {
-        Some(member) => Parts::group(&member.group, PendingAsked::None),
+        Some(member) => Parts { ends: true, ..Parts::group(&member.group, PendingAsked::None) },
         None => Parts::NONE,
     };
     let excerpt = match &paged {

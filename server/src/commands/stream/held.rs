@@ -127,8 +127,18 @@ pub(super) fn hold(
     (group, pending): (&[u8], PendingAsked<'_>),
     asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
 ) -> Result<Option<Held>, CommandError> {
+    hold_parts(ctx, key, Parts::group(group, pending), asks)
+}
+
+/// The same with these parts.
+pub(super) fn hold_parts(
+    ctx: &mut Ctx<'_, '_>,
+    key: &[u8],
+    parts: Parts<'_>,
+    asks: &dyn Fn(StreamView<'_>) -> Vec<Span>,
+) -> Result<Option<Held>, CommandError> {
     if let Some(root) = ctx.paged::<Streams>(Purpose::Write, key)? {
-        let excerpt = excerpt(ctx, key, &root, Parts::group(group, pending), asks);
+        let excerpt = excerpt(ctx, key, &root, parts, asks);
         return Ok(Some(Held::Paged(Box::new(Pages { root, excerpt, is_written: false }))));
     }
     let found = find(ctx, key, 0)?;

@@ -1,6 +1,6 @@
 //! XREAD and XREADGROUP.
 
-use super::held::{each, hold, look, store};
+use super::held::{each, hold_parts, look, store};
 use super::id::parse_strict;
 use super::trim::damaged;
 use super::{group_at, no_key_or_group, wall_ms};
@@ -215,11 +215,13 @@ fn run(ctx: &mut Ctx<'_, '_>, options: Options) -> CommandResult {
             (None, From::After(after)) => {
                 let asks = |_: StreamView<'_>| behind(after, options.count);
                 look(ctx, (Purpose::Write, key), Parts::NONE, &asks, |stream, _| {
-                    let Some(stream) = stream.filter(|stream| has_after(stream, after)) else {
+                    let entries = stream.map(|stream| entries_after(stream, after, options.count));
+                    let entries = entries.unwrap_or_default();
+                    if entries.is_empty() {
                         return false;
-                    };
+                    }
                     answer_stream_name(key, &mut body);
-                    answer_entries(&entries_after(stream, after, options.count), &mut body);
+                    answer_entries(&entries, &mut body);
                     true
                 })?
             }
@@ -282,9 +284,8 @@ fn read_as_member(
         From::After(after) => own_behind(&member.consumer, after, count),
         From::New | From::Nothing => PendingAsked::None,
     };
-    let Some(mut held) = hold(ctx, key, (&member.group, pending), &asks)? else {
-        return Ok(false);
-    };
+    let parts = Parts { ends: true, ..Parts::group(&member.group, pending) };
+    let Some(mut held) = hold_parts(ctx, key, parts, &asks)? else { return Ok(false) };
     let delivered = {
         let stream = held.view();
         let groups = stream.groups();

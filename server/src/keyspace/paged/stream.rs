@@ -7,8 +7,8 @@ pub use groups::{GroupsAsked, PendingAsked, PendingSpan};
 use super::{Paged, Stop, Structure};
 use crate::keyspace::collection::stream::node::{self, NewEntry, NodeView};
 use crate::keyspace::collection::stream::{
-    Excerpt, Head, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number, id_of_number,
-    write_all,
+    Excerpt, Head, LOWEST, Rest, Span, StreamEdit, StreamView, Trim, TrimTo, id_number,
+    id_of_number, write_all,
 };
 use crate::value::thresholds::Thresholds;
 use sexton_engine::page::stream::StreamPage;
@@ -29,18 +29,22 @@ pub struct Streamed {
 pub struct Parts<'a> {
     /// Of the consumer groups.
     pub groups: GroupsAsked<'a>,
+    /// The IDs of its first entry and its last one.
+    pub ends: bool,
     /// The IDs that its nodes begin with.
     pub node_ids: bool,
 }
 
 impl<'a> Parts<'a> {
     /// Nothing else.
-    pub const NONE: Self = Self { groups: GroupsAsked::None, node_ids: false };
+    pub const NONE: Self = Self { groups: GroupsAsked::None, ends: false, node_ids: false };
+    /// The IDs of its first entry and its last one.
+    pub const ENDS: Self = Self { ends: true, ..Self::NONE };
 
     /// A group, and of what is pending for it this.
     #[must_use]
     pub fn group(name: &'a [u8], pending: PendingAsked<'a>) -> Self {
-        Self { groups: GroupsAsked::One(name, pending), node_ids: false }
+        Self { groups: GroupsAsked::One(name, pending), ..Self::NONE }
     }
 }
 
@@ -364,12 +368,11 @@ impl Streamed {
         asks: impl Fn(StreamView<'_>) -> Vec<Span>,
     ) -> Result<Excerpt, Stop> {
         let mut missed = Missed::default();
-        // What has no groups is a range, and asks for entries alone.
-        let first_id = match parts.groups {
-            GroupsAsked::None => Some(StreamId::default()),
-            _ => missed.note(self.first_id(pages))?,
-        };
-        let last_id = missed.note(self.last_valid_id(pages))?;
+        let (mut first_id, mut last_id) = (Some(LOWEST), Some(LOWEST));
+        if parts.ends {
+            first_id = missed.note(self.first_id(pages))?;
+            last_id = missed.note(self.last_valid_id(pages))?;
+        }
         let groups = self.read_groups(pages, parts.groups, &mut missed)?;
         std::mem::take(&mut missed).end()?;
         let (Some(first_id), Some(last_id)) = (first_id, last_id) else {

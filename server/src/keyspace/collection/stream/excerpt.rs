@@ -20,9 +20,9 @@ pub struct Span {
 /// What an excerpt knows of the whole stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// The first entry's ID; 0-0 in an excerpt without groups.
+    /// The first entry's ID; 0-0 where nobody has asked.
     pub first_id: StreamId,
-    /// The last entry's ID.
+    /// The last entry's ID; the same.
     pub last_id: StreamId,
     /// The groups that were asked for, by name.
     pub groups: Vec<Group>,
