@@ -114,8 +114,10 @@ pub(super) fn raise(
     if new.len() > run.bytes() && (log.len() + new.len() - run.bytes()) as u64 > max_bytes {
         return Raised::TooLarge;
     }
-    let end = (at + run.bytes()).min(log.len());
+    let (end, len) = ((at + run.bytes()).min(log.len()), log.len() + new.len() - run.bytes());
     splice(log, at..end, &new);
+    // A run that was cut off has its missing byte counted, as in Redis: the last one is cut off again.
+    log.truncate(len);
     merge(log, before);
     Raised::Changed
 }
@@ -169,5 +171,17 @@ mod tests {
         assert_eq!(raise(&mut log, 0, 1, 33, u64::MAX), Raised::TooLarge);
         assert_eq!(raise(&mut log, 0, 5000, 1, 7), Raised::TooLarge);
         assert_eq!(raise(&mut vec![0], 0, 1, 1, u64::MAX), Raised::Damaged);
+    }
+
+    /// What redis-server 7.0.15 leaves of `SETRANGE key 16 "J\xab-\x17i"` in an empty HyperLogLog after `PFADD key 14059`.
+    #[test]
+    fn a_run_that_is_cut_off_stays_cut_off() {
+        let mut log = b"J\xab-\x17i".to_vec();
+        let (index, value) = (2732 + 46 + 24 + 9943, 1);
+        assert_eq!(raise(&mut log, 0, index, value, u64::MAX), Raised::Changed);
+        assert_eq!(log, b"J\xab-\x17f\xd6\x80B");
+        let mut log = b"\x40".to_vec();
+        assert_eq!(raise(&mut log, 0, 0, 1, u64::MAX), Raised::Changed);
+        assert_eq!(log, b"", "the run of one register was a byte short");
     }
 }
