@@ -15,7 +15,6 @@ use super::shard::shard_of;
 use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable::Mark;
-use crate::tree;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -37,8 +36,6 @@ struct Buf {
     tx: TxBuf,
     /// RESP form of what a call does.
     resp: Vec<u8>,
-    /// Engine key of a read.
-    engine_key: Vec<u8>,
     /// Cold reads so far.
     cold_reads: u32,
 }
@@ -155,59 +152,32 @@ impl Engine {
             shard.reads.hits += 1;
             return Ok(true);
         }
-        let id = inner.namespaces.id_of(key.slot);
-        let head = namespace::head(id);
-        if shard.complete || shard.is_dead(hash, (&head, key.bytes)) {
-            return Ok(false);
+        // Not in the DRAM table and without an open grave in memory: its newest version, in a sorted memtable or a
+        // table of this moment, is the answer, if there is one that no spilled grave is above.
+        let Some(below) = self.below_table(shard, key) else { return Ok(false) };
+        let last_write = self.last_write(hash);
+        drop(guard);
+        let from = value.len();
+        let found = below.newest(self, |newest| {
+            value.extend_from_slice(newest.value);
+            (newest.place, newest.meta)
+        })?;
+        inner.figures.reads.note_miss(found.map(|(place, _)| place));
+        let place = found.map(|(place, _)| place);
+        if place == Some(Place::Memtable) {
+            return Ok(true);
         }
-        BUF.with_borrow_mut(|buf| {
-            buf.engine_key.clear();
-            buf.engine_key.extend_from_slice(&head);
-            buf.engine_key.extend_from_slice(key.bytes);
-            // Not in the DRAM table and without an open grave in memory: its newest version, in a sorted
-            // memtable or a table of this moment, is the answer, if there is one that no spilled grave is
-            // above. The runs come before the superversion, since no pin keeps them.
-            let is_spilled = inner.graveyard.spill.runs.may_hold(&buf.engine_key);
-            let superversion = inner.views.superversion.load_full();
-            let last_write = self.last_write(hash);
-            drop(guard);
-            if is_spilled {
-                inner.cold.reads.fetch_add(1, Ordering::Relaxed);
-                let found = self.read_newest(&buf.engine_key, Seq::MAX)?;
-                inner.figures.reads.note_miss(found.as_ref().map(|found| found.place));
-                let Some(found) = found else { return Ok(false) };
-                inner.cold.found.fetch_add(1, Ordering::Relaxed);
-                value.extend_from_slice(&found.value);
-                return Ok(true);
-            }
-            for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
-                if let Some(record) = run.get(&buf.engine_key, Seq::MAX) {
-                    inner.figures.reads.note_miss(Some(Place::Memtable));
-                    let lives = !record.meta.is_tombstone();
-                    if lives {
-                        value.extend_from_slice(record.value());
-                    }
-                    return Ok(lives);
-                }
-            }
-            let tables = tree::leveled_files(&superversion.version, &buf.engine_key);
-            let mut tables = tables.peekable();
-            if tables.peek().is_none() {
-                return Ok(false);
-            }
-            inner.cold.reads.fetch_add(1, Ordering::Relaxed);
-            let found = tree::newest_in(tables, &buf.engine_key, Seq::MAX)?;
-            let found = found.filter(|(_, found)| !found.meta.is_tombstone());
-            inner.figures.reads.note_miss(found.as_ref().map(|(level, _)| Place::Level(*level)));
-            let Some((_, found)) = found else { return Ok(false) };
-            inner.cold.found.fetch_add(1, Ordering::Relaxed);
-            value.extend_from_slice(&found.value);
+        inner.cold.reads.fetch_add(1, Ordering::Relaxed);
+        let Some((_, meta)) = found else { return Ok(false) };
+        inner.cold.found.fetch_add(1, Ordering::Relaxed);
+        let nth = BUF.with_borrow_mut(|buf| {
             buf.cold_reads = buf.cold_reads.wrapping_add(1);
-            if buf.cold_reads.is_multiple_of(WARM_SHARE) && self.last_write(hash) == last_write {
-                self.warm(key, id, last_write, found.meta, &found.value);
-            }
-            Ok(true)
-        })
+            buf.cold_reads
+        });
+        if nth.is_multiple_of(WARM_SHARE) && self.last_write(hash) == last_write {
+            self.warm(key, below.namespace, last_write, meta, &value[from..]);
+        }
+        Ok(true)
     }
 
     /// Brings what a read has found into the DRAM table, unless it may have changed since the key's latch

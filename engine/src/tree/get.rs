@@ -21,7 +21,7 @@ pub fn files_that_may_hold<'a>(
 }
 
 /// The same, each with its level.
-pub fn leveled_files<'a>(
+fn leveled_files<'a>(
     version: &'a Version,
     key: &'a [u8],
 ) -> impl Iterator<Item = (usize, &'a Arc<Table>)> {
@@ -161,11 +161,8 @@ pub fn get_with_level(
     newest_in(leveled_files(version, key), key, bound)
 }
 
-/// The same over `tables`, which are those of [`leveled_files`].
-///
-/// # Errors
-/// As for [`get`].
-pub fn newest_in<'a>(
+/// The same over `tables`, which are those of `leveled_files`.
+fn newest_in<'a>(
     mut tables: impl Iterator<Item = (usize, &'a Arc<Table>)>,
     key: &[u8],
     bound: Seq,

@@ -37,8 +37,8 @@ pub use export::Export;
 pub(crate) use file_names::{graves_name, table_name};
 pub use files::{TableWriter, TreeOptions};
 pub use get::{
-    files_in_range, files_that_may_hold, get, get_at, get_many_at, get_with_level, leveled_files,
-    may_exist_since, newest_in, undo_that_may_hold,
+    files_in_range, files_that_may_hold, get, get_at, get_many_at, get_with_level, may_exist_since,
+    undo_that_may_hold,
 };
 pub use level_iter::LevelIter;
 pub use levels::LEVELS;

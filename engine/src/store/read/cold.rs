@@ -8,7 +8,7 @@ use crate::store::engine::{Engine, EngineError};
 use crate::store::namespace::{self, HEAD_BYTES};
 use crate::store::read::cold_queue::Job;
 use crate::store::read::load::{Load, LoadState, Loads, Waiter, Waiting, Want};
-use crate::store::read::reads::Place;
+use crate::store::read::newest::{self, Newest, NewestRef};
 use crate::store::read::superversion::SuperVersion;
 use crate::store::shard::{ShardState, Unresolved, shard_of};
 use crate::store::tx::OwnedKey;
@@ -69,19 +69,11 @@ impl Drop for LoadPin {
     }
 }
 
-/// Newest version of a key beyond the DRAM table.
-pub(in crate::store) struct Newest {
-    pub(in crate::store) seq: Seq,
-    pub(in crate::store) meta: Meta,
-    pub(in crate::store) value: Vec<u8>,
-    pub(in crate::store) place: Place,
-}
-
 /// What lies below the DRAM table for a key that may have a value there.
-pub(super) struct BelowTable {
+pub(in crate::store) struct BelowTable {
     superversion: Guard<Arc<SuperVersion>>,
     engine_key: Vec<u8>,
-    namespace: u64,
+    pub(in crate::store) namespace: u64,
     /// A spilled grave may be above it: a device must tell.
     pub(super) is_spilled: bool,
 }
@@ -97,6 +89,21 @@ impl BelowTable {
     pub(super) fn may_be_in_tables(&self) -> bool {
         tree::may_exist_since(&self.superversion.version, &self.engine_key, self.namespace)
     }
+
+    /// What `take` makes of the newest version, if the key has a value.
+    ///
+    /// # Errors
+    /// A failing medium or a damaged table.
+    pub(in crate::store) fn newest<T>(
+        &self,
+        engine: &Engine,
+        take: impl FnOnce(NewestRef<'_>) -> T,
+    ) -> Result<Option<T>, EngineError> {
+        if self.is_spilled {
+            return engine.newest_beyond_table(&self.engine_key, Seq::MAX, take);
+        }
+        newest::newest_version(&self.superversion, &self.engine_key, (Seq::MAX, None), take)
+    }
 }
 
 /// These cannot have all that they wait for. No latch may be held.
@@ -109,7 +116,11 @@ fn tell_too_large(waiters: Vec<Waiter>) {
 impl Engine {
     /// The next rung below the DRAM table, without I/O: `None` when graves tell that the key has no value. The
     /// latch of `key` is held. Graves in memory come before the list of runs, and that before the superversion.
-    fn below_table(&self, shard: &ShardState, key: Key<'_>) -> Option<BelowTable> {
+    pub(in crate::store) fn below_table(
+        &self,
+        shard: &ShardState,
+        key: Key<'_>,
+    ) -> Option<BelowTable> {
         if shard.complete {
             return None;
         }
@@ -452,34 +463,6 @@ impl Engine {
         drop(shard);
         tell_too_large(sated);
         awaited
-    }
-
-    /// Newest version with a sequence of at most `bound` in sorted memtables and tables, unless a
-    /// spilled grave at or below `bound` is above it. Looks at no grave in memory: callers know that
-    /// the key has none they would have to see.
-    pub(in crate::store) fn read_newest(
-        &self,
-        engine_key: &[u8],
-        bound: Seq,
-    ) -> Result<Option<Newest>, EngineError> {
-        // Before the superversion, since no pin keeps the runs.
-        let d = self.inner().graveyard.spill.runs.newest_at(engine_key, bound)?;
-        let superversion = self.inner().views.superversion.load_full();
-        for run in superversion.frozen.iter().filter_map(|frozen| frozen.run.as_ref()) {
-            if let Some(record) = run.get(engine_key, bound) {
-                if record.meta.is_tombstone() || Some(record.seq) <= d {
-                    return Ok(None);
-                }
-                let (seq, meta, value) = (record.seq, record.meta, record.value().to_vec());
-                return Ok(Some(Newest { seq, meta, value, place: Place::Memtable }));
-            }
-        }
-        let found = tree::get_with_level(&superversion.version, engine_key, bound)?;
-        let found = found.filter(|(_, found)| !found.meta.is_tombstone() && Some(found.seq) > d);
-        Ok(found.map(|(level, version)| {
-            let (seq, meta, value) = (version.seq, version.meta, version.value.to_vec());
-            Newest { seq, meta, value, place: Place::Level(level) }
-        }))
     }
 
     /// Settles the unresolved overwrites of one shard whose latch is held (blocks on I/O).

@@ -5,6 +5,7 @@ mod cold_pages;
 pub(in crate::store) mod cold_queue;
 pub(in crate::store) mod iter;
 pub(in crate::store) mod load;
+mod newest;
 pub(in crate::store) mod open_snapshots;
 pub(in crate::store) mod pins;
 pub(in crate::store) mod random_key;
