@@ -1,6 +1,7 @@
 //! Operations on whole databases, under all latches.
 
-use super::{Guards, Tx};
+use super::Tx;
+use super::guards::Guards;
 use crate::key::{Seq, Slot};
 use crate::store::engine::{Engine, EngineError};
 use crate::store::latch;

@@ -1,7 +1,7 @@
 //! What a transaction changes in place, with what was there, so that it can be taken back.
 #![allow(unsafe_code)]
 
-use super::Guards;
+use super::guards::Guards;
 use crate::shared_value::{Epoch, SharedValue};
 use std::ops::Range;
 

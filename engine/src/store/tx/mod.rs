@@ -12,6 +12,7 @@ mod databases;
 mod deletion;
 mod edits;
 mod found;
+mod guards;
 mod journal;
 mod owned_key;
 mod paged;
@@ -27,8 +28,8 @@ pub use paged::FoundPage;
 pub use pages::TxPages;
 
 use self::buf::{Operation, Staged};
+use self::guards::Guards;
 use super::engine::{Engine, EngineError};
-use super::latch;
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
 use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
@@ -50,27 +51,6 @@ pub enum Latched<'a> {
     Hashes(&'a [u64]),
     /// Every shard: FLUSHALL, SWAPDB, EXEC with key-space commands, a consistent view.
     All,
-}
-
-enum Guards<'e> {
-    None,
-    One(usize, latch::Latched<'e>),
-    Many(Vec<(usize, latch::Latched<'e>)>),
-}
-
-impl Guards<'_> {
-    #[inline]
-    fn shard(&mut self, hash: u64) -> &mut ShardState {
-        let shard = shard_of(hash);
-        match self {
-            Guards::One(held, guard) if *held == shard => guard,
-            Guards::Many(guards) => {
-                let at = guards.binary_search_by_key(&shard, |g| g.0);
-                &mut guards[at.expect("key of a latched shard")].1
-            }
-            _ => panic!("key of a shard that is not latched"),
-        }
-    }
 }
 
 /// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads

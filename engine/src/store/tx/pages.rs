@@ -1,9 +1,10 @@
 //! The pages of one collection within a transaction, as the structures of [`crate::page`] ask for them.
 
+use super::Tx;
 use super::changes::{Change, Changes};
 use super::edits::Edits;
+use super::guards::Guards;
 use super::paged::FoundPage;
-use super::{Guards, Tx};
 use crate::dram::{EntryRef, Located};
 use crate::key::{Key, Meta};
 use crate::page::{PageEdit, PageError, PageId, Pages};
@@ -214,21 +215,6 @@ impl PageEdit for TxEdit<'_, '_> {
                 own.splice(range, bytes);
                 *self.change = Change::Changed(own);
             }
-        }
-    }
-}
-
-impl Guards<'_> {
-    /// What the latch of this hash guards, if it is held.
-    fn get(&self, hash: u64) -> Option<&crate::store::shard::ShardState> {
-        let shard = crate::store::shard::shard_of(hash);
-        match self {
-            Guards::One(held, guard) => (*held == shard).then_some(&**guard),
-            Guards::Many(guards) => {
-                let at = guards.binary_search_by_key(&shard, |guard| guard.0).ok()?;
-                Some(&guards[at].1)
-            }
-            Guards::None => None,
         }
     }
 }
