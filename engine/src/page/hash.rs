@@ -143,24 +143,6 @@ impl Hash {
         built
     }
 
-    /// Makes the pages of what one page holds.
-    pub fn of_page<P: Pages>(
-        pages: &mut P,
-        sizes: HashSizes,
-        page: &[u8],
-        hash_of: &impl Fn(&[u8]) -> u64,
-    ) -> Result<Self, Damage> {
-        let view = HashPage::parse(page)?;
-        let mut entries = Vec::with_capacity(view.len());
-        for entry in view.entries() {
-            match entry? {
-                (key, Stored::Here(value), due_ms) => entries.push((key, value, due_ms)),
-                _ => return super::bytes::damage(0, "values that lie in the page"),
-            }
-        }
-        Ok(Self::of_entries(pages, view.has_values(), sizes, &entries, hash_of))
-    }
-
     /// The hash whose descriptor says this.
     #[must_use]
     pub fn open(

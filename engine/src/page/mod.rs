@@ -8,8 +8,6 @@
 //! | consumer groups of a stream | `g` each, `p` pending by ID, `q` by consumer | name; trees of nodes, `n` with `c` |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
 //!
-//! Up to 512 bytes a collection is one page inside its root record: [`inline`].
-//!
 //! `engine/FORMAT.md` draws the bytes. Who holds a collection gives its pages by [`Pages`], and hashes of keys: 64 bits
 //! that depend on the bytes and the collection alone, for they decide where a key lies on a device: [`hash_of`]. It keeps what a
 //! structure's fields say in the collection's [`Descriptor`].
@@ -33,7 +31,6 @@ pub mod hash;
 mod hash_due;
 pub mod hash_page;
 pub mod index_page;
-pub mod inline;
 mod ints;
 pub mod linear;
 pub mod list;

@@ -136,22 +136,6 @@ impl List {
         Ok(list)
     }
 
-    /// A list of what one page holds.
-    pub fn of_page<P: Pages>(pages: &mut P, sizes: ListSizes, page: &[u8]) -> Result<Self, Damage> {
-        let mut list = Self::new(sizes);
-        let mut stored = Vec::new();
-        for element in ListPage::parse(page)?.iter() {
-            let Stored::Here(element) = element? else {
-                return bytes::damage(0, "elements that lie in the page");
-            };
-            let own = list.plan(element);
-            list.added(pages, own, element);
-            stored.push(own);
-        }
-        list.lay_out(pages, &stored);
-        Ok(list)
-    }
-
     /// The list that a descriptor describes. No page is read.
     pub fn open(sizes: ListSizes, descriptor: &Descriptor) -> Result<Self, Damage> {
         let (list, counts) = (descriptor.part(PartKind::List), descriptor.part(PartKind::Counts));

@@ -168,19 +168,6 @@ impl Sorted {
         set
     }
 
-    /// A sorted set of what one page of an order holds.
-    pub fn of_page<P: Pages>(
-        pages: &mut P,
-        sizes: SortedSizes,
-        page: &[u8],
-        hash_of: &impl Fn(&[u8]) -> u64,
-    ) -> Result<Self, Damage> {
-        let view = ScoresPage::parse(page)?;
-        view.check()?;
-        let members = view.iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::of_members(pages, sizes, &members, hash_of))
-    }
-
     /// The sorted set that a descriptor says.
     pub fn open(sizes: SortedSizes, descriptor: &Descriptor) -> Result<Self, Damage> {
         let parts = [PartKind::Index, PartKind::Scores, PartKind::Nodes];

@@ -2,7 +2,6 @@
 
 mod groups;
 mod hash;
-mod inline;
 mod list;
 mod sorted;
 mod stream;
