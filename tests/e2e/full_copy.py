@@ -187,7 +187,9 @@ def bounds(steps):
             return [int(word[8:]) for line in lines for word in line.split() if word.startswith("tot-mem=")]
 
         greedy = [greedy_client(server.port) for _ in range(8)]
-        steps.check("eight copies begin", until(lambda: len(waiting()) == 8 and min(waiting()) > 500_000), str(waiting()))
+        # A copy waits as soon as its next piece, of at most 64 KiB, does not fit into the window of 512 KiB any more.
+        begun = until(lambda: len(waiting()) == 8 and min(waiting()) > 448 << 10)
+        steps.check("eight copies begin", begun, str(waiting()))
         steps.check("each holds at most 3 MB", max(waiting()) < 3 << 20, f"{max(waiting())} bytes")
         ninth = server.connect()
         answer = ninth.node("SYNC").value

@@ -421,8 +421,9 @@ def crashes(steps):
             report = log.read_text().partition("SEXTON BUG REPORT START")[2]
             parts = ["crashed by signal: %d" % number, "STACK TRACE", "Threads:", "BUG REPORT END"]
             steps.equal(f"{how}: the log has a report", [part for part in parts if part not in report], [])
-            # A sent signal is taken by the first thread; the command runs on one of its own.
-            where = r"\d+: .*\bdebug\b" if how == "DEBUG SEGFAULT" else r"\d+: .*\bmain\b"
+            # A sent signal is taken by the first thread, unless that is about to begin another one, which takes it then: the stack
+            # goes down to where the thread began. The command runs on one of its own.
+            where = r"\d+: .*\bdebug\b" if how == "DEBUG SEGFAULT" else r"\d+: .*\b(main|start_thread|clone3?)\b"
             steps.check(f"{how}: with the stack of the thread", re.search(where, report.partition("STACK TRACE")[2]))
         finally:
             server.close()

@@ -26,6 +26,8 @@ pub struct Upsert {
     pub existed: bool,
     /// And that had an expiry.
     pub was_expiring: bool,
+    /// The table may hold more or fewer bytes than before, of which it keeps [`Table::bytes`] and [`Table::data_bytes`].
+    pub moved: bool,
 }
 
 /// What [`Table::remove`] removed.
@@ -133,6 +135,12 @@ impl Table {
     pub fn data_bytes(&self) -> usize {
         let old = self.old.as_ref().map_or(0, |old| old.array.bytes());
         self.slab.entry_bytes() + self.current.bytes() + old + self.dues.item_bytes()
+    }
+
+    /// What a change of an entry changes of `bytes()` and `data_bytes()` while no resize runs.
+    #[inline]
+    fn held_by_entries(&self) -> (usize, usize, usize) {
+        (self.slab.bytes(), self.slab.entry_bytes(), self.dues.item_bytes())
     }
 
     /// Bytes of `bytes()` that new entries can take without the table growing.
@@ -295,6 +303,7 @@ impl Table {
         keep: Option<impl FnOnce(Replaced<'_>)>,
     ) -> Upsert {
         debug_assert_eq!(key.hash, key::hash(key.bytes));
+        let is_resizing = self.old.is_some();
         self.step();
         let (slot, bytes) = (key.slot, key.bytes);
         let mut content = Content { slot, key: bytes, meta, value, generation, access, clock: 0 };
@@ -306,9 +315,10 @@ impl Table {
             if let Some(keep) = keep {
                 keep(Replaced::Nothing);
             }
-            return Upsert { existed: false, was_expiring: false };
+            return Upsert { existed: false, was_expiring: false, moved: true };
         };
         let was_expiring = entry.has_expiry();
+        let held = self.held_by_entries();
         entry.touch();
         content.clock = entry.clock();
         match keep {
@@ -325,7 +335,7 @@ impl Table {
                 self.replace(at, entry, &content);
             }
         }
-        Upsert { existed: true, was_expiring }
+        Upsert { existed: true, was_expiring, moved: is_resizing || held != self.held_by_entries() }
     }
 
     /// Writes `content` in place of `entry`; no part of it may lie in the table.

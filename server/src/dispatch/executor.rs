@@ -9,6 +9,7 @@ use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
+use super::replay::ReplayBuf;
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };
@@ -36,6 +37,7 @@ pub struct Executor {
     pub(super) tx_buf: TxBuf,
     pub(super) hashes: Vec<u64>,
     pub(super) changes: Changes,
+    pub(super) replay: ReplayBuf,
     /// Plain GETs and SETs that are not in the statistics yet.
     pub(super) fast: FastCounts,
     /// The rows of GET and SET, where the table has them.
@@ -74,6 +76,7 @@ impl Executor {
             tx_buf: TxBuf::default(),
             hashes: Vec::new(),
             changes: Changes::default(),
+            replay: ReplayBuf::default(),
             fast: FastCounts::default(),
             plain: PlainSpecs::of(table),
         }

@@ -8,6 +8,27 @@ use crate::keyspace::load_blocking;
 use crate::resp::{Batch, Limits, Reply, Scanner};
 use crate::server::Server;
 
+/// Buffers that one group of the log uses after the other.
+#[derive(Default)]
+pub(super) struct ReplayBuf {
+    group: Vec<u8>,
+    batch: Batch,
+    reply: Reply,
+}
+
+/// Buffers above this are given back after a group with large values.
+const KEEP_BYTES: usize = 1 << 20;
+
+impl ReplayBuf {
+    /// Empty, for the next group.
+    fn emptied(mut self) -> Self {
+        self.group.clear();
+        self.group.shrink_to(KEEP_BYTES);
+        self.batch.clear();
+        self
+    }
+}
+
 impl Executor {
     /// Runs the commands of one group of the log again (N1) and returns how many operations they
     /// made. Nothing expires, nothing is checked or logged; cold keys are loaded while waiting.
@@ -22,14 +43,27 @@ impl Executor {
     ) -> Result<(), String> {
         self.replaying = true;
         self.may_block = true;
-        let mut buf = group.to_vec();
-        let mut rest = buf.as_mut_slice();
-        let mut batch = Batch::default();
+        let mut buf = std::mem::take(&mut self.replay);
+        buf.group.extend_from_slice(group);
+        let result = self.replay_group(server, client, &mut buf.group, &mut buf.batch);
+        // A command of the group has put its reply there.
+        let reply = std::mem::take(&mut self.replay.reply);
+        self.replay = ReplayBuf { reply, ..buf.emptied() };
+        result
+    }
+
+    fn replay_group(
+        &mut self,
+        server: &Server,
+        client: &mut Client,
+        mut rest: &mut [u8],
+        batch: &mut Batch,
+    ) -> Result<(), String> {
         loop {
             batch.clear();
             let limits =
                 Limits { bulk_max_bytes: sexton_engine::VALUE_MAX_BYTES, ..Limits::default() };
-            let (used, error) = Scanner::default().scan(rest, &mut batch, limits);
+            let (used, error) = Scanner::default().scan(rest, batch, limits);
             if let Some(error) = error {
                 return Err(error.to_string());
             }
@@ -62,20 +96,22 @@ impl Executor {
     ) -> Result<(), String> {
         self.replaying = true;
         self.may_block = true;
-        let mut out = Reply::new();
+        let mut out = std::mem::take(&mut self.replay.reply);
+        out.truncate(0);
         // What one round has loaded must still be there when the next one has.
         let mut pins = Vec::new();
         while let Outcome::Cold(keys) = self.execute(server, client, args, &mut out, REPLAY_MS) {
             let pin = load_blocking(server, keys, u64::MAX);
             pins.push(pin.map_err(|error| error.to_string())?);
         }
-        match out.bytes().strip_prefix(b"-") {
-            None => Ok(()),
-            Some(text) => {
-                let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
-                let text = String::from_utf8_lossy(text).trim_end().to_owned();
-                Err(format!("logged command '{name}' answered: {text}"))
-            }
+        if let Some(text) = out.bytes().strip_prefix(b"-") {
+            let name = String::from_utf8_lossy(args.get(0)).to_ascii_lowercase();
+            let text = String::from_utf8_lossy(text).trim_end().to_owned();
+            return Err(format!("logged command '{name}' answered: {text}"));
         }
+        if out.len() <= KEEP_BYTES {
+            self.replay.reply = out;
+        }
+        Ok(())
     }
 }

@@ -86,18 +86,27 @@ impl TxBuf {
         Self { defers_fence: true, ..Self::default() }
     }
 
+    /// True when nothing is left in it of a transaction.
+    #[inline]
+    pub(super) fn is_clean(&self) -> bool {
+        self.operations.is_empty()
+            && self.records.is_empty()
+            && self.log.is_empty()
+            && self.unresolved.is_empty()
+            && self.journal.is_empty()
+    }
+
     pub(super) fn reset(&mut self) {
         self.records.clear();
         self.forget_operations();
         self.unresolved.clear();
         self.log.clear();
         self.log_dbs = None;
-        self.give_back();
     }
 
-    /// Forgets what was replaced, and gives large buffers back: the next transaction may be long in coming.
+    /// Gives large buffers back: the next transaction may be long in coming.
+    #[inline]
     pub(super) fn give_back(&mut self) {
-        self.journal.reset(BUF_KEEP_BYTES);
         self.changes.give_back();
         for buf in [&mut self.records, &mut self.log] {
             if buf.capacity() > BUF_KEEP_BYTES {
@@ -109,8 +118,10 @@ impl TxBuf {
     pub(super) fn forget_operations(&mut self) {
         self.operations.clear();
         self.journal.reset(BUF_KEEP_BYTES);
-        self.last_operation.clear();
-        self.indexed = 0;
+        if self.indexed > 0 {
+            self.last_operation.clear();
+            self.indexed = 0;
+        }
         self.deletes = 0;
         self.sharing = 0;
         self.merged = 0;

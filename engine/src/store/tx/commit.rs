@@ -135,7 +135,7 @@ impl Tx<'_> {
         }
         match operation.staged {
             Staged::Put { at, len, key_len, .. } => {
-                let shard = self.shard(hash);
+                let shard = self.latched(hash);
                 let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
                 if !shard.graves.is_empty() {
                     shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);

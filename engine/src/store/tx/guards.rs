@@ -1,7 +1,16 @@
 //! The latches of a transaction.
 
 use crate::store::latch;
-use crate::store::shard::{ShardState, shard_of};
+use crate::store::shard::{SHARDS, ShardState, shard_of};
+
+/// Which latches a transaction holds.
+#[derive(Clone, Copy, Debug)]
+pub enum Latched<'a> {
+    /// The shards of these hashes (any order, repeats allowed); taken in ascending order.
+    Hashes(&'a [u64]),
+    /// Every shard: FLUSHALL, SWAPDB, EXEC with key-space commands, a consistent view.
+    All,
+}
 
 /// The latches that a transaction holds, each with the number of its shard.
 pub(super) enum Guards<'e> {
@@ -10,7 +19,53 @@ pub(super) enum Guards<'e> {
     Many(Vec<(usize, latch::Latched<'e>)>),
 }
 
-impl Guards<'_> {
+impl<'e> Guards<'e> {
+    /// Takes the latches by `lock`; `None` as soon as that gives none. `scratch` is for the numbers of several.
+    #[inline]
+    pub(super) fn take(
+        latched: Latched<'_>,
+        scratch: &mut Vec<usize>,
+        mut lock: impl FnMut(usize) -> Option<latch::Latched<'e>>,
+    ) -> Option<Self> {
+        match latched {
+            Latched::Hashes([]) => Some(Self::None),
+            Latched::Hashes(&[hash]) => {
+                let shard = shard_of(hash);
+                Some(Self::One(shard, lock(shard)?))
+            }
+            Latched::Hashes(hashes) => {
+                scratch.clear();
+                scratch.extend(hashes.iter().map(|&hash| shard_of(hash)));
+                scratch.sort_unstable();
+                scratch.dedup();
+                Self::take_each(scratch.iter().copied(), lock)
+            }
+            Latched::All => Self::take_each(0..SHARDS, lock),
+        }
+    }
+
+    /// Takes the latches of these shards, which ascend.
+    pub(super) fn take_each(
+        shards: impl Iterator<Item = usize>,
+        mut lock: impl FnMut(usize) -> Option<latch::Latched<'e>>,
+    ) -> Option<Self> {
+        shards.map(|shard| Some((shard, lock(shard)?))).collect::<Option<_>>().map(Self::Many)
+    }
+
+    /// True when the latch of this hash is held.
+    pub(super) fn holds(&self, hash: u64) -> bool {
+        self.get(hash).is_some()
+    }
+
+    /// Shows what each latch guards.
+    pub(super) fn for_each(&mut self, mut show: impl FnMut(&mut ShardState)) {
+        match self {
+            Self::None => {}
+            Self::One(_, shard) => show(shard),
+            Self::Many(guards) => guards.iter_mut().for_each(|(_, shard)| show(shard)),
+        }
+    }
+
     /// What the latch of this hash guards.
     ///
     /// # Panics

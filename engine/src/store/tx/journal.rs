@@ -59,6 +59,12 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// True without anything to take back.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.states.is_empty() && self.edits.len() == 0
+    }
+
     /// Forgets all states; gives a buffer of more than `keep_bytes` back.
     pub(super) fn reset(&mut self, keep_bytes: usize) {
         self.states.clear();

@@ -29,10 +29,11 @@ pub use pages::TxPages;
 
 use self::buf::{Operation, Staged};
 use self::guards::Guards;
+pub use self::guards::Latched;
 use super::engine::{Engine, EngineError};
 use super::namespace::{self, HEAD_BYTES};
 use super::read::cold;
-use super::shard::{SHARDS, ShardState, Unresolved, shard_of};
+use super::shard::{SHARDS, ShardState, Unresolved};
 use crate::dram::{Replaced, Upsert};
 use crate::key::{Key, Meta, Seq};
 use crate::memtable;
@@ -43,15 +44,6 @@ use std::time::Duration;
 
 /// How long a latch is waited for between two looks at whether it is held for long.
 const OCCUPIED_LOOK: Duration = Duration::from_millis(1);
-
-/// Which latches a transaction holds.
-#[derive(Clone, Copy, Debug)]
-pub enum Latched<'a> {
-    /// The shards of these hashes (any order, repeats allowed); taken in ascending order.
-    Hashes(&'a [u64]),
-    /// Every shard: FLUSHALL, SWAPDB, EXEC with key-space commands, a consistent view.
-    All,
-}
 
 /// A group of reads and writes under the latches of its keys. Its writes are seen by its own reads
 /// at once, by everybody else when the latches go, and by a crash all or not at all.
@@ -71,35 +63,21 @@ pub struct Tx<'e> {
     unclosed: bool,
     generation: u8,
     all: bool,
+    /// Memory of the latched shards may have grown or shrunk.
+    moved: bool,
     pub(super) committed: bool,
 }
 
 impl<'e> Tx<'e> {
     pub(super) fn begin(engine: &'e Engine, latched: Latched<'_>, buf: &'e mut TxBuf) -> Self {
         let shards = &engine.inner().shards;
-        let (guards, all) = match latched {
-            Latched::Hashes([]) => (Guards::None, false),
-            Latched::Hashes(&[hash]) => {
-                let shard = shard_of(hash);
-                (Guards::One(shard, shards[shard].latch()), false)
-            }
-            Latched::Hashes(hashes) => {
-                buf.shards.clear();
-                buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
-                buf.shards.sort_unstable();
-                buf.shards.dedup();
-                let lock = |&shard: &usize| (shard, shards[shard].latch());
-                (Guards::Many(buf.shards.iter().map(lock).collect()), false)
-            }
-            Latched::All => {
-                let lock = |shard: usize| (shard, shards[shard].latch());
-                (Guards::Many((0..SHARDS).map(lock).collect()), true)
-            }
-        };
-        Self::with_guards(engine, guards, all, buf)
+        let guards = Guards::take(latched, &mut buf.shards, |shard| Some(shards[shard].latch()));
+        let guards = guards.expect("it waits as long as it takes");
+        Self::with_guards(engine, guards, matches!(latched, Latched::All), buf)
     }
 
     /// As [`Tx::begin`], but `None` where a latch is held and `occupied` says that it will be for long: a bit a shard.
+    #[inline]
     pub(super) fn begin_unless(
         engine: &'e Engine,
         latched: Latched<'_>,
@@ -116,37 +94,14 @@ impl<'e> Tx<'e> {
                 break None;
             }
         };
-        let (guards, all) = match latched {
-            Latched::Hashes([]) => (Guards::None, false),
-            Latched::Hashes(&[hash]) => {
-                let shard = shard_of(hash);
-                (Guards::One(shard, lock(shard)?), false)
-            }
-            Latched::Hashes(hashes) => {
-                buf.shards.clear();
-                buf.shards.extend(hashes.iter().map(|&hash| shard_of(hash)));
-                buf.shards.sort_unstable();
-                buf.shards.dedup();
-                let lock = |&shard: &usize| Some((shard, lock(shard)?));
-                (Guards::Many(buf.shards.iter().map(lock).collect::<Option<_>>()?), false)
-            }
-            Latched::All => {
-                let lock = |shard: usize| Some((shard, lock(shard)?));
-                (Guards::Many((0..SHARDS).map(lock).collect::<Option<_>>()?), true)
-            }
-        };
-        Some(Self::with_guards(engine, guards, all, buf))
+        let guards = Guards::take(latched, &mut buf.shards, lock)?;
+        Some(Self::with_guards(engine, guards, matches!(latched, Latched::All), buf))
     }
 
     /// True when the transaction has the latch of keys with this hash.
     #[must_use]
     pub fn holds(&self, hash: u64) -> bool {
-        let shard = shard_of(hash);
-        match &self.guards {
-            Guards::None => false,
-            Guards::One(held, _) => *held == shard,
-            Guards::Many(guards) => guards.binary_search_by_key(&shard, |guard| guard.0).is_ok(),
-        }
+        self.guards.holds(hash)
     }
 
     /// True when it has all latches.
@@ -161,13 +116,14 @@ impl<'e> Tx<'e> {
         (part, parts): (usize, usize),
         buf: &'e mut TxBuf,
     ) -> Self {
-        let lock = |shard: usize| (shard, engine.inner().shards[shard].latch());
-        let guards = Guards::Many((part..SHARDS).step_by(parts).map(lock).collect());
-        Self::with_guards(engine, guards, false, buf)
+        let lock = |shard: usize| Some(engine.inner().shards[shard].latch());
+        let guards = Guards::take_each((part..SHARDS).step_by(parts), lock);
+        Self::with_guards(engine, guards.expect("it waits as long as it takes"), false, buf)
     }
 
+    #[inline]
     fn with_guards(engine: &'e Engine, guards: Guards<'e>, all: bool, buf: &'e mut TxBuf) -> Self {
-        buf.reset();
+        debug_assert!(buf.is_clean(), "what a transaction leaves in its buffers goes with it");
         let generation = engine.inner().flusher.active_generation();
         Self {
             engine,
@@ -179,12 +135,21 @@ impl<'e> Tx<'e> {
             unclosed: false,
             generation,
             all,
+            moved: false,
             committed: false,
         }
     }
 
+    /// What the latch of this hash guards, to be changed: the bound of its memory is looked at when the transaction ends.
     #[inline]
     pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
+        self.moved = true;
+        self.guards.shard(hash)
+    }
+
+    /// The same, where what is done takes or gives back no memory that has a bound.
+    #[inline]
+    pub(super) fn latched(&mut self, hash: u64) -> &mut ShardState {
         self.guards.shard(hash)
     }
 
@@ -198,18 +163,18 @@ impl<'e> Tx<'e> {
     #[inline]
     pub fn find(&mut self, key: Key<'_>) -> Found<'_> {
         let engine = self.engine;
-        if let Some(at) = self.shard(key.hash).table.locate(key) {
-            let shard = self.shard(key.hash);
+        let shard = self.guards.shard(key.hash);
+        if let Some(at) = shard.table.locate(key) {
             // What a miss has brought is that miss.
             shard.reads.hits += u64::from(shard.loads.is_empty() || !shard.loads.has_filled(key));
-            return Found::Live(Entry::in_table(shard.table.entry(at)));
+            return Found::Live(Entry::in_table(self.guards.shard(key.hash).table.entry(at)));
         }
         if self.has_deleted(key) {
             return Found::Absent;
         }
-        let shard = self.shard(key.hash);
+        let shard = self.guards.shard(key.hash);
         match engine.look_beyond_table(shard, key) {
-            cold::Beyond::Filled => {}
+            cold::Beyond::Filled => self.moved = true,
             cold::Beyond::Absent => return Found::Absent,
             cold::Beyond::Cold => return Found::Cold,
         }
@@ -250,7 +215,7 @@ impl<'e> Tx<'e> {
 
     /// Sets the 24-bit access field of an entry in memory.
     pub fn set_access(&mut self, key: Key<'_>, access: u32) {
-        self.shard(key.hash).table.set_access(key, access);
+        self.guards.shard(key.hash).table.set_access(key, access);
     }
 
     /// Writes a value: one operation. A cold key may be overwritten without loading it. The pages of a collection that it replaces go.
@@ -285,11 +250,12 @@ impl<'e> Tx<'e> {
         let upsert = shard.table.upsert_keeping(key, meta, value, written, |replaced| {
             journal.note(key.slot, count, replaced);
         });
+        self.moved |= upsert.moved;
         if let Some(item) = self.count_put(key, meta, upsert) {
             let nth = self.buf.operations.len() - self.buf.sharing;
             self.buf.unresolved.push((nth, item));
         }
-        let overtaken = self.shard(key.hash).loads.overtake(key);
+        let overtaken = self.guards.shard(key.hash).loads.overtake(key);
         self.buf.journal.note_overtaken(overtaken);
     }
 
@@ -303,38 +269,45 @@ impl<'e> Tx<'e> {
         access: u32,
     ) -> Option<Unresolved> {
         let generation = self.generation;
-        let shard = self.shard(key.hash);
+        let shard = self.guards.shard(key.hash);
         let upsert = shard.table.upsert_value(key, meta, value, generation, access);
         shard.loads.overtake(key);
+        self.moved |= upsert.moved;
         self.count_put(key, meta, upsert)
     }
 
     /// The counts after a put that found what `upsert` says. Answers what has to be settled later.
     #[inline]
     fn count_put(&mut self, key: Key<'_>, meta: Meta, upsert: Upsert) -> Option<Unresolved> {
-        let engine = self.engine;
-        let mut unresolved = false;
-        let mut expired_before = upsert.was_expiring;
         if !upsert.existed {
-            let beyond = if self.has_deleted(key) {
-                cold::Existence::No
-            } else {
-                engine.existence_beyond_table(self.shard(key.hash), key)
-            };
-            let shard = self.shard(key.hash);
-            match beyond {
-                cold::Existence::No => shard.count_mut(key.slot).keys += 1,
-                cold::Existence::Yes(meta) => expired_before = meta.expire_at_ms != 0,
-                cold::Existence::Maybe => {
-                    shard.count_mut(key.slot).keys += 1;
-                    unresolved = true;
-                }
-            }
+            return self.count_put_of_unknown(key, meta);
         }
-        let expires = i64::from(meta.expire_at_ms != 0) - i64::from(expired_before);
-        let shard = self.shard(key.hash);
-        shard.count_mut(key.slot).expires += expires;
-        unresolved.then(|| Unresolved {
+        self.count_expires(key, upsert.was_expiring, meta.expire_at_ms != 0);
+        None
+    }
+
+    #[inline]
+    fn count_expires(&mut self, key: Key<'_>, before: bool, now: bool) {
+        if before != now {
+            let count = self.guards.shard(key.hash).count_mut(key.slot);
+            count.expires += i64::from(now) - i64::from(before);
+        }
+    }
+
+    /// The same of a put whose key was not in the DRAM table.
+    fn count_put_of_unknown(&mut self, key: Key<'_>, meta: Meta) -> Option<Unresolved> {
+        let engine = self.engine;
+        let beyond = if self.has_deleted(key) {
+            cold::Existence::No
+        } else {
+            engine.existence_beyond_table(self.shard(key.hash), key)
+        };
+        let expired_before = matches!(beyond, cold::Existence::Yes(meta) if meta.expire_at_ms != 0);
+        if !matches!(beyond, cold::Existence::Yes(_)) {
+            self.shard(key.hash).count_mut(key.slot).keys += 1;
+        }
+        self.count_expires(key, expired_before, meta.expire_at_ms != 0);
+        matches!(beyond, cold::Existence::Maybe).then(|| Unresolved {
             slot: key.slot,
             namespace: engine.inner().namespaces.id_of(key.slot),
             hash: key.hash,
@@ -388,6 +361,7 @@ impl<'e> Tx<'e> {
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
+        self.moved = true;
         let (shard, journal) = (self.guards.shard(key.hash), &mut self.buf.journal);
         let count = *shard.count_mut(key.slot);
         let Some(entry) = shard.table.find(key) else { return };
@@ -517,32 +491,36 @@ impl<'e> Tx<'e> {
     /// found in memory stays there until the command, or all of EXEC, has run.
     fn evict_excess(&mut self) {
         let engine = self.engine;
-        match &mut self.guards {
-            Guards::None => {}
-            Guards::One(_, shard) => engine.keep_within_bound(shard),
-            Guards::Many(guards) => {
-                for (_, shard) in guards {
-                    engine.keep_within_bound(shard);
-                }
-            }
+        self.guards.for_each(|shard| engine.keep_within_bound(shard));
+    }
+
+    /// What is not committed goes, with all that was staged.
+    #[cold]
+    fn give_up(&mut self) {
+        let staged = self.buf.operations.len();
+        let upkeep = &self.engine.inner().upkeep;
+        if self.is_part_committed() && self.operations > 0 {
+            upkeep.poison("a transaction was dropped with a part of it committed");
+        } else if !self.buf.journal.is_whole(staged) {
+            upkeep.poison("a write was dropped half-way");
+        } else if staged > 0 {
+            self.take_back();
         }
     }
 }
 
 impl Drop for Tx<'_> {
+    #[inline]
     fn drop(&mut self) {
-        if !self.committed {
-            let staged = self.buf.operations.len();
-            let upkeep = &self.engine.inner().upkeep;
-            if self.is_part_committed() && self.operations > 0 {
-                upkeep.poison("a transaction was dropped with a part of it committed");
-            } else if !self.buf.journal.is_whole(staged) {
-                upkeep.poison("a write was dropped half-way");
-            } else if staged > 0 {
-                self.take_back();
-            }
+        if !self.committed && (self.operations > 0 || !self.buf.is_clean()) {
+            self.give_up();
+        }
+        if !self.buf.is_clean() {
+            self.buf.reset();
         }
         self.buf.give_back();
-        self.evict_excess();
+        if self.moved {
+            self.evict_excess();
+        }
     }
 }

@@ -63,18 +63,18 @@ impl Tx<'_> {
     pub fn find_page(&mut self, root: Key<'_>, cid: u64, page: PageName) -> FoundPage<'_> {
         let key = PageKey::new(root.slot, cid, page);
         let in_memory = |table: &crate::dram::Table| table.find(key.in_table()).is_some();
-        if !self.shard(root.hash).pages.table().is_some_and(in_memory) {
+        if !self.guards.shard(root.hash).pages.table().is_some_and(in_memory) {
             if self.has_removed(root, &key) {
                 return FoundPage::Absent;
             }
             let engine = self.engine;
-            match engine.look_beyond_pages(self.shard(root.hash), &key) {
-                Beyond::Filled => {}
+            match engine.look_beyond_pages(self.guards.shard(root.hash), &key) {
+                Beyond::Filled => self.moved = true,
                 Beyond::Absent => return FoundPage::Absent,
                 Beyond::Cold => return FoundPage::Cold,
             }
         }
-        let table = self.shard(root.hash).pages.table();
+        let table = self.guards.shard(root.hash).pages.table();
         let entry = table.and_then(|table| table.find(key.in_table()));
         entry.map_or(FoundPage::Absent, |entry| FoundPage::Live(entry.value()))
     }
@@ -116,6 +116,7 @@ impl Tx<'_> {
     pub(super) fn put_page(&mut self, root: Key<'_>, key: &PageKey, block: SharedValue) {
         let engine = self.engine;
         let written = (self.generation, engine.inner().write.access_now());
+        self.moved = true;
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         let table = shard.pages.make_table(&engine.inner().memory.pages);
@@ -184,6 +185,7 @@ impl Tx<'_> {
     }
 
     pub(super) fn remove_page(&mut self, root: Key<'_>, key: &PageKey) {
+        self.moved = true;
         let (shard, journal) = (self.guards.shard(root.hash), &mut self.buf.journal);
         let count = *shard.count_mut(root.slot);
         let removed = shard.pages.table_mut().and_then(|table| {

@@ -81,7 +81,7 @@ impl Tx<'_> {
     }
     /// A put closes what says that its key is dead (P1).
     pub(in crate::store) fn close_graves(&mut self, key: Key<'_>, head: &[u8], seq: Seq) {
-        let shard = self.shard(key.hash);
+        let shard = self.latched(key.hash);
         if !shard.graves.is_empty() {
             shard.graves.close(key.hash, (head, key.bytes), seq);
         }
