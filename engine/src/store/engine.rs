@@ -248,8 +248,8 @@ impl Engine {
         if let Some(reason) = self.0.upkeep.poison.get() {
             return Some(format!("the store is poisoned: {reason}"));
         }
-        if (self.0.memtable_is_overfull() || self.0.graveyard.spill.is_overfull())
-            && let Some(error) = self.0.upkeep.background.last_error()
+        if let Some(error) = self.0.upkeep.background.last_error()
+            && (self.0.memtable_is_overfull() || self.0.graveyard.spill.is_overfull())
         {
             return Some(format!("flushes fail: {error}"));
         }

@@ -27,6 +27,15 @@ pub(super) fn account(
     note_slow(server, client, spec, args, 0, time_us);
 }
 
+/// Shorter executions are nothing to the latency monitor, whose unit is the millisecond.
+const MONITORED_US: u64 = 1000;
+
+/// True when slow log or latency monitor look at an execution that took `time_us`.
+#[inline]
+pub(crate) fn is_noted(server: &Server, time_us: u64) -> bool {
+    time_us >= MONITORED_US || server.observe.slowlog.is_slow(time_us)
+}
+
 /// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
 /// requests behind it took that time together with it.
 pub(crate) fn note_slow(
@@ -45,7 +54,7 @@ pub(crate) fn note_slow(
         let addr = client.session.addr.clone();
         observe.slowlog.push(args, more, now_ms() / 1000, time_us, addr, &name);
     }
-    if time_us >= 1000 {
+    if time_us >= MONITORED_US {
         let fast = spec.flags.contains(Flags::FAST);
         let event = if fast { "fast-command" } else { "command" };
         observe.latency.record(event, now_ms() / 1000, time_us / 1000);

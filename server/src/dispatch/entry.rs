@@ -16,6 +16,7 @@ pub(crate) fn bring_in(tx: &mut Tx<'_>, key: Key<'_>) {
 
 /// Under an LFU policy an overwritten key keeps its counter, as in Redis: the access field it is to
 /// have after the write.
+#[inline]
 pub(crate) fn kept_access(
     server: &Server,
     session: &Session,

@@ -1,7 +1,7 @@
 //! Plain GETs and SETs, without what their conditions make unnecessary, and what is counted of the short way.
 
 use super::Executor;
-use super::after::note_slow;
+use super::after::{is_noted, note_slow};
 use super::client::Client;
 use super::entry::kept_access;
 use super::fast_counts::PlainSpecs;
@@ -123,7 +123,8 @@ impl Executor {
         if calls == 0 {
             return;
         }
-        if let Some(spec) = self.table.find(first.get(0))
+        if is_noted(server, time_us)
+            && let Some(spec) = self.table.find(first.get(0))
             && !left_out(Step::SlowLog)
         {
             note_slow(server, client, spec, first, calls - 1, time_us);

@@ -3,7 +3,7 @@
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;
 use crate::dispatch::client::Client;
-use crate::dispatch::{Args, CommandSpec, Flags, Outcome, logged_form};
+use crate::dispatch::{Args, CommandSpec, Executor, Flags, Outcome, logged_form};
 use crate::resp::Request;
 use crate::server::Server;
 use sexton_engine::{Engine, KEY_MAX_BYTES, Seq};
@@ -48,6 +48,23 @@ impl Kind {
     }
 }
 
+/// What requests of the short way need to know, asked when the first of them needs it and again behind every other one.
+#[derive(Default)]
+struct Asked {
+    may_write: Option<bool>,
+    bounds: Option<RequestBounds>,
+}
+
+impl Asked {
+    fn may_write(&mut self, executor: &Executor, server: &Server) -> bool {
+        *self.may_write.get_or_insert_with(|| executor.is_fast_write(server))
+    }
+
+    fn bounds(&mut self, server: &Server, client: &Client) -> RequestBounds {
+        *self.bounds.get_or_insert_with(|| RequestBounds::of(server, &client.session))
+    }
+}
+
 /// One pass over the requests of a batch.
 pub(super) struct BatchRun<'a> {
     pub(super) server: &'a Server,
@@ -69,9 +86,8 @@ impl BatchRun<'_> {
         self.worker.executor.make_room(self.server, requests);
         self.tell_before();
         let mut fast = self.worker.executor.is_fast(self.server, self.client);
-        let mut fast_write = fast && self.worker.executor.is_fast_write(self.server);
+        let mut asked = Asked::default();
         let mut together = self.times_together();
-        let mut bounds = RequestBounds::of(self.server, &self.client.session);
         // When the plain requests that are not in the statistics yet have begun; the clock is read for such ones only.
         let mut begun = Some(Instant::now());
         // These requests.
@@ -91,7 +107,7 @@ impl BatchRun<'_> {
             if fast && begun.is_none() && !matches!(kind, Kind::Other(_)) {
                 begun = Some(Instant::now());
             }
-            if fast && self.run_plain(kind, fast_write, &bounds, index, &request) {
+            if fast && self.run_plain(kind, &mut asked, index, &request) {
                 *self.commands += 1;
                 *self.last = match kind {
                     Kind::Get => "get",
@@ -138,9 +154,8 @@ impl BatchRun<'_> {
                 break;
             }
             fast = self.worker.executor.is_fast(self.server, self.client);
-            fast_write = fast && self.worker.executor.is_fast_write(self.server);
+            asked = Asked::default();
             together = self.times_together();
-            bounds = RequestBounds::of(self.server, &self.client.session);
             begun = None;
         }
         self.settle(plain, begun);
@@ -226,8 +241,7 @@ impl BatchRun<'_> {
     fn run_plain(
         &mut self,
         kind: Kind,
-        write: bool,
-        bounds: &RequestBounds,
+        asked: &mut Asked,
         index: usize,
         request: &Request,
     ) -> bool {
@@ -242,7 +256,7 @@ impl BatchRun<'_> {
             Kind::Get => {
                 worker.executor.fast_get(server, self.client, args.get(1), hash, out, self.now_ms)
             }
-            Kind::Set if write => {
+            Kind::Set if asked.may_write(&worker.executor, server) => {
                 let logged = match as_logged(self.buf, request, worker.batch.args(request)) {
                     Some((start, end)) => &self.buf[start as usize..end as usize],
                     None => {
@@ -259,7 +273,11 @@ impl BatchRun<'_> {
                 let executor = &mut worker.executor;
                 executor.fast_set(server, client, key, hash, value, logged, out, now_ms)
             }
-            Kind::Short(spec) if write || !spec.flags.contains(Flags::WRITE) => {
+            Kind::Short(spec)
+                if !spec.flags.contains(Flags::WRITE)
+                    || asked.may_write(&worker.executor, server) =>
+            {
+                let bounds = asked.bounds(server, self.client);
                 if u64::from(request.end - request.start) > bounds.unasked_max_bytes {
                     return false;
                 }

@@ -164,8 +164,11 @@ impl Scanner {
         ranges: &mut Vec<(u32, u32)>,
         limits: Limits,
     ) -> Result<Step, ProtocolError> {
+        // Kept back only where something is still to come.
         let mut at = start + self.at;
-        if self.missing == 0 {
+        let mut missing = std::mem::take(&mut self.missing);
+        let mut bulk_len = self.bulk_len.take();
+        if missing == 0 {
             let Some((number, next)) = header(buf, at, ProtocolError::TooBigMultibulkCount)? else {
                 return Ok(Step::Incomplete);
             };
@@ -178,19 +181,19 @@ impl Scanner {
             if count <= 0 {
                 return Ok(Step::Nothing(next));
             }
-            self.missing = count as u32;
+            missing = count as u32;
             at = next;
         }
-        loop {
-            let len = match self.bulk_len {
+        while missing > 0 {
+            let len = match bulk_len.take() {
                 Some(len) => len,
                 None => {
-                    self.at = at - start;
-                    if at >= buf.len() {
-                        return Ok(Step::Incomplete);
-                    }
-                    let Some((number, next)) = header(buf, at, ProtocolError::TooBigBulkCount)?
-                    else {
+                    let found = match buf.get(at) {
+                        Some(_) => header(buf, at, ProtocolError::TooBigBulkCount)?,
+                        None => None,
+                    };
+                    let Some((number, next)) = found else {
+                        (self.at, self.missing) = (at - start, missing);
                         return Ok(Step::Incomplete);
                     };
                     if buf[at] != b'$' {
@@ -205,7 +208,7 @@ impl Scanner {
                     }
                     at = next;
                     if (at - start) as u64 + len as u64 > limits.request_max_bytes {
-                        self.passing = true;
+                        (self.passing, self.missing) = (true, missing);
                         self.bulk_len = Some(len as usize + 2);
                         return Ok(Step::TooLarge(at));
                     }
@@ -213,18 +216,14 @@ impl Scanner {
                 }
             };
             if buf.len() - at < len + 2 {
-                self.bulk_len = Some(len);
-                self.at = at - start;
+                (self.at, self.missing, self.bulk_len) = (at - start, missing, Some(len));
                 return Ok(Step::Incomplete);
             }
             ranges.push((at as u32, (at + len) as u32));
             at += len + 2;
-            self.bulk_len = None;
-            self.missing -= 1;
-            if self.missing == 0 {
-                return Ok(Step::Done(at));
-            }
+            missing -= 1;
         }
+        Ok(Step::Done(at))
     }
 
     /// Passes over what has arrived of a request that is too large; true at its end. `start` moves behind what needs not
@@ -287,18 +286,29 @@ impl Scanner {
 
 /// Reads the number behind the type byte at `at` and finds the next line. The number is `None` when
 /// it is not canonical; the outer option when the line has not arrived as a whole.
+#[inline(always)]
 fn header(
     buf: &[u8],
     at: usize,
     too_big: ProtocolError,
 ) -> Result<Option<(Option<i64>, usize)>, ProtocolError> {
-    // One digit covers most headers.
+    // One or two digits cover most headers.
     if let [_, digit @ b'0'..=b'9', b'\r', _, ..] = buf[at..] {
         return Ok(Some((Some(i64::from(digit - b'0')), at + 4)));
     }
     if let [_, tens @ b'1'..=b'9', ones @ b'0'..=b'9', b'\r', _, ..] = buf[at..] {
         return Ok(Some((Some(i64::from(tens - b'0') * 10 + i64::from(ones - b'0')), at + 5)));
     }
+    long_header(buf, at, too_big)
+}
+
+/// The same of any header.
+#[inline(never)]
+fn long_header(
+    buf: &[u8],
+    at: usize,
+    too_big: ProtocolError,
+) -> Result<Option<(Option<i64>, usize)>, ProtocolError> {
     let line = &buf[at..];
     let window = &line[..line.len().min(LINE_MAX_BYTES + 2)];
     let end = match memchr2(b'\r', 0, window) {

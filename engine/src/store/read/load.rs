@@ -159,6 +159,7 @@ pub(in crate::store) struct Loads {
 }
 
 impl Loads {
+    #[inline]
     pub(in crate::store) fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
@@ -197,7 +198,11 @@ impl Loads {
 
     /// A write to `key` happened: a read under way must not bring back what was before it. Answers the state that a load
     /// had, for [`Loads::give_back`] where the write is taken back; `None` when an earlier write has overtaken it.
+    #[inline]
     pub(in crate::store) fn overtake(&mut self, key: Key<'_>) -> Option<LoadState> {
+        if self.is_empty() {
+            return None;
+        }
         let load = self.get_mut(key.slot, key.bytes)?;
         let before = std::mem::replace(&mut load.state, LoadState::Overtaken);
         (before != LoadState::Overtaken).then_some(before)

@@ -67,6 +67,7 @@ impl Changes {
     }
 
     /// Gives its memory back after an operation on many pages.
+    #[inline]
     pub(super) fn give_back(&mut self) {
         if self.list.capacity() > MANY {
             *self = Self::default();

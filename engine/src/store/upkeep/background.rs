@@ -173,7 +173,7 @@ impl Engine {
     fn report(&self, flushed: Result<(), EngineError>) {
         let background = &self.inner().upkeep.background;
         match flushed {
-            Ok(()) => *background.last_error.lock() = None,
+            Ok(()) => background.forget_error(),
             Err(error) => {
                 background.note_error(&error);
                 background.rest();

@@ -30,7 +30,9 @@ pub(in crate::store) struct Background {
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Told at the end, to those who wait before they try again.
     pub(super) ended: Condvar,
-    pub(super) last_error: Mutex<Option<String>>,
+    last_error: Mutex<Option<String>>,
+    /// There is one, so that to look for it costs nothing where there is none.
+    has_failed: AtomicBool,
 }
 
 impl Background {
@@ -69,12 +71,24 @@ impl Background {
 
     /// The last error of a flush or compaction, while it lasts.
     pub(in crate::store) fn last_error(&self) -> Option<String> {
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
         self.last_error.lock().clone()
     }
 
     /// Notes an error of a part of the work, without which the rest goes on.
     pub(in crate::store) fn note_error(&self, error: &EngineError) {
-        *self.last_error.lock() = Some(error.to_string());
+        let mut last = self.last_error.lock();
+        *last = Some(error.to_string());
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// What has failed goes well again.
+    pub(super) fn forget_error(&self) {
+        let mut last = self.last_error.lock();
+        *last = None;
+        self.has_failed.store(false, Ordering::Release);
     }
 
     /// Waits a little before something is tried again; less at the end.

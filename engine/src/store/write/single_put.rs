@@ -79,7 +79,9 @@ impl Tx<'_> {
         }
         Commit { last_seq: seq, operations: 1 }
     }
+
     /// A put closes what says that its key is dead (P1).
+    #[inline]
     pub(in crate::store) fn close_graves(&mut self, key: Key<'_>, head: &[u8], seq: Seq) {
         let shard = self.latched(key.hash);
         if !shard.graves.is_empty() {
