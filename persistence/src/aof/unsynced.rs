@@ -173,8 +173,9 @@ impl Unsynced {
         age_max: Duration,
     ) -> bool {
         let outstanding = pending_bytes + self.outstanding_bytes();
+        let may_be_too_much = outstanding > ROOM_BYTES_MIN;
         self.oldest_age_us(gathering_us) > age_max.as_micros() as u64 / 4 * 3
-            || outstanding > self.rate.bytes_in(age_max / 4).max(ROOM_BYTES_MIN)
+            || (may_be_too_much && outstanding > self.rate.bytes_in(age_max / 4))
     }
 
     /// Age of the oldest byte that is not durable, of those taken and of those gathering since

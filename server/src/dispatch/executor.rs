@@ -9,7 +9,7 @@ use super::fast_counts::{FastCounts, PlainSpecs};
 use super::gate::{Refusal, Verdict, wait_or_refuse};
 use super::latch::{Scope, latch};
 use super::load::{cold_keys_before, wants};
-use super::replay::ReplayBuf;
+use super::replay_buf::ReplayBuf;
 use super::{
     Args, Class, CommandError, CommandSpec, Ctx, Flags, LogWait, OUT_OF_MEMORY, Table, Traits,
 };

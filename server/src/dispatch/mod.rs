@@ -47,6 +47,7 @@ mod paged_tests;
 #[cfg(test)]
 mod refusal_tests;
 mod replay;
+mod replay_buf;
 #[cfg(test)]
 mod reply_tests;
 pub(crate) mod rights;

@@ -70,6 +70,7 @@ impl Obstacles {
     #[inline]
     pub(super) fn behind_the_gate(server: &Server, client: &Client) -> Self {
         let engine = &server.engine;
+        let given_up = engine.given_up_through();
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)
             .when(client.load_refused, Self::LOAD_REFUSED)
@@ -77,7 +78,7 @@ impl Obstacles {
             .when(!client.identity.is_current(&server.auth), Self::STALE_RIGHTS)
             .when(server.events.switch.needs_old_values(), Self::OLD_VALUES)
             .when(server.observe.monitors.is_active(), Self::MONITORED)
-            .when(engine.given_up_through() > engine.durable(), Self::UNTELLABLE)
+            .when(given_up != 0 && given_up > engine.durable(), Self::UNTELLABLE)
     }
 
     /// Those that concern writes.

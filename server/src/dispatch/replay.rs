@@ -3,31 +3,11 @@
 use super::Args;
 use super::REPLAY_MS;
 use super::client::Client;
+use super::replay_buf::{KEEP_BYTES, ReplayBuf};
 use super::{Executor, Outcome};
 use crate::keyspace::load_blocking;
-use crate::resp::{Batch, Limits, Reply, Scanner};
+use crate::resp::{Batch, Limits, Scanner};
 use crate::server::Server;
-
-/// Buffers that one group of the log uses after the other.
-#[derive(Default)]
-pub(super) struct ReplayBuf {
-    group: Vec<u8>,
-    batch: Batch,
-    reply: Reply,
-}
-
-/// Buffers above this are given back after a group with large values.
-const KEEP_BYTES: usize = 1 << 20;
-
-impl ReplayBuf {
-    /// Empty, for the next group.
-    fn emptied(mut self) -> Self {
-        self.group.clear();
-        self.group.shrink_to(KEEP_BYTES);
-        self.batch.clear();
-        self
-    }
-}
 
 impl Executor {
     /// Runs the commands of one group of the log again (N1) and returns how many operations they
