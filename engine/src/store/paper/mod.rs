@@ -11,9 +11,11 @@
 //!
 //! A trait has a method for each place at which the baseline does something else, and the body that it has here is what
 //! the product does: so the product's implementations are empty, and what a baseline overrides is all that it differs in.
-//! The implementations are chosen once, when a store is opened, and have no state. They are not looked at for single
-//! records: a commit asks once how its records are put ([`RecordOrder::linked`]) and goes through code of its own for
-//! each answer, and a put closes graves without asking ([`ShardState::close_dead`]).
+//! The implementations are chosen once, when a store is opened, and have no state.
+//!
+//! Puts do not ask one by one: a commit asks once how its records are put ([`RecordOrder::linked`]) and goes through code
+//! of its own for each answer, one that consists of a put reads a flag, and graves are closed without asking
+//! ([`ShardState::close_dead`]). A delete asks when it is staged and when it is published.
 //!
 //! What stays outside since it is part of a format: the bit of a tombstone in records and tables, its kinds in persistent
 //! memory (`wbl/batch.rs`), and the rule by which a merge lets it go, which finds none in a store with a cemetery.
