@@ -6,15 +6,12 @@
 //! [`replay_bytes`] runs again.
 
 use super::engine::{Engine, EngineError};
-use super::namespace;
 use super::open::{OpenReport, ReplayGroup};
 use super::options::EngineOptions;
 use super::read::reads::Place;
-use super::read::view::View;
 use super::shard::shard_of;
 use super::tx::{Commit, Found, Latched, OwnedKey, Tx, TxBuf};
 use crate::key::{Key, Meta, Seq};
-use crate::memtable::Mark;
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -138,9 +135,16 @@ impl Engine {
         key: &[u8],
         value: &mut Vec<u8>,
     ) -> Result<bool, EngineError> {
-        if self.inner().has_skip_lists() {
-            return self.get_beside_table(db, key, value);
-        }
+        self.inner().order.get_into(self, db, key, value)
+    }
+
+    /// The same, as the product reads: the DRAM table first.
+    pub(super) fn get_through_table(
+        &self,
+        db: usize,
+        key: &[u8],
+        value: &mut Vec<u8>,
+    ) -> Result<bool, EngineError> {
         let inner = self.inner();
         let hash = self.hash(key);
         let mut guard = inner.shards[shard_of(hash)].latch();
@@ -195,40 +199,6 @@ impl Engine {
             self.keep_within_bound(shard);
             self.fill(shard, key, meta, value);
         }
-    }
-
-    /// The same from skip lists and tables alone, as an ordinary LSM-tree reads: the DRAM table is neither
-    /// asked nor filled.
-    ///
-    /// Under the latch the key has an open grave, in memory or in a run, or its newest version is alive, and
-    /// the superversion has that version; what comes later to its active memtable is newer and alive, too.
-    fn get_beside_table(
-        &self,
-        db: usize,
-        key: &[u8],
-        value: &mut Vec<u8>,
-    ) -> Result<bool, EngineError> {
-        let hash = self.hash(key);
-        let shard = self.inner().shards[shard_of(hash)].latch();
-        let head = namespace::head(self.inner().namespaces.id_of(self.slot_of(db)));
-        if shard.graves.is_open(hash, (&head, key)) {
-            return Ok(false);
-        }
-        let engine_key = [&head, key].concat();
-        let runs = &self.inner().graveyard.spill.runs;
-        let runs = if runs.is_empty() { None } else { Some(runs.load()) };
-        let superversion = self.inner().views.superversion.load_full();
-        drop(shard);
-        let d = runs.map_or(Ok(None), |runs| runs.newest_at(&engine_key, Seq::MAX))?;
-        let view = View { s: Seq::MAX, superversion, active: Some(Mark::default()) };
-        let found = view.newest(&engine_key, |seq, meta, bytes| {
-            let lives = !meta.is_tombstone() && Some(seq) > d;
-            if lives {
-                value.extend_from_slice(bytes);
-            }
-            lives
-        })?;
-        Ok(found.unwrap_or(false))
     }
 
     /// The value of a key.

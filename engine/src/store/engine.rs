@@ -4,6 +4,7 @@ use super::flush::flusher::Flusher;
 use super::graveyard::Graveyard;
 use super::namespace::Namespaces;
 use super::options::{EngineOptions, SyncPolicy};
+use super::paper::{DeadKeys, RecordOrder};
 use super::read::cold_queue::ColdReads;
 use super::read::superversion::SuperVersion;
 use super::read::views::Views;
@@ -17,8 +18,8 @@ use super::write::write_path::WritePath;
 use crate::dram::PagePool;
 pub(super) use crate::error::EngineError;
 use crate::key::{Seq, Slot};
-use crate::memtable::{ChunkPool, MemtableKind};
-use crate::tree::{DeleteMode, VersionSet};
+use crate::memtable::ChunkPool;
+use crate::tree::VersionSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -32,6 +33,10 @@ const AHEAD_KEYS: usize = 8;
 /// The parts of a store. Each owns its locks.
 pub(super) struct Inner {
     pub(super) options: EngineOptions,
+    /// How deletes are kept, as `options.deletes` says.
+    pub(super) dead_keys: &'static dyn DeadKeys,
+    /// How memtables order their records, as `options.memtable` says.
+    pub(super) order: &'static dyn RecordOrder,
     /// Latches, tables in memory, and the graves in memory.
     pub(super) shards: Box<[Shard]>,
     pub(super) namespaces: Namespaces,
@@ -54,6 +59,8 @@ pub struct Engine(pub(super) Arc<Inner>);
 /// What recovery makes a store of.
 pub(super) struct Parts {
     pub(super) options: EngineOptions,
+    pub(super) dead_keys: &'static dyn DeadKeys,
+    pub(super) order: &'static dyn RecordOrder,
     pub(super) shards: Box<[Shard]>,
     pub(super) pages: Arc<PagePool>,
     pub(super) commit: CommitState,
@@ -67,10 +74,13 @@ impl Inner {
     pub(super) fn new(parts: Parts) -> Self {
         let options = parts.options;
         let generation = parts.superversion.active.generation;
+        let encodes_in_place = parts.order.encodes_in_place();
         Self {
+            dead_keys: parts.dead_keys,
+            order: parts.order,
             shards: parts.shards,
             namespaces: parts.namespaces,
-            write: WritePath::new(parts.commit, options.sync_policy),
+            write: WritePath::new(parts.commit, options.sync_policy, encodes_in_place),
             views: Views::new(parts.superversion, &options),
             flusher: Flusher::new(generation, options.sync_policy),
             versions: parts.versions,
@@ -327,18 +337,6 @@ impl Engine {
 }
 
 impl Inner {
-    /// True with `deletes = tombstones`.
-    #[inline]
-    pub(super) fn has_tombstones(&self) -> bool {
-        self.options.deletes == DeleteMode::Tombstones
-    }
-
-    /// True with `memtable = skiplist`.
-    #[inline]
-    pub(super) fn has_skip_lists(&self) -> bool {
-        self.options.memtable == MemtableKind::SkipList
-    }
-
     pub(super) fn compaction_options(&self) -> crate::tree::CompactionOptions {
         self.options.compaction
     }

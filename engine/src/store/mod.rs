@@ -17,9 +17,9 @@ mod open;
 mod options;
 mod page_key;
 mod pages;
+mod paper;
 mod policy;
 mod shard;
-mod tombstones;
 mod tx;
 mod wbl;
 

@@ -8,19 +8,20 @@ use super::latch::Latch;
 use super::namespace::{FIRST_SEQ, Namespaces, SLOTS};
 use super::options::{EngineOptions, SyncPolicy};
 use super::pages::ShardPages;
+use super::paper::dead_table::DeadTable;
+use super::paper::{skiplist, tombstones};
 use super::read::load::Loads;
 use super::read::reads::ShardReads;
 use super::read::superversion::SuperVersion;
 use super::read::undo::UNDO_DIR;
 use super::shard::{Count, SHARDS, Shard, ShardState, shard_of};
-use super::tombstones::Tombstones;
 use super::upkeep::events::Fault;
 use super::upkeep::shares::buffer_bytes;
 use super::write::commit::CommitState;
 use crate::cemetery::{Checkpoint, CheckpointError, Graves};
 use crate::dram;
 use crate::key::{EngineKey, Seq};
-use crate::memtable::{ChunkPool, Memtable, MemtableKind};
+use crate::memtable::{ChunkPool, MemtableKind};
 use crate::store::namespace;
 use crate::tree::{MarkEdit, VersionEdit, VersionSet};
 use sexton_persistence::aof::{
@@ -204,7 +205,7 @@ impl Engine {
                     noted_mapped_bytes: 0,
                     noted_data_bytes: 0,
                     graves,
-                    tombstones: Tombstones::default(),
+                    unsorted_dead: DeadTable::default(),
                     complete: false,
                     loads: Loads::default(),
                     pages: ShardPages::default(),
@@ -217,7 +218,9 @@ impl Engine {
         });
         let memtable_bytes = options.memtable_bytes as usize;
         let pool = ChunkPool::new(memtable_bytes, options.memory_bound_bytes != 0);
-        let active = Memtable::new(Arc::clone(&pool), options.memtable, 1, mark + 1);
+        let dead_keys = tombstones::chosen(options.deletes);
+        let order = skiplist::chosen(options.memtable);
+        let active = order.new_memtable(Arc::clone(&pool), 1, mark + 1);
         let superversion = SuperVersion {
             number: 1,
             active: Arc::clone(&active),
@@ -229,8 +232,18 @@ impl Engine {
         let commit = CommitState::new(mark + 1, log, active);
         let shards = shards.collect();
         let namespaces = Namespaces::new(options.databases);
-        let parts =
-            Parts { options, shards, pages, commit, namespaces, superversion, versions, pool };
+        let parts = Parts {
+            options,
+            dead_keys,
+            order,
+            shards,
+            pages,
+            commit,
+            namespaces,
+            superversion,
+            versions,
+            pool,
+        };
         let inner = Inner::new(parts);
         inner.flusher.mark.store(mark, Ordering::Release);
         Self(Arc::new(inner))

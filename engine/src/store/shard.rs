@@ -3,9 +3,9 @@
 use super::latch::{Latch, Latched};
 use super::namespace::SLOTS;
 use super::pages::ShardPages;
+use super::paper::dead_table::DeadTable;
 use super::read::load::{Loads, Want};
 use super::read::reads::ShardReads;
-use super::tombstones::Tombstones;
 use crate::cemetery::{GraveFilter, Graves};
 use crate::dram;
 use crate::key::{Seq, Slot};
@@ -93,7 +93,7 @@ impl ShardFigures {
     #[inline]
     pub(super) fn publish(&self, state: &ShardState) {
         let graves_bytes =
-            state.graves.bytes() + state.tombstones.bytes() + state.table.due_bytes();
+            state.graves.bytes() + state.unsorted_dead.bytes() + state.table.due_bytes();
         self.entries.store(state.table.len(), Ordering::Relaxed);
         self.table_bytes.store(state.table_bytes(), Ordering::Relaxed);
         self.data_bytes.store(state.data_bytes(), Ordering::Relaxed);
@@ -131,8 +131,8 @@ pub(super) struct ShardState {
     /// The same of `table.data_bytes()`.
     pub(super) noted_data_bytes: usize,
     pub(super) graves: Graves,
-    /// Dead keys of the unsorted memtables; empty but with `deletes = tombstones`.
-    pub(super) tombstones: Tombstones,
+    /// Dead keys of the unsorted memtables; empty but in the baseline whose deletes are records (`store/paper`).
+    pub(super) unsorted_dead: DeadTable,
     /// Nothing was ever evicted from this shard since it was empty: a miss is an absence.
     pub(super) complete: bool,
     pub(super) loads: Loads,
@@ -148,7 +148,18 @@ impl ShardState {
     /// True when the newest state of a key that is not in the DRAM table is known to be dead. The key is
     /// given as head and user's bytes.
     pub(super) fn is_dead(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
-        self.graves.is_open(hash, key) || self.tombstones.contains(hash, key)
+        self.graves.is_open(hash, key) || self.unsorted_dead.contains(hash, key)
+    }
+
+    /// A put of a key, which is given as head and user's bytes, closes what says that it is dead (P1).
+    #[inline]
+    pub(super) fn close_dead(&mut self, hash: u64, key: (&[u8], &[u8]), seq: Seq) {
+        if !self.graves.is_empty() {
+            self.graves.close(hash, key, seq);
+        }
+        if !self.unsorted_dead.is_empty() {
+            self.unsorted_dead.remove(hash, key);
+        }
     }
 
     /// True when what is wanted is in memory.

@@ -56,7 +56,7 @@ impl Engine {
                     let arenas = (Vec::new(), wbl.pool().new_arena());
                     Memtable::in_pool(pool, arenas, generation, first_seq)
                 }
-                None => Memtable::new(pool, inner.options.memtable, generation, first_seq),
+                None => inner.order.new_memtable(pool, generation, first_seq),
             }
         });
         true
@@ -128,11 +128,7 @@ impl Engine {
             self.inner().flusher.unpin_generation(frozen.memtable.generation);
             // Large values are more than a shard's share each, and no shard could give one up before.
             self.keep_shards_within_bound();
-            if self.inner().has_tombstones() {
-                for shard in &self.inner().shards {
-                    shard.latch().tombstones.forget_through(frozen.m);
-                }
-            }
+            self.inner().dead_keys.memtable_sorted(self, frozen.m);
             run
         })
     }

@@ -47,11 +47,11 @@ impl Engine {
         Ok(())
     }
 
-    /// True when a merge that starts now has two outputs. The ordinary LSM-tree, for comparison, has not.
+    /// True when a merge that starts now has two outputs.
     pub(in crate::store) fn separates(&self) -> bool {
         let inner = self.inner();
         inner.versions.has_undo_place()
-            && !inner.has_tombstones()
+            && inner.dead_keys.has_cemetery()
             && !(inner.views.undo.refuses() && self.undo_is_full())
     }
 

@@ -31,6 +31,14 @@ fn small() -> Engine {
     Engine::open(options, &mut replay).expect("a new store").0
 }
 
+/// Deletes and memtables as the product has them, and as each baseline has.
+const CHOICES: [(DeleteMode, MemtableKind); 4] = [
+    (DeleteMode::Cemetery, MemtableKind::Hash),
+    (DeleteMode::Cemetery, MemtableKind::SkipList),
+    (DeleteMode::Tombstones, MemtableKind::Hash),
+    (DeleteMode::Tombstones, MemtableKind::SkipList),
+];
+
 fn settle(engine: &Engine) {
     while engine.compact_once().expect("a readable device") {}
 }
@@ -144,5 +152,72 @@ fn a_store_with_skip_lists_equals_the_model_and_opens_without() {
             }
         }
         engine.close().expect("close");
+    }
+}
+
+#[test]
+fn deletes_are_kept_as_the_options_say() {
+    for (deletes, memtable) in CHOICES {
+        let storage = SimStorage::new();
+        let options = super::crash::small_options(&storage, SyncPolicy::EverySec, false);
+        let options = EngineOptions { deletes, memtable, ..options };
+        let engine = Engine::open(options, &mut replay).expect("a new store").0;
+        let inner = engine.inner();
+        let unsorted = || -> usize {
+            inner.shards.iter().map(|shard| shard.latch().unsorted_dead.bytes()).sum()
+        };
+        let has_cemetery = deletes == DeleteMode::Cemetery;
+        assert_eq!(engine.takes_pages(), has_cemetery);
+        (0..8).for_each(|i| put(&engine, i));
+        engine.flush_now().expect("flush");
+        assert!((0..8).all(|i| delete(&engine, i)));
+        assert_eq!(engine.stats().graves, if has_cemetery { 8 } else { 0 });
+        assert_eq!(unsorted() > 0, !has_cemetery, "{deletes} with {memtable:?}");
+        engine.flush_now().expect("flush");
+        assert_eq!(unsorted(), 0, "what is sorted answers for itself");
+        assert_eq!(entries(&engine), if has_cemetery { (8, 0) } else { (16, 8) });
+        settle(&engine);
+        assert_eq!(entries(&engine), (0, 0), "{deletes} with {memtable:?}");
+        engine.abandon();
+    }
+}
+
+#[test]
+fn records_are_ordered_as_the_options_say() {
+    for (deletes, memtable) in CHOICES {
+        let storage = SimStorage::new();
+        let options = super::crash::small_options(&storage, SyncPolicy::EverySec, false);
+        let options = EngineOptions { deletes, memtable, ..options };
+        let engine = Engine::open(options, &mut replay).expect("a new store").0;
+        let inner = engine.inner();
+        let is_linked = memtable == MemtableKind::SkipList;
+        let head = crate::store::namespace::head(inner.namespaces.id_of(engine.slot_of(0)));
+        let is_in_list = |name: &[u8]| {
+            let active = &inner.views.superversion.load().active;
+            assert_eq!(active.is_linked(), is_linked);
+            active.get(&[&head[..], name].concat(), u64::MAX).is_some()
+        };
+        let hits = || -> u64 { inner.shards.iter().map(|shard| shard.latch().reads.hits).sum() };
+        // The second round goes to a memtable that a freeze has made.
+        for _ in 0..2 {
+            engine.put(0, b"staged", b"1").expect("a put");
+            let hash = engine.hash(b"alone");
+            let key = crate::key::Key { slot: engine.slot_of(0), bytes: b"alone", hash };
+            let mut buf = TxBuf::default();
+            let tx = engine.begin(Latched::Hashes(&[hash]), &mut buf);
+            tx.commit_put(key, Meta::default(), b"2", None, (0, b"P"));
+            for (name, value) in [(&b"staged"[..], b"1"), (b"alone", b"2")] {
+                assert_eq!(is_in_list(name), is_linked, "{deletes} with {memtable:?}");
+                let before = hits();
+                let found = engine.get(0, name).expect("readable");
+                assert_eq!(found.as_deref(), Some(&value[..]));
+                assert_eq!(hits() - before, u64::from(!is_linked), "by the DRAM table, or not");
+            }
+            let present = inner.views.epoch();
+            let never = crate::shared_value::Epoch::NEVER;
+            assert!(inner.order.epoch(present) == if is_linked { never } else { present });
+            engine.flush_now().expect("flush");
+        }
+        engine.abandon();
     }
 }

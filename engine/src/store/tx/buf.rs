@@ -12,10 +12,9 @@ use std::collections::HashMap;
 pub(super) enum Staged {
     /// `len` bytes of `TxBuf::records` from `at`, where there is room for `room`: a record without its sequence.
     Put { at: usize, len: usize, key_len: usize, room: usize },
-    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry.
-    Delete { at: usize, len: usize, had_expiry: bool },
-    /// As `Put`, of a record that says that the key is dead (`deletes = tombstones`).
-    Tombstone { at: usize, len: usize, key_len: usize, had_expiry: bool },
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry. It lies in a record
+    /// of `record_len` bytes, or by itself, which is 0: see [`DeadKeys::stage`](crate::store::paper::DeadKeys::stage).
+    Delete { at: usize, len: usize, record_len: usize, had_expiry: bool },
     /// Blocks were changed in place, whose records were put before (E3).
     Edited,
     /// Prefix of a collection of about so many pages, as `Delete` has its key (E4).
@@ -26,8 +25,12 @@ impl Staged {
     /// Where the record to be copied into the arena lies; empty for a grave, and where there is none.
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
-            Self::Put { at, len, .. } | Self::Tombstone { at, len, .. } => at..at + len,
-            Self::Delete { at, .. } | Self::Bury { at, .. } => at..at,
+            Self::Put { at, len, .. } => at..at + len,
+            Self::Delete { at, record_len: 0, .. } | Self::Bury { at, .. } => at..at,
+            Self::Delete { at, record_len, .. } => {
+                let from = at - memtable::HEADER_BYTES;
+                from..from + record_len
+            }
             Self::Edited => 0..0,
         }
     }
@@ -45,8 +48,6 @@ pub(super) struct Operation {
 pub struct TxBuf {
     pub(super) records: Vec<u8>,
     pub(super) operations: Vec<Operation>,
-    /// Height of each operation's node, with `memtable = skiplist`.
-    pub(super) heights: Vec<usize>,
     /// Hash of a key -> its last operation among the first `indexed` ones; filled when a read misses.
     last_operation: HashMap<u64, usize>,
     indexed: usize,
@@ -190,16 +191,6 @@ impl TxBuf {
         memtable::encode(&mut self.records[*at..*at + *len], 0, meta, (key.0, key.1), value);
     }
 
-    /// Chooses the heights of the staged records' nodes; answers their sum.
-    pub(super) fn choose_heights(&mut self) -> usize {
-        self.heights.clear();
-        let height = |op: &Operation| {
-            if op.staged.record().is_empty() { 0 } else { memtable::random_height() }
-        };
-        self.heights.extend(self.operations.iter().map(height));
-        self.heights.iter().sum()
-    }
-
     /// True when the last staged operation on this engine key is a delete. Its grave opens with the
     /// commit only, so until then neither cemetery nor tree know that the key is dead.
     pub(super) fn is_deleted(&mut self, hash: u64, head: &[u8], key: &[u8]) -> bool {
@@ -221,9 +212,6 @@ impl TxBuf {
                     }
                     Staged::Put { at, key_len, .. } => {
                         (&self.records[at + memtable::HEADER_BYTES..][..key_len], false)
-                    }
-                    Staged::Tombstone { at, len, key_len, .. } => {
-                        (&self.records[at..at + len][memtable::HEADER_BYTES..][..key_len], true)
                     }
                 };
                 (staged.strip_prefix(head) == Some(key)).then_some(is_delete)

@@ -3,13 +3,13 @@
 
 use super::Tx;
 use super::buf::{Operation, Staged};
+use super::filler::{Filler, Plain};
 use crate::key::Seq;
-use crate::memtable::{self, Memtable, Room};
+use crate::memtable;
 use crate::store::engine::Engine;
 use crate::store::namespace::HEAD_BYTES;
-use crate::store::shard::shard_of;
+use crate::store::shard::{ShardState, shard_of};
 use crate::work;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a commit did.
@@ -21,58 +21,33 @@ pub struct Commit {
     pub operations: u32,
 }
 
-/// Puts staged records into the active memtable.
-enum Filler<'h> {
-    /// They follow each other in the arena.
-    Plain,
-    /// The same, and each is linked into the skip list; with the heights of the operations.
-    Linked(Arc<Memtable>, &'h [usize]),
-}
-
-impl<'h> Filler<'h> {
-    /// For records whose room was reserved, under latches that have not gone since: so the active
-    /// memtable is the one they belong to.
-    fn new(engine: &Engine, heights: &'h [usize]) -> Self {
-        let inner = engine.inner();
-        if !inner.has_skip_lists() {
-            return Self::Plain;
-        }
-        Self::Linked(Arc::clone(&inner.views.superversion.load().active), heights)
-    }
-
-    #[inline]
-    fn fill(&self, room: &mut Room, record: &[u8], operation: usize) {
-        match self {
-            Self::Plain => room.split_to(record.len()).bytes().copy_from_slice(record),
-            Self::Linked(memtable, heights) => {
-                let height = heights[operation];
-                let node = room.split_to(record.len() + height * memtable::LINK_BYTES);
-                memtable.link(node, record, height);
-            }
-        }
-    }
-}
-
 impl Tx<'_> {
     /// Takes the sequences of what is staged, and publishes it to memtable and cemetery. With
     /// `last`, the log bytes go into the log in the same critical section; without (only under all
     /// latches, where nobody else can commit) they follow at the end.
     pub(super) fn commit_staged(&mut self, last: bool) {
-        let count = self.buf.sequences() as u64;
         debug_assert!(self.buf.operations.last().is_none_or(|last| !last.shares_seq));
         let inner = self.engine.inner();
-        if count == 0 && !last {
+        if self.buf.sequences() == 0 && !last {
             return;
         }
         if let Some(wbl) = inner.write.wbl.get() {
             self.commit_to_pool(wbl, last);
             return;
         }
-        let record_bytes = self.buf.operations.iter().map(|op| op.staged.record().len());
-        let mut record_bytes: usize = record_bytes.sum();
-        if inner.has_skip_lists() {
-            record_bytes += self.buf.choose_heights() * memtable::LINK_BYTES;
+        match inner.order.linked(self.engine) {
+            None => self.commit_by(Plain, last),
+            Some(linked) => self.commit_by(linked, last),
         }
+    }
+
+    /// The same with what puts the records, since it does so for each.
+    fn commit_by(&mut self, mut filler: impl Filler, last: bool) {
+        let inner = self.engine.inner();
+        let count = self.buf.sequences() as u64;
+        let lens = self.buf.operations.iter().map(|op| op.staged.record().len());
+        let mut record_bytes = lens.clone().sum::<usize>();
+        record_bytes += filler.bytes_beside(lens.map(|len| len > 0));
         let mut commit = inner.write.commit.lock();
         let first = commit.next_seq;
         commit.next_seq += count;
@@ -99,8 +74,6 @@ impl Tx<'_> {
         }
         self.took_sequences(first, count);
         let operations = std::mem::take(&mut self.buf.operations);
-        let heights = std::mem::take(&mut self.buf.heights);
-        let filler = Filler::new(self.engine, &heights);
         let mut records = std::mem::take(&mut self.buf.records);
         let mut next_seq = first;
         for (i, operation) in operations.iter().enumerate() {
@@ -115,7 +88,6 @@ impl Tx<'_> {
             }
             self.publish(operation, &records, seq);
         }
-        self.buf.heights = heights;
         self.end_staged(operations, records, first);
     }
 
@@ -137,18 +109,11 @@ impl Tx<'_> {
             Staged::Put { at, len, key_len, .. } => {
                 let shard = self.latched(hash);
                 let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
-                if !shard.graves.is_empty() {
-                    shard.graves.close(hash, key.split_at(HEAD_BYTES), seq);
-                }
-                if !shard.tombstones.is_empty() {
-                    shard.tombstones.remove(hash, key);
-                }
+                shard.close_dead(hash, key.split_at(HEAD_BYTES), seq);
             }
-            Staged::Tombstone { at, len, key_len, .. } => {
-                let key = &records[at..at + len][memtable::HEADER_BYTES..][..key_len];
-                self.shard(hash).tombstones.insert(hash, key, seq);
+            Staged::Delete { at, len, .. } => {
+                self.publish_delete(hash, &records[at..at + len], seq)
             }
-            Staged::Delete { at, len, .. } => self.open_grave(hash, &records[at..at + len], seq),
             // Its key lives, so no grave is open. And a collection's grave shares the sequence of another operation.
             Staged::Edited | Staged::Bury { .. } => {}
         }
@@ -174,19 +139,14 @@ impl Tx<'_> {
                 inner.graveyard.note_grave(len, &inner.upkeep.background);
                 self.shard(operation.hash).pages.note_dead(prefix);
             }
-            Staged::Tombstone { .. } | Staged::Edited => {}
+            Staged::Edited => {}
         }
     }
 
-    /// Opens a grave (X1).
-    pub(in crate::store) fn open_grave(&mut self, hash: u64, key: &[u8], seq: Seq) {
-        work::note_grave();
-        let inner = self.engine.inner();
-        if self.shard(hash).graves.open(hash, key.into(), seq) {
-            inner.graveyard.places.note(key);
-        }
-        inner.graveyard.note_grave(key.len(), &inner.upkeep.background);
-        inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
+    /// The engine key `key` is dead from its sequence on (X1).
+    pub(in crate::store) fn publish_delete(&mut self, hash: u64, key: &[u8], seq: Seq) {
+        let engine = self.engine;
+        engine.inner().dead_keys.publish(engine, self.shard(hash), (hash, key), seq);
     }
 
     /// Everything staged is written; its first operation has the sequence `first`.
@@ -216,5 +176,23 @@ impl Tx<'_> {
         }
         self.commit_staged(true);
         Commit { last_seq: self.end_seq - 1, operations: self.operations }
+    }
+}
+
+impl Engine {
+    /// Opens a grave (X1) in the shard of the engine key, which is given with its hash. Its latch is held.
+    pub(in crate::store) fn open_grave(
+        &self,
+        shard: &mut ShardState,
+        (hash, key): (u64, &[u8]),
+        seq: Seq,
+    ) {
+        work::note_grave();
+        let inner = self.inner();
+        if shard.graves.open(hash, key.into(), seq) {
+            inner.graveyard.places.note(key);
+        }
+        inner.graveyard.note_grave(key.len(), &inner.upkeep.background);
+        inner.shards[shard_of(hash)].graves.fetch_add(1, Ordering::AcqRel);
     }
 }

@@ -167,7 +167,7 @@ impl Old {
 /// The user's key of a staged operation.
 fn key_of<'a>(operation: &Operation, records: &'a [u8]) -> &'a [u8] {
     match operation.staged {
-        Staged::Put { at, key_len, .. } | Staged::Tombstone { at, key_len, .. } => {
+        Staged::Put { at, key_len, .. } => {
             &records[at + memtable::HEADER_BYTES..][HEAD_BYTES..key_len]
         }
         Staged::Delete { at, len, .. } | Staged::Bury { at, len, .. } => {

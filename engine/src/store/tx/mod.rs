@@ -11,6 +11,7 @@ mod commit;
 mod databases;
 mod deletion;
 mod edits;
+pub(super) mod filler;
 mod found;
 mod guards;
 mod journal;
@@ -432,17 +433,10 @@ impl<'e> Tx<'e> {
         count.expires -= i64::from(removed.had_expiry);
         journal.note_overtaken(shard.loads.overtake(key));
         self.buf.deletes += 1;
-        let staged = if engine.inner().has_tombstones() {
-            let head = namespace::head(namespace);
-            let (at, len, key_len) = self.stage_record((&head, key.bytes), Meta::tombstone(), b"");
-            Staged::Tombstone { at, len, key_len, had_expiry: removed.had_expiry }
-        } else {
-            let at = self.buf.records.len();
-            self.buf.records.extend_from_slice(&namespace::head(namespace));
-            self.buf.records.extend_from_slice(key.bytes);
-            let len = self.buf.records.len() - at;
-            Staged::Delete { at, len, had_expiry: removed.had_expiry }
-        };
+        let parts = (&namespace::head(namespace), key.bytes);
+        let (at, record_len) = engine.inner().dead_keys.stage(&mut self.buf.records, parts);
+        let (len, had_expiry) = (HEAD_BYTES + key.bytes.len(), removed.had_expiry);
+        let staged = Staged::Delete { at, len, record_len, had_expiry };
         self.buf.operations.push(Operation { hash: key.hash, staged, shares_seq: false });
         self.operations += 1;
         Deletion::Done

@@ -50,7 +50,7 @@ impl Engine {
 
     pub(super) fn check_takes_pages(&self) -> Result<(), EngineError> {
         let inner = self.inner();
-        if inner.has_tombstones() || inner.write.wbl.get().is_some() {
+        if !inner.dead_keys.has_cemetery() || inner.write.wbl.get().is_some() {
             let reason = "collections lie in pages only in a store with a cemetery and a log";
             return Err(EngineError::Refused(reason.into()));
         }
@@ -106,10 +106,10 @@ impl Tx<'_> {
         Ok(true)
     }
 
-    /// The present epoch (E2). With skip lists, whose readers see each record at once, no block changes.
+    /// The epoch in which blocks are changed in place (E2).
     pub(super) fn epoch(&self) -> Epoch {
         let inner = self.engine.inner();
-        if inner.has_skip_lists() { Epoch::NEVER } else { inner.views.epoch() }
+        inner.order.epoch(inner.views.epoch())
     }
 
     /// A page gets another block: the first change of an epoch, or one that has no room in the block before (E3).
@@ -203,7 +203,7 @@ impl Tx<'_> {
         self.buf.records.extend_from_slice(&page_key::head(self.namespace_of(root)));
         self.buf.records.extend_from_slice(key.bytes());
         let len = self.buf.records.len() - at;
-        self.push_page(root, key, Staged::Delete { at, len, had_expiry: false });
+        self.push_page(root, key, Staged::Delete { at, len, record_len: 0, had_expiry: false });
     }
 
     /// The grave of the pages of what the next operation replaces, unless that is the collection `kept`. Where the root is cold, the

@@ -21,12 +21,14 @@ impl Tx<'_> {
         let mut bytes = BatchBytes::default();
         for operation in &self.buf.operations {
             match operation.staged {
-                Staged::Put { len, .. } | Staged::Tombstone { len, .. } => bytes.versions += len,
-                // No page comes here: `Engine::new_collection`.
-                Staged::Edited => {}
-                Staged::Delete { len, .. } | Staged::Bury { len, .. } => {
+                Staged::Delete { len, record_len: 0, .. } | Staged::Bury { len, .. } => {
                     bytes.graves += memtable::encoded_len(len, 0)
                 }
+                Staged::Put { .. } | Staged::Delete { .. } => {
+                    bytes.versions += operation.staged.record().len()
+                }
+                // No page comes here: `Engine::new_collection`.
+                Staged::Edited => {}
             }
         }
         let held = self.buf.writer.take();
@@ -48,12 +50,11 @@ impl Tx<'_> {
                     let record = memtable::decode(&records[at..at + len]).0;
                     batch.put(seq, record.meta, (record.key, b""), record.value(), more);
                 }
-                Staged::Tombstone { at, len, had_expiry, .. } => {
-                    let record = memtable::decode(&records[at..at + len]).0;
-                    batch.tombstone(seq, record.key, had_expiry, more);
-                }
-                Staged::Delete { at, len, had_expiry } => {
+                Staged::Delete { at, len, record_len: 0, had_expiry } => {
                     batch.delete(seq, &records[at..at + len], had_expiry, more);
+                }
+                Staged::Delete { at, len, had_expiry, .. } => {
+                    batch.tombstone(seq, &records[at..at + len], had_expiry, more);
                 }
                 Staged::Bury { .. } | Staged::Edited => {}
             }

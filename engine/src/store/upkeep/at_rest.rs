@@ -26,8 +26,7 @@ impl Engine {
         let inner = self.inner();
         let version = inner.versions.current();
         let job = match self.pick_paid_level_0(&version) {
-            None if inner.has_tombstones() => None,
-            None => self.pick_burial_at_rest(&version)?,
+            None => inner.dead_keys.pick_at_rest(self, &version)?,
             job => job,
         };
         let Some(job) = job else { return Ok(false) };

@@ -27,11 +27,12 @@ impl Engine {
         self.spawn("flush", Self::run_flush);
         self.spawn("compaction", Self::run_compaction);
         self.spawn("health", Self::run_health);
-        if !self.inner().has_tombstones() {
-            self.spawn("dead-runs", |engine| {
-                engine.run_proofs(&engine.inner().upkeep.background.stop)
-            });
-        }
+        self.inner().dead_keys.start_workers(self);
+    }
+
+    /// Starts the thread that proves stretches dead (N5).
+    pub(in crate::store) fn start_proofs(&self) {
+        self.spawn("dead-runs", |engine| engine.run_proofs(&engine.inner().upkeep.background.stop));
     }
 
     /// A panic in a worker poisons the store: writes stop, reads go on, INFO says why.

@@ -59,30 +59,23 @@ impl Engine {
     }
 
     fn pick_by_order(&self, version: &Version, now: Seq) -> Result<Option<Job>, EngineError> {
-        let mut by_shape = tree::pick_compaction(version, &self.inner().compaction_options());
+        let (inner, dead_keys) = (self.inner(), self.inner().dead_keys);
+        let mut by_shape = tree::pick_compaction(version, &inner.compaction_options());
         let is_of_level_0 = by_shape.as_ref().is_some_and(|job| job.inputs[0].0 == 0);
         for cause in ORDER {
             let job = match cause {
                 Cause::LevelZero => by_shape.take_if(|_| is_of_level_0),
-                Cause::Deadline if self.has_overdue() => self.pick_for_deletes(version, now)?,
+                Cause::Deadline if self.has_overdue() => {
+                    dead_keys.pick_merge(self, version, now)?
+                }
                 Cause::Deadline => None,
                 Cause::Size => by_shape.take(),
-                Cause::Density => self.pick_for_deletes(version, now)?,
+                Cause::Density => dead_keys.pick_merge(self, version, now)?,
             };
             if job.is_some() {
                 return Ok(job);
             }
         }
         Ok(None)
-    }
-
-    /// A merge for the sake of the dead alone: overdue ones first, then by density.
-    fn pick_for_deletes(&self, version: &Version, now: Seq) -> Result<Option<Job>, EngineError> {
-        let inner = self.inner();
-        if !inner.has_tombstones() {
-            return self.pick_burial(version);
-        }
-        let min_reader = self.snapshots_through(now)[0];
-        Ok(tree::pick_tombstones(version, min_reader, &inner.compaction_options()))
     }
 }

@@ -83,17 +83,13 @@ impl Tx<'_> {
                 }
                 self.close_graves(key, &record.key[..HEAD_BYTES], seq);
             }
-            KIND_DELETE | KIND_DELETE_EXPIRING => {
+            // Of the two ways a store writes only its own, which is fixed when it is made.
+            KIND_DELETE..=KIND_TOMBSTONE_EXPIRING => {
                 if is_live {
-                    self.take_up_delete(key, record.kind == KIND_DELETE_EXPIRING);
+                    let expiring = [KIND_DELETE_EXPIRING, KIND_TOMBSTONE_EXPIRING];
+                    self.take_up_delete(key, expiring.contains(&record.kind));
                 }
-                self.open_grave(hash, record.key, seq);
-            }
-            KIND_TOMBSTONE | KIND_TOMBSTONE_EXPIRING => {
-                if is_live {
-                    self.take_up_delete(key, record.kind == KIND_TOMBSTONE_EXPIRING);
-                }
-                self.shard(hash).tombstones.insert(hash, record.key, seq);
+                self.publish_delete(hash, record.key, seq);
             }
             kind => return Err(unusable(record, &format!("kind {kind} is not one of a key"))),
         }

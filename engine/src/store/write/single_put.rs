@@ -25,7 +25,8 @@ impl Tx<'_> {
         (db, resp): (usize, &[u8]),
     ) -> Commit {
         let inner = self.engine.inner();
-        if self.operations() > 0 || inner.has_skip_lists() || self.paged_root(key).is_some() {
+        let is_alone = self.operations() == 0 && inner.write.encodes_in_place;
+        if !is_alone || self.paged_root(key).is_some() {
             self.put(key, meta, value);
             if let Some(access) = access {
                 self.set_access(key, access);
@@ -83,12 +84,6 @@ impl Tx<'_> {
     /// A put closes what says that its key is dead (P1).
     #[inline]
     pub(in crate::store) fn close_graves(&mut self, key: Key<'_>, head: &[u8], seq: Seq) {
-        let shard = self.latched(key.hash);
-        if !shard.graves.is_empty() {
-            shard.graves.close(key.hash, (head, key.bytes), seq);
-        }
-        if !shard.tombstones.is_empty() {
-            shard.tombstones.remove(key.hash, &[head, key.bytes].concat());
-        }
+        self.latched(key.hash).close_dead(key.hash, (head, key.bytes), seq);
     }
 }

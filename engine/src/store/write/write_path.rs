@@ -37,13 +37,19 @@ pub(in crate::store) struct WritePath {
     /// Writes up to here whose log failed, and for whom the self-contained flush failed too (N2).
     pub(in crate::store) given_up: AtomicU64,
     pub(in crate::store) durable_callbacks: Mutex<Vec<DurableCallback>>,
+    /// A put that commits by itself encodes its record where it stays.
+    pub(in crate::store) encodes_in_place: bool,
     last_write: Box<[AtomicU64]>,
     kick_wanted: AtomicBool,
     access_now: AtomicU32,
 }
 
 impl WritePath {
-    pub(in crate::store) fn new(commit: CommitState, policy: SyncPolicy) -> Self {
+    pub(in crate::store) fn new(
+        commit: CommitState,
+        policy: SyncPolicy,
+        encodes_in_place: bool,
+    ) -> Self {
         Self {
             commit: crate::sync::Mutex::new(commit),
             log: ArcSwapOption::empty(),
@@ -53,6 +59,7 @@ impl WritePath {
             pace: Pace::default(),
             given_up: AtomicU64::new(0),
             durable_callbacks: Mutex::new(Vec::new()),
+            encodes_in_place,
             last_write: (0..WRITE_WORDS).map(|_| AtomicU64::new(0)).collect(),
             kick_wanted: AtomicBool::new(false),
             access_now: AtomicU32::new(0),

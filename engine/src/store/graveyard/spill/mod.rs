@@ -38,7 +38,8 @@ impl Engine {
         sync: bool,
     ) -> Result<Vec<GraveFile>, EngineError> {
         let inner = self.inner();
-        if inner.has_tombstones() || !inner.graveyard.spill.is_wanted(self.cemetery_bytes()) {
+        let has_cemetery = inner.dead_keys.has_cemetery();
+        if !has_cemetery || !inner.graveyard.spill.is_wanted(self.cemetery_bytes()) {
             return Ok(Vec::new());
         }
         let snapshots = self.snapshots_through(m);

@@ -1,5 +1,4 @@
-//! Paper mode (`deletes = tombstones`): which keys the newest record of an unsorted memtable calls
-//! dead.
+//! Which keys the newest record of an unsorted memtable calls dead (`deletes = tombstones`).
 //!
 //! The DRAM table is the index of the unsorted memtables and holds live entries only; this is the part of
 //! the index for their tombstones. Once a memtable is sorted it answers for itself.
@@ -13,19 +12,26 @@ struct Dead {
     key: Box<[u8]>,
 }
 
+impl Dead {
+    /// True when it is of this key, given as head and user's bytes.
+    fn is_of(&self, key: (&[u8], &[u8])) -> bool {
+        self.key.split_at_checked(key.0.len()).is_some_and(|parts| parts == key)
+    }
+}
+
 /// The dead keys of one shard, at most one item a key. Guarded by the shard's latch.
 #[derive(Default)]
-pub(super) struct Tombstones(HashTable<Dead>);
+pub(in crate::store) struct DeadTable(HashTable<Dead>);
 
-impl Tombstones {
+impl DeadTable {
     /// True when nothing is dead here, as always with a cemetery.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::store) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Notes that `key` (an engine key) was deleted at `seq`.
-    pub(super) fn insert(&mut self, hash: u64, key: &[u8], seq: Seq) {
+    pub(in crate::store) fn insert(&mut self, hash: u64, key: &[u8], seq: Seq) {
         match self.0.find_mut(hash, |dead| *dead.key == *key) {
             Some(dead) => dead.seq = seq,
             None => {
@@ -35,24 +41,22 @@ impl Tombstones {
         }
     }
 
-    /// Notes that the key has a value again.
+    /// Notes that the key, given as head and user's bytes, has a value again.
     #[inline]
-    pub(super) fn remove(&mut self, hash: u64, key: &[u8]) {
-        if let Ok(found) = self.0.find_entry(hash, |dead| *dead.key == *key) {
+    pub(in crate::store) fn remove(&mut self, hash: u64, key: (&[u8], &[u8])) {
+        if let Ok(found) = self.0.find_entry(hash, |dead| dead.is_of(key)) {
             found.remove();
         }
     }
 
     /// True when the newest record of `key` in an unsorted memtable is a tombstone. The key is given as
     /// head and user's bytes.
-    pub(super) fn contains(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
-        let is_key =
-            |dead: &Dead| dead.key.split_at_checked(key.0.len()).is_some_and(|parts| parts == key);
-        !self.0.is_empty() && self.0.find(hash, is_key).is_some()
+    pub(in crate::store) fn contains(&self, hash: u64, key: (&[u8], &[u8])) -> bool {
+        !self.0.is_empty() && self.0.find(hash, |dead| dead.is_of(key)).is_some()
     }
 
     /// Forgets what the memtables up to `m`, now sorted, tell themselves.
-    pub(super) fn forget_through(&mut self, m: Seq) {
+    pub(in crate::store) fn forget_through(&mut self, m: Seq) {
         self.0.retain(|dead| dead.seq > m);
         if self.0.is_empty() {
             self.0 = HashTable::new();
@@ -60,7 +64,7 @@ impl Tombstones {
     }
 
     /// Memory held, keys estimated by their number.
-    pub(super) fn bytes(&self) -> usize {
+    pub(in crate::store) fn bytes(&self) -> usize {
         self.0.capacity() * (size_of::<Dead>() + 1) + self.0.len() * KEY_BYTES
     }
 }
@@ -74,11 +78,11 @@ mod tests {
 
     #[test]
     fn the_last_operation_on_a_key_counts_until_its_memtable_is_sorted() {
-        let mut dead = Tombstones::default();
+        let mut dead = DeadTable::default();
         dead.insert(7, b"Rk", 5);
         assert!(dead.contains(7, (b"R", b"k")));
         assert!(!dead.contains(7, (b"R", b"other")));
-        dead.remove(7, b"Rk");
+        dead.remove(7, (b"R", b"k"));
         assert!(!dead.contains(7, (b"R", b"k")));
         dead.insert(7, b"Rk", 9);
         dead.insert(7, b"Rl", 10);
