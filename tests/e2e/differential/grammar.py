@@ -411,8 +411,8 @@ class Grammar:
         # SCAN without its wrong option is a page, and the order of a page is nobody's promise.
         stateful = name in (b"SCAN", b"MULTI", b"EXEC", b"DISCARD", b"RESET", b"HELLO", b"SELECT")
         if self.chance(2) and not stateful and step.tag == EXACT:
-            # COMMAND alone lists everything, what a server lacks included.
-            droppable = len(step.args) > (2 if name == b"COMMAND" else 1)
+            # COMMAND alone lists everything, what a server lacks included. SPOP without its wrong count draws at random.
+            droppable = len(step.args) > (2 if name == b"COMMAND" else 1) and name != b"SPOP"
             # These have one word more since Redis 7.2 than the reference knows (docs/differences.md).
             if droppable and (name in (b"ZRANK", b"ZREVRANK") or self.chance(60)):
                 step.args = step.args[:-1]

@@ -24,11 +24,15 @@ fn entries(engine: &Engine) -> (u64, u64) {
 }
 
 /// Without background threads, so that each step is seen.
-fn small() -> Engine {
+fn small_with(deletes: DeleteMode, memtable: MemtableKind) -> Engine {
     let storage = SimStorage::new();
     let options = super::crash::small_options(&storage, SyncPolicy::EverySec, false);
-    let options = EngineOptions { deletes: DeleteMode::Tombstones, ..options };
+    let options = EngineOptions { deletes, memtable, ..options };
     Engine::open(options, &mut replay).expect("a new store").0
+}
+
+fn small() -> Engine {
+    small_with(DeleteMode::Tombstones, MemtableKind::default())
 }
 
 /// Deletes and memtables as the product has them, and as each baseline has.
@@ -158,10 +162,7 @@ fn a_store_with_skip_lists_equals_the_model_and_opens_without() {
 #[test]
 fn deletes_are_kept_as_the_options_say() {
     for (deletes, memtable) in CHOICES {
-        let storage = SimStorage::new();
-        let options = super::crash::small_options(&storage, SyncPolicy::EverySec, false);
-        let options = EngineOptions { deletes, memtable, ..options };
-        let engine = Engine::open(options, &mut replay).expect("a new store").0;
+        let engine = small_with(deletes, memtable);
         let inner = engine.inner();
         let unsorted = || -> usize {
             inner.shards.iter().map(|shard| shard.latch().unsorted_dead.bytes()).sum()
@@ -185,10 +186,7 @@ fn deletes_are_kept_as_the_options_say() {
 #[test]
 fn records_are_ordered_as_the_options_say() {
     for (deletes, memtable) in CHOICES {
-        let storage = SimStorage::new();
-        let options = super::crash::small_options(&storage, SyncPolicy::EverySec, false);
-        let options = EngineOptions { deletes, memtable, ..options };
-        let engine = Engine::open(options, &mut replay).expect("a new store").0;
+        let engine = small_with(deletes, memtable);
         let inner = engine.inner();
         let is_linked = memtable == MemtableKind::SkipList;
         let head = crate::store::namespace::head(inner.namespaces.id_of(engine.slot_of(0)));

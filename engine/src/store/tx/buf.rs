@@ -93,6 +93,7 @@ impl TxBuf {
         self.operations.is_empty()
             && self.records.is_empty()
             && self.log.is_empty()
+            && self.log_dbs.is_none()
             && self.unresolved.is_empty()
             && self.journal.is_empty()
     }
@@ -101,6 +102,11 @@ impl TxBuf {
         self.records.clear();
         self.forget_operations();
         self.unresolved.clear();
+        self.forget_log();
+    }
+
+    /// Forgets what was logged.
+    pub(super) fn forget_log(&mut self) {
         self.log.clear();
         self.log_dbs = None;
     }

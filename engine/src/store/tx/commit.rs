@@ -175,6 +175,7 @@ impl Tx<'_> {
             self.log_select(first);
         }
         self.commit_staged(true);
+        self.buf.forget_log();
         Commit { last_seq: self.end_seq - 1, operations: self.operations }
     }
 }
