@@ -16,7 +16,7 @@ use crate::keyspace::stream_read::{
     answer_entries, answer_stream_name, answer_streams, behind, deliver, entries_after,
 };
 use crate::log;
-use crate::resp::{Reply, command_bytes};
+use crate::resp::{Reply, write_command};
 use crate::server::Server;
 use crate::value::ValueType;
 use sexton_engine::{EngineError, Found, Key, Seq, SyncPolicy, Tx};
@@ -128,7 +128,7 @@ fn serve(
                 }
             }
             let logged = popped.logged(&bytes);
-            tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+            write_command(tx.log_form(db), logged.iter().map(Vec::as_slice));
             server.blocking.remove(&waiter);
             let mut reply = Reply::new();
             reply.set_resp3(waiter.resp3);
@@ -266,7 +266,7 @@ fn serve_reader(
                     break;
                 }
             }
-            tx.log(db, &command_bytes(&logged.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+            write_command(tx.log_form(db), logged.iter().map(Vec::as_slice));
         }
     }
     server.blocking.remove(waiter);

@@ -8,7 +8,7 @@ use crate::events::{Changes, Event};
 use crate::keyspace::collection::{Edit, Thresholds};
 use crate::keyspace::paged;
 use crate::keyspace::pop::Popped;
-use crate::resp::Reply;
+use crate::resp::{Reply, write_command};
 use crate::server::Server;
 use sexton_engine::{Entry, Found, Key, Meta, Tx};
 use std::sync::atomic::Ordering;
@@ -227,25 +227,23 @@ impl<'e> Ctx<'_, 'e> {
     pub fn log_request(&mut self) {
         let db = self.client.db;
         self.changes.note_logged();
-        let mut bytes = Vec::new();
-        if self.spec.is_renamed() {
-            let mut words: Vec<&[u8]> = self.args.from(0).collect();
-            words[0] = self.spec.name.as_bytes();
-            crate::resp::write_command(&mut bytes, words.into_iter());
-        } else if let Some(request) = self.args.as_logged() {
-            self.tx().log(db, request);
-            return;
+        let (spec, args) = (self.spec, self.args);
+        let form = self.tx().log_form(db);
+        if spec.is_renamed() {
+            let mut words: Vec<&[u8]> = args.from(0).collect();
+            words[0] = spec.name.as_bytes();
+            write_command(form, words.into_iter());
+        } else if let Some(request) = args.as_logged() {
+            form.extend_from_slice(request);
         } else {
-            crate::resp::write_command(&mut bytes, self.args.from(0));
+            write_command(form, args.from(0));
         }
-        self.tx().log(db, &bytes);
     }
 
     /// Logs another command instead of the request: its outcome.
     pub fn log(&mut self, db: usize, args: &[&[u8]]) {
-        let bytes = crate::resp::command_bytes(args);
         self.changes.note_logged();
-        self.tx().log(db, &bytes);
+        write_command(self.tx().log_form(db), args.iter().copied());
     }
 
     /// Argument `index` as a signed 64-bit integer, with Redis' strictness (no sign `+`, no blanks).

@@ -3,7 +3,7 @@
 use super::collection::{Edit, HashView};
 use super::paged::{DuePages, Failed, Keyed, Paged, change, whole_in};
 use crate::events::{Changes, Event};
-use crate::resp::command_bytes;
+use crate::resp::{command_bytes, write_command};
 use crate::server::Server;
 use sexton_engine::{Found, Key, Tx};
 
@@ -49,7 +49,7 @@ pub fn tell_removed(
     key: Key<'_>,
     reason: Reason,
 ) {
-    tx.log(db, &command_bytes(&[b"DEL", key.bytes]));
+    write_command(tx.log_form(db), [b"DEL", key.bytes].into_iter());
     let event = match reason {
         Reason::Expired => Event::EXPIRED,
         Reason::Evicted => Event::EVICTED,

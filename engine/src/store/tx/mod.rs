@@ -445,6 +445,11 @@ impl<'e> Tx<'e> {
     /// Appends the RESP form of what was done, as it must be replayed: outcomes, absolute times.
     /// A replay of the log bytes must produce exactly this transaction's operations, in order.
     pub fn log(&mut self, db: usize, resp: &[u8]) {
+        self.log_form(db).extend_from_slice(resp);
+    }
+
+    /// Where the RESP form of a command of this database is to be appended, as [`Tx::log`] says.
+    pub fn log_form(&mut self, db: usize) -> &mut Vec<u8> {
         let db = db as u32;
         match self.buf.log_dbs {
             None => self.buf.log_dbs = Some((db, db)),
@@ -454,7 +459,7 @@ impl<'e> Tx<'e> {
                 self.buf.log_dbs = Some((first, db));
             }
         }
-        self.buf.log.extend_from_slice(resp);
+        &mut self.buf.log
     }
 
     /// What was logged so far, in bytes.

@@ -6,6 +6,10 @@ use std::sync::atomic::Ordering;
 
 impl LogCore {
     pub(in crate::aof) fn failure(&self) -> Option<String> {
+        // Writers ask that before each batch, and almost always there is none.
+        if !self.has_failed.load(Ordering::Acquire) {
+            return None;
+        }
         self.state.lock().failure.clone()
     }
 
@@ -26,6 +30,7 @@ impl LogCore {
                 return;
             }
             state.failure = Some(reason.clone());
+            self.has_failed.store(true, Ordering::Release);
         }
         self.progress.notify_all();
         let callbacks = self.failure_callbacks.read().clone();
@@ -79,6 +84,7 @@ impl LogCore {
             // for data it has thrown away.
             state.unsynced.forget(!writer.held.is_empty());
             state.failure = None;
+            self.has_failed.store(false, Ordering::Release);
             self.written.store(mark, Ordering::Release);
             self.durable.fetch_max(mark, Ordering::AcqRel);
         }

@@ -86,6 +86,8 @@ pub(in crate::aof) struct LogCore {
     active_bytes: AtomicU64,
     /// The last answer of [`must_wait`](Self::must_wait).
     delayed: AtomicBool,
+    /// True while the state has a failure.
+    has_failed: AtomicBool,
     /// The writing thread rests until it is woken.
     writer_idle: AtomicBool,
 }
@@ -144,6 +146,7 @@ impl LogCore {
             helpers: OnceLock::new(),
             active_bytes: AtomicU64::new(HEADER_BYTES as u64),
             delayed: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
             writer_idle: AtomicBool::new(true),
         })
     }

@@ -24,7 +24,11 @@ impl LogCore {
         let pending = self.gauge.pending_bytes();
         let wait = (pending > self.buffer_limit_bytes() || self.is_behind(pending))
             && self.failure().is_none();
-        if wait != self.delayed.swap(wait, Ordering::Relaxed) && wait {
+        // Read first: writers ask before each batch, and the answer hardly ever changes.
+        if wait != self.delayed.load(Ordering::Relaxed)
+            && wait != self.delayed.swap(wait, Ordering::Relaxed)
+            && wait
+        {
             self.counters.delayed.fetch_add(1, Ordering::Relaxed);
         }
         wait

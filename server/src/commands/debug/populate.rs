@@ -3,7 +3,7 @@
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::keyspace::Written;
 use crate::number::parse_i64;
-use crate::resp::command_bytes;
+use crate::resp::write_command;
 use sexton_engine::{Found, KEY_MAX_BYTES, Key, Latched, Tx, TxBuf, key_too_long};
 
 /// Most keys of one call.
@@ -54,6 +54,6 @@ pub(super) fn populate(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 fn put_new(tx: &mut Tx<'_>, db: usize, key: Key<'_>, value: &[u8]) {
     if matches!(tx.find(key), Found::Absent) {
         tx.put(key, Written::Whole.expiring_at(0), value);
-        tx.log(db, &command_bytes(&[b"SET", key.bytes, value]));
+        write_command(tx.log_form(db), [b"SET", key.bytes, value].into_iter());
     }
 }

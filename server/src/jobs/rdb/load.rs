@@ -7,7 +7,7 @@ use crate::keyspace::collection::Thresholds;
 use crate::keyspace::{NotStored, from_dumped, paged};
 use crate::log;
 use crate::observe::now_s;
-use crate::resp::command_bytes;
+use crate::resp::{command_bytes, write_command};
 use crate::scripting::{Libraries, Library};
 use crate::server::Server;
 use crate::state::loading::Loading;
@@ -188,7 +188,7 @@ impl<'s> Loader<'s> {
             (None, 0) => &[b"SET", &entry.key, &value],
             (None, _) => &[b"SET", &entry.key, &value, b"PXAT", time],
         };
-        tx.log(db, &command_bytes(command));
+        write_command(tx.log_form(db), command.iter().copied());
         tx.commit();
         engine.kick_log();
         self.counts.loaded += 1;
