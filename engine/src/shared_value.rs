@@ -110,6 +110,11 @@ impl SharedValue {
         self.head().counts.load(Ordering::Relaxed) as usize
     }
 
+    /// True when both name one block.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        self.0 == other.0
+    }
+
     /// True where the block may be changed in this epoch.
     pub(crate) fn is_of(&self, epoch: Epoch) -> bool {
         epoch != Epoch::NEVER && self.head().epoch == epoch

@@ -40,11 +40,13 @@ pub(super) fn head(payload: &[u8], known: u8) -> Result<(usize, u8), Damage> {
     Ok((u16::from_le_bytes([low, high]) as usize, flags))
 }
 
-/// A payload with nothing but its head.
-pub(super) fn new_payload(elements: usize, flags: u8) -> Vec<u8> {
+/// A payload with nothing but its head, and with room for `more_bytes`.
+pub(super) fn new_payload(elements: usize, flags: u8, more_bytes: usize) -> Vec<u8> {
     debug_assert!(elements <= PAGE_ELEMENTS_MAX, "{elements} elements");
     let [low, high] = (elements as u16).to_le_bytes();
-    vec![low, high, flags, 0]
+    let mut payload = Vec::with_capacity(HEAD_BYTES + more_bytes);
+    payload.extend_from_slice(&[low, high, flags, 0]);
+    payload
 }
 
 pub(super) fn set_elements(page: &mut impl PageEdit, elements: usize) {

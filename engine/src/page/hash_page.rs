@@ -383,7 +383,7 @@ fn build_integers(mut integers: Vec<i64>) -> Vec<u8> {
     let ends = [integers.first(), integers.last()];
     let width = ends.into_iter().flatten().map(|integer| ints::width_of(*integer)).max();
     let width = width.unwrap_or(2);
-    let mut payload = bytes::new_payload(integers.len(), FLAG_INTEGERS);
+    let mut payload = bytes::new_payload(integers.len(), FLAG_INTEGERS, 1 + integers.len() * width);
     payload.push(width as u8);
     for integer in integers {
         payload.extend_from_slice(&integer.to_le_bytes()[..width]);
@@ -392,7 +392,13 @@ fn build_integers(mut integers: Vec<i64>) -> Vec<u8> {
 }
 
 fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> u64) -> Vec<u8> {
-    let mut heap = Vec::new();
+    // Texts of integers have at most 20 bytes; lengths, and a due time, seldom more than 12.
+    let key_bytes = |key: &PageKey<'_>| match key {
+        PageKey::Bytes(key) => key.len(),
+        PageKey::Integer(_) => 20,
+    };
+    let bytes_of = |(key, value, _): &PageEntry<'_>| key_bytes(key) + value.here().len() + 12;
+    let mut heap = Vec::with_capacity(entries.iter().map(bytes_of).sum());
     let mut starts = Vec::with_capacity(entries.len());
     let mut tags = Vec::with_capacity(entries.len());
     let is_bare = entries.len() <= BARE_MAX;
@@ -408,16 +414,18 @@ fn build_texts(entries: &[PageEntry<'_>], pairs: bool, hash: &impl Fn(&[u8]) -> 
     }
     let pairs_flag = if pairs { FLAG_PAIRS } else { 0 } | if has_times { FLAG_TIMES } else { 0 };
     if is_bare {
-        let mut payload = bytes::new_payload(entries.len(), FLAG_BARE | pairs_flag);
+        let mut payload = bytes::new_payload(entries.len(), FLAG_BARE | pairs_flag, heap.len());
         payload.extend_from_slice(&heap);
         return payload;
     }
     let wide = starts.last().is_some_and(|start| *start > u32::from(u16::MAX));
     let flags = pairs_flag | if wide { FLAG_WIDE } else { 0 };
-    let mut payload = bytes::new_payload(entries.len(), flags);
+    let width = if wide { 4 } else { 2 };
+    let more_bytes = tags.len() + starts.len() * width + heap.len();
+    let mut payload = bytes::new_payload(entries.len(), flags, more_bytes);
     payload.extend_from_slice(&tags);
     for start in starts {
-        payload.extend_from_slice(&start.to_le_bytes()[..if wide { 4 } else { 2 }]);
+        payload.extend_from_slice(&start.to_le_bytes()[..width]);
     }
     payload.extend_from_slice(&heap);
     payload
@@ -480,6 +488,7 @@ pub fn insert(
                 && (offsets.wide || view.payload.len() - offsets.heap() <= u16::MAX as usize) =>
         {
             let (end, heap) = (page.bytes().len(), offsets.heap());
+            page.several();
             append_entry(page, end, key, pairs.then_some(&value), due);
             offsets.insert(page, len, end - heap);
             page.splice(offsets.at..offsets.at, &[tag_of(hash(key))]);
@@ -586,6 +595,7 @@ pub fn remove(page: &mut impl PageEdit, place: &Place) -> Result<(), Damage> {
             page.replace(&rebuilt);
             return Ok(());
         }
+        page.several();
         offsets.shift(page, place.index + 1, -(place.entry.len() as isize));
         page.splice(place.entry.clone(), &[]);
         offsets.remove(page, place.index);

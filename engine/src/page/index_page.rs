@@ -90,7 +90,7 @@ const fn score_at(slot: usize, len: usize) -> usize {
 /// A page of these, at most 65,535.
 #[must_use]
 pub fn build(entries: &[(u32, Score)]) -> Vec<u8> {
-    let mut payload = bytes::new_payload(entries.len(), 0);
+    let mut payload = bytes::new_payload(entries.len(), 0, entries.len() * ENTRY_BYTES);
     for (fingerprint, _) in entries {
         payload.extend_from_slice(&fingerprint.to_le_bytes());
     }
@@ -107,6 +107,7 @@ pub fn insert(page: &mut impl PageEdit, fingerprint: u32, score: Score) -> Resul
         return damage(0, "room for one more member");
     }
     let end = page.bytes().len();
+    page.several();
     page.splice(end..end, &score.bits().to_le_bytes());
     let at = fingerprint_at(len);
     page.splice(at..at, &fingerprint.to_le_bytes());
@@ -134,6 +135,7 @@ pub fn remove(page: &mut impl PageEdit, slot: usize) -> Result<(), Damage> {
     let last = len - 1;
     let fingerprint = u32_at(view.payload, fingerprint_at(last))?.to_le_bytes();
     let score = u64_at(view.payload, score_at(last, len))?.to_le_bytes();
+    page.several();
     page.write(score_at(slot, len), &score);
     page.write(fingerprint_at(slot), &fingerprint);
     page.splice(score_at(last, len)..score_at(len, len), &[]);

@@ -164,7 +164,7 @@ fn put_entry(out: &mut Vec<u8>, element: &Stored<'_>) {
 /// A page of these elements, at most 65,535.
 #[must_use]
 pub fn build(elements: &[Stored<'_>]) -> Vec<u8> {
-    let mut payload = bytes::new_payload(elements.len(), 0);
+    let mut payload = bytes::new_payload(elements.len(), 0, elements.iter().map(entry_bytes).sum());
     for element in elements {
         put_entry(&mut payload, element);
     }

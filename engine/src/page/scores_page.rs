@@ -177,23 +177,27 @@ pub(super) fn have_one_score(members: &[Scored<'_>]) -> bool {
 #[must_use]
 pub fn build(members: &[Scored<'_>]) -> Vec<u8> {
     let is_equal = have_one_score(members);
-    let mut heap = Vec::new();
-    let mut starts = Vec::with_capacity(members.len());
-    for (_, member) in members {
-        starts.push(heap.len() as u32);
-        bytes::put_len(&mut heap, member.len());
-        heap.extend_from_slice(member);
-    }
-    let wide = starts.last().is_some_and(|start| *start > u32::from(u16::MAX));
+    let entry = |member: &[u8]| bytes::len_bytes(member.len()) + member.len();
+    let heap_bytes: usize = members.iter().map(|(_, member)| entry(member)).sum();
+    let last = members.last().map_or(0, |(_, member)| entry(member));
+    let (wide, scores) =
+        (heap_bytes - last > u16::MAX as usize, if is_equal { 1 } else { members.len() });
     let flags = if is_equal { FLAG_EQUAL } else { 0 } | if wide { FLAG_WIDE } else { 0 };
-    let mut payload = bytes::new_payload(members.len(), flags);
-    for (score, _) in members.iter().take(if is_equal { 1 } else { members.len() }) {
+    let width = if wide { 4 } else { 2 };
+    let more_bytes = scores * SCORE_BYTES + members.len() * width + heap_bytes;
+    let mut payload = bytes::new_payload(members.len(), flags, more_bytes);
+    for (score, _) in &members[..scores] {
         payload.extend_from_slice(&score.bits().to_le_bytes());
     }
-    for start in starts {
-        payload.extend_from_slice(&start.to_le_bytes()[..if wide { 4 } else { 2 }]);
+    let mut start: u32 = 0;
+    for (_, member) in members {
+        payload.extend_from_slice(&start.to_le_bytes()[..width]);
+        start += entry(member) as u32;
     }
-    payload.extend_from_slice(&heap);
+    for (_, member) in members {
+        bytes::put_len(&mut payload, member.len());
+        payload.extend_from_slice(member);
+    }
     payload
 }
 
@@ -220,6 +224,7 @@ pub fn insert(page: &mut impl PageEdit, score: Score, member: &[u8]) -> Result<(
         page.replace(&rebuilt);
         return Ok(());
     }
+    page.several();
     page.splice(start..start, &entry);
     offsets.shift(page, index, entry.len() as isize);
     offsets.insert(page, index, start - offsets.heap());
@@ -243,6 +248,7 @@ pub fn remove(page: &mut impl PageEdit, index: usize) -> Result<(), Damage> {
         return Ok(());
     }
     let (entry, _) = view.item(index)?;
+    page.several();
     offsets.shift(page, index + 1, -(entry.len() as isize));
     page.splice(entry, &[]);
     offsets.remove(page, index);

@@ -177,6 +177,10 @@ pub trait PageEdit {
     /// Puts `bytes` in place of those in `range`; what follows moves.
     fn splice(&mut self, range: Range<usize>, bytes: &[u8]);
 
+    /// Announces several small changes of a payload that is not large: an owner that keeps what each of them replaces may
+    /// keep the whole payload once.
+    fn several(&mut self) {}
+
     /// Puts another payload in place of the whole.
     fn replace(&mut self, payload: &[u8]) {
         let len = self.bytes().len();
@@ -217,6 +221,10 @@ impl<E: PageEdit> PageEdit for &mut E {
 
     fn splice(&mut self, range: Range<usize>, bytes: &[u8]) {
         (**self).splice(range, bytes);
+    }
+
+    fn several(&mut self) {
+        (**self).several();
     }
 
     fn replace(&mut self, payload: &[u8]) {

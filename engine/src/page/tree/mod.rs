@@ -13,6 +13,7 @@ mod node;
 pub(super) use bound::Bound;
 pub(super) use node::Child;
 
+use crate::page::bytes::u32_at;
 use crate::page::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, at_page};
 use node::{Counts, NodePage};
 use std::ops::Range;
@@ -83,6 +84,12 @@ fn whole<P: Pages>(pages: &P, number: u64) -> Result<(NodePage<'_>, Counts<'_>),
 fn children<P: Pages>(pages: &P, number: u64) -> Result<Vec<Child>, PageError> {
     let counts = pages.read(counts_id(number))?;
     node(pages, number)?.children(counts).map_err(at_page(node_id(number)))
+}
+
+/// The count of child `at` in the payload of a page of counts.
+fn count(id: PageId, payload: &[u8], at: usize) -> Result<u32, PageError> {
+    u32_at(payload, node::count_at(at))
+        .map_err(|_| wrong(id, "as many counts as the node has children"))
 }
 
 fn is_in_memory<P: Pages>(pages: &P, number: u64) -> bool {
@@ -158,9 +165,12 @@ impl Tree {
         Ok(before)
     }
 
-    /// Reads all that a change of what lies at the end of a path changes above it.
+    /// Reads the counts on the way of a path, which a change of its page changes. The path's search has read the nodes.
     pub(super) fn hold<P: Pages>(&self, pages: &P, path: &Path) -> Result<(), PageError> {
-        path.steps.iter().try_for_each(|step| whole(pages, step.node).map(|_| ()))
+        path.steps.iter().try_for_each(|step| {
+            let id = counts_id(step.node);
+            count(id, pages.read(id)?, step.at).map(|_| ())
+        })
     }
 
     /// Adds the pages that are not in memory and hold members with ranks in `range`, or lead to one that does.
@@ -246,17 +256,19 @@ impl Tree {
         &self,
         pages: &mut P,
         steps: &[Step],
-        mut count: u32,
+        count: u32,
     ) -> Result<(), PageError> {
+        // By how much the counts above differ; each of them is the sum of the counts below.
+        let mut by = None;
         for step in steps.iter().rev() {
             let id = counts_id(step.node);
             let mut edit = pages.edit(id)?;
-            let at = node::count_at(step.at);
-            if edit.bytes().len() < node::count_at(step.at + 1) {
-                return Err(wrong(id, "as many counts as the node has children"));
+            let old = self::count(id, edit.bytes(), step.at)?;
+            let by = *by.get_or_insert(count.wrapping_sub(old));
+            if by == 0 {
+                break;
             }
-            edit.write(at, &count.to_le_bytes());
-            count = node::sum(edit.bytes());
+            edit.write(node::count_at(step.at), &old.wrapping_add(by).to_le_bytes());
         }
         Ok(())
     }

@@ -146,7 +146,7 @@ pub(super) fn child_bytes(child: &Child) -> usize {
 
 /// The two pages of a node with these children, at least one.
 pub(super) fn build(children: &[Child]) -> (Vec<u8>, Vec<u8>) {
-    let mut payload = bytes::new_payload(children.len(), 0);
+    let mut payload = bytes::new_payload(children.len(), 0, children.iter().map(child_bytes).sum());
     for child in children {
         payload.extend_from_slice(&child.number.to_le_bytes());
     }

@@ -33,7 +33,8 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    fn place(&self, page: PageId) -> Option<usize> {
+    /// Which of the changes is the page's.
+    pub(super) fn place(&self, page: PageId) -> Option<usize> {
         if self.list.len() <= FEW {
             return self.list.iter().position(|(other, _)| *other == page);
         }
@@ -46,24 +47,28 @@ impl Changes {
         (!matches!(change, Change::Nothing)).then_some(change)
     }
 
-    /// The same, to be changed further.
-    pub(super) fn get_mut(&mut self, page: PageId) -> Option<&mut Change> {
-        let place = self.place(page)?;
-        let change = &mut self.list[place].1;
-        (!matches!(change, Change::Nothing)).then_some(change)
+    /// The change at a [`place`](Self::place).
+    pub(super) fn at(&self, place: usize) -> &Change {
+        &self.list[place].1
     }
 
-    /// Puts `change` in place of what there was of the page.
-    pub(super) fn replace(&mut self, page: PageId, change: Change) {
+    /// The change at a [`place`](Self::place), to be changed further.
+    pub(super) fn at_mut(&mut self, place: usize) -> &mut Change {
+        &mut self.list[place].1
+    }
+
+    /// Puts `change` in place of what there was of the page; answers its place.
+    pub(super) fn replace(&mut self, page: PageId, change: Change) -> usize {
         if let Some(place) = self.place(page) {
             self.list[place].1 = change;
-            return;
+            return place;
         }
         self.list.push((page, change));
         if self.list.len() > FEW {
             let unknown = self.places.len()..self.list.len();
             self.places.extend(unknown.map(|place| (self.list[place].0, place)));
         }
+        self.list.len() - 1
     }
 
     /// Gives its memory back after an operation on many pages.

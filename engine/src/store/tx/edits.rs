@@ -5,6 +5,12 @@ use super::guards::Guards;
 use crate::shared_value::{Epoch, SharedValue};
 use std::ops::Range;
 
+/// Blocks above this size keep only what an edit replaces.
+const KEPT_BLOCK_MAX_BYTES: usize = 4096;
+
+/// With more bytes kept, further edits keep only what they replace: a long transaction must not copy a page a change.
+const KEPT_MAX_BYTES: usize = 256 << 10;
+
 /// One change of a block.
 struct Edit {
     block: SharedValue,
@@ -12,6 +18,8 @@ struct Edit {
     new_len: usize,
     /// Where in `Edits::bytes` lies what was there.
     old: Range<usize>,
+    /// What was there is the whole block, and further edits of it may be part of this one.
+    keeps_all: bool,
 }
 
 /// The changes of blocks in place, in order.
@@ -53,6 +61,9 @@ impl Edits {
         if !block.is_of(epoch) {
             return false;
         }
+        if self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block)) {
+            return self.splice_kept(range, new);
+        }
         let at = self.bytes.len();
         self.bytes.extend_from_slice(&block.bytes()[range.clone()]);
         // SAFETY: the latch is held, and no memtable reader has seen the block: its epoch lasts (E2).
@@ -62,8 +73,37 @@ impl Edits {
         }
         let old = at..self.bytes.len();
         let block = block.clone();
-        self.list.push(Edit { block, at: range.start, new_len: new.len(), old });
+        let (at, new_len) = (range.start, new.len());
+        self.list.push(Edit { block, at, new_len, old, keeps_all: false });
         true
+    }
+
+    /// Keeps all bytes of a small block, so that the edits of it that follow at once need not keep theirs.
+    pub(super) fn keep_all(&mut self, block: &SharedValue) {
+        let at = self.bytes.len();
+        let is_kept = self.list.last().is_some_and(|last| last.keeps_all && last.block.is(block));
+        if is_kept || block.bytes().len() > KEPT_BLOCK_MAX_BYTES || at > KEPT_MAX_BYTES {
+            return;
+        }
+        self.bytes.extend_from_slice(block.bytes());
+        let (old, new_len) = (at..self.bytes.len(), block.bytes().len());
+        self.list.push(Edit { block: block.clone(), at: 0, new_len, old, keeps_all: true });
+    }
+
+    /// Changes the block of the last edit, which keeps all that was there. The latch is held, and the epoch is the block's.
+    fn splice_kept(&mut self, range: Range<usize>, new: &[u8]) -> bool {
+        let Some(last) = self.list.last_mut() else { return false };
+        // SAFETY: as in `splice`, whose conditions hold.
+        let done = unsafe { last.block.splice(range, new) };
+        last.new_len = last.block.bytes().len();
+        done
+    }
+
+    /// What keeps all of a block is complete: what changes it from here on belongs to another operation.
+    pub(super) fn seal(&mut self) {
+        if let Some(last) = self.list.last_mut() {
+            last.keeps_all = false;
+        }
     }
 
     /// Undoes those from the `from`th on, the last one first. The latch of what was changed is held since.

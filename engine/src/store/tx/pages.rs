@@ -5,7 +5,7 @@ use super::changes::{Change, Changes};
 use super::edits::Edits;
 use super::guards::Guards;
 use super::paged::FoundPage;
-use crate::dram::{EntryRef, Located};
+use crate::dram::{EntryRef, Located, Table};
 use crate::key::{Key, Meta};
 use crate::page::{PageEdit, PageError, PageId, Pages};
 use crate::shared_value::{Epoch, OwnBlock};
@@ -34,15 +34,25 @@ pub struct TxPages<'t, 'e, 'k> {
     epoch: Epoch,
     /// Given back to the buffers of the transaction, with its memory.
     changes: Changes,
-    /// Where pages stand that were read lately: an operation reads its few again and again. Each has one place here.
-    seen: [Cell<Option<(PageId, Located)>>; SEEN],
+    /// Where the pages are that were read or changed lately: an operation reads its few again and again. Each has one place here.
+    seen: [Cell<Option<(PageId, Seen)>>; SEEN],
     /// Those of the transaction's edits that were there before.
     edits_before: usize,
+}
+
+/// Where a page is.
+#[derive(Clone, Copy)]
+enum Seen {
+    /// In the table, unchanged by this operation.
+    InTable(Located),
+    /// Among the changes, at this place.
+    Changed(usize),
 }
 
 impl<'e> Tx<'e> {
     /// The pages of the collection `cid` of `root`, for one operation.
     pub fn pages<'t, 'k>(&'t mut self, root: Key<'k>, cid: u64) -> TxPages<'t, 'e, 'k> {
+        self.buf.journal.edits.seal();
         let (epoch, edits_before) = (self.epoch(), self.buf.journal.edits.len());
         let changes = std::mem::take(&mut self.buf.changes);
         TxPages { tx: self, root, cid, epoch, changes, seen: Default::default(), edits_before }
@@ -107,24 +117,44 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
         Self: 'a;
 
     fn read(&self, page: PageId) -> Result<&[u8], PageError> {
-        match self.changes.get(page) {
-            Some(change) => change.bytes().ok_or(PageError::Absent(page)),
-            None => self.entry(page).map(|entry| entry.value()),
+        let seen = self.seen(page);
+        let place = match seen.get() {
+            Some((of, Seen::InTable(at))) if of == page => {
+                return self.table(page).map(|table| table.entry(at).value());
+            }
+            Some((of, Seen::Changed(place))) if of == page => Some(place),
+            _ => self.changes.place(page),
+        };
+        match place.map(|place| (place, self.changes.at(place))) {
+            None | Some((_, Change::Nothing)) => self.entry(page).map(|entry| entry.value()),
+            Some((place, change)) => {
+                seen.set(Some((page, Seen::Changed(place))));
+                change.bytes().ok_or(PageError::Absent(page))
+            }
         }
     }
 
     fn edit(&mut self, page: PageId) -> Result<TxEdit<'_, 'e>, PageError> {
-        if self.changes.get(page).is_none() {
-            let entry = self.entry(page)?;
-            let change = match entry.shared().filter(|block| block.is_of(self.epoch)) {
-                Some(block) => Change::InPlace(block),
-                None => Change::Changed(OwnBlock::new(entry.value(), self.epoch)),
-            };
-            self.changes.replace(page, change);
-        }
-        match self.changes.get_mut(page) {
-            None | Some(Change::Removed) => Err(PageError::Absent(page)),
-            Some(change) => Ok(TxEdit {
+        let place = match self.seen(page).get() {
+            Some((of, Seen::Changed(place))) if of == page => Some(place),
+            Some((of, Seen::InTable(_))) if of == page => None,
+            _ => self.changes.place(page),
+        };
+        let place = match place.filter(|place| !matches!(self.changes.at(*place), Change::Nothing))
+        {
+            Some(place) => place,
+            None => {
+                let entry = self.entry(page)?;
+                let change = match entry.shared().filter(|block| block.is_of(self.epoch)) {
+                    Some(block) => Change::InPlace(block),
+                    None => Change::Changed(OwnBlock::new(entry.value(), self.epoch)),
+                };
+                self.replace(page, change)
+            }
+        };
+        match self.changes.at_mut(place) {
+            Change::Removed => Err(PageError::Absent(page)),
+            change => Ok(TxEdit {
                 change,
                 latches: &mut self.tx.guards,
                 root_hash: self.root.hash,
@@ -140,7 +170,7 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
             Some(Change::New(_)) | None => Change::New(block),
             Some(_) => Change::Changed(block),
         };
-        self.changes.replace(page, made);
+        self.replace(page, made);
     }
 
     fn remove(&mut self, page: PageId) {
@@ -149,23 +179,40 @@ impl<'e> Pages for TxPages<'_, 'e, '_> {
             Some(Change::New(_)) => Change::Nothing,
             _ => Change::Removed,
         };
-        self.changes.replace(page, change);
+        self.replace(page, change);
     }
 }
 
 impl TxPages<'_, '_, '_> {
-    /// The page as it is in memory.
-    fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
+    fn seen(&self, page: PageId) -> &Cell<Option<(PageId, Seen)>> {
+        &self.seen[(page.number as usize ^ page.part as usize) % SEEN]
+    }
+
+    /// The table of pages that has this one, if it is in memory.
+    fn table(&self, page: PageId) -> Result<&Table, PageError> {
         let table = self.tx.guards.get(self.root.hash).and_then(|shard| shard.pages.table());
-        let table = table.ok_or(PageError::Missing(page))?;
-        let seen = &self.seen[(page.number as usize ^ page.part as usize) % SEEN];
-        if let Some((_, at)) = seen.get().filter(|(seen, _)| *seen == page) {
+        table.ok_or(PageError::Missing(page))
+    }
+
+    /// The page as it is in memory, without the changes of this operation.
+    fn entry(&self, page: PageId) -> Result<EntryRef<'_>, PageError> {
+        let (table, seen) = (self.table(page)?, self.seen(page));
+        if let Some((of, Seen::InTable(at))) = seen.get()
+            && of == page
+        {
             return Ok(table.entry(at));
         }
         let key = PageKey::new(self.root.slot, self.cid, page.into());
         let at = table.locate(key.in_table()).ok_or(PageError::Missing(page))?;
-        seen.set(Some((page, at)));
+        seen.set(Some((page, Seen::InTable(at))));
         Ok(table.entry(at))
+    }
+
+    /// Notes what becomes of a page; answers its place among the changes.
+    fn replace(&mut self, page: PageId, change: Change) -> usize {
+        let place = self.changes.replace(page, change);
+        self.seen(page).set(Some((page, Seen::Changed(place))));
+        place
     }
 }
 
@@ -190,6 +237,14 @@ pub struct TxEdit<'a, 'e> {
 }
 
 impl PageEdit for TxEdit<'_, '_> {
+    fn several(&mut self) {
+        if let Change::InPlace(block) = self.change
+            && block.is_of(self.epoch)
+        {
+            self.edits.keep_all(block);
+        }
+    }
+
     fn bytes(&self) -> &[u8] {
         self.change.bytes().unwrap_or_default()
     }
