@@ -22,12 +22,12 @@ pub const KEY_MAX_BYTES: usize = 64 << 10;
 /// Bytes of such a key that are said of it: its beginning, by which its owner knows it.
 const TOLD_BYTES: usize = 40;
 
-/// What is said of a key of so many bytes that is not taken.
+/// Error text for a key of `bytes` bytes, which is refused.
 pub(crate) fn key_bytes_refused(bytes: usize) -> String {
     format!("key of {bytes} bytes, at most {KEY_MAX_BYTES} allowed")
 }
 
-/// The same, and how the key begins.
+/// Error text for a key that is too long, with the beginning of the key.
 #[must_use]
 pub fn key_too_long(key: &[u8]) -> String {
     let beginning = key[..key.len().min(TOLD_BYTES)].escape_ascii();
@@ -220,12 +220,12 @@ impl<'a> EngineKey<'a> {
     }
 }
 
-/// Hash of a user's key: the one that [`Key::hash`] carries, the same for the life of the process.
+/// Hash of a user's key, which [`Key::hash`] carries; constant for the life of the process.
 /// Its bits 58 to 63 choose the shard, 40 to 55 are the tag in the DRAM table, and the low ones
 /// choose the bucket.
 ///
-/// The seed is drawn when the process starts, so that nobody who knows this code can choose keys that
-/// meet in one bucket or shard. Nothing on a device depends on it: filters have a hash of their own.
+/// The seed is drawn at process start, so that knowing this code does not help to choose keys that
+/// collide in one bucket or shard. Nothing on a device depends on it: filters have a hash of their own.
 #[inline]
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {

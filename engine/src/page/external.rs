@@ -7,7 +7,7 @@ use super::bytes::{self, ELEMENT_MAX_BYTES, damage, u32_at, u64_at};
 use super::descriptor::Part;
 use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
 
-/// Values and elements of so many bytes lie in pages of their own.
+/// Values and elements of at least this many bytes are stored in pages of their own.
 pub const EXTERNAL_MIN_BYTES: usize = 512;
 
 /// In the place of a length: what follows names a page.

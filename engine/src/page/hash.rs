@@ -17,11 +17,11 @@ use super::{Put, Totals, fits};
 /// How full pages get, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSizes {
-    /// A page is split when all have more than so many bytes.
+    /// A page is split when the pages have more than this many bytes on average.
     pub split_bytes: u64,
     /// The last page is merged when all have fewer.
     pub merge_bytes: u64,
-    /// Values of so many bytes lie in pages of their own.
+    /// Values of at least this many bytes are stored in pages of their own.
     pub external_bytes: usize,
 }
 
@@ -351,8 +351,8 @@ impl Hash {
         Ok(stretch.next)
     }
 
-    /// An entry drawn at random: each as likely as any other, but for those of pages that are far above the average.
-    /// `None` for an empty hash. An operation that runs again must draw the same numbers, or each run may miss another page.
+    /// A random entry: each is equally likely, except those of pages far above the average. `None` for an empty hash. A
+    /// restarted operation must draw equal numbers, or each run may miss another page.
     pub fn random<'p, P: Pages>(
         &self,
         pages: &'p P,

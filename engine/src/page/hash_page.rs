@@ -23,7 +23,7 @@ use std::ops::Range;
 /// Most entries without tags and offsets.
 pub const BARE_MAX: usize = 16;
 
-/// A tagged page of so many entries gives its tags up.
+/// A tagged page that shrinks to this many entries drops its tags.
 const BARE_AGAIN: usize = 8;
 
 /// A key, as a page holds it.

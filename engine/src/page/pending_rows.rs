@@ -87,7 +87,7 @@ pub(super) fn owner_of_row(row: &[u8]) -> (u32, EntryId) {
     (consumer, row_id(row, CONSUMER_BYTES))
 }
 
-/// Bytes of so many pending entries in both orders.
+/// Bytes of `pending` entries in both orders.
 pub(super) fn rows_bytes(pending: u64) -> usize {
     (pending as usize).saturating_mul(BY_ID_BYTES + BY_CONSUMER_BYTES)
 }

@@ -171,7 +171,7 @@ impl Rows {
         }
     }
 
-    /// Adds the pages that are not in memory, of those that about so many rows from one key to another lie in.
+    /// Adds the missing ones of the pages that hold about this many rows from one key to another.
     pub(super) fn missing<P: Pages>(
         &self,
         pages: &P,

@@ -1,14 +1,14 @@
 //! How a structure reaches its pages, and how it changes them.
 //!
-//! A structure sees payloads, and never where they lie: whoever holds the pages of a collection implements [`Pages`] over
-//! blocks in memory, and knows what lies on a device. Two rules join the two sides.
+//! A structure sees payloads and never where they are stored. The holder of a collection's pages implements [`Pages`] over
+//! blocks in memory, and knows what is on a device. Two rules join the two sides.
 //!
-//! - **What is missing is named before anything changes.** An operation calls [`Pages::read`] for each page that it
+//! - **A missing page is reported before anything changes.** An operation calls [`Pages::read`] for each page that it
 //!   needs before its first [`edit`](Pages::edit), [`add`](Pages::add) or [`remove`](Pages::remove). A page that is not
-//!   in memory is [`PageError::Missing`]; the owner brings it and runs the operation again, from the beginning.
-//!   Of a page that `read` has shown, `edit` must not fail within the same operation.
-//! - **Each change of a payload is a positional edit**: [`PageEdit::write`] or [`PageEdit::splice`]. So an owner can keep
-//!   the changes of a page, write them instead of the page, and apply them again without knowing what they mean.
+//!   in memory is [`PageError::Missing`]; the owner loads it and restarts the operation from the beginning.
+//!   Once `read` has returned a page, `edit` must not fail on it within that operation.
+//! - **Each change of a payload is a positional edit**: [`PageEdit::write`] or [`PageEdit::splice`]. An owner can therefore
+//!   record a page's changes, write them instead of the page, and replay them without interpreting them.
 
 use std::ops::Range;
 
@@ -153,7 +153,7 @@ pub trait Pages {
     /// The page, to be changed.
     fn edit(&mut self, page: PageId) -> Result<Self::Edit<'_>, PageError>;
 
-    /// Makes a page that is not there. The same name may have been removed before, even by this operation.
+    /// Creates a page that does not exist. Its name may have been used by a page removed before, even by this operation.
     fn add(&mut self, page: PageId, payload: &[u8]);
 
     /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value, or has due times or pending entries: such a page

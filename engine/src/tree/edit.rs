@@ -166,7 +166,7 @@ impl VersionEdit {
         self.record(next_file).encode()
     }
 
-    /// The same, with all tables in the tree's own directory: for a copy.
+    /// Like `encode`, but with all tables in the tree's own directory: for a copy.
     pub(super) fn encode_in_one_place(&self, next_file: u64) -> Vec<u8> {
         let mut record = self.record(next_file);
         record.added.iter_mut().for_each(|(_, _, place)| *place = None);

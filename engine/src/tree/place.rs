@@ -51,7 +51,7 @@ pub fn places_of(storage: &dyn Storage, tree: &Path) -> Result<Vec<Place>, Stora
 pub struct LevelPlaces([Place; LEVELS]);
 
 impl LevelPlaces {
-    /// The same, with the tables of `levels` in the place `name`.
+    /// Puts the tables of `levels` in the place `name`.
     #[must_use]
     pub fn with(mut self, levels: RangeInclusive<usize>, name: &str) -> Self {
         let name: Arc<str> = Arc::from(name);

@@ -8,7 +8,7 @@ use crate::key::Seq;
 use crate::table::{Table, key_hash};
 use std::sync::Arc;
 
-/// Share of tombstones in a table from which merging it on pays, in percent: the same as for burial.
+/// Share of tombstones in a table, in percent, from which merging it down pays; equal to that of burial.
 const DENSITY_PERCENT_MIN: u64 = 25;
 
 /// Decides whether a merge may drop the tombstone that its keep rule keeps.

@@ -28,11 +28,11 @@ const GROUP: u64 = 256;
 /// How full pages get, and which elements are left out of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListSizes {
-    /// A push at an end begins a new page above so many bytes.
+    /// A push at an end starts a new page when this one would exceed this many bytes.
     pub page_bytes: usize,
     /// A page between others gets no longer: the list is cut anew then.
     pub page_max_bytes: usize,
-    /// Elements of so many bytes lie in pages of their own.
+    /// Elements of at least this many bytes are stored in pages of their own.
     pub external_bytes: usize,
 }
 

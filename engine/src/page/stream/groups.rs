@@ -193,8 +193,8 @@ impl Stream {
         })
     }
 
-    /// Adds the pages that are not in memory, of those that a walk over so many pending entries reads, from one ID to another; over those of
-    /// a consumer, if one is named.
+    /// Adds the missing ones of the pages that a walk over this many pending entries reads, from one ID to another; over
+    /// those of a consumer, if one is named.
     ///
     /// # Errors
     /// [`PageError`].

@@ -17,7 +17,7 @@ use crate::page::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, a
 use node::{Counts, NodePage};
 use std::ops::Range;
 
-/// A node of so many bytes is split, if it has a few children.
+/// A node above this many bytes is split if it has at least `FEW_CHILDREN`.
 const NODE_MAX_BYTES: usize = 4096;
 const FEW_CHILDREN: usize = 8;
 
@@ -261,7 +261,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Says that the page at the end of a path has so many members, and that these pages stand behind it.
+    /// Sets the member count of the page at the end of `path`, and inserts the pages `behind` after it.
     pub(super) fn split<P: Pages>(
         &mut self,
         pages: &mut P,
@@ -320,7 +320,7 @@ impl Tree {
         Ok([child(last.at.checked_sub(1))?, child(last.at.checked_add(1))?])
     }
 
-    /// Says that the page at the end of a path has so many members, and that the one behind it is gone.
+    /// Sets the member count of the page at the end of `path`, and removes the page that follows it.
     pub(super) fn join<P: Pages>(
         &mut self,
         pages: &mut P,

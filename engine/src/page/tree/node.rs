@@ -109,7 +109,7 @@ impl<'p> NodePage<'p> {
 pub(super) struct Counts<'p>(&'p [[u8; COUNT_BYTES]]);
 
 impl<'p> Counts<'p> {
-    /// The counts of so many children.
+    /// The counts of `children` children.
     pub(super) fn parse(payload: &'p [u8], children: usize) -> Result<Self, Damage> {
         match payload.as_chunks::<COUNT_BYTES>() {
             (counts, []) if counts.len() == children => Ok(Self(counts)),
