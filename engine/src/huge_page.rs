@@ -44,7 +44,7 @@ impl Choice {
 /// The memory is the system's, so all stores of a process choose together.
 static CHOICE: Choice = Choice::new();
 
-/// Asks for huge pages. A wish only: without them everything works the same.
+/// Asks for huge pages. Advisory: failure is harmless.
 ///
 /// # Safety
 /// The caller's own memory, whole pages of it.

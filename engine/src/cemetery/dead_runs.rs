@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Dead keys passed from which on a walk leaves a hint. Tests have few keys, and want many hints.
 pub(crate) const RUN_KEYS_MIN: u64 = if cfg!(test) { 2 } else { 64 };
 
-/// The same for a walk that has passed over a hint on its way.
+/// Minimum for a walk that has passed over a hint on its way.
 pub(crate) const RUN_MORE_KEYS_MIN: u64 = if cfg!(test) { 1 } else { 8 };
 
 /// Hints held at most; the one that saves least goes.
@@ -101,7 +101,7 @@ impl DeadRuns {
         found.or_else(|| around(&self.sealed.read(), key, s).map(take))
     }
 
-    /// Keeps the runs of now for those who work at the next mark.
+    /// Keeps the current runs for the work at the next mark.
     pub(crate) fn seal(&self) {
         let runs = self.runs.read();
         self.sealed.write().clone_from(&runs);

@@ -160,7 +160,7 @@ impl Db {
         self.0.stats()
     }
 
-    /// Flushes, syncs, and ends the background threads. A `Db` that is dropped does the same but cannot tell what
+    /// Flushes, syncs, and ends the background threads. Dropping a `Db` does so too, but cannot report what
     /// failed.
     ///
     /// # Errors

@@ -67,9 +67,9 @@ impl BucketArray {
         Self { start: start.unwrap_or_else(|| Self::map(log2)), log2, len: 0 }
     }
 
-    /// Memory for an array. In huge pages, of which several arrays of one size share one (the shards
-    /// grow at about the same time): look-ups go anywhere, and with small pages nearly each of them
-    /// would miss the translation cache.
+    /// Allocates memory for an array in huge pages, one of which several arrays of equal size share (shards
+    /// grow almost simultaneously). Look-ups are random accesses, and with small pages nearly each of them
+    /// would miss the TLB.
     fn map(log2: u32) -> NonNull<Bucket> {
         let bytes = BUCKET_BYTES << log2;
         if bytes < SHARED_MIN_BYTES {

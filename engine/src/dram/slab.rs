@@ -22,7 +22,7 @@ const NONE: u16 = 0;
 /// Classes of small pages.
 const SMALL_CLASSES: usize = 15 + 24 + 16;
 const CLASSES: usize = SMALL_CLASSES + 24;
-/// After so many allocations the older half of what is known about the demand is forgotten.
+/// Number of allocations after which the older half of the demand statistics is dropped.
 const DEMAND_PERIOD: u32 = 2048;
 /// Most classes that share pages while there are few pages.
 const COARSEST: usize = 16;
@@ -151,7 +151,7 @@ struct Class {
 
 /// Which classes were asked for lately.
 ///
-/// A page serves one class, so many sizes in few pages would leave most of each page empty. While
+/// A page serves one class, so with many sizes in few pages most of each page would be empty. While
 /// there are fewer than two pages for each class in demand, neighbouring classes share pages of
 /// the largest among them.
 #[derive(Default)]

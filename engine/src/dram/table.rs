@@ -269,7 +269,7 @@ impl Table {
         self.upsert_value(key, meta, Value::Copied(value), generation, access)
     }
 
-    /// The same of a value that may be shared: then the entry refers to it.
+    /// Like [`Table::upsert`], for a value that may be shared: the entry then refers to it.
     pub(crate) fn upsert_value(
         &mut self,
         key: Key<'_>,
@@ -281,7 +281,7 @@ impl Table {
         self.write_over(key, meta, value, (generation, access), None::<fn(Replaced<'_>)>)
     }
 
-    /// The same; `keep` is shown what was there, before it goes.
+    /// Like [`Table::upsert_value`]; `keep` is shown the old content before it is replaced.
     pub(crate) fn upsert_keeping(
         &mut self,
         key: Key<'_>,
@@ -387,7 +387,7 @@ impl Table {
         }
     }
 
-    /// The same of the entry that [`Table::locate`] found.
+    /// Like [`Table::set_access`], for the entry that [`Table::locate`] found.
     pub(crate) fn set_access_at(&mut self, at: Located, access: u32) {
         if let Some(entry) = self.array_mut(at).entry(at.place) {
             entry.set_access(access);
@@ -399,7 +399,7 @@ impl Table {
         self.remove_keeping(key, |_| {})
     }
 
-    /// The same; `keep` is shown what was there, before it goes.
+    /// Like [`Table::remove`]; `keep` is shown the old content before it is removed.
     pub(crate) fn remove_keeping(
         &mut self,
         key: Key<'_>,

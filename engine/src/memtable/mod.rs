@@ -38,7 +38,7 @@ pub enum MemtableKind {
     /// Found through the DRAM table, sorted when somebody needs them in order.
     #[default]
     Hash,
-    /// The same, and linked into a skip list one by one as they are written: the usual memtable of an
+    /// Like `Hash`, and linked into a skip list one by one as they are written: the usual memtable of an
     /// LSM-tree, for comparison.
     SkipList,
 }
@@ -79,7 +79,7 @@ struct Ordered {
 /// often, however many scans come.
 const RUN_RATIO: usize = 4;
 
-/// Of so many shared values each is looked at, of more a share.
+/// Up to this many shared values are all inspected; of more, a sample.
 const LOOKS_MAX: usize = 4096;
 const LOOKS_AT_ONCE: usize = 256;
 
@@ -143,7 +143,7 @@ impl Memtable {
         self.used_bytes().max(self.edited_bytes.load(Ordering::Relaxed))
     }
 
-    /// A commit of so many log bytes has changed blocks in place. Callers hold the commit mutex.
+    /// Notes that a commit of `log_bytes` bytes has changed blocks in place. Callers hold the commit mutex.
     pub(crate) fn note_edited(&self, log_bytes: usize) {
         let bytes = self.edited_bytes.load(Ordering::Relaxed) + log_bytes as u64;
         self.edited_bytes.store(bytes, Ordering::Relaxed);

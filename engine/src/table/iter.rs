@@ -134,7 +134,7 @@ impl TableIter {
         }
     }
 
-    /// A long scan, or a compaction, reads at most so many bytes ahead; with 0 a scan goes block by block.
+    /// Limits the read-ahead of a long scan or a compaction to `bytes_max` bytes; with 0 a scan reads block by block.
     pub(crate) fn set_read_ahead(&mut self, bytes_max: usize) {
         self.transfer_bytes_max = bytes_max;
         self.scan_ahead_bytes_max = bytes_max;

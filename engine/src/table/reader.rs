@@ -134,7 +134,7 @@ impl Table {
         &self.meta
     }
 
-    /// The same, opened in this place.
+    /// Sets the place in which the table was opened.
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.place = place;
         self
