@@ -138,7 +138,7 @@ impl Engine {
         self.inner().order.get_into(self, db, key, value)
     }
 
-    /// The same, as the product reads: the DRAM table first.
+    /// Like `get_into`, in the product's order: the DRAM table first.
     pub(super) fn get_through_table(
         &self,
         db: usize,

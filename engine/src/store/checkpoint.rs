@@ -1,4 +1,4 @@
-//! Checkpoints: a second store on the same device, made of names for files that are there anyway.
+//! Checkpoints: a second store made of links to existing files, or of copies where it is on another file system.
 
 use super::engine::{Engine, EngineError};
 use crate::key::Seq;

@@ -72,7 +72,7 @@ impl Latch {
 }
 
 impl Latched<'_> {
-    /// Lets somebody who waits for the latch have it for a while.
+    /// Lets a waiting thread have the latch for a while.
     pub(super) fn let_others(&mut self) {
         MutexGuard::bump(&mut self.guard);
     }
@@ -117,7 +117,7 @@ mod order {
             Self(address)
         }
 
-        /// The same of a latch that was free.
+        /// Like `note`, for a latch that was free: no order is checked.
         pub(super) fn note_unordered(address: usize) -> Self {
             HELD.with_borrow_mut(|held| held.push(address));
             Self(address)

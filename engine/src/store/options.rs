@@ -60,12 +60,12 @@ pub struct EngineOptions {
     pub memtable: MemtableKind,
     /// A memtable is frozen at this size.
     pub memtable_bytes: u64,
-    /// Memtables that there may be with a log, the active one included: at least 2. When so many are full, writers
+    /// Most memtables with a log, the active one included: at least 2. When all are full, writers
     /// wait for a flush. With `write_behind` the pool is the bound.
     pub max_write_buffer_number: usize,
     /// Memtables share long values with the DRAM table where there is neither a log nor a bound of memory.
     pub shares_values: bool,
-    /// Log and level 0 lie on the same disk with heads (`device ... kind hdd`): flushes and compactions wait while the
+    /// Log and level 0 share a rotating disk (`device ... kind hdd`): flushes and compactions wait while the
     /// log has much to write.
     pub yields_to_log: bool,
     /// Bound of the whole process (`maxmemory`); 0 for none.
@@ -120,7 +120,7 @@ pub struct EngineOptions {
     pub cemetery_max_bytes: u64,
     /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
     pub delete_persist_ms: u64,
-    /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
+    /// How deletes are kept. Fixed when a store is created: later opens must specify it equally.
     pub deletes: DeleteMode,
     /// Sizes that steer compaction.
     pub compaction: CompactionOptions,

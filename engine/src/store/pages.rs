@@ -25,7 +25,7 @@ impl ShardPages {
         self.table.as_deref()
     }
 
-    /// The same, to be changed.
+    /// The table, to be changed, if there ever was a page.
     pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
         self.table.as_deref_mut()
     }
@@ -68,7 +68,7 @@ impl ShardPages {
         !self.dead.is_empty()
     }
 
-    /// Removes pages of collections that are gone, looking at so many buckets; true when none is left.
+    /// Removes pages of collections that are gone, visiting at most `buckets` buckets; true when none is left.
     pub(super) fn sweep_dead(&mut self, buckets: usize) -> bool {
         let Some(table) = self.table.as_deref_mut() else { return true };
         let dead = &self.dead;

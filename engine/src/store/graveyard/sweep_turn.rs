@@ -1,12 +1,12 @@
-//! How often the whole cemetery is asked. A sweep and a tally look at every grave, and each flush and each compaction
-//! asks for one: with millions of graves, which an old snapshot may keep, they would do nothing else.
+//! Limits how often the whole cemetery is scanned. A sweep and a tally visit every grave, and each flush and each
+//! compaction requests one: with millions of graves, which an old snapshot may keep, the store would do nothing else.
 
 use crate::tree::{Job, Version};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// After a sweep of many there is none for so many times as long as it took.
+/// After a sweep of many graves the next one waits for this many times its duration.
 const PAUSE: u32 = 8;
 
 /// See the module comment.

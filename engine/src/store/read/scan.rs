@@ -74,7 +74,7 @@ impl Iterator for Scan {
     }
 }
 
-/// D(k, s) for who holds all latches, asked by hash and engine key.
+/// D(k, s) for a caller that holds all latches, by hash and engine key.
 pub(in crate::store) struct LatchedGraves<'a, F> {
     engine: &'a Engine,
     /// The spilled ones, taken before the superversion: latches are no pin.

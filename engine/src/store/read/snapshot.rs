@@ -40,7 +40,7 @@ pub struct SnapshotValue {
 }
 
 impl SnapshotValue {
-    /// The same in the form that commands look at.
+    /// The value as an [`Entry`], the form that commands use.
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         Entry::past(self.meta, &self.value)
@@ -122,7 +122,7 @@ impl Held {
         Err(self.ended())
     }
 
-    /// The same without a look at the clock: the background looks at it, ten times a second.
+    /// Like `check_open`, without reading the clock: the background reads it ten times a second.
     pub(in crate::store) fn check_not_ended(&self) -> Result<(), EngineError> {
         if self.has_ended.load(Ordering::Acquire) { Err(self.ended()) } else { Ok(()) }
     }
@@ -343,7 +343,7 @@ impl Engine {
         self.snapshot_cutting(options, false)
     }
 
-    /// The same; with `cuts` a segment of the log starts behind it.
+    /// Like [`Engine::snapshot`]; with `cuts` a new segment of the log starts after it.
     pub(in crate::store) fn snapshot_cutting(
         &self,
         options: SnapshotOptions,

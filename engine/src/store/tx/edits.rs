@@ -36,8 +36,8 @@ impl Edits {
         }
     }
 
-    /// Puts `new` in place of the bytes in `range` of a block, in its epoch (E1); what follows moves. False, and nothing is done, where
-    /// it is not of the present epoch or has no room. The block is one that only those read who hold the latch of `root_hash`.
+    /// Replaces the bytes in `range` of a block by `new`, in its epoch (E1); the bytes behind move. False, without a change, if the
+    /// block is not of the present epoch or has no room. Only holders of the latch of `root_hash` may read the block.
     ///
     /// # Panics
     /// Without that latch.

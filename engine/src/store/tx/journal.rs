@@ -129,8 +129,8 @@ impl Journal {
         old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched | Old::Edits(_)))
     }
 
-    /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
-    /// half-way is noted and not staged.
+    /// True when it has the state before each of `operations` staged operations and of nothing else: a write that panicked
+    /// half-way is in the journal but not staged.
     pub(super) fn is_whole(&self, operations: usize) -> bool {
         self.states.len() == operations
     }

@@ -141,14 +141,14 @@ impl<'e> Tx<'e> {
         }
     }
 
-    /// What the latch of this hash guards, to be changed: the bound of its memory is looked at when the transaction ends.
+    /// The state guarded by the latch of this hash, to be changed: the memory bound is checked when the transaction ends.
     #[inline]
     pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
         self.moved = true;
         self.guards.shard(hash)
     }
 
-    /// The same, where what is done takes or gives back no memory that has a bound.
+    /// Like `shard`, for changes that neither take nor free memory that has a bound.
     #[inline]
     pub(super) fn latched(&mut self, hash: u64) -> &mut ShardState {
         self.guards.shard(hash)
@@ -295,7 +295,7 @@ impl<'e> Tx<'e> {
         }
     }
 
-    /// The same of a put whose key was not in the DRAM table.
+    /// Counts a put whose key was not in the DRAM table.
     fn count_put_of_unknown(&mut self, key: Key<'_>, meta: Meta) -> Option<Unresolved> {
         let engine = self.engine;
         let beyond = if self.has_deleted(key) {
@@ -392,7 +392,7 @@ impl<'e> Tx<'e> {
         self.delete_if(key, |_| true) == Deletion::Done
     }
 
-    /// The same for a value that is `wanted`, and for a key that may be `Cold`: in one look-up.
+    /// Like [`Tx::delete`], for a value that is `wanted` and a key that may be `Cold`: in one look-up.
     pub fn delete_if(&mut self, key: Key<'_>, wanted: impl FnOnce(&Entry<'_>) -> bool) -> Deletion {
         let engine = self.engine;
         let shard = self.shard(key.hash);

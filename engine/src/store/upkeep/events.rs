@@ -158,7 +158,7 @@ struct Episode {
     lasts: bool,
 }
 
-/// Which faults there are, and who hears of them.
+/// The present faults, and the sink that hears of them.
 pub(in crate::store) struct Health {
     sink: EventSink,
     episodes: [Mutex<Option<Episode>>; Fault::ALL.len()],

@@ -63,7 +63,7 @@ impl PoolBatch {
         }
     }
 
-    /// Writes a version. With `more` the next sequence belongs to the same commit.
+    /// Writes a version. With `more` the next sequence belongs to this commit, too.
     pub(in crate::store) fn put(
         &mut self,
         seq: Seq,

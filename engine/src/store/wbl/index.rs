@@ -24,8 +24,8 @@ const AHEAD_RECORDS: usize = 8;
 /// The writer of what was recovered; none of this run has that number.
 const RECOVERED: u16 = u16::MAX - 1;
 
-/// The newest arena stays the active memtable when it has less than one of so many parts of one. A fuller one, which
-/// would soon be frozen, is frozen.
+/// The newest arena stays the active memtable when it is filled to less than a memtable's size divided by this. A fuller
+/// one, which would soon be frozen, is frozen.
 const FILLED_SHARE: u64 = 2;
 
 /// What all threads share.
@@ -36,7 +36,7 @@ pub(super) struct Indexer<'a> {
     parts: usize,
     /// Arenas, oldest first, whose values are left where they are.
     left: usize,
-    /// All threads stand before the same record.
+    /// Barrier at which all threads have reached one record.
     meeting: Barrier,
     failure: Mutex<Option<EngineError>>,
 }
@@ -82,8 +82,8 @@ impl<'a> Indexer<'a> {
         })
     }
 
-    /// Every thread looks at every record before it leaves out those of others, so what is not usable ends all
-    /// of them at the same one, and none is left waiting at a meeting.
+    /// Every thread checks every record before it skips those of others. An unusable record therefore ends all
+    /// threads at one place, and none is left waiting at a meeting.
     fn run_part(&self, part: usize) -> Result<(), EngineError> {
         let arenas = &self.recovered.arenas;
         for nth in 0..=arenas.len() {

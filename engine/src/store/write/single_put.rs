@@ -1,4 +1,4 @@
-//! A transaction of one put, which is what SET is: the same steps as any other (engine/DESIGN.md, "A
+//! A transaction of one put, which is what SET is: the steps of any other (engine/DESIGN.md, "A
 //! write") without the staging that lets several operations share one commit.
 
 use super::left_out::{Step, left_out};

@@ -69,8 +69,8 @@ impl Engine {
         Ok(files)
     }
 
-    /// The manifest names the run of mark `m`: readers find it, and then its graves leave memory. One
-    /// that was not written goes by F1, which holds as it did then: who reads since is above m.
+    /// The manifest names the run of mark `m`: readers can find it, so its graves leave memory. Graves
+    /// that were not written were dropped by F1, which still holds: every new reader is above m.
     pub(in crate::store) fn end_spill(&self, files: &[GraveFile], m: Seq) {
         let inner = self.inner();
         if files.is_empty() {
