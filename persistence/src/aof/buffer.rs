@@ -328,8 +328,8 @@ impl LogBuffer {
         Self { clock: self.clock, time_s: self.time_s, routes, ..Self::new(after_seq) }
     }
 
-    /// From now on records with an argument of at least so many bytes go to the route of that position
-    /// (`aof-route`), the others into the segments. To be called before the first append.
+    /// From now on records with an argument of at least `least_bytes[i]` bytes go to route `i`
+    /// (`aof-route`), the others into the segments. Must be called before the first append.
     ///
     /// # Panics
     ///

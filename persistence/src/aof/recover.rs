@@ -124,7 +124,7 @@ pub struct Recovery {
     /// The commands of the last group, where some of them lie elsewhere.
     spliced: Vec<u8>,
     done_bytes: u64,
-    /// About so many bytes of groups are to be read.
+    /// Estimated bytes of groups to be read.
     all_bytes: u64,
     lost_bytes: u64,
     ended: bool,

@@ -25,10 +25,10 @@ const EXTENT_TAG: &[u8; 5] = b"#SXE ";
 pub const RECORD_TAG: &[u8; 5] = b"#SXL ";
 const NAME_BYTES_MAX: usize = 64;
 
-/// Records with an argument of so many bytes or more lie in a place of their own.
+/// Records with an argument of at least `least_bytes` are stored in a place of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRoute {
-    /// The bytes.
+    /// Least length of the argument, in bytes.
     pub least_bytes: u64,
     /// Name of the place: the entry `on-NAME` of the log's directory.
     pub name: String,

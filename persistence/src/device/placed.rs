@@ -35,7 +35,7 @@ impl Device {
         Self { name, kind, dir, roots, meter, model: None, mapper: None }
     }
 
-    /// The same; `path` lies on it too, by way of a link.
+    /// Adds `path`, which is on this device, too, by way of a link.
     #[must_use]
     pub fn holding(mut self, path: PathBuf) -> Self {
         self.roots.push(path);
@@ -48,14 +48,14 @@ impl Device {
         roots.map(|root| root.components().count()).max()
     }
 
-    /// The same, with the delays of another device around its own.
+    /// Adds the delays of an emulated device to its own.
     #[must_use]
     pub fn emulating(mut self, profile: DeviceProfile, clock: Arc<dyn Clock>) -> Self {
         self.model = Some(Model::new(profile, clock));
         self
     }
 
-    /// The same; its files may be mapped.
+    /// Allows its files to be mapped by `mapper`.
     #[must_use]
     pub fn mapping(mut self, mapper: Arc<dyn Mapper>) -> Self {
         self.mapper = Some(mapper);

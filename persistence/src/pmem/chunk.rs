@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
         Some((rest, header))
     }
 
-    /// The same, for records that were checked before or written by this process.
+    /// Like `next_if`, for records that were checked before or written by this process.
     pub(super) fn next_trusted(&mut self) -> Option<(&'a [u8], Header)> {
         self.next_if(|_, _| true)
     }

@@ -37,7 +37,7 @@ pub struct PmemFigures {
     pub durable_seq: u64,
 }
 
-/// Counts of one writer, who alone changes them: no locked instruction, and a cache line of its own.
+/// Counts of one writer, which alone changes them: no locked instruction, and a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct WriterCounters {

@@ -147,8 +147,8 @@ impl PmemPool {
         &self.stagings[usize::from(writer)]
     }
 
-    /// Has everything copied that was appended (M9), for who is to read it. At a barrier: nobody appends meanwhile,
-    /// although writers may fence. No I/O; what becomes durable by it is for their fences to say.
+    /// Copies everything that was appended (M9), for a caller that will read it. At a barrier: nobody appends meanwhile,
+    /// although writers may fence. No I/O; their fences determine what becomes durable.
     pub fn settle(&self) {
         self.stagings[..self.watermark.used()].iter().for_each(Staging::settle);
     }

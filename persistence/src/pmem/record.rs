@@ -54,7 +54,7 @@ pub struct NewRecord<'a> {
     pub flags: u8,
     /// The engine's: expiry in milliseconds, or 0.
     pub aux: u64,
-    /// The next sequence belongs to the same commit: recovery keeps both or neither.
+    /// The next sequence belongs to this commit, too: recovery keeps both or neither.
     pub more: bool,
     /// The key in two parts (kind and namespace id, then the user's bytes).
     pub key: (&'a [u8], &'a [u8]),
@@ -73,7 +73,7 @@ pub struct Record<'a> {
     pub flags: u8,
     /// As it was given.
     pub aux: u64,
-    /// The next sequence belongs to the same commit.
+    /// The next sequence belongs to this commit, too.
     pub more: bool,
     /// The key, in one piece.
     pub key: &'a [u8],

@@ -13,7 +13,7 @@ use super::medium::{Lane, SETTLE_LANE};
 use super::record::{List, NewRecord};
 use crate::device::{LINE_BYTES, StorageError, StorageResult};
 
-/// A batch is copied piece by piece of so many bytes, so that what is gathered stays in the nearest caches.
+/// Piece size in which a batch is copied, in bytes, so that what is gathered stays in the nearest caches.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Values up to this many bytes are gathered, the rest of longer ones is copied from where it is.

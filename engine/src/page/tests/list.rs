@@ -60,7 +60,7 @@ fn all<'l>(list: &'l List, memory: &'l Memory, from: u64) -> Result<Vec<&'l [u8]
     list.iter(memory, from)?.collect()
 }
 
-/// The same list as its descriptor says it.
+/// The list as reopened from its descriptor.
 fn reopened(list: &List, sizes: ListSizes) -> List {
     let (totals, parts) = (list.totals, list.parts());
     let descriptor = Descriptor {

@@ -70,7 +70,7 @@ struct Outcome {
     found: u64,
 }
 
-/// A file of the storage for who writes a stream.
+/// A file of the storage, as a stream to write to.
 struct Stream {
     file: Arc<dyn File>,
     offset: u64,

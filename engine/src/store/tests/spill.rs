@@ -1,4 +1,4 @@
-//! Spilled graves: the bound of the cemetery, who finds the graves then, and how they go.
+//! Spilled graves: the bound of the cemetery, how readers find spilled graves, and how these are dropped.
 
 use super::crash::small_options;
 use super::harness::*;

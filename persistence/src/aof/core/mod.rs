@@ -309,7 +309,7 @@ impl LogCore {
         self.book(&segment.file, offset, bytes, last_seq)
     }
 
-    /// The part of [`wrote`](Self::wrote) that is the same for every file.
+    /// The part of [`wrote`](Self::wrote) that is common to all files.
     fn book(
         &self,
         file: &Arc<dyn File>,
@@ -421,7 +421,7 @@ impl LogCore {
         callbacks.iter().for_each(|callback| callback(durable));
     }
 
-    /// Syncs files of several devices at the same time (R3).
+    /// Syncs files of several devices in parallel (R3).
     fn sync_files(&self, files: &[Arc<dyn File>]) -> StorageResult<()> {
         let [others @ .., last] = files else { return Ok(()) };
         if self.options.routes.is_empty() || !self.options.threads {

@@ -129,8 +129,8 @@ impl SimPmem {
         Self::holding(self.world.mode, contents)
     }
 
-    /// After so many more copies, fences and changes of names the power is off: nothing reaches the medium any more,
-    /// and what can fail fails.
+    /// Cuts the power after this many more copies, fences and changes of names: then nothing reaches the medium any more,
+    /// and whatever can fail fails.
     pub fn power_off_after(&self, operations: u64) {
         self.world.power.left.store(operations, Ordering::Relaxed);
     }
