@@ -1,10 +1,10 @@
-//! Values that a memtable and the DRAM table keep together: one copy, in memory touched once, for both.
+//! Values that a memtable and the DRAM table share: one copy, in memory that is touched once for both.
 //!
-//! Such a value lies in a block of its own. Each place that refers to it holds one count of it as a plain address. Two kinds of values do:
+//! Such a value has a block of its own. Each place that refers to it holds one reference count as a plain address. There are two kinds:
 //!
-//! - *Long values*, because memory that nobody had for a while is dear to touch (`docs/studies/notebook.md`). Their block never changes.
-//! - *Pages of collections and their descriptors*, because they change again and again. Their block changes in the epoch in which it was made
-//!   (E1), and never afterwards. So a memtable has each of them once, however often it changed (E3).
+//! - *Long values*, because touching fresh memory is expensive (`docs/studies/notebook.md`). Their block never changes.
+//! - *Pages of collections and their descriptors*, because they change repeatedly. Their block changes in the epoch in which it was made
+//!   (E1), and never afterwards. A memtable therefore has each of them once, however often it changed (E3).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};

@@ -1,12 +1,12 @@
-//! Dead-run hints: stretches of the key space in which nothing lives (N5).
+//! Dead-run hints: stretches of the key space without live keys (N5).
 //!
 //! A walk at s that passes many dead keys with no live one between them has proved: *no key of
-//! [from, to) is alive at d = s*. From then on every version q <= d in there is dead for every
-//! reader at s >= d: were it the newest such a reader sees, it would have been the newest at d,
-//! too, and the grave that covered it then covers it still. A later put has a sequence above d and
-//! is never skipped. So the proof is about keys and sequences, not about files: it outlives
-//! merges, costs two keys however many dead lie between them, and a table whose keys all lie in it
-//! and whose max_seq <= d needs no reading, neither by scans nor by the merge that removes it.
+//! [from, to) is alive at d = s*. From then on every version q <= d in that range is dead for every
+//! reader at s >= d: if it were the newest such a reader sees, it would have been the newest at d,
+//! too, and the grave that covered it then still covers it. A later put has a sequence above d and
+//! is never skipped. The proof is about keys and sequences, not about files. It therefore outlives
+//! merges, and costs two keys however many dead keys are between them. A table whose keys are all in the
+//! range and whose max_seq <= d needs no reading, neither by scans nor by the merge that removes it.
 
 use crate::key::Seq;
 use parking_lot::RwLock;

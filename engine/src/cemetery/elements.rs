@@ -1,8 +1,8 @@
 //! Graves of pages and of whole collections (rule E4).
 //!
-//! A shard's graves are found by the hash of the user's key, which a page's key does not name. So these have a place of their own,
-//! in parts by the hash of the collection's prefix, each behind a mutex that is the last in the order of locks. A store without
-//! collections pays one look at a counter.
+//! A shard's graves are found by the hash of the user's key, which a page's key does not contain. These graves are therefore kept
+//! separately, partitioned by the hash of the collection's prefix. Each part has a mutex, which is the last in the lock order. A store
+//! without collections pays one look at a counter.
 
 use super::{Grave, Graves};
 use crate::key::{EngineKey, Seq};

@@ -1,7 +1,7 @@
 //! The cemetery: deleted keys with the sequences of their deletion, apart from the tree.
 //!
-//! One [`Graves`] a shard, under the shard's latch. A grave is (key, d, e): d the sequence of the
-//! delete, e that of the first later put of the key, [`OPEN`] while there is none. For a reader at
+//! There is one [`Graves`] per shard, under the shard's latch. A grave is (key, d, e): d is the sequence of the
+//! delete, e that of the first later put of the key, or [`OPEN`] if there is none. For a reader at
 //! s a key is alive exactly if its newest version q <= s has q > D(k, s), the largest d <= s.
 
 mod checkpoint;

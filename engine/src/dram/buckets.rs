@@ -1,12 +1,12 @@
-//! Arrays of buckets, and the hints that look into them without the latch.
+//! Arrays of buckets, and the hints that read them without the latch.
 //!
 //! A bucket is one cache line of 8 words: 16-bit tag, address of an entry, and 3 spare bits
 //! (entries are aligned to 8). The spare bits of the first two words are the bucket's overflow
-//! count: how many entries passed it because it was full. A look-up goes on to the next bucket
-//! while that count is not 0. A count that reached its maximum stays there until the next rehash.
+//! count: the number of entries that passed it because it was full. A look-up continues with the next
+//! bucket while that count is not 0. A count that reached its maximum keeps it until the next rehash.
 //!
-//! Arrays are never unmapped: a retired one loses its memory and waits to be used again, so that
-//! a hint may look into it at any time and see zeros or the words of another table, both harmless.
+//! Arrays are never unmapped: a retired one releases its memory and waits for reuse. A hint
+//! may therefore read it at any time and see zeros or the words of another table, both harmless.
 #![allow(unsafe_code)]
 
 use super::entry::Entry;

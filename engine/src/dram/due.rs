@@ -1,8 +1,8 @@
 //! The due times of a table's entries (N11).
 //!
-//! A heap of items, one for each entry that has an expiry or elements with due times (the earliest of all counts); the
-//! entry knows where its item stands. So a due time that changes moves its item, and an entry that leaves the table
-//! takes it along: however often keys are given an expiry, the heap holds no more items than the table holds entries.
+//! A heap of items, one for each entry that has an expiry or elements with due times (their earliest time counts). The
+//! entry stores its item's position. A changed due time moves the item, and an entry that leaves the table
+//! removes it: however often keys are given an expiry, the heap holds no more items than the table holds entries.
 
 use super::entry::Entry;
 

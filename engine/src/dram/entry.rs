@@ -8,12 +8,12 @@
 //! key, value
 //! ```
 //!
-//! An entry may be due that has an expiry, or elements with due times ([`Meta::has_due_elements`]): those without an
-//! expiry of their own have a 0 there.
+//! An entry may be due if it has an expiry, or elements with due times ([`Meta::has_due_elements`]). Without an expiry of
+//! its own it has a 0 there.
 //!
-//! With 254 in the value's length byte the address of the block of a value that a memtable may share stands in its place.
+//! With 254 in the value's length byte, the value is the address of a block that a memtable may share.
 //!
-//! A free cell of a page is marked by what no entry has: a key whose length byte says "see below"
+//! A free cell of a page is marked by a combination that no entry has: a key whose length byte says "see below"
 //! and whose length below is 0.
 #![allow(unsafe_code)]
 

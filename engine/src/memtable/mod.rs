@@ -1,8 +1,8 @@
-//! Memtables: put records in commit order in an arena; order comes on demand.
+//! Memtables: put records in commit order in an arena, sorted on demand.
 //!
 //! A memtable has no index: keys changed in it are pinned in the DRAM table until it is sorted
 //! (`engine/DESIGN.md`, "A write"). With `memtable = skiplist` it also has a skip list, which keeps it
-//! in order as it grows. With `persistence-mode wbl` its records lie in persistent memory.
+//! in order as it grows. With `persistence-mode wbl` its records are in persistent memory.
 
 mod arena;
 mod list_source;

@@ -1,7 +1,7 @@
 //! Long values and elements: each in a page of its own, which edits of its neighbours do not move.
 //!
-//! Invariants: an id is used once; `count` pages of part `v` are there, which have `bytes` bytes together; each is named
-//! by one entry of a page, with its true length. A page is written once, and goes with its entry, read or not.
+//! Invariants: an id is used once; exactly `count` pages of part `v` exist, with `bytes` bytes together; each is named
+//! by one entry of a page, with its exact length. A page is written once, and is removed with its entry, read or not.
 
 use super::bytes::{self, ELEMENT_MAX_BYTES, damage, u32_at, u64_at};
 use super::descriptor::Part;

@@ -1,5 +1,5 @@
-//! Pages of consumer groups: one with the names of all, and one for each group, with what it has read and its consumers. What is pending
-//! lies on other pages: the group's page says how they are found.
+//! Pages of consumer groups: one with the names of all, and one for each group, with its position and its consumers. Pending entries
+//! are on other pages: the group's page tells how to find them.
 
 use super::bytes::{self, damage, range, u32_at, u64_at};
 use super::pending_rows::EntryId;

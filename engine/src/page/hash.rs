@@ -1,8 +1,9 @@
 //! Hashes and sets: keys, with or without values, spread over pages by linear hashing.
 //!
-//! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
-//! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
-//! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+//! Invariants: exactly the pages 0 to `pages` - 1 exist; a key is in the page that [`linear::page_of`] selects;
+//! `content_bytes` is the sum of all payloads without their heads; `totals` counts keys, and the bytes of keys and
+//! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no
+//! invariant: the page whose split is due may be on a device, and is split by a later write.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;

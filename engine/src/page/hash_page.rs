@@ -7,8 +7,8 @@
 //! | tagged | above | tags, offsets, entries in the order in which they came |
 //!
 //! An entry is `key length | value length (pairs only) | due time (where entries have some) | key | value`. A tag is the
-//! highest byte of the key's hash. A key stands once in a page. Long values lie in pages of their own: [`super::external`].
-//! A page gets due times with the first key that is due one day, and has them until it is built anew without.
+//! highest byte of the key's hash. A key occurs once in a page. Long values have pages of their own: [`super::external`].
+//! A page gets due times with the first key that has one, and keeps them until it is rebuilt without.
 
 use super::bytes::{
     self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_TIMES, FLAG_WIDE, HEAD_BYTES, Offsets,

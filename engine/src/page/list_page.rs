@@ -1,5 +1,5 @@
-//! A page of a list: elements in the order in which they stand, each with its length on both sides, so that a page is
-//! walked and cut from both ends. Long elements lie in pages of their own: [`super::external`].
+//! A page of a list: elements in list order, each with its length on both sides, so that a page can be
+//! walked and cut from both ends. Long elements have pages of their own: [`super::external`].
 
 use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, len_before};
 use super::external::{

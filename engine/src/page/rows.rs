@@ -1,8 +1,8 @@
-//! Rows of one width, ascending by the key that each begins with, on pages of an order that a tree finds.
+//! Rows of one width, ascending by the key that each begins with, on pages of an order indexed by a tree.
 //!
-//! A page is its rows, one behind the other, and nothing else. Keys ascend by their bytes. The tree counts pages, one for each, so a change
-//! of rows touches their page alone, unless pages come or go. What comes behind the last row of a full page begins a new page, and leaves the
-//! old one full: what ascends as it comes fills its pages.
+//! A page is a sequence of rows and nothing else. Keys ascend by their bytes. The tree counts pages, one for each, so a change
+//! of rows touches only their page, unless pages are added or removed. A row inserted behind the last row of a full page begins a new
+//! page and leaves the old one full: ascending inserts therefore fill their pages.
 //!
 //! Invariants: no page is empty; keys ascend over all pages; no page has more than [`PAGE_MAX_BYTES`]; the tree is as its file says.
 

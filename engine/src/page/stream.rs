@@ -1,12 +1,12 @@
-//! Streams: entries in the order of their IDs, on pages that a tree finds; and their consumer groups, on pages of their own.
+//! Streams: entries in the order of their IDs, on pages indexed by a tree; and their consumer groups, on pages of their own.
 //!
-//! A page holds the bytes of neighbouring entries as their user gives them: a *node* of the stream. Of those bytes only the head is
-//! known here, the ID that the page begins with and how many entries it has. So an entry that comes in touches one page, that at the
-//! end, which the descriptor names; a page that is added or goes touches the tree.
+//! A page holds the bytes of neighbouring entries as the caller supplies them: a *node* of the stream. This module interprets only
+//! its head: the first ID of the page, and its number of entries. Appending an entry therefore touches one page, the last one, which
+//! the descriptor names; adding or removing a page touches the tree.
 //!
-//! Invariants: pages ascend by the ID in their head, which stays when that entry goes; the
+//! Invariants: pages ascend by the ID in their head, which does not change when that entry is deleted; the
 //! tree counts pages, one for each, and is as its file says; `totals` counts the entries that are not deleted, and the bytes of all
-//! pages but those of trees. Pages and nodes of all trees of a stream have their numbers from one count.
+//! pages except those of trees. Pages and nodes of all trees of a stream are numbered from one counter.
 
 mod groups;
 mod plan;

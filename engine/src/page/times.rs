@@ -1,10 +1,10 @@
-//! When the first key of each page of a hash is due: a tree of blocks over the pages' numbers, of which each inner block
+//! Due times of a hash's pages, the earliest of each: a tree of blocks over the page numbers, in which an inner block
 //! has the earliest time of each block below.
 //!
-//! Invariants: block `n` of a level has the times of children 64 n to 64 n + 63 of that level, as many as there are; the
-//! children of level 0 are the pages, those of another level the blocks of the one below; the top has one block. So
-//! the number of pages says which blocks there are. A time of 0 stands for pages without due times. The blocks
-//! are there while a page has one, and are exact.
+//! Invariants: block `n` of a level has the times of children 64 n to 64 n + 63 of that level, as many as exist; the
+//! children of level 0 are the pages, those of another level the blocks of the one below; the top has one block. The
+//! number of pages therefore determines which blocks exist. A time of 0 marks pages without due times. The blocks
+//! exist while a page has a due time, and are exact.
 
 use super::bytes::{damage, u64_at};
 use super::descriptor::Part;

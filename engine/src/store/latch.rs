@@ -1,7 +1,7 @@
 //! The latches of the shards: taken here, and nowhere else.
 //!
-//! Whoever takes several takes them in ascending order of their shards, so no two threads can wait for each other; and
-//! nobody takes one that it holds. Debug builds watch both, and panic where a release build might wait for ever.
+//! A thread takes several latches in ascending order of their shards, so no two threads can wait for each other, and
+//! never one that it holds. Debug builds check both, and panic where a release build might wait forever.
 
 use super::shard::{ShardFigures, ShardState};
 use parking_lot::{Mutex, MutexGuard};

@@ -1,5 +1,5 @@
-//! A base for the log (BGREWRITEAOF, N4): a snapshot and a cut of the log at one sequence, so that what is
-//! written from the snapshot and the segments behind the cut are the whole data.
+//! A base for the log (BGREWRITEAOF, N4): a snapshot and a cut of the log at one sequence. The base written
+//! from the snapshot and the segments behind the cut together are the complete data.
 
 use super::engine::{Engine, EngineError};
 use super::read::snapshot::{Snapshot, SnapshotOptions};

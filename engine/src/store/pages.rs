@@ -1,7 +1,7 @@
 //! Pages of collections in memory: those of one shard, beside its table of keys.
 //!
-//! A page lies in the shard of its root's key, under that key's latch, in a table of its own: so what walks over keys meets no page, and
-//! a store without collections has no such table. A page is an entry like any other: pinned while its memtable is not
+//! A page is in the shard of its root's key, under that key's latch, in a separate table. Walks over keys therefore meet no pages, and
+//! a store without collections has no such table. A page is an ordinary entry: pinned while its memtable is not
 //! sorted (N10), evicted when a table or a sorted memtable holds it, loaded again by a ticket.
 
 use super::page_key::cid_of;

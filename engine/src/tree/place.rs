@@ -1,8 +1,8 @@
 //! Places: directories beside the tree's own, for the tables of some levels (`tree-device LEVELS NAME`).
 //!
 //! The place NAME is the entry `on-NAME` of the tree's directory: a directory, or a link to one on another
-//! device. The manifest says of each table in which place it lies; where the place is, only the entry
-//! says, so a device may be mounted elsewhere without the manifest knowing.
+//! device. The manifest records each table's place. The location of a place is given by the entry alone,
+//! so a device may be mounted elsewhere without the manifest knowing.
 
 use super::file_names::{TABLE_SUFFIX, table_name};
 use super::levels::LEVELS;
@@ -46,7 +46,7 @@ pub fn places_of(storage: &dyn Storage, tree: &Path) -> Result<Vec<Place>, Stora
     Ok(places)
 }
 
-/// Where the tables of each level are made; without a word about a level, in the tree's directory.
+/// Where the tables of each level are made; by default in the tree's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelPlaces([Place; LEVELS]);
 

@@ -1,5 +1,5 @@
-//! Records that lie on other devices than the segments (`aof-route`): the lines that stand for them in a group,
-//! and the way back. `FORMAT.md` draws the lines, `docs/rules.md` has the rules R1 to R6.
+//! Records that are stored on other devices than the segments (`aof-route`): the lines that replace them in a group,
+//! and the way back. `FORMAT.md` documents the lines, `docs/rules.md` has the rules R1 to R6.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

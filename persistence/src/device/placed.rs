@@ -1,5 +1,5 @@
-//! Files on named devices: each path belongs to the device whose directory it lies in, which counts what
-//! it does and, where it is emulated, takes the time of the device it stands for.
+//! Files on named devices: each path belongs to the device whose directory contains it. The device counts its
+//! operations and, where it is emulated, delays them as the modelled device would.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What a writer has appended and not copied: its batch, gathered in DRAM (M9).
 //!
-//! A batch is copied once, as one stream of whole lines. Record by record each locked instruction behind a copy would
-//! wait until it has left the processor, and a line between two records would be written twice.
+//! A batch is copied once, as one stream of whole lines. With a copy per record, each locked instruction behind it would
+//! wait until the copy has left the processor, and a line between two records would be written twice.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! Lists: elements in the order in which they stand, on pages whose labels follow each other without a gap.
+//! Lists: elements in list order, on pages with consecutive labels.
 //!
-//! An operation reads the pages that it works on and no other: the descriptor says where the ends are and how many elements each
-//! end's page has, and pages of part `c` count those of the pages between. So a push or a pop touches one page, and an index costs a walk
-//! over counts, two bytes a page.
+//! An operation reads only the pages it works on. The descriptor has the labels of both ends and the number of elements on each
+//! end's page; pages of part `c` have the counts of the pages between. A push or a pop therefore touches one page, and an index costs
+//! a walk over counts, two bytes per page.
 //!
-//! Invariants: labels lie between the two ends; the pages at the ends have elements, those between may have none; counts are true;
+//! Invariants: labels lie between the two ends; the pages at the ends have elements, those between may have none; counts are correct;
 //! there is a page of counts for each group of labels that has one between the ends; `totals` counts elements and their bytes; long
 //! elements are as [`super::external`] says. How full pages are is no invariant.
 

@@ -1,11 +1,11 @@
-//! The tree over the pages of an order, that of a sorted set or of a stream: counted, on pages itself. A step down reads two pages, and a
-//! write that changes a count changes one small page of counts on each level.
+//! The tree over the pages of an order (a sorted set's or a stream's): a counted tree that is itself stored on pages. A step down
+//! reads two pages, and a write that changes a count changes one small page of counts on each level.
 //!
-//! What a count counts is its user's matter: members of a sorted set, pages of a stream.
+//! The caller defines what is counted: members of a sorted set, pages of a stream.
 //!
-//! Invariants: no page of the order is empty, and no node is without children; all pages of the order lie equally deep; counts are
-//! true; a bound lies at or below all that lies below its child, and above all that comes before, but for the bound of a node's first
-//! child, which means nothing. How full nodes are is no invariant.
+//! Invariants: no page of the order is empty, and no node is without children; all pages of the order have equal depth; counts are
+//! correct; a bound is at or below everything below its child, and above everything before, except for the bound of a node's first
+//! child, which is ignored. How full nodes are is no invariant.
 
 mod bound;
 mod node;

@@ -1,7 +1,7 @@
-//! A node of the tree over an order, which takes two pages of one number: what seldom changes, the names of its children and
-//! the bounds that part them, lies on one of part `n`; what each write changes, their counts, on a small one of part `c`.
+//! A node of the tree over an order, stored on two pages of one number. What seldom changes, the names of its children and
+//! the bounds between them, is on a page of part `n`. What each write changes, their counts, is on a small page of part `c`.
 //!
-//! The bound of a node's first child means nothing: what lies below all bounds is below that child, too.
+//! The bound of a node's first child is ignored: whatever is below all bounds belongs to that child, too.
 
 use super::{Bound, Place};
 use crate::page::bytes::{self, HEAD_BYTES, damage, u32_at, u64_at};

@@ -1,9 +1,9 @@
 //! The delete deadline (`delete-persist-seconds`, N17): when a deleted key must be gone from every file.
 //!
-//! Of the limit a quarter is for waiting: memtable and log segment are rotated when they hold anything
-//! older, even when idle, so that the mark passes the delete; then tables with dead of that age are
-//! rewritten before other work. What remains are names of keys in checkpoint and manifest: both are
-//! written anew once the graves are gone.
+//! A quarter of the limit is for waiting: memtable and log segment are rotated when they hold anything
+//! older, even when idle, so that the mark passes the delete. Then tables with dead keys of that age are
+//! rewritten before other work. Names of keys remain in checkpoint and manifest: both are
+//! rewritten once the graves are gone.
 
 use crate::cemetery::Checkpoint;
 use crate::key::Seq;

@@ -1,8 +1,8 @@
 //! Keys on their way from a device into memory (N10).
 //!
 //! A miss puts a load into its shard's map, under the latch. A write to the key in the meantime
-//! marks it overtaken: what the cold read brings is then dropped. A write that is taken back never happened, so it
-//! gives the load back the state that it had. Loaded keys, and keys found to be absent, stay pinned until every waiter
+//! marks it overtaken: the result of the cold read is then dropped. A write that is rolled back never happened, so it
+//! restores the load's state. Loaded keys, and keys found to be absent, stay pinned until every waiter
 //! has run.
 
 use crate::error::EngineError;

@@ -1,7 +1,7 @@
 //! Named snapshots: one instant that many reads see, for as long as somebody holds it.
 //!
 //! A snapshot is its sequence in S (G1: "a named snapshot replaces 1 to 3"). It holds no memtable and no
-//! table: each read takes the superversion of its own moment, in which C2 has kept what the sequence
+//! table: each read takes the current superversion, in which C2 has kept what the sequence
 //! needs, and pins it while it reads.
 
 use crate::key::{Meta, Seq};

@@ -2,7 +2,7 @@
 //! crash at a random instant, and the state after it against the model (rule I5): the first n
 //! commits, n at or above everything acknowledged as durable, transactions whole.
 //!
-//! In some histories the memtables lie in simulated persistent memory, in some the store goes to and fro between
+//! In some histories the memtables are in simulated persistent memory; in some the store alternates between
 //! that and a log; in some the log has routes to other devices.
 //!
 //! Without background threads a history is reproducible from its seed; a few with threads

@@ -1,5 +1,5 @@
-//! Options drawn at random for each start of a history: what a store keeps depends neither on how large its parts are
-//! nor on whether they were as large at the start before.
+//! Options drawn at random for each start of a history: the content of a store depends neither on the sizes of its parts
+//! nor on whether these were equal at the previous start.
 
 use super::crash::FROZEN_MAX;
 use crate::store::shard::shard_of;

@@ -1,7 +1,7 @@
-//! What the writes of a transaction have replaced, so that they can be taken back before they are committed.
+//! Undo journal of a transaction: what its writes have replaced, to take them back before they are committed.
 //!
 //! A write hands over what it finds, so that nothing is looked up twice: a value in a cell of the DRAM table is copied,
-//! a large one moves here with its memory. The keys are those of the staged operations, one for each state.
+//! and a large one is moved here with its memory. The keys are those of the staged operations, one for each state.
 
 use super::Tx;
 use super::buf::{Operation, Staged};

@@ -1,8 +1,8 @@
 //! Transactions: reads and writes under the latches of their keys.
 //!
-//! Writes go to the DRAM table at once and are staged for the commit, which takes all sequences
+//! Writes change the DRAM table at once and are staged for the commit, which takes all sequences
 //! and copies the log bytes in one critical section, fills the arena, and opens or closes graves
-//! (engine/DESIGN.md, "A write"). The latches go last: that is the publication (I2).
+//! (engine/DESIGN.md, "A write"). The latches are released last: that is the publication (I2).
 
 mod begin;
 mod buf;

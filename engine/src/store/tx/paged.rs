@@ -1,8 +1,8 @@
-//! Changes of collections whose content lies in pages (engine/DESIGN.md, "Paged collections").
+//! Changes of collections whose content is stored in pages (engine/DESIGN.md, "Paged collections").
 //!
-//! The pages that an operation changes are written with it: they have its sequence, and take none of their own. Pages and descriptor lie in
-//! blocks that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its record, later ones change the block
-//! (E1, E3).
+//! The pages that an operation changes are written with it: they share its sequence, and take none of their own. Pages and
+//! descriptor are in blocks that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its record,
+//! later ones change the block (E1, E3).
 
 use super::Tx;
 use super::buf::{Operation, Staged};

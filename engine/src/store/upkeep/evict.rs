@@ -1,8 +1,8 @@
-//! Eviction of keys (`maxmemory-policy`): what whoever chooses the victims must know.
+//! Eviction of keys (`maxmemory-policy`): what the code that chooses victims must know.
 //!
-//! While keys are evicted the data lives in memory: no entry leaves the DRAM table silently, and
+//! While keys are evicted, the data lives in memory: no entry leaves the DRAM table silently, and
 //! the owner of the store deletes keys, as ordinary logged writes, until
-//! [`Engine::over_bound`] is false. Keys that lie on a device only (written before the store was
+//! [`Engine::over_bound`] is false. Keys that are only on a device (written before the store was
 //! opened) are no candidates before they are loaded: they hold no memory.
 
 use crate::dram::EntryRef;

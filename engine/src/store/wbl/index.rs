@@ -1,11 +1,11 @@
-//! Building the DRAM table over what a pool had, on several threads: each has some of the shards, goes over all
-//! records in the order of their sequences, and applies those of its own. So the versions of a key, which are
-//! all of one shard, are applied as they were written. Where a memtable ends, a database was emptied or two
-//! changed places all threads meet.
+//! Rebuilds the DRAM table from the records of a pool, on several threads. Each thread owns some of the shards, reads all
+//! records in sequence order, and applies those of its shards. The versions of a key all belong to
+//! one shard and are therefore applied in the order in which they were written. All threads meet where a memtable ends, a
+//! database was emptied, or two databases were swapped.
 //!
-//! Copying the values would be most of a start. So where there are many they stay where they are: while the records are
-//! applied their keys stand in the table without them; then the memtable is frozen and sorted, the keys leave the table,
-//! and a read finds them as it finds what was evicted (N10).
+//! Copying the values would dominate the start time. Where there are many, they are left in place: while the records are
+//! applied, the table has their keys without them. Then the memtable is frozen and sorted, the keys leave the table,
+//! and a read finds the values as it finds evicted ones (N10).
 
 use crate::key::Meta;
 use crate::memtable::Memtable;
