@@ -52,7 +52,7 @@ impl ElementGraves {
 
     /// Opens a grave of a page, or of a prefix, at `d`.
     pub(crate) fn open(&self, key: &[u8], d: Seq) {
-        // Counted first: who reads at or above d has to find it.
+        // Counted first: a reader at or above d has to find it.
         self.len.fetch_add(1, Ordering::AcqRel);
         self.part(key).0.lock().open(key_hash(key), key.into(), d);
     }

@@ -44,7 +44,7 @@ impl<T: IsEmpty + Clone> Published<T> {
         change(&mut next);
         let any = !next.is_empty();
         if any {
-            // Before the value: who is told that there is nothing finds all of it in the other place.
+            // Before the value: a reader that is told that this is empty finds all of it in the other place.
             self.any.store(true, Ordering::Release);
         }
         self.value.store(Arc::new(next));

@@ -267,7 +267,7 @@ impl Entry {
         let layout = self.layout();
         if layout.is_shared {
             // SAFETY: the entry holds a count for as long as it is there; the callers tie the lifetime to a borrow
-            // of the table, and the block changes only for who has borrowed that exclusively (`Table::edit`).
+            // of the table, and the block changes only for a caller that has borrowed it exclusively (`Table::edit`).
             return unsafe { shared_value::bytes_at(self.address_at(layout.value_at())) };
         }
         self.bytes_at(layout.value_at(), layout.value_len)

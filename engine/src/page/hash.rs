@@ -363,7 +363,7 @@ impl Hash {
             return Ok(None);
         }
         let average = self.totals.elements.div_ceil(u64::from(self.pages));
-        // A page is taken with a likelihood that its entries give it; after so many refusals the next best will do.
+        // A page is accepted with a probability in proportion to its entries; after many refusals any page will do.
         let slots = average.saturating_mul(4).max(1);
         let mut tries = 0_u32;
         loop {
@@ -385,7 +385,7 @@ impl Hash {
         let count = u64::from(self.pages);
         // Long values make no more pages than there are keys.
         let most = self.totals.elements.clamp(1, u64::from(u32::MAX));
-        // A page that is damaged or away stays as it is: who asks for its keys hears of it.
+        // A page that is damaged or away is left as it is: a later request for its keys reports that.
         if self.content_bytes > count * self.sizes.split_bytes && count < most {
             let _ = self.split(pages, hash_of);
         } else if count > most || count > 1 && self.content_bytes < count * self.sizes.merge_bytes {

@@ -317,7 +317,7 @@ impl Engine {
         // Begins and ends a refusal, whether a client asks or not.
         let is_refused = self.write_refusal().is_some();
         let stalled = match inner.write.pace.waiting_since() {
-            // Who began to wait may have left: only then nobody asks again.
+            // The thread that began to wait may have left: only then nobody asks again.
             Some(since) if self.must_wait() => Some(since),
             _ if inner.policy() == SyncPolicy::Always && !is_refused => {
                 let age_ms =

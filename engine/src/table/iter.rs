@@ -146,8 +146,8 @@ impl TableIter {
         self.held_block_bytes_max = bytes_max;
     }
 
-    /// Lets go of the current block if it is a large one. Such a block has one entry, whose key is a copy: nothing but
-    /// the value is missed. So many inputs of a merge can stand on large values, and one of them is in memory.
+    /// Drops the current block if it is a large one. Such a block has one entry, whose key is a copy: nothing but
+    /// the value is lost. Many inputs of a merge can thus be at large values with only one of them in memory.
     fn give_up_large_block(&mut self) {
         let is_last = self.valid && self.head.end == self.layout.entries_end();
         if is_last && self.data().len() > self.held_block_bytes_max {

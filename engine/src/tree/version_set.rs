@@ -33,7 +33,7 @@ const CHUNK_SHARE: u64 = 4;
 /// Limit on a block that a merge input holds while other inputs are ahead of it, as a multiple of its read-ahead.
 const HELD_BLOCK_TIMES: usize = 4;
 
-/// However little memory there is, so much is read and written at a time, in bytes.
+/// Least size of one read or write, in bytes, however little memory there is.
 const TRANSFER_BYTES_MIN: usize = 32 << 10;
 /// Rewritten when it is this many times as long as right after the last rewrite.
 const REWRITE_GROWTH: u64 = 8;

@@ -321,8 +321,8 @@ impl Log {
         self.core.must_wait()
     }
 
-    /// With `everysec`: so much waits for its sync that whoever else uses the device should leave it to the log for
-    /// a while.
+    /// With `everysec`: true when enough bytes wait for their sync that other users of the device should leave it to the log
+    /// for a while.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
         self.core.is_pressed()

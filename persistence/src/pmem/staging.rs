@@ -146,7 +146,7 @@ impl Batch {
         self.copied(chunk, len as u64, dirty);
     }
 
-    /// So many bytes more are copied.
+    /// Notes that `bytes` more bytes were copied.
     fn copied(&mut self, chunk: &Arc<Chunk>, bytes: u64, dirty: &mut Vec<Dirty>) {
         let range = self.at..self.at + bytes;
         self.at = range.end;

@@ -55,7 +55,7 @@ fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
         Some(name) => vec![emulate(log, Some(name))?],
         None => Vec::new(),
     };
-    // The same holds of undo runs, unless they lie on a device of their own.
+    // Likewise for undo runs, unless they have a device of their own.
     let profile = flags.undo_profile.as_deref();
     if profile.is_some() || flags.undo_dir.is_some() {
         let undo = Device::new(UNDO_DEVICE, None, undo_dir(flags));

@@ -26,7 +26,7 @@ pub(in crate::store) struct Places {
 }
 
 impl Places {
-    /// So many places are worth a walk.
+    /// Number of places that are worth a walk.
     fn wake_at(&self) -> usize {
         if self.fruitless.load(Ordering::Relaxed) { PLACES_WAKE_SPARE } else { PLACES_WAKE }
     }

@@ -203,7 +203,7 @@ impl Engine {
                 inner.flusher.settling.lock().extend(std::mem::take(&mut state.unresolved));
             }
             let settled = self.settle(&inner.flusher.settling);
-            // The device failed: what is left waits for the next one who asks.
+            // The device failed: the rest waits for the next caller.
             loop {
                 // A statement of its own: a condition of the loop would hold the lock through its body.
                 let next = inner.flusher.settling.lock().last().map(|item| item.hash);

@@ -16,7 +16,7 @@ use crate::store::shard::Count;
 
 /// A value that was replaced.
 enum OldValue {
-    /// So many bytes of the journal from `at` on.
+    /// `len` bytes of the journal from `at` on.
     Copied {
         at: usize,
         len: usize,

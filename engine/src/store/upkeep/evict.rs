@@ -26,10 +26,10 @@ pub struct Candidate {
     pub expire_at_ms: u64,
 }
 
-/// While an emptied database is swept, the room for data may be exceeded by one part of this many.
+/// While an emptied database is swept, the room for data may be exceeded by itself divided by this.
 const EXCESS_SHARE: usize = 16;
 
-/// And by so much where that is less.
+/// ... and by at least this many bytes.
 const EXCESS_BYTES_MIN: usize = 8 << 20;
 
 /// Of a shard's memory, one part of this many may be free before its pages are gathered.
@@ -61,8 +61,8 @@ impl Engine {
                 > memory.room_bytes.load(Ordering::Relaxed)
     }
 
-    /// True while entries of an emptied database still take so much that what is above the bound may well be they. They
-    /// go soon without anybody being evicted for them.
+    /// True while entries of an emptied database still take enough bytes to account for the excess over the bound. They
+    /// are removed soon, and nothing has to be evicted for them.
     #[must_use]
     pub fn waits_for_emptied(&self, client_bytes: usize) -> bool {
         let inner = self.inner();

@@ -237,7 +237,7 @@ impl Engine {
         if let Some(log) = &*inner.write.log.load() {
             log.set_buffer_limit(buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
         }
-        // The active memtable may be full by now, and nobody writes who would tell.
+        // The active memtable may be full by now, and no writer is there to report it.
         inner.upkeep.background.wake_freeze();
     }
 

@@ -365,7 +365,7 @@ impl LogCore {
         }
     }
 
-    /// So much was written since the last sync began that the next one is due.
+    /// True when enough was written since the last sync began that the next one is due.
     pub(in crate::aof) fn has_much_unsynced(&self) -> bool {
         self.state.lock().unsynced.is_much()
     }
