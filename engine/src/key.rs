@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
 /// The small number that stands for a namespace in memory. Slots are handed out by the engine;
-/// a namespace id (never used again, decision N7) stands behind each.
+/// each represents a namespace id (never used again, decision N7).
 pub type Slot = u8;
 
 /// Stands for a database where the records are meant that the layer above keeps for itself: they have a namespace of their own, are in
@@ -250,7 +250,7 @@ impl Meta {
     pub const PAGED: u8 = 0x10;
     /// The type whose values say when the first of their elements is due, in eight bytes, little endian.
     pub const DUE_ELEMENTS: u8 = 7;
-    /// Where they say so: a value that lies whole in its record, and the descriptor of pages.
+    /// Where they say so: a value that is stored whole in its record, and the descriptor of pages.
     const ELEMENTS_DUE_AT: usize = 6;
     const PAGED_ELEMENTS_DUE_AT: usize = 28;
     /// Set beside the flags of a tombstone: the record says that its key has no value
@@ -270,14 +270,14 @@ impl Meta {
         self.flags & Self::TOMBSTONE != 0
     }
 
-    /// True when the value is the descriptor of a collection that lies in pages.
+    /// True when the value is the descriptor of a collection that is stored in pages.
     #[must_use]
     #[inline]
     pub fn is_paged(&self) -> bool {
         self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5 | Self::DUE_ELEMENTS)
     }
 
-    /// True when elements of the value may have due times of their own, the earliest of which stands in it
+    /// True when elements of the value may have due times of their own, the earliest of which is in it
     /// ([`Meta::due_ms`]).
     #[must_use]
     #[inline]

@@ -33,7 +33,7 @@ impl Epoch {
     }
 }
 
-/// What stands before the bytes of a value.
+/// Header before the bytes of a value.
 #[repr(C)]
 struct Head {
     counts: AtomicU32,
@@ -139,7 +139,7 @@ impl SharedValue {
         true
     }
 
-    /// Where its block lies, as it stands in a record or an entry.
+    /// Address of its block, as stored in a record or an entry.
     pub(crate) fn address(&self) -> [u8; ADDRESS_BYTES] {
         (self.0.as_ptr().expose_provenance() as u64).to_ne_bytes()
     }
@@ -193,7 +193,7 @@ fn room_for(len: usize) -> usize {
     (bytes.next_multiple_of(step) - HEAD_BYTES).min(MAX_BYTES.max(len))
 }
 
-/// The value at an address that stands in a record or an entry.
+/// The value at an address that is stored in a record or an entry.
 ///
 /// # Safety
 /// Somebody holds a count of the value's block for as long as `'a`, and the block does not change meanwhile.

@@ -124,7 +124,7 @@ pub trait BackSource: Source {
     /// # Errors
     /// As for [`Source::next`].
     fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()>;
-    /// As [`Source::pass_dead`], back to what lies below `from`.
+    /// As [`Source::pass_dead`], back to what is below `from`.
     ///
     /// # Errors
     /// As for [`Source::next`].

@@ -122,7 +122,7 @@ impl DeadRuns {
     }
 
     /// Adds a proof. Runs inside it that are not younger go; older ones that reach out of it are cut to
-    /// what it does not cover. Where a younger one lies in the way nothing changes.
+    /// what it does not cover. Where a younger one is in the way nothing changes.
     pub(crate) fn add(&self, run: DeadRun) {
         if run.from >= run.to {
             return;

@@ -44,7 +44,7 @@ impl ElementGraves {
         self.parts.iter().map(|part| part.lock().bytes()).sum()
     }
 
-    /// A page's graves lie beside that of its collection.
+    /// A page's graves are beside that of its collection.
     fn part(&self, key: &[u8]) -> (&Mutex<Graves>, u64) {
         let of_prefix = key_hash(EngineKey::prefix_of(key).unwrap_or(key));
         (&self.parts[(of_prefix >> 32) as usize % PARTS], of_prefix)

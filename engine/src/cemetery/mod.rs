@@ -342,7 +342,7 @@ impl Grave {
     }
 
     /// Rule F1: a closed grave may go when its closing put is visible and durable and no member of
-    /// S (`snapshots`, sorted) lies in [d, e).
+    /// S (`snapshots`, sorted) is in [d, e).
     #[must_use]
     pub(crate) fn may_go_closed(&self, visible: Seq, durable: Seq, snapshots: &[Seq]) -> bool {
         let after_d = snapshots.partition_point(|&s| s < self.d);

@@ -36,7 +36,7 @@ pub struct CheckOptions {
     pub log_dir_name: String,
     /// `appendfilename`.
     pub log_file_name: String,
-    /// Cut the log where it can no longer be read, and lose what lies behind.
+    /// Cut the log where it can no longer be read, and lose what follows.
     pub truncate_log: bool,
     /// Cut the log behind the last write of this second (seconds since 1970).
     pub truncate_to_s: Option<u64>,
@@ -103,7 +103,7 @@ pub struct CheckReport {
     pub live_keys: u64,
     /// The recovery mark.
     pub mark: u64,
-    /// What lies behind the mark in persistent memory, if anything does.
+    /// What is in persistent memory above the mark, if anything.
     pub pool: Option<Inspection>,
     /// Groups of the log behind the mark.
     pub groups: u64,

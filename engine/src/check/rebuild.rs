@@ -244,7 +244,7 @@ fn newest_of_each(graves: Vec<(Box<[u8]>, Seq)>) -> BTreeMap<Box<[u8]>, Seq> {
     newest
 }
 
-/// The log is cut at every mark, and what lies before the last one is given up: the first segment that begins at
+/// The log is cut at every mark, and what is before the last one is given up: the first segment that begins at
 /// or above everything in the tables begins at the mark.
 fn start_of_log(options: &CheckOptions, highest: Seq) -> Result<Seq, EngineError> {
     let location = LogLocation {

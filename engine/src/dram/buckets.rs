@@ -43,7 +43,7 @@ fn tag_of(hash: u64) -> u64 {
 #[repr(C, align(64))]
 struct Bucket([AtomicU64; LANES]);
 
-/// Where an entry stands in an array.
+/// Position of an entry in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) bucket: usize,

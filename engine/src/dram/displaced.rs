@@ -15,7 +15,7 @@ pub(crate) enum Replaced<'a> {
     Block(Displaced),
 }
 
-/// A large entry that left its table with the memory it lies in. Dropped, it gives that back.
+/// A large entry that left its table with its memory, which is freed on drop.
 pub(crate) struct Displaced {
     entry: Entry,
     start: std::ptr::NonNull<u8>,

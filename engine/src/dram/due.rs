@@ -6,7 +6,7 @@
 
 use super::entry::Entry;
 
-/// Where an entry stands that has no item: it is never due, or was handed out as due.
+/// Position of an entry without an item: it is never due, or was handed out as due.
 pub(super) const UNQUEUED: u32 = u32::MAX;
 
 /// Items of a chunk. Chunks are never moved, so a heap that grows stops nobody.
@@ -47,7 +47,7 @@ impl Dues {
         items * size_of::<Item>() + self.chunks.capacity() * size_of::<Vec<Item>>()
     }
 
-    /// `entry` was written in the place of one whose item stood at `queued`, or anew.
+    /// `entry` was written in the place of one whose item was at `queued`, or anew.
     #[inline]
     pub(super) fn written(&mut self, queued: u32, entry: Entry) {
         if queued != UNQUEUED || entry.may_be_due() {

@@ -98,7 +98,7 @@ pub(super) struct PageRef(NonNull<PageHead>);
 
 impl PageRef {
     /// # Safety
-    /// `entry` lies in a page of the slab, and `bytes` is its length.
+    /// `entry` is in a page of the slab, and `bytes` is its length.
     unsafe fn of(entry: Entry, bytes: usize) -> Self {
         let mask = page_size(bytes).bytes() - 1;
         let offset = entry.block().as_ptr() as usize & mask;
@@ -262,7 +262,7 @@ impl Slab {
     /// Writes an entry in the place of another one.
     ///
     /// # Safety
-    /// `fits_in_place` says so, and nothing of `content` lies in the entry.
+    /// `fits_in_place` says so, and nothing of `content` is in the entry.
     pub(super) unsafe fn overwrite(&mut self, entry: Entry, content: &Content<'_>) {
         // SAFETY: the slab says that the block is long enough; what is in it ends here.
         unsafe {

@@ -37,7 +37,7 @@ pub struct Removed {
     pub had_expiry: bool,
 }
 
-/// Where an entry stands, until the next change of the table.
+/// Position of an entry, until the next change of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     in_old: bool,
@@ -172,7 +172,7 @@ impl Table {
     /// The entry that `locate` found.
     ///
     /// # Panics
-    /// When the table was changed since, and no entry stands there any more.
+    /// When the table was changed since, and no entry is there any more.
     #[inline]
     #[must_use]
     pub fn entry(&self, at: Located) -> EntryRef<'_> {
@@ -338,7 +338,7 @@ impl Table {
         Upsert { existed: true, was_expiring, moved: is_resizing || held != self.held_by_entries() }
     }
 
-    /// Writes `content` in place of `entry`; no part of it may lie in the table.
+    /// Writes `content` in place of `entry`; no part of it may be in the table.
     fn replace(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         if self.slab.fits_in_place(entry, entry.len(), content.encoded_len()) {
             let queued = entry.queued();
@@ -409,7 +409,7 @@ impl Table {
         Some(self.remove_located(key.hash, at, keep))
     }
 
-    /// Where the entry of a key stands that may be removed by [`remove_located`](Self::remove_located) next.
+    /// Position of the entry of a key, which [`remove_located`](Self::remove_located) may remove next.
     pub(crate) fn locate_to_remove(&mut self, key: Key<'_>) -> Option<Located> {
         self.step();
         self.probe(key.hash, |entry| entry.is(key)).map(|(at, _)| at)

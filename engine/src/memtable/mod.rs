@@ -106,7 +106,7 @@ impl Memtable {
         })
     }
 
-    /// One whose records lie in arenas of persistent memory: those of an earlier run, oldest first, and the
+    /// One whose records are in arenas of persistent memory: those of an earlier run, oldest first, and the
     /// one that takes new records.
     #[must_use]
     pub(crate) fn in_pool(
@@ -124,7 +124,7 @@ impl Memtable {
         Arc::new(Self { arena, list, pooled, generation, first_seq, ordered, shared, edited_bytes })
     }
 
-    /// What of it lies in persistent memory.
+    /// What of it is in persistent memory.
     #[must_use]
     pub(crate) fn pooled(&self) -> Option<&Pooled> {
         self.pooled.as_ref()
@@ -200,7 +200,7 @@ impl Memtable {
         }
     }
 
-    /// Calls `f` with records in the order in which they were written, as many as lie in one piece, and where that
+    /// Calls `f` with records in the order in which they were written, as many as are in one piece, and where that
     /// begins. Both marks were taken at barriers.
     fn for_each_filled(&self, from: Mark, to: Mark, f: impl FnMut(&[u8], Position)) {
         match &self.pooled {

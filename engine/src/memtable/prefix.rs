@@ -66,7 +66,7 @@ pub(super) struct Cut {
     closer: BitCloser,
 }
 
-/// Where a key lies among prefixes.
+/// Position of a key among prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Below every key of the run.

@@ -7,7 +7,7 @@
 //!        20  value length   u32
 //!        24  flags          u8
 //!        25  height         u8    links of its tower in a skip list, 0 without; with 128: the value is shared, and
-//!                                 what stands here is the address of its block; then 6 bytes of zero
+//!                                 the record holds the address of its block; then 6 bytes of zero
 //!        32  tower: height * 8 bytes
 //!            key, value, padding to a multiple of 8
 //! ```
@@ -19,7 +19,7 @@
 use crate::key::{Meta, Seq};
 use crate::shared_value::{self, ADDRESS_BYTES, SharedValue};
 
-/// Beside a height: the value lies elsewhere.
+/// With a height: the value is stored elsewhere.
 const SHARED: u8 = 0x80;
 
 /// Bytes before the key.
@@ -37,7 +37,7 @@ pub(crate) struct Record<'a> {
     stored: Stored<'a>,
 }
 
-/// Where a record's value lies. What only asks for keys does not look at blocks.
+/// Location of a record's value. A caller that asks only for keys does not read blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored<'a> {
     Here(&'a [u8]),

@@ -23,7 +23,7 @@ pub(crate) const LINK_BYTES: usize = size_of::<AtomicPtr<u8>>();
 /// A node's address: that of its record; null for the head as a predecessor, and for the end.
 type Node = *mut u8;
 
-/// The list. Its nodes lie in the arena that its memtable owns.
+/// The list. Its nodes are in the arena that its memtable owns.
 #[derive(Default)]
 pub(super) struct SkipList {
     head: [AtomicPtr<u8>; HEIGHT_MAX],

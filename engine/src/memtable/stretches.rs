@@ -55,7 +55,7 @@ impl Default for Stretches {
 
 impl Stretches {
     /// Adds `len` bytes of records, whose keys' latches are held. With a `writer` they follow in its chunk what it has
-    /// added before, or begin another chunk; without one they may lie anywhere.
+    /// added before, or begin another chunk; without one they may be anywhere.
     ///
     /// # Safety
     ///

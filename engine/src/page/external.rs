@@ -64,7 +64,7 @@ impl<'p> Stored<'p> {
         }
     }
 
-    /// The bytes that stand behind the length.
+    /// The bytes that follow the length.
     pub(super) fn here(&self) -> &'p [u8] {
         match *self {
             Self::Here(value) => value,
@@ -95,7 +95,7 @@ impl<'p> Stored<'p> {
 /// A length, as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
-    /// Bytes that stand behind it.
+    /// Bytes that follow it.
     pub here: usize,
     /// Bytes that it takes.
     pub taken: usize,
@@ -116,7 +116,7 @@ impl Length {
     }
 }
 
-/// True if what ends before `end` names a page. The mark stands behind it, too, where a list's page is walked backwards.
+/// True if what ends before `end` names a page. The mark follows it, too, where a list's page is walked backwards.
 pub(super) fn is_external_before(payload: &[u8], end: usize) -> bool {
     end.checked_sub(1).and_then(|at| payload.get(at)) == Some(&MARK)
 }

@@ -5,7 +5,7 @@ use super::bytes::{self, damage, range, u32_at, u64_at};
 use super::pending_rows::EntryId;
 use super::store::Damage;
 
-/// Where what one look-up asks for stands.
+/// Positions of what one look-up asks for.
 const LAST_ID_AT: usize = 0;
 const READ_AT: usize = 16;
 const PENDING_AT: usize = 24;
@@ -157,7 +157,7 @@ pub(super) fn last_id_of(payload: &[u8]) -> Result<EntryId, Damage> {
     id_at(payload, LAST_ID_AT)
 }
 
-/// Where the group with this name stands in the page of names, or would; and the number of its page, if it is there.
+/// Where the group with this name is in the page of names, or would be; and the number of its page, if it exists.
 pub(super) fn find(names: &[u8], name: &[u8]) -> Result<(usize, Option<u64>), Damage> {
     let mut at = 0;
     while at < names.len() {

@@ -35,7 +35,7 @@ pub fn buddy_of(new: u32) -> u32 {
 pub struct Stretch {
     /// The page.
     pub page: u32,
-    /// First place that the cursor has not passed: hashes of the page that lie before it have been answered.
+    /// First place that the cursor has not passed: hashes of the page that are before it have been answered.
     from: u64,
     /// The cursor after this stretch; 0 at the end.
     pub next: u64,
@@ -55,7 +55,7 @@ impl Stretch {
         Self { page, from, next: next >> CURSOR_SHIFT }
     }
 
-    /// True if a hash of the page lies at the cursor or behind.
+    /// True if a hash of the page is at the cursor or behind.
     #[must_use]
     pub fn holds(&self, hash: u64) -> bool {
         hash.reverse_bits() >= self.from

@@ -15,7 +15,7 @@ pub struct ListPage<'p> {
     len: usize,
 }
 
-/// Where an element lies.
+/// Position of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     /// With its lengths.
@@ -25,7 +25,7 @@ pub(super) struct Item {
 }
 
 impl<'p> ListPage<'p> {
-    /// Looks at the head. That elements lie within the payload is seen when they are read.
+    /// Parses the head. Whether elements are within the payload is checked when they are read.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let (len, _) = bytes::head(payload, 0)?;
         Ok(Self { payload, len })

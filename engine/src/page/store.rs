@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-/// What the pages of one part of a collection hold. The letter stands in the pages' keys.
+/// What the pages of one part of a collection hold. The letter is in the pages' keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PartKind {
@@ -22,7 +22,7 @@ pub enum PartKind {
     Index = b'i',
     /// Members in order of score, then of their bytes.
     Scores = b's',
-    /// Elements in the order in which they stand.
+    /// Elements in list order.
     List = b'l',
     /// How many elements the pages of a list have, or what is below the children of a node.
     Counts = b'c',
@@ -75,7 +75,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names lie on page 0; id of a long value; level, in the upper
+    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names are on page 0; id of a long value; level, in the upper
     /// half, and number of a block of due times.
     pub number: u64,
 }
@@ -166,7 +166,7 @@ pub trait Pages {
     }
 }
 
-/// A payload that is being changed. Ranges lie within the payload.
+/// A payload that is being changed. Ranges are within the payload.
 pub trait PageEdit {
     /// The payload as it is now.
     fn bytes(&self) -> &[u8];

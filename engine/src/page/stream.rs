@@ -155,7 +155,7 @@ impl Stream {
         self.totals.elements
     }
 
-    /// True without entries: the stream lies in no pages then.
+    /// True without entries: the stream has no pages then.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -244,7 +244,7 @@ impl Stream {
         Ok((number, self.page(pages, number)?))
     }
 
-    /// The position of the page in which an entry with this ID lies. Where there is none it is that of a neighbour: all entries before
+    /// The position of the page in which an entry with this ID is. Where there is none it is that of a neighbour: all entries before
     /// the page are below the ID, and all behind it above.
     ///
     /// # Errors
@@ -383,7 +383,7 @@ impl Stream {
     }
 }
 
-/// The page that a payload is, if it may stand behind one that begins with `last`.
+/// The page that a payload is, if it may follow one that begins with `last`.
 fn accept(number: u64, payload: &[u8], last: Option<EntryId>) -> Result<StreamPage<'_>, PageError> {
     if u32::try_from(payload.len()).is_err() {
         return Err(PageError::TooLong { bytes: payload.len() });

@@ -16,7 +16,7 @@ const CHILDREN: u64 = 64;
 /// Bytes of a due time.
 pub(super) const TIME_BYTES: usize = 8;
 
-/// Where the level stands in a block's number.
+/// Bit position of the level in a block's number.
 const LEVEL_SHIFT: u32 = 32;
 
 fn id(level: u32, block: u64) -> PageId {

@@ -40,7 +40,7 @@ struct Layout<'s> {
 /// `dir`. May be called again.
 ///
 /// # Errors
-/// A failing medium; the next call goes on. Without a log: the newest writes lie in persistent memory, where they
+/// A failing medium; the next call goes on. Without a log: the newest writes are in persistent memory, where they
 /// would be forgotten.
 pub fn settle_data_dir(
     storage: &dyn Storage,

@@ -94,7 +94,7 @@ impl DerefMut for Latched<'_> {
     }
 }
 
-/// What each thread holds. The latches of a store lie in one array, in the order of its shards.
+/// What each thread holds. The latches of a store are in one array, in the order of its shards.
 #[cfg(debug_assertions)]
 mod order {
     use std::cell::RefCell;

@@ -76,7 +76,7 @@ impl LogBase {
         &self.path
     }
 
-    /// Makes the file at [`path`](Self::path) the base of the log's manifest. Flushes first: what lies
+    /// Makes the file at [`path`](Self::path) the base of the log's manifest. Flushes first: what is
     /// before the cut must be durable without the log.
     ///
     /// # Errors

@@ -42,7 +42,7 @@ impl SyncPolicy {
 pub struct EngineOptions {
     /// The medium of everything but what has one of its own.
     pub storage: Arc<dyn Storage>,
-    /// Data directory; tables lie in `tree` below it.
+    /// Data directory; tables are in `tree` below it.
     pub dir: PathBuf,
     /// Name of the log's directory below `dir` (`appenddirname`).
     pub log_dir_name: String,
@@ -52,9 +52,9 @@ pub struct EngineOptions {
     pub databases: usize,
     /// How the log is synced. With `write_behind` it counts as [`SyncPolicy::Always`].
     pub sync_policy: SyncPolicy,
-    /// Memtables lie in persistent memory, and there is no log (`persistence-mode wbl`). Needs `pool`.
+    /// Memtables are in persistent memory, and there is no log (`persistence-mode wbl`). Needs `pool`.
     pub write_behind: bool,
-    /// Where memtables lie with `write_behind`, or lay when the store was last open.
+    /// The pool of the memtables with `write_behind`, or of those when the store was last open.
     pub pool: Option<PmemOptions>,
     /// How memtables find and order their records.
     pub memtable: MemtableKind,
@@ -93,7 +93,7 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Snapshots that may be open at once.
     pub snapshots_max: usize,
-    /// Where the tables of some levels lie (`tree-device` with levels); all in `tree` when not said.
+    /// Places of the tables of some levels (`tree-device` with levels); by default all are in `tree`.
     pub level_places: LevelPlaces,
     /// The medium of undo runs (`undo-device`); that of everything else when not said. One that fails costs
     /// space in the tree, and the reads of old snapshots.

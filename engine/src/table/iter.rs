@@ -387,7 +387,7 @@ impl TableIter {
         }
     }
 
-    /// Starts a new walk with the block that `key` belongs into; false when it lies behind all.
+    /// Starts a new walk with the block that `key` belongs into; false when it is behind all.
     fn start(&mut self, key: &[u8], way: Way) -> TableResult<bool> {
         self.valid = false;
         self.nth = UNCOUNTED;

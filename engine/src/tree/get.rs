@@ -137,7 +137,7 @@ pub fn get_many_at(
     })
 }
 
-/// The newest version of `key` with a sequence at most `bound`. Graves lie outside the tree: the
+/// The newest version of `key` with a sequence at most `bound`. Graves are outside the tree: the
 /// caller applies D(key, bound).
 ///
 /// The first table that answers has the newest one: see the order of levels at [`Version`], which

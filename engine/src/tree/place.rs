@@ -106,7 +106,7 @@ pub(crate) fn tables_in_places(
     Ok(tables)
 }
 
-/// Removes tables that nothing names where they lie, in all places; answers a number above every table's.
+/// Removes tables that nothing names where they are, in all places; answers a number above every table's.
 pub(super) fn remove_unnamed_tables(
     storage: &dyn Storage,
     tree: &Path,

@@ -1,4 +1,4 @@
-//! A version of the tree: which table lies in which level.
+//! A version of the tree: the tables of each level.
 
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;

@@ -137,7 +137,7 @@ impl VersionSet {
         self.carried
     }
 
-    /// True when `job` moves tables to a level whose tables lie where they do: then nothing need be
+    /// True when `job` moves tables to a level without changing their place: then nothing need be
     /// read. Otherwise the data moves, and the job runs as a merge.
     #[must_use]
     pub fn is_mere_move(&self, job: &Job) -> bool {
@@ -229,7 +229,7 @@ impl VersionSet {
         self.new_table_as_of(0, if stays { moved_to } else { 0 })
     }
 
-    /// Starts a table that lies where those of `level` do and is compressed as those of `looks` are.
+    /// Starts a table in the place of those of `level`, compressed as those of `looks` are.
     fn new_table_as_of(&self, level: usize, looks: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
         let mut options = self.shared.options.table;

@@ -7,7 +7,7 @@ use crate::device::{File, Storage, StorageResult};
 /// Block size of the search, in bytes: one line of a block is checked, and one block is read whole.
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// Bytes of groups in a segment of `file_bytes`: what lies between its header and the filler at its end.
+/// Bytes of groups in a segment of `file_bytes`: what is between its header and the filler at its end.
 ///
 /// A full segment costs one short read; others a binary search, twelve reads for 64 MiB. The result is an estimate: a value
 /// that is filler itself can make it too small, and a torn tail is counted.
@@ -41,7 +41,7 @@ pub(super) fn filled_bytes(file: &dyn File, file_bytes: u64) -> StorageResult<u6
 }
 
 /// About how many bytes of groups the segments of a log have together, before it is known which of them are to be read: some
-/// may lie below the recovery mark, and a start skips them.
+/// may be below the recovery mark, and a start skips them.
 ///
 /// # Errors
 ///

@@ -121,7 +121,7 @@ pub struct Recovery {
     expected_seq: u64,
     logged_seq: u64,
     window: Option<Window>,
-    /// The commands of the last group, where some of them lie elsewhere.
+    /// The commands of the last group, where some of them are elsewhere.
     spliced: Vec<u8>,
     done_bytes: u64,
     /// Estimated bytes of groups to be read.

@@ -159,7 +159,7 @@ pub(super) fn largest_argument(parts: &[&[u8]]) -> u64 {
     largest as u64
 }
 
-/// The part that `extent`, of segment `number`, lies in; `None` where it is not there, or ends before it.
+/// The part that has `extent`, of segment `number`; `None` where it does not exist, or ends before it.
 pub(super) fn open_part(
     storage: &dyn Storage,
     location: &LogLocation,

@@ -19,7 +19,7 @@ pub struct Device {
     name: String,
     kind: Option<DeviceKind>,
     dir: PathBuf,
-    /// Paths that lie on it.
+    /// Paths on this device.
     roots: Vec<PathBuf>,
     meter: Meter,
     model: Option<Model>,
@@ -188,16 +188,16 @@ impl File for PlacedFile {
     }
 }
 
-/// A storage whose paths lie on named devices.
+/// A storage whose paths are on named devices.
 #[derive(Debug)]
 pub struct PlacedStorage {
     inner: Arc<dyn Storage>,
-    /// The first one takes what lies in no other's directory.
+    /// The first one takes what is in no other's directory.
     devices: Vec<Arc<Device>>,
 }
 
 impl PlacedStorage {
-    /// Puts `devices` around `inner`; what lies in the directory of none belongs to `default`.
+    /// Puts `devices` around `inner`; what is in the directory of none belongs to `default`.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, default: Device, devices: Vec<Device>) -> Self {
         let devices = std::iter::once(default).chain(devices).map(Arc::new).collect();

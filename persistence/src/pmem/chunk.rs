@@ -13,10 +13,10 @@ use crate::device::LINE_BYTES;
 pub(super) const CHUNK_HEADER_BYTES: u64 = MEDIA_LINE_BYTES;
 
 const MAGIC: &[u8; 8] = b"SXWBCHK1";
-/// Bytes of the header that the checksum covers; it stands behind them.
+/// Bytes of the header that the checksum covers; the checksum follows them.
 const CRC_AT: usize = 48;
 
-/// What stands in the header of a chunk.
+/// Contents of a chunk's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     pub(super) pool_id: u64,

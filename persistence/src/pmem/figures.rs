@@ -7,7 +7,7 @@ use super::medium::PmemKind;
 /// Figures of a pool since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmemFigures {
-    /// What it lies on.
+    /// Kind of medium that it is on.
     pub kind: PmemKind,
     /// Bytes of all pool files.
     pub file_bytes: u64,

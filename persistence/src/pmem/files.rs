@@ -20,7 +20,7 @@ pub struct MappedFiles {
 }
 
 impl MappedFiles {
-    /// Files that lie on `medium`.
+    /// Files on `medium`.
     #[must_use]
     pub fn new(medium: Arc<dyn Medium>) -> Arc<Self> {
         Arc::new(Self { medium })

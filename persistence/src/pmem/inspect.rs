@@ -38,7 +38,7 @@ pub struct Inspection {
     pub last_seq: u64,
     /// Valid records above R, which the next start gives up.
     pub given_up: u64,
-    /// Chunks or free slots in which something stands behind the last valid record: a torn batch, or an erasing that
+    /// Chunks or free slots in which something is behind the last valid record: a torn batch, or an erasing that
     /// was cut short. The next start erases it.
     pub torn: u64,
     /// c_p: every sequence up to it is complete or in a void.

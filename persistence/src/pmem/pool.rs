@@ -94,7 +94,7 @@ impl PmemPool {
         })
     }
 
-    /// What it lies on.
+    /// Kind of medium that it is on.
     #[must_use]
     pub fn kind(&self) -> PmemKind {
         self.options.medium.kind()
@@ -130,7 +130,7 @@ impl PmemPool {
         self.free_writers.lock().push(number);
     }
 
-    /// The device that the pool lies on, if it is a named one.
+    /// The device that the pool is on, if it is a named one.
     pub(super) fn device(&self) -> Option<&Device> {
         self.options.device.as_deref()
     }

@@ -1,4 +1,4 @@
-//! One record, as it lies in a chunk (`FORMAT.md`, "Record").
+//! One record as stored in a chunk (`FORMAT.md`, "Record").
 
 use super::position::PmemPosition;
 use crate::checksum::{Crc32c, crc32c};
@@ -100,7 +100,7 @@ pub const LENGTH_MAX: usize = 1 << 30;
 
 const FIRST_OF_BATCH: u8 = 1;
 const MORE_OF_COMMIT: u8 = 2;
-/// Where the checksum stands in the header.
+/// Offset of the checksum in the header.
 const CRC_AT: usize = 28;
 
 /// What the checksum of the records of a chunk starts from: other chunks' records are not valid in it.

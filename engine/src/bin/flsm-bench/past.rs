@@ -66,7 +66,7 @@ struct Study<'f> {
 /// What the devices have done.
 struct Figures {
     tree: DeviceFigures,
-    /// All zero where undo runs lie on the device of the tables.
+    /// All zero where undo runs are on the device of the tables.
     undo: DeviceFigures,
 }
 

@@ -4,7 +4,7 @@
 //! end's page; pages of part `c` have the counts of the pages between. A push or a pop therefore touches one page, and an index costs
 //! a walk over counts, two bytes per page.
 //!
-//! Invariants: labels lie between the two ends; the pages at the ends have elements, those between may have none; counts are correct;
+//! Invariants: labels are between the two ends; the pages at the ends have elements, those between may have none; counts are correct;
 //! there is a page of counts for each group of labels that has one between the ends; `totals` counts elements and their bytes; long
 //! elements are as [`super::external`] says. How full pages are is no invariant.
 
@@ -45,9 +45,9 @@ impl Default for ListSizes {
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where element 0 stands.
+    /// The end with element 0.
     Front,
-    /// Where the last one stands.
+    /// The end with the last element.
     Back,
 }
 
@@ -78,7 +78,7 @@ impl Ends {
     }
 }
 
-/// A page, and where it stands.
+/// A page, and its position.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     label: u64,
@@ -638,7 +638,7 @@ impl List {
     }
 }
 
-/// Counts the elements of a page at an end, which will lie between others.
+/// Counts the elements of a page at an end, which will be between others.
 fn note_inner<P: Pages>(
     pages: &mut P,
     ends: &Ends,

@@ -66,7 +66,7 @@ pub struct Sorted {
     sizes: SortedSizes,
 }
 
-/// Where a member stands.
+/// Position of a member.
 struct Located {
     index: PageId,
     slot: usize,
@@ -304,7 +304,7 @@ impl Sorted {
         Ok(self.locate(pages, member, hash)?.map(|located| located.score))
     }
 
-    /// The member's score, and how many stand before it.
+    /// The member's score, and its rank.
     pub fn rank<P: Pages>(
         &self,
         pages: &P,
@@ -316,7 +316,7 @@ impl Sorted {
         Ok(Some((before + found.at as u64, found.score)))
     }
 
-    /// How many members stand before the cut. What lies between two cuts is the difference.
+    /// Number of members before the cut. The number between two cuts is the difference.
     pub fn count_before<P: Pages>(&self, pages: &P, cut: Cut<'_>) -> Result<u64, PageError> {
         let Some(path) = self.tree.find(pages, &cut)? else { return Ok(0) };
         let own = self.page(pages, path.page)?.count_before(cut);

@@ -72,7 +72,7 @@ impl Sorted {
         self.tree.split(pages, &path, count as u32, behind).map(|()| true)
     }
 
-    /// True if no page of the order stands behind the one at the end of a path.
+    /// True if no page of the order follows the one at the end of a path.
     fn is_last<P: Pages>(&self, pages: &P, path: &Path) -> Result<bool, PageError> {
         let count = self.page(pages, path.page)?.len() as u64;
         Ok(self.tree.before(pages, path)? + count >= self.len())

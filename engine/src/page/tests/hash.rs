@@ -360,7 +360,7 @@ fn sets_of_integers_hold_integers_until_another_comes() {
     assert_eq!(view.len(), 6);
 }
 
-/// Some values are named, the others stand in the page.
+/// Some values are named, the others are in the page.
 fn stored(value: &[u8]) -> Stored<'_> {
     match value {
         [first, ..] if value.len() == 5000 => {

@@ -241,7 +241,7 @@ fn counts_lead_to_each_element_of_a_list_of_many_pages() {
     }
 }
 
-/// Some elements are named, the others stand in the page.
+/// Some elements are named, the others are in the page.
 fn stored(element: &[u8]) -> Stored<'_> {
     match element {
         [first, ..] if element.len() > 200 => {

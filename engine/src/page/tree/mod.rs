@@ -26,7 +26,7 @@ pub(super) const LEVELS_MAX: u8 = 16;
 
 /// A place in an order, which bounds are compared with.
 pub(super) trait Place {
-    /// True if what a bound with this score and these bytes names stands before the place.
+    /// True if a bound with this score and these bytes is before the place.
     fn is_above(&self, order: u64, rest: &[u8]) -> bool;
 }
 
@@ -109,7 +109,7 @@ impl Tree {
         Path { steps: Vec::with_capacity(self.levels as usize), page: self.root }
     }
 
-    /// The way to the page in which what stands at the place lies, or would; `None` without pages.
+    /// The path to the page that has the place, or would have it; `None` without pages.
     pub(super) fn find<P: Pages>(
         &self,
         pages: &P,
@@ -129,7 +129,7 @@ impl Tree {
         Ok(Some(path))
     }
 
-    /// The page that holds the member of a rank, and how many stand before that page. There are more members than `rank`.
+    /// The page that holds the member of a rank, and the number of members before that page. There are more members than `rank`.
     pub(super) fn at<P: Pages>(&self, pages: &P, rank: u64) -> Result<(Path, u64), PageError> {
         let (mut path, mut before) = (self.path(), 0);
         for _ in 0..self.levels {
@@ -149,7 +149,7 @@ impl Tree {
         Ok((path, before))
     }
 
-    /// How many members stand before the page at the end of a path.
+    /// Number of members before the page at the end of a path.
     pub(super) fn before<P: Pages>(&self, pages: &P, path: &Path) -> Result<u64, PageError> {
         let mut before = 0;
         for step in &path.steps {
@@ -158,7 +158,7 @@ impl Tree {
         Ok(before)
     }
 
-    /// Reads all that a change of what lies at the end of a path changes above it.
+    /// Reads everything above the end of a path that a change there changes.
     pub(super) fn hold<P: Pages>(&self, pages: &P, path: &Path) -> Result<(), PageError> {
         path.steps.iter().try_for_each(|step| whole(pages, step.node).map(|_| ()))
     }
@@ -302,7 +302,7 @@ impl Tree {
         self.write(pages, last.node, above, children)
     }
 
-    /// The pages before and behind the one at the end of a path, as far as they stand below one node; with how many members they have.
+    /// The pages before and behind the one at the end of a path, if they are below one node with it; with their numbers of members.
     pub(super) fn neighbours<P: Pages>(
         &self,
         pages: &P,

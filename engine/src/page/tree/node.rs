@@ -31,7 +31,7 @@ pub(super) struct NodePage<'p> {
 }
 
 impl<'p> NodePage<'p> {
-    /// Looks at the head. That bounds lie within the payload is seen when they are read.
+    /// Parses the head. Whether bounds are within the payload is checked when they are read.
     pub(super) fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let (len, _) = bytes::head(payload, 0)?;
         let page = Self { payload, len };
@@ -80,7 +80,7 @@ impl<'p> NodePage<'p> {
         }
     }
 
-    /// The child below which what stands at the place lies.
+    /// The child below which the place is.
     pub(super) fn find(&self, place: &impl Place) -> Result<usize, Damage> {
         let (mut low, mut high) = (1, self.len);
         while low < high {
@@ -128,7 +128,7 @@ impl<'p> Counts<'p> {
     }
 }
 
-/// Where the count of child `at` lies.
+/// Offset of the count of child `at`.
 pub(super) const fn count_at(at: usize) -> usize {
     at * COUNT_BYTES
 }

@@ -51,7 +51,7 @@ pub(in crate::store) struct Graveyard {
     pub(in crate::store) has_dead_pages: AtomicBool,
     /// When deletes must be gone from every file (N17).
     pub(in crate::store) deadline: Deadline,
-    /// The bound of the cemetery, and what lies beyond it.
+    /// The bound of the cemetery, and the graves beyond it.
     pub(in crate::store) spill: Spill,
     /// Where keys were deleted of late.
     pub(in crate::store) places: Places,

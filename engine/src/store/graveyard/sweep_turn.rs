@@ -31,7 +31,7 @@ impl SweepTurn {
         last.is_none_or(|(ended, took)| now.saturating_duration_since(ended) >= took * PAUSE)
     }
 
-    /// The next rewrite that an earlier tally found, if its table still lies where it did.
+    /// The next rewrite that an earlier tally found, if its table still is where it was.
     pub(in crate::store) fn take_burial(&self, version: &Version) -> Option<Job> {
         let mut burials = self.burials.lock();
         std::iter::from_fn(|| burials.pop()).find(|job| job.stands_in(version))

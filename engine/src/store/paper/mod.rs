@@ -37,13 +37,13 @@ use std::sync::Arc;
 
 /// How the store remembers that a key is dead.
 pub(super) trait DeadKeys: Send + Sync {
-    /// True when deletes open graves. Only then may collections lie in pages, graves be spilled, and merges put what only
+    /// True when deletes open graves. Only then may collections be stored in pages, graves be spilled, and merges put what only
     /// readers of the past need into undo runs.
     fn has_cemetery(&self) -> bool {
         true
     }
 
-    /// Stages the delete of a key, given as head and user's bytes. Answers where its engine key lies in `records`, and
+    /// Stages the delete of a key, given as head and user's bytes. Answers where its engine key is in `records`, and
     /// the length of the record around that: 0, since a grave needs none.
     fn stage(&self, records: &mut Vec<u8>, key: (&[u8; HEAD_BYTES], &[u8])) -> (usize, usize) {
         let at = records.len();
@@ -126,7 +126,7 @@ pub(super) trait RecordOrder: Send + Sync {
     }
 }
 
-/// Deleted keys lie in graves beside the tree (`deletes = cemetery`).
+/// Deleted keys are in graves beside the tree (`deletes = cemetery`).
 pub(super) struct Cemetery;
 
 impl DeadKeys for Cemetery {}

@@ -69,7 +69,7 @@ impl Drop for LoadPin {
     }
 }
 
-/// What lies below the DRAM table for a key that may have a value there.
+/// What is stored below the DRAM table for a key that may have a value there.
 pub(in crate::store) struct BelowTable {
     superversion: Guard<Arc<SuperVersion>>,
     engine_key: Vec<u8>,

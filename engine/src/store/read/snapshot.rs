@@ -230,7 +230,7 @@ impl Snapshot {
     }
 
     /// [`Snapshot::get`] of many keys, answered in their order. They are looked up in key order, and in one
-    /// table after the other: what a disk reads then lies behind one another (N6).
+    /// table after the other: a disk then reads sequentially (N6).
     ///
     /// # Errors
     /// As for [`Snapshot::get`].

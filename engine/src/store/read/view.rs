@@ -231,7 +231,7 @@ impl Inner {
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
-    /// could forget graves whose dead lie in this superversion only (F3).
+    /// could forget graves whose dead are in this superversion only (F3).
     pub(in crate::store) fn pin_superversion(&self, seq: Seq) -> (Arc<SuperVersion>, Pin) {
         let _change = self.views.superversion_change.lock();
         let superversion = self.views.superversion.load_full();

@@ -11,7 +11,7 @@ use sexton_persistence::device::{Clock, Device, DeviceProfile, PlacedStorage, St
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys that lie in all shards, in two, or in one: what is drawn where the number of shards is a constant.
+/// Keys in all shards, in two, or in one: what is drawn where the number of shards is a constant.
 pub(super) fn names(random: &mut SimRandom, count: u64) -> Vec<Vec<u8>> {
     let shards = [1, 2, u64::MAX][random.below(3) as usize];
     // They sort in the same way, and are as long, whatever hash the process has.

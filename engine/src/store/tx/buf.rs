@@ -12,7 +12,7 @@ use std::collections::HashMap;
 pub(super) enum Staged {
     /// `len` bytes of `TxBuf::records` from `at`, where there is room for `room`: a record without its sequence.
     Put { at: usize, len: usize, key_len: usize, room: usize },
-    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry. It lies in a record
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry. It is in a record
     /// of `record_len` bytes, or by itself, which is 0: see [`DeadKeys::stage`](crate::store::paper::DeadKeys::stage).
     Delete { at: usize, len: usize, record_len: usize, had_expiry: bool },
     /// Blocks were changed in place, whose records were put before (E3).
@@ -22,7 +22,7 @@ pub(super) enum Staged {
 }
 
 impl Staged {
-    /// Where the record to be copied into the arena lies; empty for a grave, and where there is none.
+    /// Range of the record to be copied into the arena; empty for a grave, and where there is none.
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
             Self::Put { at, len, .. } => at..at + len,

@@ -10,7 +10,7 @@ struct Edit {
     block: SharedValue,
     at: usize,
     new_len: usize,
-    /// Where in `Edits::bytes` lies what was there.
+    /// Range in `Edits::bytes` of the previous bytes.
     old: Range<usize>,
 }
 

@@ -192,7 +192,7 @@ impl<'e> Tx<'e> {
         self.buf.is_deleted(key.hash, &head, key.bytes)
     }
 
-    /// Brings a cold key into memory where it stands, while the latch is held: the last resort where nobody has
+    /// Brings a cold key into memory where it is, while the latch is held: the last resort where nobody has
     /// loaded it, since N10 wants no reads from devices under a latch. False when it has no value.
     ///
     /// # Errors
@@ -344,7 +344,7 @@ impl<'e> Tx<'e> {
         Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
-    /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
+    /// Encodes a record without its sequence; answers where it is, its length, and its key's.
     fn stage_record(
         &mut self,
         (head, key): (&[u8; HEAD_BYTES], &[u8]),
@@ -358,7 +358,7 @@ impl<'e> Tx<'e> {
         (at, len, HEAD_BYTES + key.len())
     }
 
-    /// Changes flags or expiry and keeps the value, and whether it lies in pages: one operation. The key must be `Live`.
+    /// Changes flags or expiry and keeps the value, and whether it is in pages: one operation. The key must be `Live`.
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);

@@ -34,7 +34,7 @@ pub struct TxPages<'t, 'e, 'k> {
     epoch: Epoch,
     /// Given back to the buffers of the transaction, with its memory.
     changes: Changes,
-    /// Where pages stand that were read lately: an operation reads its few again and again. Each has one place here.
+    /// Positions of recently read pages: an operation reads its few pages repeatedly. Each has one place here.
     seen: [Cell<Option<(PageId, Located)>>; SEEN],
     /// Those of the transaction's edits that were there before.
     edits_before: usize,

@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Keys are evicted one by one, wherever they lie: what they leave free is brought together, so
+    /// Keys are evicted one by one, wherever they are: what they leave free is brought together, so
     /// that pages go back. The latch of `shard` is held.
     pub(in crate::store) fn give_pages_back(&self, shard: &mut ShardState) {
         let bound = self.inner().memory.shard_bound_bytes.load(Ordering::Relaxed);

@@ -261,7 +261,7 @@ impl Engine {
         self.inner().memory.shares.bound_bytes()
     }
 
-    /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
+    /// Memory of all memtables: of their records, as far as these are in DRAM, of the lists of where those are, and of
     /// the order of the frozen ones.
     pub(in crate::store) fn memtables_held_bytes(&self) -> u64 {
         let superversion = self.inner().views.superversion.load();

@@ -11,7 +11,7 @@ pub const POOL_MARKER: &str = "WBL";
 /// Directory of the pool in the data directory, or a link to it.
 pub const POOL_DIR: &str = "pmem";
 
-/// True when the newest writes of the store in `dir` lie in a pool.
+/// True when the newest writes of the store in `dir` are in a pool.
 ///
 /// # Errors
 /// A failing medium.

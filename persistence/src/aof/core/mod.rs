@@ -285,7 +285,7 @@ impl LogCore {
         Ok(())
     }
 
-    /// Writes the records of a group that go to other devices, and answers where they lie.
+    /// Writes the records of a group that go to other devices, and answers where they are.
     fn write_routed(&self, segment: &mut Segment, group: &Group) -> Result<Vec<Extent>, LogError> {
         let mut extents = Vec::new();
         for (route, records) in group.routed() {
@@ -452,7 +452,7 @@ impl LogCore {
         Ok(())
     }
 
-    /// Writes and syncs everything, then leaves an empty group that says so: damage to what lies
+    /// Writes and syncs everything, then leaves an empty group that says so: damage to what is
     /// before it can be told from a torn tail (N8).
     pub(in crate::aof) fn finish(&self) -> Result<(), LogError> {
         while self.write_batch()? {}

@@ -30,7 +30,7 @@ const WAIT_PERCENT: u64 = 30;
 /// Graves get the bound of the process divided by this at most, whatever `cemetery-max-memory` says.
 const MEMORY_SHARE: u64 = 16;
 
-/// The bound of the cemetery's memory, and what lies beyond it.
+/// The bound of the cemetery's memory, and the graves beyond it.
 pub(in crate::store) struct Spill {
     /// `cemetery-max-memory`; 0 for none.
     pub(super) max_bytes: AtomicU64,
