@@ -126,7 +126,7 @@ pub(crate) fn open(flags: &Flags, keep: bool) -> Result<Engine, EngineError> {
     open_reporting(flags, keep).map(|(engine, _)| engine)
 }
 
-/// Like [`open`], and also returns the recovery report.
+/// Like `open`, and also returns the recovery report.
 pub(crate) fn open_reporting(
     flags: &Flags,
     keep: bool,
