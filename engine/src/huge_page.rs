@@ -1,9 +1,9 @@
-//! Huge pages for fresh memory, while the system has them cheaply.
+//! Huge pages for fresh memory, while the system provides them cheaply.
 //!
-//! With a huge page a look-up misses the translation cache less often. Its first touch clears 2 MB: some 0.2 ms. Where
-//! memory has to be compacted for it, or a hypervisor has taken back what the guest had free (free page reporting does
+//! With a huge page a look-up has fewer TLB misses. Its first touch clears 2 MB, which takes some 0.2 ms. If
+//! memory has to be compacted for it, or a hypervisor has taken back free memory of the guest (free page reporting does
 //! that with whole huge pages only), it takes 5 ms instead, in which a worker serves nobody, and one page after another
-//! does. Small pages then cost a fraction.
+//! does so. Small pages then cost a fraction.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
@@ -44,7 +44,7 @@ impl Choice {
 /// The memory is the system's, so all stores of a process choose together.
 static CHOICE: Choice = Choice::new();
 
-/// Asks for huge pages. A wish only: without them everything works the same.
+/// Asks for huge pages. Advisory: failure is harmless.
 ///
 /// # Safety
 /// The caller's own memory, whole pages of it.

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
 /// The small number that stands for a namespace in memory. Slots are handed out by the engine;
-/// a namespace id (never used again, decision N7) stands behind each.
+/// each represents a namespace id (never used again, decision N7).
 pub type Slot = u8;
 
 /// Stands for a database where the records are meant that the layer above keeps for itself: they have a namespace of their own, are in
@@ -22,12 +22,12 @@ pub const KEY_MAX_BYTES: usize = 64 << 10;
 /// Bytes of such a key that are said of it: its beginning, by which its owner knows it.
 const TOLD_BYTES: usize = 40;
 
-/// What is said of a key of so many bytes that is not taken.
+/// Error text for a key of `bytes` bytes, which is refused.
 pub(crate) fn key_bytes_refused(bytes: usize) -> String {
     format!("key of {bytes} bytes, at most {KEY_MAX_BYTES} allowed")
 }
 
-/// The same, and how the key begins.
+/// Error text for a key that is too long, with the beginning of the key.
 #[must_use]
 pub fn key_too_long(key: &[u8]) -> String {
     let beginning = key[..key.len().min(TOLD_BYTES)].escape_ascii();
@@ -220,12 +220,12 @@ impl<'a> EngineKey<'a> {
     }
 }
 
-/// Hash of a user's key: the one that [`Key::hash`] carries, the same for the life of the process.
+/// Hash of a user's key, which [`Key::hash`] carries; constant for the life of the process.
 /// Its bits 58 to 63 choose the shard, 40 to 55 are the tag in the DRAM table, and the low ones
 /// choose the bucket.
 ///
-/// The seed is drawn when the process starts, so that nobody who knows this code can choose keys that
-/// meet in one bucket or shard. Nothing on a device depends on it: filters have a hash of their own.
+/// The seed is drawn at process start, so that knowing this code does not help to choose keys that
+/// collide in one bucket or shard. Nothing on a device depends on it: filters have a hash of their own.
 #[inline]
 #[must_use]
 pub fn hash(bytes: &[u8]) -> u64 {
@@ -250,7 +250,7 @@ impl Meta {
     pub const PAGED: u8 = 0x10;
     /// The type whose values say when the first of their elements is due, in eight bytes, little endian.
     pub const DUE_ELEMENTS: u8 = 7;
-    /// Where they say so: a value that lies whole in its record, and the descriptor of pages.
+    /// Where they say so: a value that is stored whole in its record, and the descriptor of pages.
     const ELEMENTS_DUE_AT: usize = 6;
     const PAGED_ELEMENTS_DUE_AT: usize = 28;
     /// Set beside the flags of a tombstone: the record says that its key has no value
@@ -270,14 +270,14 @@ impl Meta {
         self.flags & Self::TOMBSTONE != 0
     }
 
-    /// True when the value is the descriptor of a collection that lies in pages.
+    /// True when the value is the descriptor of a collection that is stored in pages.
     #[must_use]
     #[inline]
     pub fn is_paged(&self) -> bool {
         self.flags & Self::PAGED != 0 && matches!(self.flags & 0xf, 1..=5 | Self::DUE_ELEMENTS)
     }
 
-    /// True when elements of the value may have due times of their own, the earliest of which stands in it
+    /// True when elements of the value may have due times of their own, the earliest of which is in it
     /// ([`Meta::due_ms`]).
     #[must_use]
     #[inline]

@@ -32,8 +32,8 @@
 //! | a copy on disk | [`Db::checkpoint`] |
 //! | figures | [`Db::stats`] |
 //!
-//! [`Engine`] and what stands around it is for servers whose threads must not wait: latches, transactions, parked
-//! reads, logs in the language of commands. `engine/DESIGN.md` describes the parts, `docs/rules.md` the rules that the
+//! [`Engine`] and the types around it are for servers whose threads must not wait: latches, transactions, parked
+//! reads, logs in the language of commands. `engine/DESIGN.md` describes the parts, and `docs/rules.md` the rules that the
 //! code cites by number.
 #![deny(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! Values that a memtable and the DRAM table keep together: one copy, in memory touched once, for both.
+//! Values that a memtable and the DRAM table share: one copy, in memory that is touched once for both.
 //!
-//! Such a value lies in a block of its own. Each place that refers to it holds one count of it as a plain address. Two kinds of values do:
+//! Such a value has a block of its own. Each place that refers to it holds one reference count as a plain address. There are two kinds:
 //!
-//! - *Long values*, because memory that nobody had for a while is dear to touch (`docs/studies/notebook.md`). Their block never changes.
-//! - *Pages of collections and their descriptors*, because they change again and again. Their block changes in the epoch in which it was made
-//!   (E1), and never afterwards. So a memtable has each of them once, however often it changed (E3).
+//! - *Long values*, because touching fresh memory is expensive (`docs/studies/notebook.md`). Their block never changes.
+//! - *Pages of collections and their descriptors*, because they change repeatedly. Their block changes in the epoch in which it was made
+//!   (E1), and never afterwards. A memtable therefore has each of them once, however often it changed (E3).
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
@@ -33,7 +33,7 @@ impl Epoch {
     }
 }
 
-/// What stands before the bytes of a value.
+/// Header before the bytes of a value.
 #[repr(C)]
 struct Head {
     counts: AtomicU32,
@@ -144,7 +144,7 @@ impl SharedValue {
         true
     }
 
-    /// Where its block lies, as it stands in a record or an entry.
+    /// Address of its block, as stored in a record or an entry.
     pub(crate) fn address(&self) -> [u8; ADDRESS_BYTES] {
         (self.0.as_ptr().expose_provenance() as u64).to_ne_bytes()
     }
@@ -198,7 +198,7 @@ fn room_for(len: usize) -> usize {
     (bytes.next_multiple_of(step) - HEAD_BYTES).min(MAX_BYTES.max(len))
 }
 
-/// The value at an address that stands in a record or an entry.
+/// The value at an address that is stored in a record or an entry.
 ///
 /// # Safety
 /// Somebody holds a count of the value's block for as long as `'a`, and the block does not change meanwhile.

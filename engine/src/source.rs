@@ -112,19 +112,19 @@ impl<S: Source + ?Sized> Source for Box<S> {
 /// `next` and `prev` may be mixed while it is `valid`. Walked off either end it stays not valid until
 /// the next seek.
 pub trait BackSource: Source {
-    /// Steps to the version before in the tree's order: newer of the same key, or the oldest of the key
-    /// before.
+    /// Steps to the previous version in the tree's order: the next newer one of this key, or the oldest of the
+    /// previous key.
     ///
     /// # Errors
     /// As for [`Source::next`].
     fn prev(&mut self) -> TableResult<()>;
-    /// Goes to the last version of the last key below `key`, `None` standing for the end: so the
-    /// bound is not included.
+    /// Moves to the last version of the last key below `key`; `None` means the end. The
+    /// bound is therefore not included.
     ///
     /// # Errors
     /// As for [`Source::next`].
     fn seek_back(&mut self, key: Option<&[u8]>) -> TableResult<()>;
-    /// As [`Source::pass_dead`], back to what lies below `from`.
+    /// As [`Source::pass_dead`], back to what is below `from`.
     ///
     /// # Errors
     /// As for [`Source::next`].

@@ -1,5 +1,5 @@
-//! What the calling thread has done that costs most of a short command: counted where the feature `count-work` is on, for
-//! tests that say how much a command may do. Without the feature there is nothing of it.
+//! Counts expensive steps of short commands on the calling thread, where the feature `count-work` is on: for
+//! tests that bound the work of a command. Without the feature nothing is counted.
 
 /// Hashes, look-ups and graves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Everything of Sexton that touches media or time: devices, the append-only log, persistent memory, the manifest,
-//! checksums and the RDB codec. Knows nothing of key order, levels or commands.
+//! checksums and the RDB codec. It knows nothing of key order, levels or commands.
 //!
 //! The bytes on the medium are described in `FORMAT.md` beside this crate.
 #![deny(unsafe_code)]

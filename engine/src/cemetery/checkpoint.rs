@@ -219,7 +219,7 @@ fn take_grave(rest: &mut &[u8]) -> Option<(Box<[u8]>, Seq)> {
     Some((key.into(), u64_at(head, 4)))
 }
 
-/// The same for a dead run.
+/// Takes a dead run off the front, like `take_grave`.
 fn take_run(rest: &mut &[u8]) -> Option<DeadRun> {
     let (head, tail) = rest.split_first_chunk::<24>()?;
     let (from, tail) = tail.split_at_checked(u32_at(head, 0) as usize)?;

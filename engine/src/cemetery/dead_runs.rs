@@ -1,12 +1,12 @@
-//! Dead-run hints: stretches of the key space in which nothing lives (N5).
+//! Dead-run hints: stretches of the key space without live keys (N5).
 //!
 //! A walk at s that passes many dead keys with no live one between them has proved: *no key of
-//! [from, to) is alive at d = s*. From then on every version q <= d in there is dead for every
-//! reader at s >= d: were it the newest such a reader sees, it would have been the newest at d,
-//! too, and the grave that covered it then covers it still. A later put has a sequence above d and
-//! is never skipped. So the proof is about keys and sequences, not about files: it outlives
-//! merges, costs two keys however many dead lie between them, and a table whose keys all lie in it
-//! and whose max_seq <= d needs no reading, neither by scans nor by the merge that removes it.
+//! [from, to) is alive at d = s*. From then on every version q <= d in that range is dead for every
+//! reader at s >= d: if it were the newest such a reader sees, it would have been the newest at d,
+//! too, and the grave that covered it then still covers it. A later put has a sequence above d and
+//! is never skipped. The proof is about keys and sequences, not about files. It therefore outlives
+//! merges, and costs two keys however many dead keys are between them. A table whose keys are all in the
+//! range and whose max_seq <= d needs no reading, neither by scans nor by the merge that removes it.
 
 use crate::key::Seq;
 use parking_lot::RwLock;
@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Dead keys passed from which on a walk leaves a hint. Tests have few keys, and want many hints.
 pub(crate) const RUN_KEYS_MIN: u64 = if cfg!(test) { 2 } else { 64 };
 
-/// The same for a walk that has passed over a hint on its way.
+/// Minimum for a walk that has passed over a hint on its way.
 pub(crate) const RUN_MORE_KEYS_MIN: u64 = if cfg!(test) { 1 } else { 8 };
 
 /// Hints held at most; the one that saves least goes.
@@ -101,7 +101,7 @@ impl DeadRuns {
         found.or_else(|| around(&self.sealed.read(), key, s).map(take))
     }
 
-    /// Keeps the runs of now for those who work at the next mark.
+    /// Keeps the current runs for the work at the next mark.
     pub(crate) fn seal(&self) {
         let runs = self.runs.read();
         self.sealed.write().clone_from(&runs);
@@ -122,7 +122,7 @@ impl DeadRuns {
     }
 
     /// Adds a proof. Runs inside it that are not younger go; older ones that reach out of it are cut to
-    /// what it does not cover. Where a younger one lies in the way nothing changes.
+    /// what it does not cover. Where a younger one is in the way nothing changes.
     pub(crate) fn add(&self, run: DeadRun) {
         if run.from >= run.to {
             return;

@@ -1,8 +1,8 @@
 //! Graves of pages and of whole collections (rule E4).
 //!
-//! A shard's graves are found by the hash of the user's key, which a page's key does not name. So these have a place of their own,
-//! in parts by the hash of the collection's prefix, each behind a mutex that is the last in the order of locks. A store without
-//! collections pays one look at a counter.
+//! A shard's graves are found by the hash of the user's key, which a page's key does not contain. These graves are therefore kept
+//! separately, partitioned by the hash of the collection's prefix. Each part has a mutex, which is the last in the lock order. A store
+//! without collections pays one look at a counter.
 
 use super::{Grave, Graves};
 use crate::key::{EngineKey, Seq};
@@ -44,7 +44,7 @@ impl ElementGraves {
         self.parts.iter().map(|part| part.lock().bytes()).sum()
     }
 
-    /// A page's graves lie beside that of its collection.
+    /// A page's graves are beside that of its collection.
     fn part(&self, key: &[u8]) -> (&Mutex<Graves>, u64) {
         let of_prefix = key_hash(EngineKey::prefix_of(key).unwrap_or(key));
         (&self.parts[(of_prefix >> 32) as usize % PARTS], of_prefix)
@@ -52,7 +52,7 @@ impl ElementGraves {
 
     /// Opens a grave of a page, or of a prefix, at `d`.
     pub(crate) fn open(&self, key: &[u8], d: Seq) {
-        // Counted first: who reads at or above d has to find it.
+        // Counted first: a reader at or above d has to find it.
         self.len.fetch_add(1, Ordering::AcqRel);
         self.part(key).0.lock().open(key_hash(key), key.into(), d);
     }

@@ -1,7 +1,7 @@
-//! Which keys may have a grave, asked without the latch of their shard.
+//! Filters of the keys that may have a grave, which readers query without the latch of their shard.
 //!
-//! A walk over live keys asks the cemetery for each of them, nearly always in vain. Several walks at once, over
-//! the same keys in the same order, would fight for one latch after the other.
+//! A walk over live keys queries the cemetery for each of them, nearly always in vain. Several concurrent walks over
+//! equal ranges would otherwise contend for one latch after the other.
 
 use arc_swap::ArcSwap;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl GraveFilter {
         word_of(&words, hash).is_some_and(|word| word.load(Ordering::Relaxed) & bits == bits)
     }
 
-    /// Adds a grave, the `count`th of the shard; false when there is no room for so many.
+    /// Adds a grave, the `count`th of the shard; false when the filter has no room for `count`.
     pub(super) fn add(&self, hash: u64, count: usize) -> bool {
         let words = self.words.load();
         match word_of(&words, hash) {

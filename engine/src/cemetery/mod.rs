@@ -1,7 +1,7 @@
 //! The cemetery: deleted keys with the sequences of their deletion, apart from the tree.
 //!
-//! One [`Graves`] a shard, under the shard's latch. A grave is (key, d, e): d the sequence of the
-//! delete, e that of the first later put of the key, [`OPEN`] while there is none. For a reader at
+//! There is one [`Graves`] per shard, under the shard's latch. A grave is (key, d, e): d is the sequence of the
+//! delete, e that of the first later put of the key, or [`OPEN`] if there is none. For a reader at
 //! s a key is alive exactly if its newest version q <= s has q > D(k, s), the largest d <= s.
 
 mod checkpoint;
@@ -26,8 +26,8 @@ use std::sync::Arc;
 /// The e of a grave that no put has closed.
 pub(crate) const OPEN: Seq = Seq::MAX;
 
-/// One key in so many, by its hash, names the place where it was deleted (N5): with a count for each shard those of all
-/// shards would come at once.
+/// One key in this many, chosen by its hash, records the place where it was deleted (N5). A counter per shard would make
+/// all shards do so at once.
 const PLACE_EVERY: u64 = if cfg!(test) { 4 } else { 32 };
 
 /// Bits of the hash below are in use elsewhere.
@@ -56,7 +56,7 @@ pub(crate) struct Grave {
 /// Bytes to which allocations are rounded up.
 const ALLOCATION_BYTES: usize = 16;
 
-/// Memory of one grave with a key of so many bytes, estimated for a table two thirds full.
+/// Estimated memory of one grave with a key of `key_bytes` bytes, in a table two thirds full.
 pub(crate) fn memory_of_grave(key_bytes: usize) -> usize {
     let entry = (size_of::<(u64, Grave)>() + 1) * 3 / 2;
     entry + key_bytes.next_multiple_of(ALLOCATION_BYTES) + filter::BYTES_OF_GRAVE
@@ -121,7 +121,7 @@ impl Graves {
     }
 
     /// Opens a grave at `d`. Rule X1: the caller holds the key's latch and has seen it alive. True for
-    /// one key in so many, whose place is to be looked at for stretches of dead keys.
+    /// one key in `PLACE_EVERY`, whose place is to be checked for stretches of dead keys.
     pub(crate) fn open(&mut self, hash: u64, key: Box<[u8]>, d: Seq) -> bool {
         self.key_bytes += key.len().next_multiple_of(ALLOCATION_BYTES);
         let mut grave = Grave { key, d, e: OPEN, buried_in: 0 };
@@ -342,7 +342,7 @@ impl Grave {
     }
 
     /// Rule F1: a closed grave may go when its closing put is visible and durable and no member of
-    /// S (`snapshots`, sorted) lies in [d, e).
+    /// S (`snapshots`, sorted) is in [d, e).
     #[must_use]
     pub(crate) fn may_go_closed(&self, visible: Seq, durable: Seq, snapshots: &[Seq]) -> bool {
         let after_d = snapshots.partition_point(|&s| s < self.d);

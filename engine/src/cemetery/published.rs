@@ -1,5 +1,5 @@
-//! A value that is replaced as a whole while others read it, with a flag that tells for nothing that there
-//! is nothing in it.
+//! A value that is replaced as a whole while others read it, with a flag that tells cheaply whether it
+//! is empty.
 
 use crate::sync::{ArcSwap, AtomicBool, Mutex, Ordering};
 use std::sync::Arc;
@@ -10,8 +10,8 @@ pub(crate) trait IsEmpty {
     fn is_empty(&self) -> bool;
 }
 
-/// The value. Who removes something elsewhere because it is in here does so after [`Published::update`];
-/// who looks there first and then here finds it in one of both places.
+/// The value. A writer that moves an item here from elsewhere removes it there only after [`Published::update`]; a
+/// reader that looks there first and then here always finds it in one of both places.
 #[derive(Default)]
 pub(crate) struct Published<T> {
     value: ArcSwap<T>,
@@ -44,7 +44,7 @@ impl<T: IsEmpty + Clone> Published<T> {
         change(&mut next);
         let any = !next.is_empty();
         if any {
-            // Before the value: who is told that there is nothing finds all of it in the other place.
+            // Before the value: a reader that is told that this is empty finds all of it in the other place.
             self.any.store(true, Ordering::Release);
         }
         self.value.store(Arc::new(next));

@@ -1,14 +1,14 @@
-//! Grave runs: sealed generations of graves on the device, as readers look at them.
+//! Grave runs: sealed generations of graves on the device, as readers see them.
 //!
-//! A run is one or more table files (`engine/FORMAT.md`, "Grave run"): the sequence of an entry is its d,
-//! so that the newest entry at or below s is D(k, s). Nothing is changed in a run: no put closes its
-//! graves, and readers compare sequences instead. In memory are filters and indexes only.
+//! A run is one or more table files (`engine/FORMAT.md`, "Grave run"). The sequence of an entry is its d,
+//! so the newest entry at or below s is D(k, s). Runs are immutable: no put closes their graves, and
+//! readers compare sequences instead. Only filters and indexes are in memory.
 //!
-//! The list of runs is no part of a superversion: a grave that leaves memory must be found in a run by
-//! readers whose superversion is older than the run. So readers look at memory first and at the list as
-//! it is then; a run comes into the list before its graves leave memory, and stays in it, when nobody
-//! new needs it, until the superversions from before are gone (F3). Who reads without a pin takes
-//! the list before the superversion.
+//! The list of runs is not part of a superversion, because a reader whose superversion is older than a run
+//! must still find the graves that left memory for it. Readers therefore check memory first and then the
+//! current list. A run is listed before its graves leave memory. It stays listed, even when no new reader
+//! needs it, until the superversions from before are gone (F3). A reader without a pin takes the list
+//! before the superversion.
 
 use super::published::{IsEmpty, Published};
 use crate::error::TableResult;

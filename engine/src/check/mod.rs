@@ -1,11 +1,11 @@
-//! Verification of a store's files, for `sexton-check`. Nothing is changed unless it is asked for.
+//! Verification of a store's files, for `sexton-check`. Nothing is changed unless requested.
 //!
-//! What can be proved wrong from the files alone: checksums and order of every table, what tables and
-//! manifest say of each other, overlap in a level, levels that are not newest first (the order that look-ups
+//! Checks what can be proved wrong from the files alone: checksums and order of every table, the manifest against the
+//! tables, overlap in a level, levels that are not newest first (the order that look-ups
 //! rely on), claims of `buried_through` (C3), graves that a put should have closed (P3), the checkpoint
-//! and the grave runs against the mark (N1, D2), the chain of the log (N8) or the pool of persistent memory. A dead
-//! version whose grave was lost looks alive; it shows
-//! in the number of keys, which the mark has, counted apart from the files.
+//! and the grave runs against the mark (N1, D2), and the chain of the log (N8) or the pool of persistent memory. A dead
+//! version whose grave was lost looks alive; it shows up
+//! in the number of keys, which the mark records independently of the files.
 
 mod graves;
 mod log;
@@ -36,7 +36,7 @@ pub struct CheckOptions {
     pub log_dir_name: String,
     /// `appendfilename`.
     pub log_file_name: String,
-    /// Cut the log where it can no longer be read, and lose what lies behind.
+    /// Cut the log where it can no longer be read, and lose what follows.
     pub truncate_log: bool,
     /// Cut the log behind the last write of this second (seconds since 1970).
     pub truncate_to_s: Option<u64>,
@@ -103,7 +103,7 @@ pub struct CheckReport {
     pub live_keys: u64,
     /// The recovery mark.
     pub mark: u64,
-    /// What lies behind the mark in persistent memory, if anything does.
+    /// What is in persistent memory above the mark, if anything.
     pub pool: Option<Inspection>,
     /// Groups of the log behind the mark.
     pub groups: u64,

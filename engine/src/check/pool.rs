@@ -1,4 +1,4 @@
-//! The pool of persistent memory, when the newest writes lie there (`persistence-mode wbl`).
+//! The pool of persistent memory, when the newest writes are there (`persistence-mode wbl`).
 
 use super::{CheckOptions, CheckReport};
 use crate::error::EngineError;
@@ -129,7 +129,7 @@ mod tests {
         (storage, last_seq)
     }
 
-    /// Where the value of a key lies in the first pool file.
+    /// Position of a key's value in the first pool file.
     fn place_of(storage: &dyn Storage, value: &str) -> u64 {
         let file = storage.open(&pool_file("pool-0001.pmem")).expect("opened");
         let mut bytes = vec![0; file.len().expect("its length") as usize];

@@ -1,13 +1,13 @@
-//! A tree made anew from its tables, for a store whose manifest is lost or damaged.
+//! Rebuilds a tree from its tables, for a store whose manifest is lost or damaged.
 //!
-//! What the manifest alone knows is taken from its valid records, and otherwise from elsewhere: the mark from the
-//! newest cemetery checkpoint, or from where the log begins; which tables count, from all that are there
-//! and hold nothing above the mark (what is above, the log has). All of them are merged into one sorted
-//! level: of each key the newest version, unless a grave covers it. So it does not matter in which
-//! level a table was, or that tables of a finished merge were still there. But what a merge had buried already,
-//! and whose grave had gone, is alive again where such an input table was found: a rebuild says so.
+//! Information that only the manifest has is taken from its valid records, or else from elsewhere. The mark is that of the
+//! newest cemetery checkpoint, or follows from where the log begins. The tables are all that exist and hold nothing above
+//! the mark (the log has what is above). They are merged into one sorted level, which keeps of each key the newest version,
+//! unless a grave covers it. The level of a table therefore does not matter, nor whether tables of a finished merge still
+//! existed. But a version that a merge had already buried, and whose grave is gone, is alive again if such an input table
+//! was found: a rebuild says so.
 //!
-//! The new tree takes its name when it is whole and durable. The old one is kept as `tree.damaged`.
+//! The new tree takes its name when it is complete and durable. The old one is kept as `tree.damaged`.
 
 use super::{CheckOptions, CheckReport};
 use crate::cemetery::Checkpoint;
@@ -244,7 +244,7 @@ fn newest_of_each(graves: Vec<(Box<[u8]>, Seq)>) -> BTreeMap<Box<[u8]>, Seq> {
     newest
 }
 
-/// The log is cut at every mark, and what lies before the last one is given up: the first segment that begins at
+/// The log is cut at every mark, and what is before the last one is given up: the first segment that begins at
 /// or above everything in the tables begins at the mark.
 fn start_of_log(options: &CheckOptions, highest: Seq) -> Result<Seq, EngineError> {
     let location = LogLocation {

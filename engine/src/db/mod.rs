@@ -1,7 +1,7 @@
 //! The engine as a library: an ordered map from byte strings to byte strings that survives crashes.
 //!
-//! [`Db`] is the front of the crate. It stands on [`Engine`], which a server drives itself, from threads that must not
-//! wait. Every call here runs on the caller's thread and waits where it must: for a flush that is behind, for a device.
+//! [`Db`] is the front of the crate. It is built on [`Engine`], which a server drives itself, from threads that must not
+//! wait. Every call here runs on the caller's thread and waits where it must: for a late flush, or for a device.
 
 mod range;
 #[cfg(test)]
@@ -160,7 +160,7 @@ impl Db {
         self.0.stats()
     }
 
-    /// Flushes, syncs, and ends the background threads. A `Db` that is dropped does the same but cannot tell what
+    /// Flushes, syncs, and ends the background threads. Dropping a `Db` does so too, but cannot report what
     /// failed.
     ///
     /// # Errors

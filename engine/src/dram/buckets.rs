@@ -1,12 +1,12 @@
-//! Arrays of buckets, and the hints that look into them without the latch.
+//! Arrays of buckets, and the hints that read them without the latch.
 //!
 //! A bucket is one cache line of 8 words: 16-bit tag, address of an entry, and 3 spare bits
 //! (entries are aligned to 8). The spare bits of the first two words are the bucket's overflow
-//! count: how many entries passed it because it was full. A look-up goes on to the next bucket
-//! while that count is not 0. A count that reached its maximum stays there until the next rehash.
+//! count: the number of entries that passed it because it was full. A look-up continues with the next
+//! bucket while that count is not 0. A count that reached its maximum keeps it until the next rehash.
 //!
-//! Arrays are never unmapped: a retired one loses its memory and waits to be used again, so that
-//! a hint may look into it at any time and see zeros or the words of another table, both harmless.
+//! Arrays are never unmapped: a retired one releases its memory and waits for reuse. A hint
+//! may therefore read it at any time and see zeros or the words of another table, both harmless.
 #![allow(unsafe_code)]
 
 use super::entry::Entry;
@@ -43,7 +43,7 @@ fn tag_of(hash: u64) -> u64 {
 #[repr(C, align(64))]
 struct Bucket([AtomicU64; LANES]);
 
-/// Where an entry stands in an array.
+/// Position of an entry in an array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) bucket: usize,
@@ -67,9 +67,9 @@ impl BucketArray {
         Self { start: start.unwrap_or_else(|| Self::map(log2)), log2, len: 0 }
     }
 
-    /// Memory for an array. In huge pages, of which several arrays of one size share one (the shards
-    /// grow at about the same time): look-ups go anywhere, and with small pages nearly each of them
-    /// would miss the translation cache.
+    /// Allocates memory for an array in huge pages, one of which several arrays of equal size share (shards
+    /// grow almost simultaneously). Look-ups are random accesses, and with small pages nearly each of them
+    /// would miss the TLB.
     fn map(log2: u32) -> NonNull<Bucket> {
         let bytes = BUCKET_BYTES << log2;
         if bytes < SHARED_MIN_BYTES {

@@ -1,4 +1,4 @@
-//! What a write takes out of the table, for who may want it back.
+//! What a write takes out of the table, for a caller that may restore it.
 #![allow(unsafe_code)]
 
 use super::entry::{Entry, EntryRef};
@@ -9,13 +9,13 @@ use std::alloc::Layout;
 pub(crate) enum Replaced<'a> {
     /// The key had no entry.
     Nothing,
-    /// An entry whose memory is used again: who wants its value copies it now.
+    /// An entry whose memory is reused: a caller that wants its value copies it now.
     Entry(EntryRef<'a>),
     /// A large entry, taken out with its memory.
     Block(Displaced),
 }
 
-/// A large entry that left its table with the memory it lies in. Dropped, it gives that back.
+/// A large entry that left its table with its memory, which is freed on drop.
 pub(crate) struct Displaced {
     entry: Entry,
     start: std::ptr::NonNull<u8>,

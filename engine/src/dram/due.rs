@@ -1,12 +1,12 @@
 //! The due times of a table's entries (N11).
 //!
-//! A heap of items, one for each entry that has an expiry or elements with due times (the earliest of all counts); the
-//! entry knows where its item stands. So a due time that changes moves its item, and an entry that leaves the table
-//! takes it along: however often keys are given an expiry, the heap holds no more items than the table holds entries.
+//! A heap of items, one for each entry that has an expiry or elements with due times (their earliest time counts). The
+//! entry stores its item's position. A changed due time moves the item, and an entry that leaves the table
+//! removes it: however often keys are given an expiry, the heap holds no more items than the table holds entries.
 
 use super::entry::Entry;
 
-/// Where an entry stands that has no item: it is never due, or was handed out as due.
+/// Position of an entry without an item: it is never due, or was handed out as due.
 pub(super) const UNQUEUED: u32 = u32::MAX;
 
 /// Items of a chunk. Chunks are never moved, so a heap that grows stops nobody.
@@ -47,7 +47,7 @@ impl Dues {
         items * size_of::<Item>() + self.chunks.capacity() * size_of::<Vec<Item>>()
     }
 
-    /// `entry` was written in the place of one whose item stood at `queued`, or anew.
+    /// `entry` was written in the place of one whose item was at `queued`, or anew.
     #[inline]
     pub(super) fn written(&mut self, queued: u32, entry: Entry) {
         if queued != UNQUEUED || entry.may_be_due() {

@@ -4,16 +4,16 @@
 //! header u64   key length 8 | value length 8 | slot 8 | generation 8 | clock 2 | may be due 1 | flags 5 | access 24
 //! u32          key length, when its byte is 255
 //! u32          value length, when its byte is 255
-//! u64, u32     expiry in milliseconds and where its item stands (due.rs), when it may be due
+//! u64, u32     expiry in milliseconds and where its item is (due.rs), when it may be due
 //! key, value
 //! ```
 //!
-//! An entry may be due that has an expiry, or elements with due times ([`Meta::has_due_elements`]): those without an
-//! expiry of their own have a 0 there.
+//! An entry may be due if it has an expiry, or elements with due times ([`Meta::has_due_elements`]). Without an expiry of
+//! its own it has a 0 there.
 //!
-//! With 254 in the value's length byte the address of the block of a value that a memtable may share stands in its place.
+//! With 254 in the value's length byte, the value is the address of a block that a memtable may share.
 //!
-//! A free cell of a page is marked by what no entry has: a key whose length byte says "see below"
+//! A free cell of a page is marked by a combination that no entry has: a key whose length byte says "see below"
 //! and whose length below is 0.
 #![allow(unsafe_code)]
 
@@ -114,7 +114,7 @@ impl Entry {
     /// Writes an entry, which gets a count of its own of a shared value. Its expiry has no item yet.
     ///
     /// # Safety
-    /// `block` is aligned to 8, has `content.encoded_len()` bytes, nothing in `content` lies
+    /// `block` is aligned to 8, has `content.encoded_len()` bytes, nothing in `content` is
     /// in it, and no entry with a shared value.
     pub(super) unsafe fn write(block: NonNull<u8>, content: &Content<'_>) -> Self {
         let (key, value) = (content.key, content.value);
@@ -222,7 +222,7 @@ impl Entry {
         unsafe { self.0.as_ptr().add(at).cast::<[u8; ADDRESS_BYTES]>().read_unaligned() }
     }
 
-    /// The count that the entry holds of a shared value; `None` where the value lies in the entry.
+    /// The count that the entry holds of a shared value; `None` where the value is in the entry.
     ///
     /// # Safety
     /// The entry is overwritten or freed next: its value is not read again, and nobody takes it twice.
@@ -246,7 +246,7 @@ impl Entry {
         self.layout().is_shared
     }
 
-    /// Bytes of memory of a shared value, 0 where it lies in the entry.
+    /// Bytes of memory of a shared value, 0 where it is in the entry.
     pub(super) fn shared_bytes(self) -> usize {
         let layout = self.layout();
         if !layout.is_shared {
@@ -267,7 +267,7 @@ impl Entry {
         let layout = self.layout();
         if layout.is_shared {
             // SAFETY: the entry holds a count for as long as it is there; the callers tie the lifetime to a borrow
-            // of the table, and the block changes only for who has borrowed that exclusively (`Table::edit`).
+            // of the table, and the block changes only for a caller that has borrowed it exclusively (`Table::edit`).
             return unsafe { shared_value::bytes_at(self.address_at(layout.value_at())) };
         }
         self.bytes_at(layout.value_at(), layout.value_len)
@@ -285,7 +285,7 @@ impl Entry {
         (self.header() >> ACCESS_SHIFT) as u32
     }
 
-    /// True where an expiry and the place of an item stand before the key.
+    /// True where an expiry and the position of an item precede the key.
     pub(super) fn may_be_due(self) -> bool {
         self.header() & DUE_BIT != 0
     }
@@ -301,7 +301,7 @@ impl Entry {
         if meta.has_due_elements() { meta.due_ms(self.value()) } else { meta.expire_at_ms }
     }
 
-    /// True when `meta` fits where that of the entry stands.
+    /// True when `meta` fits in the room of the entry's.
     pub(super) fn takes_meta(self, meta: Meta) -> bool {
         self.may_be_due() == meta.may_be_due()
     }
@@ -319,7 +319,7 @@ impl Entry {
         Meta { flags, expire_at_ms }
     }
 
-    /// Where the item of its expiry stands; [`UNQUEUED`] without one.
+    /// Position of its expiry's item; [`UNQUEUED`] without one.
     #[inline]
     pub(super) fn queued(self) -> u32 {
         if !self.may_be_due() {
@@ -330,7 +330,7 @@ impl Entry {
         unsafe { self.0.as_ptr().add(at).cast::<u32>().read_unaligned() }
     }
 
-    /// Notes where the item of its expiry stands.
+    /// Notes the position of its expiry's item.
     pub(super) fn set_queued(self, place: u32) {
         debug_assert!(self.may_be_due());
         if self.may_be_due() {

@@ -1,10 +1,10 @@
-//! Eviction that lowers what the process holds.
+//! Eviction that lowers the memory of the process.
 //!
-//! Memory comes back by pages, so the hand of the clock goes over pages, not over buckets: of each
-//! page it removes the entries that were not used since it last came by, takes one use from the
-//! others, and when enough is free it moves what is left to other pages of the class. A page of
+//! Memory is freed by pages, so the hand of the clock visits pages, not buckets. From each
+//! page it removes the entries that were not used since its last visit, and takes one use from the
+//! others. When enough is free it moves the remaining entries to other pages of the class. A page of
 //! one class pays for a page of another, so a change of value sizes does not leave the table with
-//! pages that nobody can fill. Reading a page also is far cheaper than following bucket words.
+//! pages that cannot be filled. Reading a page is also far cheaper than following bucket words.
 
 use super::entry::{CLOCK_MAX, EntryRef};
 use super::table::Table;

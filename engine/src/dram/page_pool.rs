@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 const CHUNK_BYTES: usize = REGION_BYTES / 2;
-/// Chunks are mapped two at a time, in one huge page where the system has them: entries lie anywhere,
+/// Chunks are mapped two at a time, in one huge page where the system has them: entries are anywhere,
 /// and with small pages nearly every look-up would miss the translation cache too.
 pub(super) const REGION_BYTES: usize = huge_page::HUGE_PAGE_BYTES;
 /// Free pages whose memory is kept; what is freed beyond is given back to the system.
@@ -54,7 +54,7 @@ pub(super) struct Page {
 struct Chunk {
     start: NonNull<u8>,
     free: u64,
-    /// Free pages that were used before, so that memory stands behind them.
+    /// Free pages that were used before, so that they are backed by memory.
     dirty: u64,
     listed: bool,
     pairs_listed: bool,

@@ -22,7 +22,7 @@ const NONE: u16 = 0;
 /// Classes of small pages.
 const SMALL_CLASSES: usize = 15 + 24 + 16;
 const CLASSES: usize = SMALL_CLASSES + 24;
-/// After so many allocations the older half of what is known about the demand is forgotten.
+/// Number of allocations after which the older half of the demand statistics is dropped.
 const DEMAND_PERIOD: u32 = 2048;
 /// Most classes that share pages while there are few pages.
 const COARSEST: usize = 16;
@@ -98,7 +98,7 @@ pub(super) struct PageRef(NonNull<PageHead>);
 
 impl PageRef {
     /// # Safety
-    /// `entry` lies in a page of the slab, and `bytes` is its length.
+    /// `entry` is in a page of the slab, and `bytes` is its length.
     unsafe fn of(entry: Entry, bytes: usize) -> Self {
         let mask = page_size(bytes).bytes() - 1;
         let offset = entry.block().as_ptr() as usize & mask;
@@ -151,7 +151,7 @@ struct Class {
 
 /// Which classes were asked for lately.
 ///
-/// A page serves one class, so many sizes in few pages would leave most of each page empty. While
+/// A page serves one class, so with many sizes in few pages most of each page would be empty. While
 /// there are fewer than two pages for each class in demand, neighbouring classes share pages of
 /// the largest among them.
 #[derive(Default)]
@@ -262,7 +262,7 @@ impl Slab {
     /// Writes an entry in the place of another one.
     ///
     /// # Safety
-    /// `fits_in_place` says so, and nothing of `content` lies in the entry.
+    /// `fits_in_place` says so, and nothing of `content` is in the entry.
     pub(super) unsafe fn overwrite(&mut self, entry: Entry, content: &Content<'_>) {
         // SAFETY: the slab says that the block is long enough; what is in it ends here.
         unsafe {

@@ -38,8 +38,8 @@ impl Table {
         is_over
     }
 
-    /// Removes entries that `goes`, which must be the same through the whole `pass`, looking at `buckets` buckets at most;
-    /// true when a pass over the whole table is complete. No such entry may be added meanwhile.
+    /// Removes entries for which `goes` is true, which must not change within the whole `pass`, visiting at most `buckets`
+    /// buckets; true when a pass over the whole table is complete. No such entry may be added meanwhile.
     pub fn sweep_entries(
         &mut self,
         pass: &mut SweepPass,

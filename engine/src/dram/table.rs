@@ -37,7 +37,7 @@ pub struct Removed {
     pub had_expiry: bool,
 }
 
-/// Where an entry stands, until the next change of the table.
+/// Position of an entry, until the next change of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Located {
     in_old: bool,
@@ -172,7 +172,7 @@ impl Table {
     /// The entry that `locate` found.
     ///
     /// # Panics
-    /// When the table was changed since, and no entry stands there any more.
+    /// When the table was changed since, and no entry is there any more.
     #[inline]
     #[must_use]
     pub fn entry(&self, at: Located) -> EntryRef<'_> {
@@ -269,7 +269,7 @@ impl Table {
         self.upsert_value(key, meta, Value::Copied(value), generation, access)
     }
 
-    /// The same of a value that may be shared: then the entry refers to it.
+    /// Like [`Table::upsert`], for a value that may be shared: the entry then refers to it.
     pub(crate) fn upsert_value(
         &mut self,
         key: Key<'_>,
@@ -281,7 +281,7 @@ impl Table {
         self.write_over(key, meta, value, (generation, access), None::<fn(Replaced<'_>)>)
     }
 
-    /// The same; `keep` is shown what was there, before it goes.
+    /// Like [`Table::upsert_value`]; `keep` is shown the old content before it is replaced.
     pub(crate) fn upsert_keeping(
         &mut self,
         key: Key<'_>,
@@ -338,7 +338,7 @@ impl Table {
         Upsert { existed: true, was_expiring, moved: is_resizing || held != self.held_by_entries() }
     }
 
-    /// Writes `content` in place of `entry`; no part of it may lie in the table.
+    /// Writes `content` in place of `entry`; no part of it may be in the table.
     fn replace(&mut self, at: Located, entry: Entry, content: &Content<'_>) {
         if self.slab.fits_in_place(entry, entry.len(), content.encoded_len()) {
             let queued = entry.queued();
@@ -387,7 +387,7 @@ impl Table {
         }
     }
 
-    /// The same of the entry that [`Table::locate`] found.
+    /// Like [`Table::set_access`], for the entry that [`Table::locate`] found.
     pub(crate) fn set_access_at(&mut self, at: Located, access: u32) {
         if let Some(entry) = self.array_mut(at).entry(at.place) {
             entry.set_access(access);
@@ -399,7 +399,7 @@ impl Table {
         self.remove_keeping(key, |_| {})
     }
 
-    /// The same; `keep` is shown what was there, before it goes.
+    /// Like [`Table::remove`]; `keep` is shown the old content before it is removed.
     pub(crate) fn remove_keeping(
         &mut self,
         key: Key<'_>,
@@ -409,7 +409,7 @@ impl Table {
         Some(self.remove_located(key.hash, at, keep))
     }
 
-    /// Where the entry of a key stands that may be removed by [`remove_located`](Self::remove_located) next.
+    /// Position of the entry of a key, which [`remove_located`](Self::remove_located) may remove next.
     pub(crate) fn locate_to_remove(&mut self, key: Key<'_>) -> Option<Located> {
         self.step();
         self.probe(key.hash, |entry| entry.is(key)).map(|(at, _)| at)

@@ -45,7 +45,7 @@ impl Bounds {
             || (!self.upper.is_empty() && self.upper.as_slice() <= min_key)
     }
 
-    /// What the keys of this range start with, when all keys lie in the closed range `min` to `max`.
+    /// What the keys of this range start with, when all keys are in the closed range `min` to `max`.
     pub(crate) fn common_prefix(&self, mut min: Vec<u8>, mut max: Vec<u8>) -> Vec<u8> {
         if min < self.lower {
             min.clone_from(&self.lower);
@@ -90,7 +90,7 @@ pub(crate) struct LiveWalk {
     merge: MergeIter<Cursor>,
     s: Seq,
     bounds: Bounds,
-    /// Keys can lie at or above the end of the bounds.
+    /// Keys can be at or above the end of the bounds.
     can_pass_end: bool,
     /// Versions due at or before this are taken for absent; 0 hides none.
     hide_due_ms: u64,

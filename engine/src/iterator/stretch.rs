@@ -1,11 +1,11 @@
-//! What a walk knows of the dead keys it passes: the stretch without a live key so far, and the
-//! dead runs that let it go on without reading (N5).
+//! What a walk knows of the dead keys it passes: the current stretch without a live key, and the
+//! dead runs that let it skip ahead without reading (N5).
 
 use crate::cemetery::{DeadRun, DeadRuns, RUN_KEYS_MIN, RUN_MORE_KEYS_MIN, Span};
 use crate::key::Seq;
 use std::sync::Arc;
 
-/// A run is asked for again after so many dead keys inside one that no source could pass over.
+/// Inside a run that no source could skip, the run is looked up again after this many dead keys.
 const ASK_EVERY: u64 = 16;
 
 /// Dead keys between two live ones.

@@ -81,7 +81,7 @@ impl Drop for Chunk {
 /// Memtables' worth of unused chunks that a pool keeps at rest.
 const KEPT_AT_REST: usize = 3;
 
-/// The same while chunks are being taken, where memory is not bounded: under load a memtable grows to
+/// Limit while chunks are being taken and memory is not bounded: under load a memtable grows to
 /// twice its size before its writers wait, and so does the one that is being flushed meanwhile.
 const KEPT_UNDER_LOAD: usize = 5;
 

@@ -1,5 +1,5 @@
-//! A walk over a memtable's skip list, which may grow meanwhile: what comes later is younger than the
-//! reader, who tells it by its sequence.
+//! Walks a memtable's skip list, which may grow meanwhile. Records added later are newer than the
+//! reader, which recognizes them by their sequences.
 
 use super::Memtable;
 use super::arena::Position;

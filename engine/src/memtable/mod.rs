@@ -1,8 +1,8 @@
-//! Memtables: put records in commit order in an arena; order comes on demand.
+//! Memtables: put records in commit order in an arena, sorted on demand.
 //!
 //! A memtable has no index: keys changed in it are pinned in the DRAM table until it is sorted
 //! (`engine/DESIGN.md`, "A write"). With `memtable = skiplist` it also has a skip list, which keeps it
-//! in order as it grows. With `persistence-mode wbl` its records lie in persistent memory.
+//! in order as it grows. With `persistence-mode wbl` its records are in persistent memory.
 
 mod arena;
 mod list_source;
@@ -38,7 +38,7 @@ pub enum MemtableKind {
     /// Found through the DRAM table, sorted when somebody needs them in order.
     #[default]
     Hash,
-    /// The same, and linked into a skip list one by one as they are written: the usual memtable of an
+    /// Like `Hash`, and linked into a skip list one by one as they are written: the usual memtable of an
     /// LSM-tree, for comparison.
     SkipList,
 }
@@ -79,7 +79,7 @@ struct Ordered {
 /// often, however many scans come.
 const RUN_RATIO: usize = 4;
 
-/// Of so many shared values each is looked at, of more a share.
+/// Up to this many shared values are all inspected; of more, a sample.
 const LOOKS_MAX: usize = 4096;
 const LOOKS_AT_ONCE: usize = 256;
 
@@ -106,7 +106,7 @@ impl Memtable {
         })
     }
 
-    /// One whose records lie in arenas of persistent memory: those of an earlier run, oldest first, and the
+    /// One whose records are in arenas of persistent memory: those of an earlier run, oldest first, and the
     /// one that takes new records.
     #[must_use]
     pub(crate) fn in_pool(
@@ -124,7 +124,7 @@ impl Memtable {
         Arc::new(Self { arena, list, pooled, generation, first_seq, ordered, shared, edited_bytes })
     }
 
-    /// What of it lies in persistent memory.
+    /// What of it is in persistent memory.
     #[must_use]
     pub(crate) fn pooled(&self) -> Option<&Pooled> {
         self.pooled.as_ref()
@@ -143,7 +143,7 @@ impl Memtable {
         self.used_bytes().max(self.edited_bytes.load(Ordering::Relaxed))
     }
 
-    /// A commit of so many log bytes has changed blocks in place. Callers hold the commit mutex.
+    /// Notes that a commit of `log_bytes` bytes has changed blocks in place. Callers hold the commit mutex.
     pub(crate) fn note_edited(&self, log_bytes: usize) {
         let bytes = self.edited_bytes.load(Ordering::Relaxed) + log_bytes as u64;
         self.edited_bytes.store(bytes, Ordering::Relaxed);
@@ -200,7 +200,7 @@ impl Memtable {
         }
     }
 
-    /// Calls `f` with records in the order in which they were written, as many as lie in one piece, and where that
+    /// Calls `f` with records in the order in which they were written, as many as are in one piece, and where that
     /// begins. Both marks were taken at barriers.
     fn for_each_filled(&self, from: Mark, to: Mark, f: impl FnMut(&[u8], Position)) {
         match &self.pooled {

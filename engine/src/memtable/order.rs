@@ -144,8 +144,8 @@ fn extent(memtable: &Memtable, from: Mark, to: Mark, count: usize) -> Option<Ext
     extent
 }
 
-/// Sorts records that eight bytes of their keys do not tell apart, and that are in the order of the arena: those of one collection's
-/// pages, or of one key that is written again and again. Many of them go by the next eight bytes in the same way, and so on.
+/// Sorts records that eight bytes of their keys do not tell apart and that are in arena order: pages of one collection, or
+/// versions of one key that is written repeatedly. Larger groups are sorted by the next eight bytes likewise, and so on.
 fn sort_group(memtable: &Memtable, group: &mut [Slot], depth: usize) {
     let key = |slot: &Slot| memtable.record(slot.at).key;
     let Some(first) = group.first().filter(|_| group.len() > 1).map(key) else { return };

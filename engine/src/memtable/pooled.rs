@@ -1,4 +1,4 @@
-//! The records of a memtable that lie in persistent memory (`engine/DESIGN.md`, "Write-behind logging").
+//! The records of a memtable that are in persistent memory (`engine/DESIGN.md`, "Write-behind logging").
 #![allow(unsafe_code)]
 
 use super::arena::{Mark, Position};
@@ -6,7 +6,7 @@ use super::stretches::Stretches;
 use sexton_persistence::pmem::{PmemArena, PmemPosition};
 use std::sync::Arc;
 
-/// Arenas of a pool, and where in them the memtable's records are. What the pool had no room for lies in
+/// Arenas of a pool, and where in them the memtable's records are. What the pool had no room for is in
 /// the memtable's own arena; where, is here, too.
 pub(crate) struct Pooled {
     /// Those of an earlier run first, to which nothing is added; the last one takes new records.

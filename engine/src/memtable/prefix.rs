@@ -66,7 +66,7 @@ pub(super) struct Cut {
     closer: BitCloser,
 }
 
-/// Where a key lies among prefixes.
+/// Position of a key among prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Below every key of the run.
@@ -75,7 +75,7 @@ pub(super) enum Place {
     BehindAll,
     /// Above every key whose prefix is below this one, and below all others.
     Before(u64),
-    /// The same but for the keys with this prefix, which have to be asked.
+    /// Like `Before`, but keys with this prefix must be compared in full.
     Among(u64),
 }
 

@@ -1,4 +1,4 @@
-//! One put record, as it lies in a memtable's arena.
+//! One put record as stored in a memtable's arena.
 //!
 //! ```text
 //! offset  0  seq            u64
@@ -7,19 +7,19 @@
 //!        20  value length   u32
 //!        24  flags          u8
 //!        25  height         u8    links of its tower in a skip list, 0 without; with 128: the value is shared, and
-//!                                 what stands here is the address of its block; then 6 bytes of zero
+//!                                 the record holds the address of its block; then 6 bytes of zero
 //!        32  tower: height * 8 bytes
 //!            key, value, padding to a multiple of 8
 //! ```
-//! Little-endian, as in persistent memory, whose records are the same but for the bytes from 26 on (kind,
-//! commit, checksum: `persistence/FORMAT.md`, "Record"), which nobody reads here; a height that is not 0 is refused there.
+//! Little-endian. Records in persistent memory differ only in the bytes from 26 on (kind, commit, checksum:
+//! `persistence/FORMAT.md`, "Record"), which memtables never read; there a height other than 0 is rejected.
 
 #![allow(unsafe_code)]
 
 use crate::key::{Meta, Seq};
 use crate::shared_value::{self, ADDRESS_BYTES, SharedValue};
 
-/// Beside a height: the value lies elsewhere.
+/// With a height: the value is stored elsewhere.
 const SHARED: u8 = 0x80;
 
 /// Bytes before the key.
@@ -37,7 +37,7 @@ pub(crate) struct Record<'a> {
     stored: Stored<'a>,
 }
 
-/// Where a record's value lies. What only asks for keys does not look at blocks.
+/// Location of a record's value. A caller that asks only for keys does not read blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored<'a> {
     Here(&'a [u8]),
@@ -80,8 +80,8 @@ pub(crate) fn encode(out: &mut [u8], seq: Seq, meta: Meta, key: (&[u8], &[u8]), 
     rest[..value.len()].copy_from_slice(value);
 }
 
-/// The same of a record of `encoded_len(key length, ADDRESS_BYTES)` bytes that refers to its value. The memtable that
-/// it lies in holds a count of that.
+/// Encodes a record of `encoded_len(key length, ADDRESS_BYTES)` bytes that refers to its value. The memtable that
+/// stores it holds a reference count of that value.
 pub(crate) fn encode_shared(
     out: &mut [u8],
     seq: Seq,

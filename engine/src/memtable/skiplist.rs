@@ -1,9 +1,9 @@
 //! A skip list over the records of an arena (`memtable = skiplist`): ordered as it grows.
 //!
-//! A node is a record with its tower: the links of its levels lie between the record's header and its
-//! key, so a comparison mostly touches one cache line. Nodes are linked by compare and swap, from level
-//! 0 up, by threads that hold different latches; they are never taken out. A record is complete
-//! before it is linked and never changes afterwards, so whoever reaches it by a link may read it.
+//! A node is a record with its tower: the links of its levels are stored between the record's header and its
+//! key, so a comparison mostly touches one cache line. Threads that hold different latches link nodes by compare-and-swap,
+//! from level 0 up; nodes are never removed. A record is complete before it is linked and never
+//! changes afterwards, so a thread that reaches it by a link may read it.
 #![allow(unsafe_code)]
 
 use super::arena::{Position, Room};
@@ -23,7 +23,7 @@ pub(crate) const LINK_BYTES: usize = size_of::<AtomicPtr<u8>>();
 /// A node's address: that of its record; null for the head as a predecessor, and for the end.
 type Node = *mut u8;
 
-/// The list. Its nodes lie in the arena that its memtable owns.
+/// The list. Its nodes are in the arena that its memtable owns.
 #[derive(Default)]
 pub(super) struct SkipList {
     head: [AtomicPtr<u8>; HEIGHT_MAX],

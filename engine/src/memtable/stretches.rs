@@ -1,12 +1,12 @@
-//! Where the records of a memtable lie, in the order in which they were written.
+//! Where the records of a memtable are stored, in the order in which they were written.
 //!
-//! For memtables whose records are not in one arena, front to back. Under the latch of its key a record is
-//! written and its place added: so the versions of one key follow each other as their sequences do, while those
-//! of different keys, which other threads write, may not.
+//! Used by memtables whose records do not fill one arena front to back. A writer stores a record and adds its place under
+//! the latch of its key. The versions of one key are therefore listed in sequence order, while those of different keys,
+//! written by other threads, may not be.
 //!
-//! What one writer adds without another in between is one stretch, which grows. Only the last stretch does: whoever finds
-//! that it is its own may write behind it all the same when another follows meanwhile, because what that one holds
-//! is of other keys.
+//! Records that one writer adds without another in between form one stretch. Only the last stretch grows. A writer that
+//! finds the last stretch to be its own may extend it even if another stretch is added meanwhile, since that one holds
+//! other keys.
 #![allow(unsafe_code)]
 
 use super::arena::{Mark, Position};
@@ -24,7 +24,7 @@ const SHELVES: usize = 1024;
 /// Between two batches of a writer there are fewer zeros than this (M1).
 const GAP_BYTES: usize = 256;
 
-/// Records are so many bytes long, and what is between them, or a multiple.
+/// Lengths of records, and of the gaps between them, are multiples of this, in bytes.
 const WORD_BYTES: usize = 8;
 
 /// Bits of a stretch's length; its writer is above them.
@@ -55,7 +55,7 @@ impl Default for Stretches {
 
 impl Stretches {
     /// Adds `len` bytes of records, whose keys' latches are held. With a `writer` they follow in its chunk what it has
-    /// added before, or begin another chunk; without one they may lie anywhere.
+    /// added before, or begin another chunk; without one they may be anywhere.
     ///
     /// # Safety
     ///
@@ -91,7 +91,7 @@ impl Stretches {
         &shelf[block % SHELF_BLOCKS].get_or_init(empty_block)[index % BLOCK_STRETCHES]
     }
 
-    /// The end of what there is. To be taken at a barrier by those who will read below it.
+    /// The current end. Must be taken at a barrier by whoever will read below it.
     pub(super) fn mark(&self) -> Mark {
         let Some(last) = self.count.load(Ordering::Relaxed).checked_sub(1) else {
             return Mark::default();

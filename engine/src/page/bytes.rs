@@ -172,7 +172,7 @@ pub(super) fn len_before(payload: &[u8], end: usize) -> Result<(usize, usize), D
 /// An array of offsets, ascending, of where entries begin behind `heap`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offsets {
-    /// Where the array lies.
+    /// Offset of the array.
     pub at: usize,
     /// How many.
     pub len: usize,

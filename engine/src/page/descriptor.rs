@@ -19,7 +19,7 @@ const LEVELS_MAX: u64 = super::tree::LEVELS_MAX as u64;
 /// A collection has three parts at most.
 pub const PARTS_MAX: usize = 3;
 
-/// What stands behind the parts of a stream, in bytes.
+/// Bytes that follow the parts of a stream.
 pub const STREAM_TAIL_BYTES: usize = 40;
 
 /// The pages of one kind that a collection has.

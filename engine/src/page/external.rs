@@ -1,13 +1,13 @@
 //! Long values and elements: each in a page of its own, which edits of its neighbours do not move.
 //!
-//! Invariants: an id is used once; `count` pages of part `v` are there, which have `bytes` bytes together; each is named
-//! by one entry of a page, with its true length. A page is written once, and goes with its entry, read or not.
+//! Invariants: an id is used once; exactly `count` pages of part `v` exist, with `bytes` bytes together; each is named
+//! by one entry of a page, with its exact length. A page is written once, and is removed with its entry, read or not.
 
 use super::bytes::{self, ELEMENT_MAX_BYTES, damage, u32_at, u64_at};
 use super::descriptor::Part;
 use super::store::{Damage, PageError, PageId, Pages, PartKind, at_page};
 
-/// Values and elements of so many bytes lie in pages of their own.
+/// Values and elements of at least this many bytes are stored in pages of their own.
 pub const EXTERNAL_MIN_BYTES: usize = 512;
 
 /// In the place of a length: what follows names a page.
@@ -64,7 +64,7 @@ impl<'p> Stored<'p> {
         }
     }
 
-    /// The bytes that stand behind the length.
+    /// The bytes that follow the length.
     pub(super) fn here(&self) -> &'p [u8] {
         match *self {
             Self::Here(value) => value,
@@ -95,7 +95,7 @@ impl<'p> Stored<'p> {
 /// A length, as it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Length {
-    /// Bytes that stand behind it.
+    /// Bytes that follow it.
     pub here: usize,
     /// Bytes that it takes.
     pub taken: usize,
@@ -116,7 +116,7 @@ impl Length {
     }
 }
 
-/// True if what ends before `end` names a page. The mark stands behind it, too, where a list's page is walked backwards.
+/// True if what ends before `end` names a page. The mark follows it, too, where a list's page is walked backwards.
 pub(super) fn is_external_before(payload: &[u8], end: usize) -> bool {
     end.checked_sub(1).and_then(|at| payload.get(at)) == Some(&MARK)
 }

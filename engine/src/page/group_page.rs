@@ -1,11 +1,11 @@
-//! Pages of consumer groups: one with the names of all, and one for each group, with what it has read and its consumers. What is pending
-//! lies on other pages: the group's page says how they are found.
+//! Pages of consumer groups: one with the names of all, and one for each group, with its position and its consumers. Pending entries
+//! are on other pages: the group's page tells how to find them.
 
 use super::bytes::{self, damage, range, u32_at, u64_at};
 use super::pending_rows::EntryId;
 use super::store::Damage;
 
-/// Where what one look-up asks for stands.
+/// Positions of what one look-up asks for.
 const LAST_ID_AT: usize = 0;
 const READ_AT: usize = 16;
 const PENDING_AT: usize = 24;
@@ -157,7 +157,7 @@ pub(super) fn last_id_of(payload: &[u8]) -> Result<EntryId, Damage> {
     id_at(payload, LAST_ID_AT)
 }
 
-/// Where the group with this name stands in the page of names, or would; and the number of its page, if it is there.
+/// Where the group with this name is in the page of names, or would be; and the number of its page, if it exists.
 pub(super) fn find(names: &[u8], name: &[u8]) -> Result<(usize, Option<u64>), Damage> {
     let mut at = 0;
     while at < names.len() {

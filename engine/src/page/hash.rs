@@ -1,8 +1,9 @@
 //! Hashes and sets: keys, with or without values, spread over pages by linear hashing.
 //!
-//! Invariants: pages 0 to `pages` - 1 are there, and no others; a key is in the page that [`linear::page_of`] names;
-//! `content_bytes` is what all payloads have behind their heads; `totals` counts keys, and the bytes of keys and
-//! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no invariant: the page that is due may be on a device, and is split by a later write.
+//! Invariants: exactly the pages 0 to `pages` - 1 exist; a key is in the page that [`linear::page_of`] selects;
+//! `content_bytes` is the sum of all payloads without their heads; `totals` counts keys, and the bytes of keys and
+//! values; long values are as [`super::external`] says, due times as [`super::times`] does. How full pages are is no
+//! invariant: the page whose split is due may be on a device, and is split by a later write.
 
 use super::bytes::{ELEMENT_MAX_BYTES, HEAD_BYTES};
 use super::descriptor::Part;
@@ -17,11 +18,11 @@ use super::{Put, Totals, fits};
 /// How full pages get, on average.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HashSizes {
-    /// A page is split when all have more than so many bytes.
+    /// A page is split when the pages have more than this many bytes on average.
     pub split_bytes: u64,
     /// The last page is merged when all have fewer.
     pub merge_bytes: u64,
-    /// Values of so many bytes lie in pages of their own.
+    /// Values of at least this many bytes are stored in pages of their own.
     pub external_bytes: usize,
 }
 
@@ -351,8 +352,8 @@ impl Hash {
         Ok(stretch.next)
     }
 
-    /// An entry drawn at random: each as likely as any other, but for those of pages that are far above the average.
-    /// `None` for an empty hash. An operation that runs again must draw the same numbers, or each run may miss another page.
+    /// A random entry: each is equally likely, except those of pages far above the average. `None` for an empty hash. A
+    /// restarted operation must draw equal numbers, or each run may miss another page.
     pub fn random<'p, P: Pages>(
         &self,
         pages: &'p P,
@@ -362,7 +363,7 @@ impl Hash {
             return Ok(None);
         }
         let average = self.totals.elements.div_ceil(u64::from(self.pages));
-        // A page is taken with a likelihood that its entries give it; after so many refusals the next best will do.
+        // A page is accepted with a probability in proportion to its entries; after many refusals any page will do.
         let slots = average.saturating_mul(4).max(1);
         let mut tries = 0_u32;
         loop {
@@ -384,7 +385,7 @@ impl Hash {
         let count = u64::from(self.pages);
         // Long values make no more pages than there are keys.
         let most = self.totals.elements.clamp(1, u64::from(u32::MAX));
-        // A page that is damaged or away stays as it is: who asks for its keys hears of it.
+        // A page that is damaged or away is left as it is: a later request for its keys reports that.
         if self.content_bytes > count * self.sizes.split_bytes && count < most {
             let _ = self.split(pages, hash_of);
         } else if count > most || count > 1 && self.content_bytes < count * self.sizes.merge_bytes {

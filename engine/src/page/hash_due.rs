@@ -65,8 +65,8 @@ impl Hash {
         Ok(true)
     }
 
-    /// Pages with keys that are due at `now_ms`, at most so many: for [`remove_due`](Self::remove_due). Not all of them where
-    /// blocks of due times are `missing`, which are named.
+    /// At most this many pages with keys due at `now_ms`, for [`remove_due`](Self::remove_due). Incomplete where blocks of due
+    /// times are not in memory; those are added to `missing`.
     pub fn due_pages<P: Pages>(
         &self,
         pages: &P,

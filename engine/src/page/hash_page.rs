@@ -7,8 +7,8 @@
 //! | tagged | above | tags, offsets, entries in the order in which they came |
 //!
 //! An entry is `key length | value length (pairs only) | due time (where entries have some) | key | value`. A tag is the
-//! highest byte of the key's hash. A key stands once in a page. Long values lie in pages of their own: [`super::external`].
-//! A page gets due times with the first key that is due one day, and has them until it is built anew without.
+//! highest byte of the key's hash. A key occurs once in a page. Long values have pages of their own: [`super::external`].
+//! A page gets due times with the first key that has one, and keeps them until it is rebuilt without.
 
 use super::bytes::{
     self, FLAG_BARE, FLAG_INTEGERS, FLAG_PAIRS, FLAG_TIMES, FLAG_WIDE, HEAD_BYTES, Offsets,
@@ -23,7 +23,7 @@ use std::ops::Range;
 /// Most entries without tags and offsets.
 pub const BARE_MAX: usize = 16;
 
-/// A tagged page of so many entries gives its tags up.
+/// A tagged page that shrinks to this many entries drops its tags.
 const BARE_AGAIN: usize = 8;
 
 /// A key, as a page holds it.
@@ -64,10 +64,10 @@ pub(super) const TIMES_MAX_BYTES: usize = TIME_BYTES * (PAGE_ELEMENTS_MAX + 1);
 /// The value of a set's key.
 pub const NO_VALUE: Stored<'static> = Stored::Here(&[]);
 
-/// Where a key stands in its page.
+/// Position of a key in its page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// How many entries stand before it.
+    /// Number of entries before it.
     index: usize,
     entry: Range<usize>,
     /// The length of the value; nothing in a set.
@@ -105,7 +105,7 @@ pub struct HashPage<'p> {
 }
 
 impl<'p> HashPage<'p> {
-    /// Looks at the head. That entries lie within the payload is seen when they are read.
+    /// Parses the head. Whether entries are within the payload is checked when they are read.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let known = FLAG_BARE | FLAG_INTEGERS | FLAG_PAIRS | FLAG_TIMES | FLAG_WIDE;
         let (len, flags) = bytes::head(payload, known)?;
@@ -161,7 +161,7 @@ impl<'p> HashPage<'p> {
         self.pairs
     }
 
-    /// Where the key stands. `hash` is its hash.
+    /// Position of the key. `hash` is its hash.
     pub fn find(&self, key: &[u8], hash: u64) -> Result<Option<Place>, Damage> {
         match self.form {
             Form::Integers { width } => {
@@ -318,7 +318,7 @@ impl<'p> HashPage<'p> {
         i64::from_le_bytes(word) >> (64 - width * 8)
     }
 
-    /// Where the integer stands, or would stand.
+    /// Position of the integer, or where it would be inserted.
     fn search(&self, width: usize, integer: i64) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len);
         while low < high {

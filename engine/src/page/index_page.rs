@@ -1,5 +1,5 @@
-//! A page of a sorted set's member index: for each member, 32 bits of its hash and its score, in no order. Two members
-//! may have the same fingerprint, so what is found must be looked up by score and member.
+//! A page of a sorted set's member index: for each member, 32 bits of its hash and its score, unordered. Two members may
+//! share a fingerprint, so a match must be confirmed by score and member.
 
 use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, u32_at, u64_at};
 use super::score::Score;

@@ -1,12 +1,12 @@
-//! Linear hashing: which page a hash belongs to when there are so many pages, and in which order a cursor meets them.
+//! Linear hashing: maps a hash to one of `pages` pages, and defines the order in which a cursor visits pages.
 //!
-//! With `pages` pages, a hash belongs to the page that its low bits name: as many bits as the highest page needs, one
-//! less if that page is not there yet. Page numbers grow by splits, in one order, and shrink by merges in the opposite
-//! one, so the count alone says where everything is.
+//! With `pages` pages, the low bits of a hash select its page: as many bits as the highest page number needs, or one
+//! fewer if that page does not exist yet. Splits create page numbers in ascending order and merges remove them in
+//! descending order, so the count alone determines where everything is.
 //!
-//! A cursor is a place in the space of *bit-reversed* hashes. A page owns one stretch of it whatever the count is; a
-//! split cuts the stretch in two, a merge joins two neighbours. So whoever answers stretch after stretch, from the
-//! cursor on, meets each hash once, however many splits and merges happen between two calls.
+//! A cursor is a position in the space of *bit-reversed* hashes. A page owns one interval of that space at any count; a
+//! split cuts the interval in two, and a merge joins two neighbours. A scan that answers interval after interval from
+//! the cursor on therefore visits each hash once, however many splits and merges happen between two calls.
 
 /// Bits of a place that a cursor does not carry. Stretches begin at multiples: there are fewer than 2^32 pages.
 const CURSOR_SHIFT: u32 = 16;
@@ -35,7 +35,7 @@ pub fn buddy_of(new: u32) -> u32 {
 pub struct Stretch {
     /// The page.
     pub page: u32,
-    /// First place that the cursor has not passed: hashes of the page that lie before it have been answered.
+    /// First place that the cursor has not passed: hashes of the page that are before it have been answered.
     from: u64,
     /// The cursor after this stretch; 0 at the end.
     pub next: u64,
@@ -55,7 +55,7 @@ impl Stretch {
         Self { page, from, next: next >> CURSOR_SHIFT }
     }
 
-    /// True if a hash of the page lies at the cursor or behind.
+    /// True if a hash of the page is at the cursor or behind.
     #[must_use]
     pub fn holds(&self, hash: u64) -> bool {
         hash.reverse_bits() >= self.from

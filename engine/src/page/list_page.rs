@@ -1,5 +1,5 @@
-//! A page of a list: elements in the order in which they stand, each with its length on both sides, so that a page is
-//! walked and cut from both ends. Long elements lie in pages of their own: [`super::external`].
+//! A page of a list: elements in list order, each with its length on both sides, so that a page can be
+//! walked and cut from both ends. Long elements have pages of their own: [`super::external`].
 
 use super::bytes::{self, HEAD_BYTES, PAGE_ELEMENTS_MAX, damage, len_before};
 use super::external::{
@@ -15,7 +15,7 @@ pub struct ListPage<'p> {
     len: usize,
 }
 
-/// Where an element lies.
+/// Position of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     /// With its lengths.
@@ -25,7 +25,7 @@ pub(super) struct Item {
 }
 
 impl<'p> ListPage<'p> {
-    /// Looks at the head. That elements lie within the payload is seen when they are read.
+    /// Parses the head. Whether elements are within the payload is checked when they are read.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let (len, _) = bytes::head(payload, 0)?;
         Ok(Self { payload, len })

@@ -8,18 +8,18 @@
 //! | consumer groups of a stream | `g` each, `p` pending by ID, `q` by consumer | name; trees of nodes, `n` with `c` |
 //! | [`Sorted`]: sorted sets | `s` in order, `i` by member | a tree of nodes, `n` with `c`: score and member, rank; linear hashing |
 //!
-//! `engine/FORMAT.md` draws the bytes. Who holds a collection gives its pages by [`Pages`], and hashes of keys: 64 bits
-//! that depend on the bytes and the collection alone, for they decide where a key lies on a device: [`hash_of`]. It keeps what a
-//! structure's fields say in the collection's [`Descriptor`].
+//! `engine/FORMAT.md` documents the bytes. The holder of a collection provides its pages through [`Pages`], and hashes of
+//! its keys, see [`hash_of`]: 64 bits that depend only on the bytes and the collection, since they determine where a key is
+//! stored on a device. It keeps the values of a structure's fields in the collection's [`Descriptor`].
 //!
-//! What holds everywhere:
+//! Rules for all structures:
 //!
-//! - A page that is missing is named before anything changes, and the operation runs again from its beginning.
-//! - Work that is not the operation's own, a split, a merge or a join of two small pages, is left out while its pages
-//!   are not in memory. So how full pages are is never an invariant.
-//! - Without elements a collection is deleted as a whole, with whatever pages it has left.
+//! - A missing page is reported before anything changes, and the operation restarts from its beginning.
+//! - Maintenance work (a split, a merge, a join of two small pages) is skipped while its pages are not in memory. How full
+//!   pages are is therefore never an invariant.
+//! - A collection without elements is deleted as a whole, with any pages it has left.
 //! - Bytes are not trusted. Damaged ones give [`PageError::Damaged`], which names page, place and expectation, or
-//!   other elements; never a panic, and never a place outside of the page.
+//!   other elements; never a panic, and never an access outside the page.
 //!
 //! Nothing here is shared between threads: the caller holds the latch of the collection's key.
 
@@ -84,8 +84,8 @@ impl Totals {
     }
 }
 
-/// The hash of a key or member, under the seed of its collection, which its users must not know: who knew it could put all
-/// that he writes into one page.
+/// Hash of a key or member under the seed of its collection. Clients must not learn the seed: with it they could direct
+/// all their keys into one page.
 #[must_use]
 pub fn hash_of(seed: u64, bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64_with_seed(bytes, seed)

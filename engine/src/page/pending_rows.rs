@@ -22,7 +22,7 @@ pub(super) const BY_CONSUMER: Form =
 pub struct PendingEntry {
     /// The entry.
     pub id: EntryId,
-    /// Whose it is: the number of a consumer, or where it stands among the consumers of a change.
+    /// Its owner: the number of a consumer, or a position among the consumers of a change.
     pub consumer: u32,
     /// When it was delivered last, in ms since the epoch.
     pub delivered_ms: u64,
@@ -63,7 +63,7 @@ pub(super) fn by_consumer_row(consumer: u32, id: EntryId) -> Vec<u8> {
     row
 }
 
-/// The ID that stands in a row.
+/// The ID in a row.
 pub(super) fn row_id(row: &[u8], at: usize) -> EntryId {
     let bytes = row.get(at..).and_then(|rest| rest.first_chunk());
     bytes.map_or(0, |bytes| EntryId::from_be_bytes(*bytes))
@@ -87,7 +87,7 @@ pub(super) fn owner_of_row(row: &[u8]) -> (u32, EntryId) {
     (consumer, row_id(row, CONSUMER_BYTES))
 }
 
-/// Bytes of so many pending entries in both orders.
+/// Bytes of `pending` entries in both orders.
 pub(super) fn rows_bytes(pending: u64) -> usize {
     (pending as usize).saturating_mul(BY_ID_BYTES + BY_CONSUMER_BYTES)
 }

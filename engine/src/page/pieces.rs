@@ -1,7 +1,7 @@
 //! How many elements go into each of several pages.
 
-/// Cuts elements that take so many bytes into pages of at most `page_bytes`, two of which are about equally full. Gives
-/// how many elements each page has.
+/// Cuts elements of the given sizes, in bytes, into pages of at most `page_bytes`; what fits two pages is split about
+/// evenly. Returns the number of elements of each page.
 pub(super) fn pieces(bytes: &[usize], head_bytes: usize, page_bytes: usize) -> Vec<usize> {
     let room = page_bytes.saturating_sub(head_bytes);
     let mut counts = Vec::new();

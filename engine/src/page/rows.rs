@@ -1,8 +1,8 @@
-//! Rows of one width, ascending by the key that each begins with, on pages of an order that a tree finds.
+//! Rows of one width, ascending by the key that each begins with, on pages of an order indexed by a tree.
 //!
-//! A page is its rows, one behind the other, and nothing else. Keys ascend by their bytes. The tree counts pages, one for each, so a change
-//! of rows touches their page alone, unless pages come or go. What comes behind the last row of a full page begins a new page, and leaves the
-//! old one full: what ascends as it comes fills its pages.
+//! A page is a sequence of rows and nothing else. Keys ascend by their bytes. The tree counts pages, one for each, so a change
+//! of rows touches only their page, unless pages are added or removed. A row inserted behind the last row of a full page begins a new
+//! page and leaves the old one full: ascending inserts therefore fill their pages.
 //!
 //! Invariants: no page is empty; keys ascend over all pages; no page has more than [`PAGE_MAX_BYTES`]; the tree is as its file says.
 
@@ -97,7 +97,7 @@ impl Rows {
         &payload[at..at + self.form.key_bytes]
     }
 
-    /// Where a key stands among the rows of a page, or would.
+    /// Position of a key among the rows of a page, or where it would be inserted.
     fn search(&self, payload: &[u8], key: &[u8]) -> Result<usize, usize> {
         let rows = payload.len() / self.form.row_bytes;
         // Mostly it is a new one, behind all others.
@@ -171,7 +171,7 @@ impl Rows {
         }
     }
 
-    /// Adds the pages that are not in memory, of those that about so many rows from one key to another lie in.
+    /// Adds the missing ones of the pages that hold about this many rows from one key to another.
     pub(super) fn missing<P: Pages>(
         &self,
         pages: &P,
@@ -187,7 +187,7 @@ impl Rows {
         self.tree.missing(pages, first..first.saturating_add(likely).min(last + 1), missing)
     }
 
-    /// The position of the page in which a key lies, or would.
+    /// The position of the page that has a key, or would have it.
     fn position<P: Pages>(&self, pages: &P, key: &[u8]) -> Result<u64, PageError> {
         match self.tree.find(pages, &At(key))? {
             Some(path) => self.tree.before(pages, &path),
@@ -330,7 +330,7 @@ impl Rows {
         self.tree.split(pages, &path, 1, behind)
     }
 
-    /// The rows of a page with these changes; and true if all that is new stands behind what was there.
+    /// The rows of a page with these changes; and true if all that is new comes after the old rows.
     fn merged(&self, payload: &[u8], changes: &[RowChange]) -> (Vec<u8>, bool) {
         let row_bytes = self.form.row_bytes;
         let mut rows = Vec::with_capacity(payload.len() + changes.len() * row_bytes);

@@ -20,7 +20,7 @@ impl Score {
         Some(Self(if bits & SIGN == 0 { bits | SIGN } else { !bits }))
     }
 
-    /// The score of bits that lie in a page; `None` if they are those of NaN.
+    /// The score of bits stored in a page; `None` if they are those of NaN.
     #[must_use]
     pub fn of_bits(bits: u64) -> Option<Self> {
         let score = Self(bits);
@@ -33,7 +33,7 @@ impl Score {
         f64::from_bits(if self.0 & SIGN == 0 { !self.0 } else { self.0 & !SIGN })
     }
 
-    /// The bits that lie in pages.
+    /// The bits as stored in pages.
     #[must_use]
     pub fn bits(self) -> u64 {
         self.0

@@ -26,14 +26,14 @@ pub enum Cut<'m> {
     BeforeScore(Score),
     /// Behind all members of the score.
     BehindScore(Score),
-    /// Before the member, and where it would stand.
+    /// Before the member, or where it would be.
     Before(Score, &'m [u8]),
-    /// Right behind the member, or where it would stand.
+    /// Right behind the member, or where it would be.
     Behind(Score, &'m [u8]),
 }
 
 impl Cut<'_> {
-    /// True if a member of this order stands before the cut.
+    /// True if a member of this order is before the cut.
     #[must_use]
     pub fn is_above(&self, order: u64, member: &[u8]) -> bool {
         match *self {
@@ -55,7 +55,7 @@ pub struct ScoresPage<'p> {
 }
 
 impl<'p> ScoresPage<'p> {
-    /// Looks at the head. That members lie within the payload is seen when they are read.
+    /// Parses the head. Whether members are within the payload is checked when they are read.
     pub fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let (len, flags) = bytes::head(payload, FLAG_EQUAL | FLAG_WIDE)?;
         let is_equal = flags & FLAG_EQUAL != 0;
@@ -94,7 +94,7 @@ impl<'p> ScoresPage<'p> {
         (0..page.len).map(move |index| page.get(index))
     }
 
-    /// How many members stand before the cut.
+    /// Number of members before the cut.
     pub fn count_before(&self, cut: Cut<'_>) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.len);
         while low < high {
@@ -105,7 +105,7 @@ impl<'p> ScoresPage<'p> {
         Ok(low)
     }
 
-    /// Where the member stands.
+    /// Position of the member.
     pub fn find(&self, score: Score, member: &[u8]) -> Result<Option<usize>, Damage> {
         let index = self.count_before(Cut::Before(score, member))?;
         if index == self.len {
@@ -141,7 +141,7 @@ impl<'p> ScoresPage<'p> {
         }
     }
 
-    /// Where entry and member number `index` lie.
+    /// Positions of entry and member number `index`.
     fn item(&self, index: usize) -> Result<(Range<usize>, Range<usize>), Damage> {
         let start = self.offsets.start(self.payload, index)?;
         let (len, taken) = len_at(self.payload, start)?;

@@ -1,18 +1,18 @@
 //! How a structure reaches its pages, and how it changes them.
 //!
-//! A structure sees payloads, and never where they lie: whoever holds the pages of a collection implements [`Pages`] over
-//! blocks in memory, and knows what lies on a device. Two rules join the two sides.
+//! A structure sees payloads and never where they are stored. The holder of a collection's pages implements [`Pages`] over
+//! blocks in memory, and knows what is on a device. Two rules join the two sides.
 //!
-//! - **What is missing is named before anything changes.** An operation calls [`Pages::read`] for each page that it
+//! - **A missing page is reported before anything changes.** An operation calls [`Pages::read`] for each page that it
 //!   needs before its first [`edit`](Pages::edit), [`add`](Pages::add) or [`remove`](Pages::remove). A page that is not
-//!   in memory is [`PageError::Missing`]; the owner brings it and runs the operation again, from the beginning.
-//!   Of a page that `read` has shown, `edit` must not fail within the same operation.
-//! - **Each change of a payload is a positional edit**: [`PageEdit::write`] or [`PageEdit::splice`]. So an owner can keep
-//!   the changes of a page, write them instead of the page, and apply them again without knowing what they mean.
+//!   in memory is [`PageError::Missing`]; the owner loads it and restarts the operation from the beginning.
+//!   Once `read` has returned a page, `edit` must not fail on it within that operation.
+//! - **Each change of a payload is a positional edit**: [`PageEdit::write`] or [`PageEdit::splice`]. An owner can therefore
+//!   record a page's changes, write them instead of the page, and replay them without interpreting them.
 
 use std::ops::Range;
 
-/// What the pages of one part of a collection hold. The letter stands in the pages' keys.
+/// What the pages of one part of a collection hold. The letter is in the pages' keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PartKind {
@@ -22,7 +22,7 @@ pub enum PartKind {
     Index = b'i',
     /// Members in order of score, then of their bytes.
     Scores = b's',
-    /// Elements in the order in which they stand.
+    /// Elements in list order.
     List = b'l',
     /// How many elements the pages of a list have, or what is below the children of a node.
     Counts = b'c',
@@ -75,7 +75,7 @@ impl PartKind {
 pub struct PageId {
     /// The part it belongs to.
     pub part: PartKind,
-    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names lie on page 0; id of a long value; level, in the upper
+    /// Number below 2^32 of a hashed part's page; label of a list's page; number of a page of an order, of a node or of a consumer group, whose names are on page 0; id of a long value; level, in the upper
     /// half, and number of a block of due times.
     pub number: u64,
 }
@@ -153,7 +153,7 @@ pub trait Pages {
     /// The page, to be changed.
     fn edit(&mut self, page: PageId) -> Result<Self::Edit<'_>, PageError>;
 
-    /// Makes a page that is not there. The same name may have been removed before, even by this operation.
+    /// Creates a page that does not exist. Its name may have been used by a page removed before, even by this operation.
     fn add(&mut self, page: PageId, payload: &[u8]);
 
     /// Removes a page. [`read`](Self::read) has shown it, unless it is that of a long value, or has due times or pending entries: such a page
@@ -166,7 +166,7 @@ pub trait Pages {
     }
 }
 
-/// A payload that is being changed. Ranges lie within the payload.
+/// A payload that is being changed. Ranges are within the payload.
 pub trait PageEdit {
     /// The payload as it is now.
     fn bytes(&self) -> &[u8];

@@ -1,12 +1,12 @@
-//! Streams: entries in the order of their IDs, on pages that a tree finds; and their consumer groups, on pages of their own.
+//! Streams: entries in the order of their IDs, on pages indexed by a tree; and their consumer groups, on pages of their own.
 //!
-//! A page holds the bytes of neighbouring entries as their user gives them: a *node* of the stream. Of those bytes only the head is
-//! known here, the ID that the page begins with and how many entries it has. So an entry that comes in touches one page, that at the
-//! end, which the descriptor names; a page that is added or goes touches the tree.
+//! A page holds the bytes of neighbouring entries as the caller supplies them: a *node* of the stream. This module interprets only
+//! its head: the first ID of the page, and its number of entries. Appending an entry therefore touches one page, the last one, which
+//! the descriptor names; adding or removing a page touches the tree.
 //!
-//! Invariants: pages ascend by the ID in their head, which stays when that entry goes; the
+//! Invariants: pages ascend by the ID in their head, which does not change when that entry is deleted; the
 //! tree counts pages, one for each, and is as its file says; `totals` counts the entries that are not deleted, and the bytes of all
-//! pages but those of trees. Pages and nodes of all trees of a stream have their numbers from one count.
+//! pages except those of trees. Pages and nodes of all trees of a stream are numbered from one counter.
 
 mod groups;
 mod plan;
@@ -155,7 +155,7 @@ impl Stream {
         self.totals.elements
     }
 
-    /// True without entries: the stream lies in no pages then.
+    /// True without entries: the stream has no pages then.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -244,7 +244,7 @@ impl Stream {
         Ok((number, self.page(pages, number)?))
     }
 
-    /// The position of the page in which an entry with this ID lies. Where there is none it is that of a neighbour: all entries before
+    /// The position of the page in which an entry with this ID is. Where there is none it is that of a neighbour: all entries before
     /// the page are below the ID, and all behind it above.
     ///
     /// # Errors
@@ -383,7 +383,7 @@ impl Stream {
     }
 }
 
-/// The page that a payload is, if it may stand behind one that begins with `last`.
+/// The page that a payload is, if it may follow one that begins with `last`.
 fn accept(number: u64, payload: &[u8], last: Option<EntryId>) -> Result<StreamPage<'_>, PageError> {
     if u32::try_from(payload.len()).is_err() {
         return Err(PageError::TooLong { bytes: payload.len() });

@@ -1,10 +1,10 @@
-//! When the first key of each page of a hash is due: a tree of blocks over the pages' numbers, of which each inner block
+//! Due times of a hash's pages, the earliest of each: a tree of blocks over the page numbers, in which an inner block
 //! has the earliest time of each block below.
 //!
-//! Invariants: block `n` of a level has the times of children 64 n to 64 n + 63 of that level, as many as there are; the
-//! children of level 0 are the pages, those of another level the blocks of the one below; the top has one block. So
-//! the number of pages says which blocks there are. A time of 0 stands for pages without due times. The blocks
-//! are there while a page has one, and are exact.
+//! Invariants: block `n` of a level has the times of children 64 n to 64 n + 63 of that level, as many as exist; the
+//! children of level 0 are the pages, those of another level the blocks of the one below; the top has one block. The
+//! number of pages therefore determines which blocks exist. A time of 0 marks pages without due times. The blocks
+//! exist while a page has a due time, and are exact.
 
 use super::bytes::{damage, u64_at};
 use super::descriptor::Part;
@@ -16,14 +16,14 @@ const CHILDREN: u64 = 64;
 /// Bytes of a due time.
 pub(super) const TIME_BYTES: usize = 8;
 
-/// Where the level stands in a block's number.
+/// Bit position of the level in a block's number.
 const LEVEL_SHIFT: u32 = 32;
 
 fn id(level: u32, block: u64) -> PageId {
     PageId { part: PartKind::Times, number: u64::from(level) << LEVEL_SHIFT | block }
 }
 
-/// How many children a level has over so many pages. Level 0 is always there, another one while it has two.
+/// Number of children of a level over `pages` pages. Level 0 always exists, a higher one while it has two or more.
 fn children(level: u32, pages: u32) -> u64 {
     (0..level).fold(u64::from(pages), |below, _| below.div_ceil(CHILDREN))
 }
@@ -32,7 +32,7 @@ fn is_level(level: u32, pages: u32) -> bool {
     level == 0 || children(level, pages) > 1
 }
 
-/// Blocks over so many pages.
+/// Blocks over `pages` pages.
 fn blocks(pages: u32) -> impl Iterator<Item = PageId> {
     (0..)
         .take_while(move |level| is_level(*level, pages))
@@ -80,7 +80,7 @@ impl Times {
         part.map(|_| Self { earliest_ms })
     }
 
-    /// What the descriptor says of the blocks over so many pages.
+    /// The descriptor's part for the blocks over `pages` pages.
     #[must_use]
     pub fn part(pages: u32) -> Part {
         let blocks = blocks(pages).count();
@@ -228,8 +228,8 @@ impl Times {
         Ok(())
     }
 
-    /// Pages with keys that are due at `now_ms`, at most so many. Blocks that are not in memory are named, as many as can
-    /// be told, and what lies below them is not looked at.
+    /// At most this many pages with keys due at `now_ms`. Blocks that are not in memory are reported, as far as they are
+    /// known, and nothing below them is visited.
     pub(super) fn due<P: Pages>(
         &self,
         pages: &P,

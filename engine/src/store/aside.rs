@@ -1,17 +1,17 @@
-//! A data directory that is used without a log now and with one at other times (N3).
+//! Data directories that are used sometimes with a log and sometimes without (N3).
 //!
-//! Without a log the tree is overflow: it is wiped at the next start. What an earlier run with a log left is
-//! the truth of that run, and no start may cost it: it waits under other names (`tree.aside`,
-//! `appendonlydir.aside`) until a start with a log takes it up again, as Redis leaves its AOF alone
-//! while `appendonly` is `no`. Two marker files in the data directory say what the tree is:
+//! Without a log the tree is overflow: it is wiped at the next start. The data of an earlier run with a log is
+//! authoritative, and no start may lose it. It is therefore kept under other names (`tree.aside`,
+//! `appendonlydir.aside`) until a start with a log restores it, as Redis leaves its AOF alone
+//! while `appendonly` is `no`. Two marker files in the data directory tell what the tree is:
 //!
 //! | file | says |
 //! |---|---|
-//! | `OVERFLOW` | the tree is of a run without a log |
-//! | `OVERFLOW.LOG` | beside it a log has begun that nobody was promised anything of yet |
+//! | `OVERFLOW` | the tree belongs to a run without a log |
+//! | `OVERFLOW.LOG` | a log has begun beside it, of which nothing has been promised to anybody yet |
 //!
-//! Every step is one rename or removal, and [`settle_data_dir`] goes on wherever a crash has left it:
-//! the tree is the last to come back and the first to go aside, so a tree beside things put aside means
+//! Every step is one rename or removal, and [`settle_data_dir`] continues wherever a crash has left it.
+//! The tree is the last to be restored and the first to be put aside. A tree beside things put aside therefore means
 //! that those were given up.
 
 use super::engine::EngineError;
@@ -40,7 +40,7 @@ struct Layout<'s> {
 /// `dir`. May be called again.
 ///
 /// # Errors
-/// A failing medium; the next call goes on. Without a log: the newest writes lie in persistent memory, where they
+/// A failing medium; the next call goes on. Without a log: the newest writes are in persistent memory, where they
 /// would be forgotten.
 pub fn settle_data_dir(
     storage: &dyn Storage,

@@ -2,8 +2,8 @@
 //! measure the engine, and for programs that embed it.
 //!
 //! Everything runs on the caller's thread, which waits where a server would park a connection: for a
-//! flush that is behind, for a device. The log gets `SET`, `DEL` and `SELECT` as RESP, which
-//! [`replay_bytes`] runs again.
+//! late flush, or for a device. The log gets `SET`, `DEL` and `SELECT` as RESP, which
+//! [`replay_bytes`] replays.
 
 use super::engine::{Engine, EngineError};
 use super::open::{OpenReport, ReplayGroup};
@@ -138,7 +138,7 @@ impl Engine {
         self.inner().order.get_into(self, db, key, value)
     }
 
-    /// The same, as the product reads: the DRAM table first.
+    /// Like `get_into`, in the product's order: the DRAM table first.
     pub(super) fn get_through_table(
         &self,
         db: usize,

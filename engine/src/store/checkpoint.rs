@@ -1,4 +1,4 @@
-//! Checkpoints: a second store on the same device, made of names for files that are there anyway.
+//! Checkpoints: a second store made of links to existing files, or of copies where it is on another file system.
 
 use super::engine::{Engine, EngineError};
 use crate::key::Seq;
@@ -23,7 +23,7 @@ pub struct CheckpointReport {
     pub seq: Seq,
     /// Files that got a second name.
     pub linked_files: u64,
-    /// Files that had to be copied, because the directory lies on another file system.
+    /// Files that had to be copied, because the directory is on another file system.
     pub copied_files: u64,
     /// Length of all of them in bytes.
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub(super) fn clear_partial(storage: &dyn Storage, dir: &Path) -> StorageResult<
     Ok(())
 }
 
-/// What [`Engine::checkpoint`] makes in a directory, and the directory; nothing else that may lie in it.
+/// What [`Engine::checkpoint`] makes in a directory, and the directory; nothing else that may be in it.
 fn remove_partial(storage: &dyn Storage, partial: &Path) -> StorageResult<()> {
     let tree = partial.join("tree");
     if storage.exists(&tree)? {
@@ -116,7 +116,7 @@ impl Engine {
     /// Removes a directory that [`Engine::checkpoint`] has made and nobody has opened.
     ///
     /// # Errors
-    /// Something else lies in it, or a failing medium.
+    /// The directory contains something else, or a failing medium.
     pub fn remove_checkpoint(&self, dir: &Path) -> Result<(), EngineError> {
         Ok(remove_partial(&*self.inner().options.storage, dir)?)
     }

@@ -136,7 +136,7 @@ impl Engine {
         &self.0
     }
 
-    /// Hash of a user's key; the same for the life of the process.
+    /// Hash of a user's key; constant for the life of the process.
     #[must_use]
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
@@ -180,7 +180,7 @@ impl Engine {
         first.iter().for_each(|&hash| self.prefetch_entry(hash, Self::SHORT_ENTRY_BYTES));
     }
 
-    /// The same for one that has come to `at`: asks for those further on.
+    /// Like [`Engine::prefetch_first`], for a walk that has reached `at`: prefetches the keys ahead of it.
     #[inline]
     pub fn prefetch_ahead(&self, hashes: &[u64], at: usize) {
         if let Some(&hash) = hashes.get(at + 2 * AHEAD_KEYS) {
@@ -317,7 +317,7 @@ impl Engine {
         // Begins and ends a refusal, whether a client asks or not.
         let is_refused = self.write_refusal().is_some();
         let stalled = match inner.write.pace.waiting_since() {
-            // Who began to wait may have left: only then nobody asks again.
+            // The thread that began to wait may have left: only then nobody asks again.
             Some(since) if self.must_wait() => Some(since),
             _ if inner.policy() == SyncPolicy::Always && !is_refused => {
                 let age_ms =

@@ -1,7 +1,7 @@
 //! The latches of the shards: taken here, and nowhere else.
 //!
-//! Whoever takes several takes them in ascending order of their shards, so no two threads can wait for each other; and
-//! nobody takes one that it holds. Debug builds watch both, and panic where a release build might wait for ever.
+//! A thread takes several latches in ascending order of their shards, so no two threads can wait for each other, and
+//! never one that it holds. Debug builds check both, and panic where a release build might wait forever.
 
 use super::shard::{ShardFigures, ShardState};
 use parking_lot::{Mutex, MutexGuard};
@@ -72,7 +72,7 @@ impl Latch {
 }
 
 impl Latched<'_> {
-    /// Lets somebody who waits for the latch have it for a while.
+    /// Lets a waiting thread have the latch for a while.
     pub(super) fn let_others(&mut self) {
         MutexGuard::bump(&mut self.guard);
     }
@@ -94,7 +94,7 @@ impl DerefMut for Latched<'_> {
     }
 }
 
-/// What each thread holds. The latches of a store lie in one array, in the order of its shards.
+/// What each thread holds. The latches of a store are in one array, in the order of its shards.
 #[cfg(debug_assertions)]
 mod order {
     use std::cell::RefCell;
@@ -117,7 +117,7 @@ mod order {
             Self(address)
         }
 
-        /// The same of a latch that was free.
+        /// Like `note`, for a latch that was free: no order is checked.
         pub(super) fn note_unordered(address: usize) -> Self {
             HELD.with_borrow_mut(|held| held.push(address));
             Self(address)

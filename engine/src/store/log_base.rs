@@ -1,5 +1,5 @@
-//! A base for the log (BGREWRITEAOF, N4): a snapshot and a cut of the log at one sequence, so that what is
-//! written from the snapshot and the segments behind the cut are the whole data.
+//! A base for the log (BGREWRITEAOF, N4): a snapshot and a cut of the log at one sequence. The base written
+//! from the snapshot and the segments behind the cut together are the complete data.
 
 use super::engine::{Engine, EngineError};
 use super::read::snapshot::{Snapshot, SnapshotOptions};
@@ -76,7 +76,7 @@ impl LogBase {
         &self.path
     }
 
-    /// Makes the file at [`path`](Self::path) the base of the log's manifest. Flushes first: what lies
+    /// Makes the file at [`path`](Self::path) the base of the log's manifest. Flushes first: what is
     /// before the cut must be durable without the log.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! Namespaces: which id stands behind which logical database (N7).
+//! Namespaces: maps logical databases to ids (N7).
 //!
-//! A slot is the one byte that DRAM entries carry; an id is for ever. Both maps change only while
-//! all latches are held, so whoever holds one latch reads a stable state.
+//! A slot is the one byte that DRAM entries carry; an id is permanent. Both maps change only while
+//! all latches are held, so a holder of one latch reads a stable state.
 
 use crate::key::{EngineKey, OWN_RECORDS, Seq, Slot};
 pub(super) use crate::key::{HEAD_BYTES, KIND_ELEMENT, KIND_ROOT, root_head as head};

@@ -420,7 +420,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells everybody who waits that `durable()` may have moved.
+    /// Tells all waiters that `durable()` may have advanced.
     pub(super) fn durable_moved(&self) {
         let durable = self.durable();
         for callback in self.inner().write.durable_callbacks.lock().iter() {

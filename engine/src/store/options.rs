@@ -42,7 +42,7 @@ impl SyncPolicy {
 pub struct EngineOptions {
     /// The medium of everything but what has one of its own.
     pub storage: Arc<dyn Storage>,
-    /// Data directory; tables lie in `tree` below it.
+    /// Data directory; tables are in `tree` below it.
     pub dir: PathBuf,
     /// Name of the log's directory below `dir` (`appenddirname`).
     pub log_dir_name: String,
@@ -52,20 +52,20 @@ pub struct EngineOptions {
     pub databases: usize,
     /// How the log is synced. With `write_behind` it counts as [`SyncPolicy::Always`].
     pub sync_policy: SyncPolicy,
-    /// Memtables lie in persistent memory, and there is no log (`persistence-mode wbl`). Needs `pool`.
+    /// Memtables are in persistent memory, and there is no log (`persistence-mode wbl`). Needs `pool`.
     pub write_behind: bool,
-    /// Where memtables lie with `write_behind`, or lay when the store was last open.
+    /// The pool of the memtables with `write_behind`, or of those when the store was last open.
     pub pool: Option<PmemOptions>,
     /// How memtables find and order their records.
     pub memtable: MemtableKind,
     /// A memtable is frozen at this size.
     pub memtable_bytes: u64,
-    /// Memtables that there may be with a log, the active one included: at least 2. When so many are full, writers
+    /// Most memtables with a log, the active one included: at least 2. When all are full, writers
     /// wait for a flush. With `write_behind` the pool is the bound.
     pub max_write_buffer_number: usize,
     /// Memtables share long values with the DRAM table where there is neither a log nor a bound of memory.
     pub shares_values: bool,
-    /// Log and level 0 lie on the same disk with heads (`device ... kind hdd`): flushes and compactions wait while the
+    /// Log and level 0 share a rotating disk (`device ... kind hdd`): flushes and compactions wait while the
     /// log has much to write.
     pub yields_to_log: bool,
     /// Bound of the whole process (`maxmemory`); 0 for none.
@@ -93,7 +93,7 @@ pub struct EngineOptions {
     pub cold_read_threads: usize,
     /// Snapshots that may be open at once.
     pub snapshots_max: usize,
-    /// Where the tables of some levels lie (`tree-device` with levels); all in `tree` when not said.
+    /// Places of the tables of some levels (`tree-device` with levels); by default all are in `tree`.
     pub level_places: LevelPlaces,
     /// The medium of undo runs (`undo-device`); that of everything else when not said. One that fails costs
     /// space in the tree, and the reads of old snapshots.
@@ -120,7 +120,7 @@ pub struct EngineOptions {
     pub cemetery_max_bytes: u64,
     /// Time after which a deleted key must be gone from every file (N17), in milliseconds; 0 for no limit.
     pub delete_persist_ms: u64,
-    /// How deletes are kept. Fixed when a store is made: a later open must ask for the same.
+    /// How deletes are kept. Fixed when a store is created: later opens must specify it equally.
     pub deletes: DeleteMode,
     /// Sizes that steer compaction.
     pub compaction: CompactionOptions,

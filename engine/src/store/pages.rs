@@ -1,7 +1,7 @@
 //! Pages of collections in memory: those of one shard, beside its table of keys.
 //!
-//! A page lies in the shard of its root's key, under that key's latch, in a table of its own: so what walks over keys meets no page, and
-//! a store without collections has no such table. A page is an entry like any other: pinned while its memtable is not
+//! A page is in the shard of its root's key, under that key's latch, in a separate table. Walks over keys therefore meet no pages, and
+//! a store without collections has no such table. A page is an ordinary entry: pinned while its memtable is not
 //! sorted (N10), evicted when a table or a sorted memtable holds it, loaded again by a ticket.
 
 use super::page_key::cid_of;
@@ -25,7 +25,7 @@ impl ShardPages {
         self.table.as_deref()
     }
 
-    /// The same, to be changed.
+    /// The table, to be changed, if there ever was a page.
     pub(super) fn table_mut(&mut self) -> Option<&mut Table> {
         self.table.as_deref_mut()
     }
@@ -68,7 +68,7 @@ impl ShardPages {
         !self.dead.is_empty()
     }
 
-    /// Removes pages of collections that are gone, looking at so many buckets; true when none is left.
+    /// Removes pages of collections that are gone, visiting at most `buckets` buckets; true when none is left.
     pub(super) fn sweep_dead(&mut self, buckets: usize) -> bool {
         let Some(table) = self.table.as_deref_mut() else { return true };
         let dead = &self.dead;

@@ -126,9 +126,9 @@ pub(super) struct ShardState {
     pub(super) table: dram::Table,
     /// What of `table.bytes()` is in the sum over all shards.
     pub(super) noted_bytes: usize,
-    /// The same of those that come from the system itself.
+    /// Like `noted_bytes`, for the bytes mapped from the system.
     pub(super) noted_mapped_bytes: usize,
-    /// The same of `table.data_bytes()`.
+    /// Like `noted_bytes`, for `table.data_bytes()`.
     pub(super) noted_data_bytes: usize,
     pub(super) graves: Graves,
     /// Dead keys of the unsorted memtables; empty but in the baseline whose deletes are records (`store/paper`).
@@ -197,8 +197,8 @@ impl ShardState {
         self.loads.holds_any(&is_meant) || self.page_loads.holds_any(&is_meant)
     }
 
-    /// Removes what is in memory of these slots, looking at so many buckets of keys and of pages; true when nothing is
-    /// left.
+    /// Removes what is in memory of these slots, visiting at most `buckets` buckets of keys and of pages; true when nothing
+    /// is left.
     pub(super) fn sweep_slots(&mut self, slots: &[bool; SLOTS], buckets: usize) -> bool {
         let pages = self.pages.table_mut();
         let pages_done = pages.is_none_or(|table| table.sweep_slots(slots, buckets));

@@ -254,8 +254,8 @@ pub(super) enum Look {
 
 /// Looks for the newest version of `key` with a sequence of at most `bound`.
 ///
-/// No key is put together: with `matched` the length of what the entry before, which is smaller, shares with
-/// `key`, an entry that shares more than that with the entry before differs from `key` at the same byte.
+/// Keys are not reassembled. `matched` is the length of the prefix that the previous, smaller entry shares with `key`.
+/// An entry that shares more than that with the previous entry differs from `key` at the byte where that one does.
 pub(super) fn look_up(
     data: &[u8],
     layout: Layout,

@@ -89,7 +89,7 @@ impl fmt::Debug for BuilderBuffers {
 }
 
 impl BuilderBuffers {
-    /// For the next table, keeping so much of `out` that chunks of `chunk_bytes` and what follows the blocks fit in.
+    /// Clears them for the next table, with enough of `out` kept for chunks of `chunk_bytes` and what follows the blocks.
     fn clear(&mut self, chunk_bytes: usize) {
         self.out.clear();
         self.out.shrink_to(chunk_bytes.saturating_mul(KEPT_CHUNKS));

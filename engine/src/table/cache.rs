@@ -122,7 +122,7 @@ impl BlockCache {
         }
     }
 
-    /// The same for a long scan, whose look does not count as a use.
+    /// Like `get`, for a long scan, whose look-up does not count as a use.
     pub(super) fn peek(&self, number: u64, offset: u64) -> Option<Arc<Block>> {
         let address = (number, offset);
         let shard = self.shard(address).lock();

@@ -19,9 +19,9 @@ pub(super) const TRAILER_BYTES: usize = 5;
 pub(super) const RESTART_INTERVAL: u32 = 16;
 /// Longest key or value: 512 MiB and room for the engine's prefix.
 pub(super) const ENTRY_PART_BYTES_MAX: usize = crate::key::VALUE_MAX_BYTES as usize + 64;
-/// LZ4 cannot expand by more than this factor; a claim above it is a lie.
+/// LZ4 cannot expand by more than this factor; a claim above it is false.
 const LZ4_RATIO_MAX: usize = 255;
-/// The same for zstd: a block of 128 KiB takes at least four bytes.
+/// Limit for zstd: a block of 128 KiB takes at least four bytes.
 const ZSTD_RATIO_MAX: usize = (128 << 10) / 4;
 
 thread_local! {

@@ -73,7 +73,7 @@ pub(super) struct Index {
     offsets: Box<[u64]>,
     /// Length of what all separators start with.
     shared: usize,
-    /// The eight bytes behind that of each separator: a search goes through these, which lie side by
+    /// The eight bytes behind that of each separator: a search goes through these, which are side by
     /// side, and reads separators only where they agree.
     words: Box<[u64]>,
 }

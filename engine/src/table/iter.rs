@@ -134,7 +134,7 @@ impl TableIter {
         }
     }
 
-    /// A long scan, or a compaction, reads at most so many bytes ahead; with 0 a scan goes block by block.
+    /// Limits the read-ahead of a long scan or a compaction to `bytes_max` bytes; with 0 a scan reads block by block.
     pub(crate) fn set_read_ahead(&mut self, bytes_max: usize) {
         self.transfer_bytes_max = bytes_max;
         self.scan_ahead_bytes_max = bytes_max;
@@ -146,8 +146,8 @@ impl TableIter {
         self.held_block_bytes_max = bytes_max;
     }
 
-    /// Lets go of the current block if it is a large one. Such a block has one entry, whose key is a copy: nothing but
-    /// the value is missed. So many inputs of a merge can stand on large values, and one of them is in memory.
+    /// Drops the current block if it is a large one. Such a block has one entry, whose key is a copy: nothing but
+    /// the value is lost. Many inputs of a merge can thus be at large values with only one of them in memory.
     fn give_up_large_block(&mut self) {
         let is_last = self.valid && self.head.end == self.layout.entries_end();
         if is_last && self.data().len() > self.held_block_bytes_max {
@@ -387,7 +387,7 @@ impl TableIter {
         }
     }
 
-    /// Starts a new walk with the block that `key` belongs into; false when it lies behind all.
+    /// Starts a new walk with the block that `key` belongs into; false when it is behind all.
     fn start(&mut self, key: &[u8], way: Way) -> TableResult<bool> {
         self.valid = false;
         self.nth = UNCOUNTED;

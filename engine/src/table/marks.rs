@@ -1,8 +1,8 @@
 //! Marks on versions that a walk found dead (N5).
 //!
-//! A grave (d, e) with q < d <= s covers version q for every reader from s on, whatever becomes of the grave
-//! afterwards. To find that out costs a walk several cache misses, each time anew; a bit tells it
-//! the next walk. Marks are in memory only and go with the table.
+//! A grave (d, e) with q < d <= s covers version q for every reader from s on, whatever happens to the grave
+//! afterwards. Finding that out costs each walk several cache misses; a bit tells it to
+//! the next walk. Marks are in memory only and are dropped with the table.
 
 use crate::key::Seq;
 use std::sync::OnceLock;

@@ -100,7 +100,7 @@ impl Properties {
         }
     }
 
-    /// True when `key` lies between the smallest and the largest key.
+    /// True when `key` is between the smallest and the largest key.
     #[must_use]
     #[inline]
     pub fn covers(&self, key: &[u8]) -> bool {
@@ -121,7 +121,7 @@ impl Properties {
         self.min_namespace <= id && id <= self.max_namespace && !self.is_past(d)
     }
 
-    /// True when some key could lie in both this table and the closed range.
+    /// True when some key could be in both this table and the closed range.
     #[must_use]
     pub fn overlaps(&self, min_key: &[u8], max_key: &[u8]) -> bool {
         *self.min_key <= *max_key && *min_key <= *self.max_key

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Where a table lies: the place of this name, or the tree's own directory.
+/// Location of a table: the place of this name, or the tree's own directory.
 pub type Place = Option<std::sync::Arc<str>>;
 
 /// Reusable memory of look-ups, one a thread.
@@ -36,7 +36,7 @@ pub struct FoundVersion {
     pub seq: Seq,
     /// Its flags and expiry.
     pub meta: Meta,
-    /// Its value, which keeps the block it lies in.
+    /// Its value, which keeps its block.
     pub value: PinnedValue,
 }
 
@@ -134,13 +134,13 @@ impl Table {
         &self.meta
     }
 
-    /// The same, opened in this place.
+    /// Sets the place in which the table was opened.
     pub(crate) fn at(mut self, place: Place) -> Self {
         self.place = place;
         self
     }
 
-    /// Where it lies.
+    /// Its place.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.place

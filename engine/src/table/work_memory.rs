@@ -15,7 +15,7 @@ pub fn work_bytes() -> u64 {
 pub(super) struct Counted(usize);
 
 impl Counted {
-    /// The holder has so many bytes now.
+    /// Sets the holder's size to `bytes`.
     #[inline]
     pub(super) fn set(&mut self, bytes: usize) {
         if bytes != self.0 {

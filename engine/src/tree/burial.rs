@@ -8,16 +8,16 @@ use crate::key::{EngineKey, Seq};
 use hashbrown::HashMap;
 use std::sync::Arc;
 
-/// Share of a table that is dead, by keys or by blocks, from which its rewrite pays, in percent.
+/// Least share of dead keys or blocks in a table, in percent, at which its rewrite pays.
 const DENSITY_PERCENT_MIN: u64 = 25;
 
-/// The same while the cemetery is too large.
+/// Threshold while the cemetery is too large.
 const PRESSED_PERCENT_MIN: u64 = 10;
 
-/// The same while nobody writes: what is rewritten stays below ten times what is freed.
+/// Threshold while nobody writes: what is rewritten stays below ten times what is freed.
 const REST_PERCENT_MIN: u64 = 10;
 
-/// The same while the files are to become smaller. It costs up to thirty times what it frees, but nothing else does.
+/// Threshold while files must shrink. A rewrite costs up to thirty times what it frees, but nothing else frees space.
 const SHORT_PERCENT_MIN: u64 = 3;
 
 /// Counts which tables keep graves from being forgotten (F2(b)).
@@ -129,7 +129,7 @@ impl<'a> BurialTally<'a> {
         buried
     }
 
-    /// The same for a grave of all keys in a closed range (E4).
+    /// Like `note`, for a grave of all keys in a closed range (E4).
     fn note_range(&mut self, (from, to): (&[u8], &[u8]), d: Seq) -> bool {
         let version = self.version;
         for table in tables_in_range(version, from, to) {

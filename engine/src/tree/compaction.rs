@@ -124,7 +124,7 @@ pub fn compact_with_index_drops(
     Ok(outcome)
 }
 
-/// Keys that cut the inputs into at most `threads` pieces of about the same size. A piece smaller than
+/// Keys that cut the inputs into at most `threads` pieces of about equal size. A piece smaller than
 /// an output table would not pay.
 fn split_keys(job: &Job, threads: usize) -> Vec<&[u8]> {
     let bytes = job.input_bytes();
@@ -279,7 +279,7 @@ impl<'a> Merge<'a> {
     }
 }
 
-/// The versions of all inputs in order, for one of so many threads.
+/// The versions of all inputs in order, for one of `threads` threads.
 fn merge_of(job: &Job, versions: &VersionSet, threads: usize) -> Option<MergeIter<LevelIter>> {
     let (min, max) = job.key_range()?;
     let common = min.iter().zip(max).take_while(|(a, b)| a == b).count();

@@ -1,8 +1,8 @@
-//! How many of the versions in tables are dead by graves that lie in grave runs (N5).
+//! Counts the versions in tables that graves in grave runs make dead (N5).
 //!
-//! Both are sorted and never change, so a file of a run is joined with the tables it overlaps once: one
-//! walk over the run, beside which a cursor goes along each level. The counts are kept by (file of a
-//! run, table), and only pairs that are new are counted. Filters may lie and versions may be gone under
+//! Both are sorted and immutable, so a file of a run is joined with the tables it overlaps once: one
+//! walk over the run, with a cursor along each level. The counts are kept by (file of a
+//! run, table), and only new pairs are counted. Filters may err, and versions may be hidden by
 //! a newer one: the counts choose what to rewrite and justify nothing else.
 
 use super::version::Version;

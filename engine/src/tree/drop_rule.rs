@@ -10,7 +10,7 @@ pub trait Graves {
     /// D(`key`, `s`): the largest sequence d <= `s` of a grave of `key`, open or closed.
     ///
     /// # Errors
-    /// Graves that lie on a device (grave runs) cannot be read: nothing may be answered or dropped then.
+    /// Graves that are on a device (grave runs) cannot be read: nothing may be answered or dropped then.
     fn newest_at(&self, key: &[u8], s: Seq) -> TableResult<Option<Seq>>;
 }
 

@@ -37,10 +37,10 @@ pub struct MarkEdit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DeleteMode {
-    /// Deleted keys lie in the cemetery, the tree has live versions only: the FLSM-tree.
+    /// Deleted keys are in the cemetery, the tree has live versions only: the FLSM-tree.
     #[default]
     Cemetery = 0,
-    /// A delete is a record of its own in memtables and tables, which goes when nothing older lies
+    /// A delete is a record of its own in memtables and tables, which goes when nothing older is
     /// below it: the ordinary LSM-tree, for comparison.
     Tombstones = 1,
 }
@@ -166,7 +166,7 @@ impl VersionEdit {
         self.record(next_file).encode()
     }
 
-    /// The same, with all tables in the tree's own directory: for a copy.
+    /// Like `encode`, but with all tables in the tree's own directory: for a copy.
     pub(super) fn encode_in_one_place(&self, next_file: u64) -> Vec<u8> {
         let mut record = self.record(next_file);
         record.added.iter_mut().for_each(|(_, _, place)| *place = None);
@@ -194,7 +194,7 @@ impl VersionEdit {
     }
 }
 
-/// An edit as it lies in the manifest: files by what is known of them, not opened.
+/// An edit as stored in the manifest: files are described and not opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) added: Vec<(usize, TableMeta, Place)>,

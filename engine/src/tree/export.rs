@@ -30,7 +30,7 @@ impl Export {
         tables.chain(graves.map(|table| (table.path(), graves_name(table.number()))))
     }
 
-    /// Makes a manifest for them in `dir`, where they all lie; durable when it returns.
+    /// Makes a manifest for them in `dir`, which contains them all; durable when it returns.
     ///
     /// # Errors
     /// A failing medium.

@@ -20,7 +20,7 @@ pub fn files_that_may_hold<'a>(
     leveled_files(version, key).map(|(_, table)| table)
 }
 
-/// The same, each with its level.
+/// Like [`files_that_may_hold`], each with its level.
 fn leveled_files<'a>(
     version: &'a Version,
     key: &'a [u8],
@@ -54,7 +54,7 @@ pub fn files_in_range<'a>(
     tables_in_range(version, from, to).chain(undo)
 }
 
-/// The same without undo runs.
+/// Like [`files_in_range`], without undo runs.
 pub(super) fn tables_in_range<'a>(
     version: &'a Version,
     from: &'a [u8],
@@ -96,8 +96,8 @@ pub fn get_at(version: &Version, key: &[u8], s: Seq) -> TableResult<Option<Found
     })
 }
 
-/// [`get_at`] of many keys, which must be in ascending order: table by table, each from front to back. `take`
-/// gets the number of a key and a version of it; a later call for the same key has a newer one.
+/// [`get_at`] for many keys, which must be in ascending order: table by table, each from front to back. `take`
+/// receives the index of a key and a version of it; a later call for that key carries a newer one.
 ///
 /// # Errors
 /// A failed read or a damaged table.
@@ -137,7 +137,7 @@ pub fn get_many_at(
     })
 }
 
-/// The newest version of `key` with a sequence at most `bound`. Graves lie outside the tree: the
+/// The newest version of `key` with a sequence at most `bound`. Graves are outside the tree: the
 /// caller applies D(key, bound).
 ///
 /// The first table that answers has the newest one: see the order of levels at [`Version`], which
@@ -161,7 +161,7 @@ pub fn get_with_level(
     newest_in(leveled_files(version, key), key, bound)
 }
 
-/// The same over `tables`, which are those of `leveled_files`.
+/// Like `get_with_level`, over `tables`, which are those of `leveled_files`.
 fn newest_in<'a>(
     mut tables: impl Iterator<Item = (usize, &'a Arc<Table>)>,
     key: &[u8],

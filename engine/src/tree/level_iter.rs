@@ -32,14 +32,14 @@ impl LevelIter {
         }
     }
 
-    /// The same; a long scan reads at most so many bytes ahead, with 0 it goes block by block.
+    /// Limits how far a long scan reads ahead, in bytes; 0 reads block by block.
     #[must_use]
     pub fn reading_ahead(mut self, bytes_max: Option<usize>) -> Self {
         self.read_ahead_bytes_max = bytes_max;
         self
     }
 
-    /// The same; it holds a block of more than `bytes_max` only from [`Source::load_value`] to the next step.
+    /// Lets it hold a block of more than `bytes_max` only from [`Source::load_value`] to the next step.
     #[must_use]
     pub fn holding_blocks(mut self, bytes_max: usize) -> Self {
         self.held_block_bytes_max = bytes_max;

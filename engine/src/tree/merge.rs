@@ -38,7 +38,7 @@ impl<S: Source> MergeIter<S> {
         Self::with_common_prefix(sources, b"")
     }
 
-    /// The same, when every key of every source starts with `common_prefix`, which need not be
+    /// Like [`MergeIter::new`], for sources whose keys all start with `common_prefix`, which is not
     /// compared.
     #[must_use]
     pub fn with_common_prefix(sources: Vec<S>, common_prefix: &[u8]) -> Self {
@@ -154,7 +154,7 @@ impl<S: Source> MergeIter<S> {
 }
 
 impl<S: BackSource> MergeIter<S> {
-    /// The same for a walk back to what lies below `from`.
+    /// Like [`Source::pass_dead`], for a backward walk to what is below `from`.
     ///
     /// # Errors
     /// As for [`Source::next`].

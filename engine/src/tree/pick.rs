@@ -54,7 +54,7 @@ impl Job {
         Self { inputs, output_level: level, is_move: false, dead_through: 0, output_bytes }
     }
 
-    /// True while all inputs lie in `version`, each in its level.
+    /// True while all inputs are in `version`, each in its level.
     #[must_use]
     pub fn stands_in(&self, version: &Version) -> bool {
         let lies = |level: usize, number| version.level(level).iter().any(|t| t.number() == number);

@@ -1,8 +1,8 @@
 //! Places: directories beside the tree's own, for the tables of some levels (`tree-device LEVELS NAME`).
 //!
 //! The place NAME is the entry `on-NAME` of the tree's directory: a directory, or a link to one on another
-//! device. The manifest says of each table in which place it lies; where the place is, only the entry
-//! says, so a device may be mounted elsewhere without the manifest knowing.
+//! device. The manifest records each table's place. The location of a place is given by the entry alone,
+//! so a device may be mounted elsewhere without the manifest knowing.
 
 use super::file_names::{TABLE_SUFFIX, table_name};
 use super::levels::LEVELS;
@@ -46,12 +46,12 @@ pub fn places_of(storage: &dyn Storage, tree: &Path) -> Result<Vec<Place>, Stora
     Ok(places)
 }
 
-/// Where the tables of each level are made; without a word about a level, in the tree's directory.
+/// Where the tables of each level are made; by default in the tree's directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LevelPlaces([Place; LEVELS]);
 
 impl LevelPlaces {
-    /// The same, with the tables of `levels` in the place `name`.
+    /// Puts the tables of `levels` in the place `name`.
     #[must_use]
     pub fn with(mut self, levels: RangeInclusive<usize>, name: &str) -> Self {
         let name: Arc<str> = Arc::from(name);
@@ -106,7 +106,7 @@ pub(crate) fn tables_in_places(
     Ok(tables)
 }
 
-/// Removes tables that nothing names where they lie, in all places; answers a number above every table's.
+/// Removes tables that nothing names where they are, in all places; answers a number above every table's.
 pub(super) fn remove_unnamed_tables(
     storage: &dyn Storage,
     tree: &Path,

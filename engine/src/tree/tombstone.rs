@@ -8,13 +8,13 @@ use crate::key::Seq;
 use crate::table::{Table, key_hash};
 use std::sync::Arc;
 
-/// Share of tombstones in a table from which merging it on pays, in percent: the same as for burial.
+/// Share of tombstones in a table, in percent, from which merging it down pays; equal to that of burial.
 const DENSITY_PERCENT_MIN: u64 = 25;
 
 /// Decides whether a merge may drop the tombstone that its keep rule keeps.
 ///
 /// It may when every reader sees it (so the merge drops all older versions of the key among its inputs),
-/// and no table below the output can hold an older one. Older versions lie nowhere else: see the order of
+/// and no table below the output can hold an older one. Older versions are nowhere else: see the order of
 /// levels at [`Version`]. A running merge of deeper levels only moves them further down, where this
 /// version's tables already show them.
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl<'a> TombstoneRule<'a> {
 }
 
 /// A merge for the sake of tombstones, when no level is too large: the table with the largest share of
-/// them, from a quarter on. Without anything below, it is rewritten where it lies.
+/// them, from a quarter on. Without anything below, it is rewritten where it is.
 ///
 /// Only tables that every reader is past (`min_reader` = min(S)) are looked at: so each such merge drops
 /// tombstones or moves them further down, and the work ends.

@@ -1,7 +1,7 @@
 //! Undo runs (N6): versions that only readers of the past need, apart from the tree.
 //!
-//! An undo run is a table like those of the tree. It is part of a [`Version`](super::Version), so that it comes
-//! in the step that takes its versions out of the tree, but not of the manifest: snapshots end
+//! An undo run is a table like those of the tree. It is part of a [`Version`](super::Version), so that it appears
+//! in the step that removes its versions from the tree, but not of the manifest: snapshots end
 //! with the process, and the next start wipes what is left.
 
 use super::context::CompactionContext;

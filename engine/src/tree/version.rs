@@ -1,4 +1,4 @@
-//! A version of the tree: which table lies in which level.
+//! A version of the tree: the tables of each level.
 
 use super::edit::VersionEdit;
 use super::level_iter::LevelIter;
@@ -142,7 +142,7 @@ impl Version {
         let top = self.level(0).iter().filter(|table| !is_younger(table) && !skips(table));
         let top = top.map(|table| Arc::from([Arc::clone(table)]));
         let deeper = self.levels.iter().skip(1).map(|tables| {
-            // None is for a reader of the newest state, who shares the list.
+            // None is for a reader of the newest state, which shares the list.
             if tables.iter().any(is_younger) {
                 tables.iter().filter(|table| !is_younger(table)).cloned().collect()
             } else {

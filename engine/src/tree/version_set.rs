@@ -30,10 +30,10 @@ const REWRITE_BYTES_MIN: u64 = 1 << 20;
 /// Of what a merge may read ahead, a writer of tables gathers one part of this many.
 const CHUNK_SHARE: u64 = 4;
 
-/// A block that an input of a merge holds on to while others are ahead of it: so many times what it may read ahead.
+/// Limit on a block that a merge input holds while other inputs are ahead of it, as a multiple of its read-ahead.
 const HELD_BLOCK_TIMES: usize = 4;
 
-/// However little memory there is, so much is read and written at a time, in bytes.
+/// Least size of one read or write, in bytes, however little memory there is.
 const TRANSFER_BYTES_MIN: usize = 32 << 10;
 /// Rewritten when it is this many times as long as right after the last rewrite.
 const REWRITE_GROWTH: u64 = 8;
@@ -72,8 +72,8 @@ impl VersionSet {
         Self::open_placed(storage, dir, options, LevelPlaces::default())
     }
 
-    /// The same; tables of some levels lie elsewhere. Those that do not lie where their level's should are
-    /// carried there first, one by one: a crash or a failure loses nothing.
+    /// Like [`VersionSet::open`], with the tables of some levels in other places. Tables that are not where their level's
+    /// should be are moved there first, one by one: a crash or a failure loses nothing.
     ///
     /// # Errors
     /// As for [`VersionSet::open`].
@@ -137,7 +137,7 @@ impl VersionSet {
         self.carried
     }
 
-    /// True when `job` moves tables to a level whose tables lie where they do: then nothing need be
+    /// True when `job` moves tables to a level without changing their place: then nothing need be
     /// read. Otherwise the data moves, and the job runs as a merge.
     #[must_use]
     pub fn is_mere_move(&self, job: &Job) -> bool {
@@ -229,7 +229,7 @@ impl VersionSet {
         self.new_table_as_of(0, if stays { moved_to } else { 0 })
     }
 
-    /// Starts a table that lies where those of `level` do and is compressed as those of `looks` are.
+    /// Starts a table in the place of those of `level`, compressed as those of `looks` are.
     fn new_table_as_of(&self, level: usize, looks: usize) -> TableResult<TableWriter> {
         let number = self.new_file_number();
         let mut options = self.shared.options.table;
@@ -249,7 +249,7 @@ impl VersionSet {
         self.state.lock().graves.clone()
     }
 
-    /// Starts a file of a grave run, with so many bits of filter a grave.
+    /// Starts a file of a grave run, with this many filter bits per grave.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -437,21 +437,21 @@ impl VersionSet {
         self.shared.merge_read_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that each of so many inputs of a merge may read ahead.
+    /// Bytes that each of `inputs` inputs of a merge may read ahead.
     pub(crate) fn read_ahead_of(&self, inputs: usize) -> usize {
         let read_max = self.shared.merge_read_bytes_max.load(Ordering::Relaxed);
         let share = read_max / inputs.max(1) as u64;
         usize::try_from(share).unwrap_or(usize::MAX).max(TRANSFER_BYTES_MIN)
     }
 
-    /// Bytes of the largest block that each of so many inputs of a merge may hold while others are ahead of it: all of
-    /// them together have a multiple of what they may read ahead, however large values are.
+    /// Size in bytes of the largest block that each of `inputs` inputs of a merge may hold while others are ahead of it.
+    /// Together they hold at most a multiple of their read-ahead, however large values are.
     pub(super) fn held_block_of(&self, inputs: usize) -> usize {
         self.read_ahead_of(inputs).saturating_mul(HELD_BLOCK_TIMES)
     }
 
-    /// Over `tables`, as one of so many inputs of a merge, which share what a merge may hold: the value of each version
-    /// is to be loaded before it is asked for.
+    /// An iterator over `tables`, as one of `inputs` inputs of a merge that share its memory limit. A version's value must be
+    /// loaded before it is read.
     pub(super) fn merge_input(&self, tables: Arc<[Arc<Table>]>, inputs: usize) -> LevelIter {
         LevelIter::new(tables, ReadMode::Sequential)
             .reading_ahead(Some(self.read_ahead_of(inputs)))

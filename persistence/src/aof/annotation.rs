@@ -64,7 +64,7 @@ pub struct SegmentHeader {
     pub filled_bytes: u64,
 }
 
-/// Length of the annotation of a group with so many bytes of commands.
+/// Length of the annotation of a group with `command_bytes` bytes of commands.
 pub(super) fn annotation_bytes(command_bytes: usize) -> usize {
     ANNOTATION_MIN_BYTES + (ALIGNMENT_BYTES - command_bytes % ALIGNMENT_BYTES) % ALIGNMENT_BYTES
 }
@@ -88,8 +88,8 @@ impl Annotation {
         write_hex(&mut group[EXTRA_AT..EXTRA_END], proof);
     }
 
-    /// Whether the line was written by who knows the log's secret. Only what is proven is a word about what was
-    /// durable: the rest may be a piece of a value.
+    /// Whether the line was written with knowledge of the log's secret. Only a proven line says what was
+    /// durable: any other may be a piece of a value.
     #[must_use]
     pub fn is_proven(line: &[u8], secret: u64) -> bool {
         line.starts_with(GROUP_TAG)

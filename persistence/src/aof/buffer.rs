@@ -68,7 +68,7 @@ impl DerefMut for Chunk {
 /// Commands of consecutive sequences that become one group of the log.
 #[derive(Debug)]
 pub struct Group {
-    /// Wholly initialised; commands lie at `HEAD_BYTES..end`.
+    /// Wholly initialised; commands are at `HEAD_BYTES..end`.
     chunk: Chunk,
     end: usize,
     first_seq: u64,
@@ -144,7 +144,7 @@ impl Group {
         self.own_bytes() + self.routed_bytes()
     }
 
-    /// Length of what stands in the group itself.
+    /// Length of what is in the group itself.
     fn own_bytes(&self) -> usize {
         self.end - HEAD_BYTES
     }
@@ -328,8 +328,8 @@ impl LogBuffer {
         Self { clock: self.clock, time_s: self.time_s, routes, ..Self::new(after_seq) }
     }
 
-    /// From now on records with an argument of at least so many bytes go to the route of that position
-    /// (`aof-route`), the others into the segments. To be called before the first append.
+    /// From now on records with an argument of at least `least_bytes[i]` bytes go to route `i`
+    /// (`aof-route`), the others into the segments. Must be called before the first append.
     ///
     /// # Panics
     ///

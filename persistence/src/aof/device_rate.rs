@@ -1,29 +1,29 @@
-//! How fast a device makes the log durable, by its last large syncs.
+//! Estimates how fast a device makes the log durable, from its last large syncs.
 
 use std::time::Duration;
 
-/// A sync of less says nothing about how fast the device is, and is not worth being early for.
+/// Smaller syncs are too noisy to estimate bandwidth, and are not worth an early start.
 pub(super) const RATED_BYTES_MIN: u64 = 8 << 20;
 
-/// What a device is taken to make durable per second until it has shown it.
+/// Assumed bytes per second of a device until it has been measured.
 const RATE_AT_FIRST: u64 = 64 << 20;
 
-/// What others do on the device comes and goes: after so much busy time a sync counts half.
+/// Busy time after which a sync counts half, in seconds, since other load on the device varies.
 const HALF_LIFE_S: f64 = 1.0;
 
-/// Sums over syncs, the older ones fading. Bytes and times are summed before they are divided: a device works on
-/// what is written during a sync, so that a long one of little is followed by a short one of much, and
-/// neither tells its rate alone.
+/// Sums over syncs, with the older ones decaying. Bytes and times are summed before they are divided: a device also works on
+/// what is written during a sync, so that a long sync of few bytes is followed by a short one of many, and
+/// neither tells the rate alone.
 #[derive(Debug, Default)]
 pub(super) struct DeviceRate {
     bytes: f64,
-    /// While the device had bytes of the log to write, and the part of it that went by in syncs.
+    /// Time in which the device had bytes of the log to write, and the part of it spent in syncs.
     busy_s: f64,
     syncing_s: f64,
 }
 
 impl DeviceRate {
-    /// A sync of at least [`RATED_BYTES_MIN`] has made so much durable; it took so long, of the time the device was
+    /// A sync of at least [`RATED_BYTES_MIN`] has made `bytes` durable in `took`. For `busy` the device was
     /// busy with these bytes and with none before them.
     pub(super) fn add(&mut self, bytes: u64, took: Duration, busy: Duration) {
         let busy_s = busy.as_secs_f64().max(1e-6);

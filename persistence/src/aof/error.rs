@@ -76,7 +76,7 @@ pub enum LogError {
         /// The AOF manifest.
         manifest: PathBuf,
     },
-    /// A log lies where one is to be put together.
+    /// A log already exists where one is to be created.
     InTheWay {
         /// Its AOF manifest.
         file: PathBuf,

@@ -1,16 +1,16 @@
-//! How much of a segment is records: the rest is filler that was prepared, and nobody has to read it.
+//! How much of a segment is records: the rest is preallocated filler, which need not be read.
 
 use super::annotation::ALIGNMENT_BYTES;
 use super::{FILLER, HEADER_BYTES, LogLocation};
 use crate::device::{File, Storage, StorageResult};
 
-/// One line in so many bytes is looked at, and one such block is read.
+/// Block size of the search, in bytes: one line of a block is checked, and one block is read whole.
 const BLOCK_BYTES: u64 = 64 << 10;
 
-/// Bytes of groups in a segment of `file_bytes`: what lies between its header and the filler at its end.
+/// Bytes of groups in a segment of `file_bytes`: what is between its header and the filler at its end.
 ///
-/// One short read shows that a segment is full. In others it is a search by halves: a segment of 64 MiB costs twelve. It is an estimate: a value that is filler itself can
-/// make it too small, and a torn tail is counted.
+/// A full segment costs one short read; others a binary search, twelve reads for 64 MiB. The result is an estimate: a value
+/// that is filler itself can make it too small, and a torn tail is counted.
 pub(super) fn filled_bytes(file: &dyn File, file_bytes: u64) -> StorageResult<u64> {
     let mut line = [0; ALIGNMENT_BYTES];
     let last_at = file_bytes.checked_sub(ALIGNMENT_BYTES as u64);
@@ -41,7 +41,7 @@ pub(super) fn filled_bytes(file: &dyn File, file_bytes: u64) -> StorageResult<u6
 }
 
 /// About how many bytes of groups the segments of a log have together, before it is known which of them are to be read: some
-/// may lie below the recovery mark, and a start skips them.
+/// may be below the recovery mark, and a start skips them.
 ///
 /// # Errors
 ///

@@ -50,7 +50,7 @@ pub struct LogOptions {
     /// Where retired segments are kept instead (`aof-archive-dir`).
     pub archive_dir: Option<PathBuf>,
     /// Places for long records (`aof-route`), by rising length; at most
-    /// [`ROUTES_MAX`](super::ROUTES_MAX). The buffer must know [the same](super::LogBuffer::set_routes).
+    /// [`ROUTES_MAX`](super::ROUTES_MAX). The buffer must have [equal ones](super::LogBuffer::set_routes).
     pub routes: Vec<LogRoute>,
     /// Write and sync on threads of the log. Without, [`Log::sync_through`] and
     /// [`Log::write_gathered`] do it all, and dropping the log writes nothing: for tests that
@@ -119,7 +119,7 @@ const PREPARER: usize = 2;
 impl Log {
     /// Continues the log from where recovery left it, on a fresh segment of a new epoch.
     ///
-    /// `after_seq` is the sequence below the first one that will be appended, the same as given to
+    /// `after_seq` is the sequence below the first one that will be appended, as given to
     /// [`LogBuffer::new`](super::LogBuffer::new), and at least `tail.last_seq`. Everything in
     /// `tail` counts as durable.
     ///
@@ -321,8 +321,8 @@ impl Log {
         self.core.must_wait()
     }
 
-    /// With `everysec`: so much waits for its sync that whoever else uses the device should leave it to the log for
-    /// a while.
+    /// With `everysec`: true when enough bytes wait for their sync that other users of the device should leave it to the log
+    /// for a while.
     #[must_use]
     pub fn is_pressed(&self) -> bool {
         self.core.is_pressed()

@@ -121,10 +121,10 @@ pub struct Recovery {
     expected_seq: u64,
     logged_seq: u64,
     window: Option<Window>,
-    /// The commands of the last group, where some of them lie elsewhere.
+    /// The commands of the last group, where some of them are elsewhere.
     spliced: Vec<u8>,
     done_bytes: u64,
-    /// About so many bytes of groups are to be read.
+    /// Estimated bytes of groups to be read.
     all_bytes: u64,
     lost_bytes: u64,
     ended: bool,

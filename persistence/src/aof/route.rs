@@ -1,5 +1,5 @@
-//! Records that lie on other devices than the segments (`aof-route`): the lines that stand for them in a group,
-//! and the way back. `FORMAT.md` draws the lines, `docs/rules.md` has the rules R1 to R6.
+//! Records that are stored on other devices than the segments (`aof-route`): the lines that replace them in a group,
+//! and the way back. `FORMAT.md` documents the lines, `docs/rules.md` has the rules R1 to R6.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,10 +25,10 @@ const EXTENT_TAG: &[u8; 5] = b"#SXE ";
 pub const RECORD_TAG: &[u8; 5] = b"#SXL ";
 const NAME_BYTES_MAX: usize = 64;
 
-/// Records with an argument of so many bytes or more lie in a place of their own.
+/// Records with an argument of at least `least_bytes` are stored in a place of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogRoute {
-    /// The bytes.
+    /// Least length of the argument, in bytes.
     pub least_bytes: u64,
     /// Name of the place: the entry `on-NAME` of the log's directory.
     pub name: String,
@@ -159,7 +159,7 @@ pub(super) fn largest_argument(parts: &[&[u8]]) -> u64 {
     largest as u64
 }
 
-/// The part that `extent`, of segment `number`, lies in; `None` where it is not there, or ends before it.
+/// The part that has `extent`, of segment `number`; `None` where it does not exist, or ends before it.
 pub(super) fn open_part(
     storage: &dyn Storage,
     location: &LogLocation,

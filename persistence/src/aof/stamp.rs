@@ -1,8 +1,8 @@
 //! Time annotations (`aof-timestamp-enabled`): the line `#TS:SECONDS\r\n` that Redis 7 writes and
 //! `redis-check-aof --truncate-to-timestamp` reads.
 //!
-//! A group is of one second: where the second changes, a new group begins. So the log can be cut at a time
-//! without taking a group apart.
+//! A group belongs to one second: a new group begins when the second changes. The log can therefore be cut at a time
+//! without splitting a group.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

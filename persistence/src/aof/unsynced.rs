@@ -7,7 +7,7 @@ use super::device_rate::{DeviceRate, RATED_BYTES_MIN};
 use super::gauge::monotonic_us;
 use crate::device::File;
 
-/// With so much written since the last sync began, the next one is due before its time: a sync then
+/// With this many bytes written since the last sync began, the next one is due early: a sync then
 /// lasts as long as the device needs for this much and not for a whole second's writes (N14).
 pub(super) const SYNC_BYTES: u64 = 32 << 20;
 

@@ -1,8 +1,8 @@
 //! Making durable what a start has read (N2).
 //!
-//! After a sync that failed, Linux shows the pages it could not write as clean: they can be read, and a later sync passes
-//! over them with success. A process that saw the failure never syncs that file again; the start after its end does not
-//! know of it. So whatever no word says was synced is written once more before it is synced.
+//! After a failed sync, Linux marks the pages it could not write as clean: they can be read, and a later sync skips
+//! them with success. A process that saw the failure never syncs that file again, but the next process does not
+//! know of it. We therefore rewrite every group that no header or annotation proves durable, and then sync it.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ impl DiskStorage {
 #[derive(Debug)]
 struct DiskFile {
     file: fs::File,
-    /// The same file with `O_DIRECT`, if it was asked for and the file system has it.
+    /// A handle to the file with `O_DIRECT`, if it was asked for and the file system has it.
     direct: Option<fs::File>,
     path: PathBuf,
 }

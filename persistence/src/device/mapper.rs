@@ -10,8 +10,8 @@ use super::{File, StorageResult};
 pub trait Mapper: Send + Sync + Debug {
     /// How what is stored becomes durable, a word for INFO.
     fn name(&self) -> &'static str;
-    /// The same file; writes inside its present length, of which every byte must have been written before, go to a
-    /// mapping from now on.
+    /// Returns a view of `file` in which writes inside its present length go to a mapping from now on. Every byte
+    /// of that length must have been written before.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Devices: everything that touches a medium goes through [`Storage`] and [`File`].
 //!
-//! The real implementation is [`DiskStorage`]; tests use [`sim::SimStorage`], that can lose, tear
+//! The real implementation is [`DiskStorage`]; tests use [`sim::SimStorage`], which can lose, tear
 //! and reorder what was not synced.
 
 mod clock;

@@ -1,10 +1,10 @@
-//! The model of an emulated device: when an operation would be over.
+//! The model of an emulated device: computes when an operation would complete.
 //!
-//! One medium with a time until which it is busy, as a device has it. A write goes to a cache, up to a bound,
+//! A device has one medium with a time until which it is busy. A write enters a cache, up to a bound,
 //! and costs nothing until a sync of its file takes it to the medium: its bytes by the bandwidth, a
-//! positioning for each discontiguous run, and what a sync costs by itself. Syncs and writes of all files
-//! share the medium. Reads have channels; with a single one they share it too, and one shortly behind the last
-//! one costs no positioning: the head is there, and what lies between passes under it. A write-through medium
+//! positioning for each discontiguous run, and the fixed cost of a sync. Syncs and writes of all files
+//! share the medium. Reads have channels; with a single one they share the medium, too, and a read shortly behind the
+//! last one costs no positioning: the head is there, and what is between passes under it. A write-through medium
 //! has no cache.
 
 use std::collections::HashMap;
@@ -38,8 +38,8 @@ struct State {
 }
 
 impl State {
-    /// Reads up to `end` of a file. Answers the bytes between the last read and this one, if it goes forward
-    /// in the same file, which is taken to lie in one piece. A transfer past the page cache may read the rest
+    /// Reads up to `end` of a file. Returns the bytes between the last read and this one, if it continues forward
+    /// in one file, which is assumed to be contiguous. A transfer past the page cache may read the rest
     /// of a page once more, which the device has in its buffer.
     fn move_head(&mut self, path: &Path, offset: u64, end: u64) -> Option<u64> {
         let Some((at, stopped)) = &mut self.head else {

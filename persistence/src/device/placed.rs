@@ -1,5 +1,5 @@
-//! Files on named devices: each path belongs to the device whose directory it lies in, which counts what
-//! it does and, where it is emulated, takes the time of the device it stands for.
+//! Files on named devices: each path belongs to the device whose directory contains it. The device counts its
+//! operations and, where it is emulated, delays them as the modelled device would.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub struct Device {
     name: String,
     kind: Option<DeviceKind>,
     dir: PathBuf,
-    /// Paths that lie on it.
+    /// Paths on this device.
     roots: Vec<PathBuf>,
     meter: Meter,
     model: Option<Model>,
@@ -35,7 +35,7 @@ impl Device {
         Self { name, kind, dir, roots, meter, model: None, mapper: None }
     }
 
-    /// The same; `path` lies on it too, by way of a link.
+    /// Adds `path`, which is on this device, too, by way of a link.
     #[must_use]
     pub fn holding(mut self, path: PathBuf) -> Self {
         self.roots.push(path);
@@ -48,14 +48,14 @@ impl Device {
         roots.map(|root| root.components().count()).max()
     }
 
-    /// The same, with the delays of another device around its own.
+    /// Adds the delays of an emulated device to its own.
     #[must_use]
     pub fn emulating(mut self, profile: DeviceProfile, clock: Arc<dyn Clock>) -> Self {
         self.model = Some(Model::new(profile, clock));
         self
     }
 
-    /// The same; its files may be mapped.
+    /// Allows its files to be mapped by `mapper`.
     #[must_use]
     pub fn mapping(mut self, mapper: Arc<dyn Mapper>) -> Self {
         self.mapper = Some(mapper);
@@ -188,16 +188,16 @@ impl File for PlacedFile {
     }
 }
 
-/// A storage whose paths lie on named devices.
+/// A storage whose paths are on named devices.
 #[derive(Debug)]
 pub struct PlacedStorage {
     inner: Arc<dyn Storage>,
-    /// The first one takes what lies in no other's directory.
+    /// The first one takes what is in no other's directory.
     devices: Vec<Arc<Device>>,
 }
 
 impl PlacedStorage {
-    /// Puts `devices` around `inner`; what lies in the directory of none belongs to `default`.
+    /// Puts `devices` around `inner`; what is in the directory of none belongs to `default`.
     #[must_use]
     pub fn new(inner: Arc<dyn Storage>, default: Device, devices: Vec<Device>) -> Self {
         let devices = std::iter::once(default).chain(devices).map(Arc::new).collect();

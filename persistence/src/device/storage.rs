@@ -27,7 +27,7 @@ impl StorageError {
         Self { operation, path: path.to_path_buf(), offset: None, source: Arc::new(source) }
     }
 
-    /// The same error, at byte `offset`.
+    /// This error, at byte `offset`.
     #[must_use]
     pub fn at(mut self, offset: u64) -> Self {
         self.offset = Some(offset);

@@ -107,7 +107,7 @@ pub(super) struct Scan {
     /// End of the last valid frame.
     pub(super) end: u64,
     pub(super) records: u64,
-    /// Something unfinished lies behind `end`.
+    /// Unfinished bytes follow `end`.
     pub(super) torn: bool,
 }
 
@@ -126,7 +126,7 @@ fn newer_version(file: &dyn File, length: u64) -> Result<Option<u8>, ManifestErr
 }
 
 /// Reads the whole file. A bad frame is the torn end of the file, unless a valid frame of a later
-/// record lies behind it: every append is synced before the next, so that is damage.
+/// record is behind it: every append is synced before the next, so that is damage.
 pub(super) fn scan(file: &dyn File) -> Result<Scan, ManifestError> {
     let length = file.len()?;
     let secret = Secret::of(file, length)?;

@@ -221,7 +221,7 @@ impl Manifest {
         Ok(Self::in_file(storage, dir, file, number, secret, (end, records.len() as u64)))
     }
 
-    /// The manifest in file `number`, which holds so many bytes and records.
+    /// The manifest in file `number`, which holds `end` bytes and `records` records.
     fn in_file(
         storage: Arc<dyn Storage>,
         dir: &Path,

@@ -13,10 +13,10 @@ use crate::device::LINE_BYTES;
 pub(super) const CHUNK_HEADER_BYTES: u64 = MEDIA_LINE_BYTES;
 
 const MAGIC: &[u8; 8] = b"SXWBCHK1";
-/// Bytes of the header that the checksum covers; it stands behind them.
+/// Bytes of the header that the checksum covers; the checksum follows them.
 const CRC_AT: usize = 48;
 
-/// What stands in the header of a chunk.
+/// Contents of a chunk's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     pub(super) pool_id: u64,
@@ -171,7 +171,7 @@ impl<'a> Walk<'a> {
         Some((rest, header))
     }
 
-    /// The same, for records that were checked before or written by this process.
+    /// Like `next_if`, for records that were checked before or written by this process.
     pub(super) fn next_trusted(&mut self) -> Option<(&'a [u8], Header)> {
         self.next_if(|_, _| true)
     }

@@ -92,7 +92,7 @@ impl ControlState {
         ascending && self.reserved <= SEQ_MAX && self.slot_bytes.is_power_of_two()
     }
 
-    /// The void that `seq` lies in, or the next one behind it.
+    /// The void that `seq` is in, or the next one behind it.
     fn void_behind(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.voids.partition_point(|(_, last)| *last < seq);
         self.voids.get(at).copied()

@@ -7,7 +7,7 @@ use super::medium::PmemKind;
 /// Figures of a pool since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PmemFigures {
-    /// What it lies on.
+    /// Kind of medium that it is on.
     pub kind: PmemKind,
     /// Bytes of all pool files.
     pub file_bytes: u64,
@@ -37,7 +37,7 @@ pub struct PmemFigures {
     pub durable_seq: u64,
 }
 
-/// Counts of one writer, who alone changes them: no locked instruction, and a cache line of its own.
+/// Counts of one writer, which alone changes them: no locked instruction, and a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct WriterCounters {

@@ -20,7 +20,7 @@ pub struct MappedFiles {
 }
 
 impl MappedFiles {
-    /// Files that lie on `medium`.
+    /// Files on `medium`.
     #[must_use]
     pub fn new(medium: Arc<dyn Medium>) -> Arc<Self> {
         Arc::new(Self { medium })
@@ -48,8 +48,8 @@ struct Unsynced {
     written: bool,
 }
 
-/// A file and its mapping. Writes inside the mapping are copies; the rest goes by way of the file, which shows
-/// the same bytes.
+/// A file and its mapping. Writes inside the mapping are copies; all others use the file, which shows the
+/// bytes of the mapping, too.
 #[derive(Debug)]
 pub(super) struct MappedFile<M: ?Sized + Writable> {
     unsynced: Mutex<Unsynced>,

@@ -18,17 +18,17 @@ use crate::device::{File, Storage, StorageResult};
 pub struct Inspection {
     /// What a start would refuse (N8).
     pub damage: Vec<PmemError>,
-    /// Pool files, and their bytes.
+    /// Number of pool files.
     pub files: u64,
     /// Bytes of all pool files.
     pub file_bytes: u64,
-    /// Slots of so many bytes.
+    /// Size of a slot, in bytes.
     pub slot_bytes: u64,
     /// Chunks with a valid header.
     pub chunks: u64,
     /// Memtables that the records above the mark belong to.
     pub arenas: u64,
-    /// Valid records above the mark up to R in the lists of versions, and of graves.
+    /// Valid records above the mark up to R in the lists of versions.
     pub versions: u64,
     /// Valid records above the mark up to R in the lists of graves.
     pub graves: u64,
@@ -38,10 +38,10 @@ pub struct Inspection {
     pub last_seq: u64,
     /// Valid records above R, which the next start gives up.
     pub given_up: u64,
-    /// Chunks or free slots in which something stands behind the last valid record: a torn batch, or an erasing that
+    /// Chunks or free slots in which something is behind the last valid record: a torn batch, or an erasing that
     /// was cut short. The next start erases it.
     pub torn: u64,
-    /// c_p and c_d.
+    /// c_p: every sequence up to it is complete or in a void.
     pub complete_seq: u64,
     /// c_d: no sequence above was ever handed out.
     pub reserved_seq: u64,

@@ -1,7 +1,7 @@
 //! libpmem (PMDK), loaded when a pool on mapped files is opened: without it everything else works.
 //!
-//! By `dlopen` of the C library rather than a crate: seven symbols of one library do not need a loader of
-//! their own.
+//! Loaded by `dlopen` of the C library rather than through a crate: seven symbols of one library do not justify a
+//! dependency.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};

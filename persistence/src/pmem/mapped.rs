@@ -29,7 +29,7 @@ pub struct MappedMedium {
 }
 
 impl MappedMedium {
-    /// Loads libpmem and finds out what `dir`, which is made if need be, lies on. `emulated`: the caller knows
+    /// Loads libpmem and finds out what medium `dir`, which is created if need be, is on. `emulated`: the caller knows
     /// that it stands for persistent memory (a device with `emulate`).
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a pool lies on: memory-mapped files that a fence makes durable.
+//! What a pool is stored on: memory-mapped files that a fence makes durable.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use crate::device::StorageResult;
 /// What the medium writes, and loses to a media error, in bytes (Intel Optane: 256 bytes).
 pub const MEDIA_LINE_BYTES: u64 = 256;
 
-/// How what was written becomes durable, and against what. The same code runs on all of them; INFO, log and
-/// reports name it.
+/// How writes become durable, and what they survive. All kinds run one code path; INFO, log and
+/// reports name the kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PmemKind {
     /// Persistent memory: a DAX mapping (MAP_SYNC), non-temporal copies, one store fence a batch. Survives
@@ -56,7 +56,7 @@ impl fmt::Display for PmemKind {
     }
 }
 
-/// Who writes: a fence concerns the copies of its own lane only, as a store fence does those of its own
+/// Identifies a writer: a fence applies only to the copies of its own lane, as a store fence does to those of its own
 /// processor. Writers use their number; [`POOL_LANE`] is the pool's own.
 pub type Lane = u32;
 
@@ -104,7 +104,7 @@ pub trait Readable: Send + Sync + fmt::Debug {
 
 /// A mapped file that can be written.
 ///
-/// Who writes where is its user's business: every byte belongs to one lane at a time.
+/// Its users coordinate writes: every byte belongs to one lane at a time.
 pub trait Writable: Readable {
     /// Copies `src` to `offset`, past the caches where the medium is memory. Not durable until the lane's fence.
     fn copy(&self, lane: Lane, offset: u64, src: &[u8]);

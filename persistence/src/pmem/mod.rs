@@ -13,25 +13,25 @@
 //!   end of it
 //!                   writer.append(list, record) ...      has its place, is not copied yet (M9)
 //! latch released: published (I2)
-//! end of the batch  writer.fence()                       by the same thread: copied, durable() may move
+//! end of the batch  writer.fence()                       by that thread: copied, durable() may move
 //! ```
 //!
-//! Whoever reads an arena before that calls `pool.settle()` first, at the barrier at which nothing is appended.
+//! A thread that reads an arena before that calls `pool.settle()` first, at the barrier at which nothing is appended.
 //!
-//! `prepare` takes the bytes of all records of the commit that go to that list, so that `append` cannot fail
-//! once there are sequences. Several commits may go between two fences.
+//! `prepare` takes the total size of the commit's records for that list, so that `append` cannot fail
+//! once there are sequences. Several commits may share one fence.
 //!
 //! # Freeze, flush, retire
 //!
-//! Under the barrier a `pool.new_arena()` becomes active; writers go over to it with their next `prepare`. When the
-//! flush at m is installed: `pool.installed(m)` and `arena.retire()`; the arena's
-//! slots are erased and free again by `pool.erase_retired()` after the last reader has dropped the arena.
+//! At the barrier a `pool.new_arena()` becomes active; writers move to it with their next `prepare`. When the
+//! flush at m is installed: `pool.installed(m)` and `arena.retire()`. The arena's slots are
+//! erased and freed by `pool.erase_retired()` after the last reader has dropped the arena.
 //! An arena that is dropped without `retire` stays on the medium, for recovery.
 //!
 //! # Start
 //!
-//! [`PmemPool::open`] with the mark of the manifest answers what was [`Recovered`]: arenas, oldest first, whose
-//! records (in the order of their sequences) rebuild the memtables' place in DRAM; they are never added to. New
+//! [`PmemPool::open`] with the mark of the manifest returns what was [`Recovered`]: arenas, oldest first, whose
+//! records (in sequence order) rebuild the memtables' place in DRAM; they are never added to. New
 //! sequences start at [`Recovered::next_seq`]; those between `last_seq` and it were never used.
 
 mod arena;

@@ -37,7 +37,7 @@ pub struct PmemOptions {
     pub scan_threads: usize,
     /// What to do when durable data is missing.
     pub on_damage: OnDamage,
-    /// The named device that the directory lies on: counts what is written, and takes the time of the device it
+    /// The named device that the directory is on: counts what is written, and takes the time of the device it
     /// emulates.
     pub device: Option<Arc<Device>>,
 }

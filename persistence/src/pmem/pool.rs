@@ -94,7 +94,7 @@ impl PmemPool {
         })
     }
 
-    /// What it lies on.
+    /// Kind of medium that it is on.
     #[must_use]
     pub fn kind(&self) -> PmemKind {
         self.options.medium.kind()
@@ -130,7 +130,7 @@ impl PmemPool {
         self.free_writers.lock().push(number);
     }
 
-    /// The device that the pool lies on, if it is a named one.
+    /// The device that the pool is on, if it is a named one.
     pub(super) fn device(&self) -> Option<&Device> {
         self.options.device.as_deref()
     }
@@ -147,8 +147,8 @@ impl PmemPool {
         &self.stagings[usize::from(writer)]
     }
 
-    /// Has everything copied that was appended (M9), for who is to read it. At a barrier: nobody appends meanwhile,
-    /// although writers may fence. No I/O; what becomes durable by it is for their fences to say.
+    /// Copies everything that was appended (M9), for a caller that will read it. At a barrier: nobody appends meanwhile,
+    /// although writers may fence. No I/O; their fences determine what becomes durable.
     pub fn settle(&self) {
         self.stagings[..self.watermark.used()].iter().for_each(Staging::settle);
     }

@@ -1,4 +1,4 @@
-//! Where a record lies in memory.
+//! Location of a record in memory.
 #![allow(unsafe_code)]
 
 /// Where a record of an arena begins in memory. Good as long as the arena lives; key and value follow its header of

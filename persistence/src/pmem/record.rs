@@ -1,4 +1,4 @@
-//! One record, as it lies in a chunk (`FORMAT.md`, "Record").
+//! One record as stored in a chunk (`FORMAT.md`, "Record").
 
 use super::position::PmemPosition;
 use crate::checksum::{Crc32c, crc32c};
@@ -54,7 +54,7 @@ pub struct NewRecord<'a> {
     pub flags: u8,
     /// The engine's: expiry in milliseconds, or 0.
     pub aux: u64,
-    /// The next sequence belongs to the same commit: recovery keeps both or neither.
+    /// The next sequence belongs to this commit, too: recovery keeps both or neither.
     pub more: bool,
     /// The key in two parts (kind and namespace id, then the user's bytes).
     pub key: (&'a [u8], &'a [u8]),
@@ -73,7 +73,7 @@ pub struct Record<'a> {
     pub flags: u8,
     /// As it was given.
     pub aux: u64,
-    /// The next sequence belongs to the same commit.
+    /// The next sequence belongs to this commit, too.
     pub more: bool,
     /// The key, in one piece.
     pub key: &'a [u8],
@@ -100,7 +100,7 @@ pub const LENGTH_MAX: usize = 1 << 30;
 
 const FIRST_OF_BATCH: u8 = 1;
 const MORE_OF_COMMIT: u8 = 2;
-/// Where the checksum stands in the header.
+/// Offset of the checksum in the header.
 const CRC_AT: usize = 28;
 
 /// What the checksum of the records of a chunk starts from: other chunks' records are not valid in it.

@@ -53,7 +53,7 @@ pub struct RecoveredArena {
 /// What recovery found, and how long it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// What the pool lies on.
+    /// Kind of medium that the pool is on.
     pub kind: PmemKind,
     /// Bytes of all pool files, all of them read.
     pub scanned_bytes: u64,

@@ -26,7 +26,7 @@ struct Job {
     header: Option<ChunkHeader>,
 }
 
-/// A record in one word, for there are many: its sequence, and whether the next one belongs to the same commit.
+/// A record in one word, for there are many: its sequence, and whether the next one belongs to its commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Noted(u64);
 
@@ -112,7 +112,7 @@ impl Scan<'_> {
         Ok(found)
     }
 
-    /// The same chunk again, up to the last record at or below `end_seq`.
+    /// Reads a chunk again, up to the last record at or below `end_seq`.
     pub(super) fn read_again(&self, found: &Found, end_seq: u64) -> Found {
         let Found { file, offset, len, header, .. } = *found;
         self.read_chunk(&Job { file, offset, len, header }, end_seq, &mut Vec::new())

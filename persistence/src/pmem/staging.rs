@@ -1,7 +1,7 @@
 //! What a writer has appended and not copied: its batch, gathered in DRAM (M9).
 //!
-//! A batch is copied once, as one stream of whole lines. Record by record each locked instruction behind a copy would
-//! wait until it has left the processor, and a line between two records would be written twice.
+//! A batch is copied once, as one stream of whole lines. With a copy per record, each locked instruction behind it would
+//! wait until the copy has left the processor, and a line between two records would be written twice.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::medium::{Lane, SETTLE_LANE};
 use super::record::{List, NewRecord};
 use crate::device::{LINE_BYTES, StorageError, StorageResult};
 
-/// A batch is copied piece by piece of so many bytes, so that what is gathered stays in the nearest caches.
+/// Piece size in which a batch is copied, in bytes, so that what is gathered stays in the nearest caches.
 const PIECE_BYTES: usize = 16 << 10;
 
 /// Values up to this many bytes are gathered, the rest of longer ones is copied from where it is.
@@ -146,7 +146,7 @@ impl Batch {
         self.copied(chunk, len as u64, dirty);
     }
 
-    /// So many bytes more are copied.
+    /// Notes that `bytes` more bytes were copied.
     fn copied(&mut self, chunk: &Arc<Chunk>, bytes: u64, dirty: &mut Vec<Dirty>) {
         let range = self.at..self.at + bytes;
         self.at = range.end;

@@ -1,4 +1,4 @@
-//! Up to which sequence everything is durable (M6).
+//! Determines the sequence up to which everything is durable (M6).
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -21,8 +21,8 @@ struct Place {
 /// The oldest sequence of each writer that is not behind its fence, and the last one handed out.
 ///
 /// A writer notes its own sequence before it makes that the last one, both in the critical section that hands
-/// out sequences. So whoever reads the last one, and then the places, finds in them every sequence up to
-/// that one that is not durable, or a later one of the same writer.
+/// out sequences. Whoever reads the last one, and then the places, therefore finds in them every sequence up to
+/// that one that is not durable, or a later one of its writer.
 #[derive(Debug)]
 pub(super) struct Watermark {
     places: Box<[Place]>,
@@ -130,7 +130,7 @@ impl Watermark {
 mod tests {
     use super::*;
 
-    /// With so many writers.
+    /// With `writers` writers.
     fn watermark(writers: u16) -> Watermark {
         let watermark = Watermark::new(8, 10);
         (0..writers).for_each(|writer| watermark.enlist(writer));

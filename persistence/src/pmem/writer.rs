@@ -156,7 +156,7 @@ impl Writer {
     /// # Errors
     ///
     /// The medium failed (`msync` only: a store fence cannot). What was appended may or may not survive;
-    /// `durable` stays below it, and every further fence answers the same error, until a flush takes it over
+    /// `durable` stays below it, and every further fence returns that error, until a flush takes it over
     /// ([`PmemPool::installed`]).
     pub fn fence(&mut self) -> PmemResult<()> {
         if !self.unfenced && self.failed.is_none() {

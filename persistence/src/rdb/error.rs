@@ -24,7 +24,7 @@ pub enum RdbError {
     },
     /// A length or an encoding byte that does not exist or does not belong here.
     BadLength {
-        /// Where it stands.
+        /// Its offset.
         at: u64,
         /// The first byte.
         found: u8,
@@ -36,7 +36,7 @@ pub enum RdbError {
     },
     /// Compressed strings that unpack to more than the reader allows.
     TooLarge {
-        /// Where the one that is too much stands.
+        /// Offset of the first one beyond the limit.
         at: u64,
         /// What it announces.
         bytes: u64,

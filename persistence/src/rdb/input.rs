@@ -64,7 +64,7 @@ impl<'a> Input<'a> {
         Self { unpacked_left: bytes, ..self }
     }
 
-    /// A compressed string is about to be unpacked to so many bytes.
+    /// Accounts for a compressed string that is about to be unpacked to `bytes` bytes.
     pub(super) fn unpack(&mut self, bytes: u64) -> Result<(), RdbError> {
         let too_large = RdbError::TooLarge { at: self.offset(), bytes };
         self.unpacked_left = self.unpacked_left.checked_sub(bytes).ok_or(too_large)?;

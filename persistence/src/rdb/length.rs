@@ -5,7 +5,7 @@ use super::{Input, RdbError};
 const MARK_32_BITS: u8 = 0x80;
 const MARK_64_BITS: u8 = 0x81;
 
-/// What stands where a length is expected.
+/// What is found where a length is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// A length or count.
@@ -52,7 +52,7 @@ pub fn read_length(input: &mut Input<'_>) -> Result<Length, RdbError> {
 /// Reads a length or count that is no encoding mark.
 ///
 /// # Errors
-/// The input ends, or something else stands there.
+/// The input ends, or something else is found.
 pub fn read_count(input: &mut Input<'_>) -> Result<u64, RdbError> {
     let at = input.offset();
     match read_length(input)? {

@@ -8,7 +8,7 @@
 //! 111ooooo LLLLLLLL oooooooo      copy L+9 bytes from o+1 bytes back
 //! ```
 //!
-//! The compressor hashes three bytes to the latest position where they stood. With the hash, table
+//! The compressor hashes three bytes to the latest position where they occurred. With the hash, table
 //! size and "very fast" steps that Redis compiles liblzf with, its output is liblzf's.
 
 use std::cell::RefCell;
@@ -54,7 +54,7 @@ impl Output {
     }
 }
 
-/// Where three bytes stood last. Kept from call to call: to clear it would take longer than to compress
+/// Last position of three bytes. Kept from call to call: to clear it would take longer than to compress
 /// a short string.
 struct Table {
     /// Positions, plus one. Those above the value of `next` at the start of a call are the call's own.
@@ -84,7 +84,7 @@ impl Table {
         0
     }
 
-    /// The first position from `from` on with three bytes that stood at an earlier one, and that one.
+    /// The first position from `from` on with three bytes that occurred at an earlier one, and that one.
     /// Notes all positions it passes.
     fn find(&mut self, base: u32, input: &[u8], from: usize) -> Option<(usize, usize)> {
         for (at, three) in input.windows(3).enumerate().skip(from) {

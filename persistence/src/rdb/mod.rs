@@ -1,12 +1,12 @@
 //! The RDB format: files, and DUMP payloads.
 //!
-//! Read is everything that Redis 2.x to 8.10 and Valkey 9 write, but for a few types that no release
-//! of Redis up to 7.4 knows, which are refused by name. Written are the plain types that every
+//! Reads everything that Redis 2.x to 8.10 and Valkey 9 write, except for a few types unknown to all releases
+//! of Redis up to 7.4, which are refused by name. Writes the plain types that every
 //! version reads, under the lowest version number that the content needs; strings byte for byte as
 //! Redis 7.0 writes them, LZF included.
 //!
-//! A reader holds one value at a time. Every length is checked against the bytes that are left
-//! before anything is allocated, and what is decoded stays in proportion to its bytes in the file.
+//! A reader holds one value at a time. Every length is checked against the remaining bytes
+//! before anything is allocated, and decoded data stays in proportion to its bytes in the file.
 //!
 //! ```text
 //! REDIS0009 | aux... | select db, resize db, keys... | ... | end | CRC-64

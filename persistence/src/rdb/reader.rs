@@ -2,7 +2,7 @@
 
 use super::{Dialect, Input, RdbError, Value, module, read_count, read_string, read_value};
 
-/// What stands between values.
+/// What is between values.
 pub(super) mod opcode {
     pub(crate) const SLOT_IMPORT_OR_KEY_META: u8 = 243;
     pub(crate) const SLOT_INFO: u8 = 244;
@@ -124,7 +124,7 @@ impl<'a> Reader<'a> {
         (self.input.offset(), self.input.size())
     }
 
-    /// What stands behind the part that was read: after the end, what another file format goes on
+    /// What follows the part that was read: after the end, what another file format goes on
     /// with.
     #[must_use]
     pub fn into_input(self) -> Input<'a> {

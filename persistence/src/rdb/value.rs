@@ -12,7 +12,7 @@ pub enum Value {
     List(Strings),
     /// A set.
     Set(Strings),
-    /// A sorted set: members, and their scores in the same order.
+    /// A sorted set: members, and their scores in member order.
     SortedSet(Strings, Vec<f64>),
     /// A hash: field, value, field, value..., and the time in ms since the epoch at which each field
     /// expires (0: never); empty when none does.

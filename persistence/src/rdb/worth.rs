@@ -3,7 +3,7 @@
 /// Failures in a row after which most values are not tried any more.
 const FAILURES_MAX: u32 = 64;
 
-/// Then one value in so many is tried.
+/// After that, one value in this many is tried.
 const TRY_ONE_IN: u32 = 16;
 
 /// Values from this size on are always tried, and teach nothing about the others.

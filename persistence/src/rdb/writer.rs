@@ -91,11 +91,11 @@ impl<W: Write> Writer<W> {
         self.hand_on()
     }
 
-    /// The source of a function library. The first stands so near to the beginning that the version there can still be raised to
+    /// The source of a function library. The first one is so near the beginning of the file that its version can still be raised to
     /// the one which knows libraries.
     ///
     /// # Errors
-    /// The output fails, or so much stands before the first that the beginning has gone.
+    /// The output fails, or too many bytes precede the first library: the beginning of the file is already written out.
     pub fn function(&mut self, source: &[u8]) -> io::Result<()> {
         if self.version < FUNCTION_VERSION {
             if self.written > 0 {

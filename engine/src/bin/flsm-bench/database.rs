@@ -55,7 +55,7 @@ fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
         Some(name) => vec![emulate(log, Some(name))?],
         None => Vec::new(),
     };
-    // The same holds of undo runs, unless they lie on a device of their own.
+    // Likewise for undo runs, unless they have a device of their own.
     let profile = flags.undo_profile.as_deref();
     if profile.is_some() || flags.undo_dir.is_some() {
         let undo = Device::new(UNDO_DEVICE, None, undo_dir(flags));
@@ -64,12 +64,12 @@ fn storage(flags: &Flags) -> Result<Arc<PlacedStorage>, EngineError> {
     Ok(Arc::new(PlacedStorage::new(DiskStorage::shared(), tables, others)))
 }
 
-/// Where undo runs lie.
+/// Directory of the undo runs.
 fn undo_dir(flags: &Flags) -> PathBuf {
     flags.undo_dir.as_ref().unwrap_or(&flags.db).join(UNDO_DIR)
 }
 
-/// Where the memtables lie with --mode=wbl.
+/// Directory of the memtables with --mode=wbl.
 fn pool(flags: &Flags) -> Result<PmemOptions, EngineError> {
     let dir = flags.pmem_dir.clone().unwrap_or_else(|| flags.db.join(POOL_DIR));
     let device = emulate(Device::new("pmem", None, dir.clone()), flags.pmem_profile.as_deref())?;
@@ -126,7 +126,7 @@ pub(crate) fn open(flags: &Flags, keep: bool) -> Result<Engine, EngineError> {
     open_reporting(flags, keep).map(|(engine, _)| engine)
 }
 
-/// The same, with what was found.
+/// Like `open`, and also returns the recovery report.
 pub(crate) fn open_reporting(
     flags: &Flags,
     keep: bool,
@@ -170,7 +170,7 @@ fn clear_pool(dir: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-/// Empties `dir`, and has the log of the store in `db` lie there.
+/// Empties `dir`, and puts the log of the store in `db` there.
 fn lead_log_to(dir: &Path, db: &Path) -> Result<(), EngineError> {
     let make = || {
         std::fs::create_dir_all(db)?;

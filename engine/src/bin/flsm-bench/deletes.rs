@@ -33,7 +33,7 @@ pub(crate) fn head_and_tail(worker: &mut Worker<'_>) -> Result<(), EngineError> 
     Ok(())
 }
 
-/// `queue`: the same on one thread, and after each step a new iterator goes to the head.
+/// `queue`: like `deleteheadinsert` on one thread, and after each step a new iterator seeks to the head.
 pub(crate) fn queue(runner: &mut Runner) -> Result<(), EngineError> {
     runner.start_fresh()?;
     let flags = runner.flags.clone();

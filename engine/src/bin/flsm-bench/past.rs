@@ -16,11 +16,11 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(crate) enum Reread {
     /// A scan of everything.
     Ahead,
-    /// The same, one block a read, as the database of the study did.
+    /// A scan of everything, one block per read, as the database of the study did.
     Block,
     /// Gets of random keys, one by one.
     Single,
-    /// The same keys in one batch, which the engine puts in the order of the blocks.
+    /// The keys of [`Reread::Single`] in one batch, which the engine sorts into block order.
     Batch,
 }
 
@@ -66,7 +66,7 @@ struct Study<'f> {
 /// What the devices have done.
 struct Figures {
     tree: DeviceFigures,
-    /// All zero where undo runs lie on the device of the tables.
+    /// All zero where undo runs are on the device of the tables.
     undo: DeviceFigures,
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers, keys and values of the shapes that db_bench uses.
 
-/// xorshift64*: fast, seeded, the same on every machine.
+/// xorshift64*: fast, seeded, reproducible on every machine.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 

@@ -19,7 +19,7 @@ pub(crate) struct Stats {
     /// Operations that could have found something; 0 when `found` means nothing.
     pub(crate) asked: u64,
     pub(crate) histogram: Histogram,
-    /// The same by kind of operation, where a benchmark has several.
+    /// Histograms by kind of operation, where a benchmark has several.
     kinds: Vec<Histogram>,
     times_each: bool,
     start: Instant,

@@ -15,7 +15,7 @@ struct Cut {
 }
 
 impl List {
-    /// Removes the elements whose numbers are in `range`; what lies behind the end is left out. All their pages are read
+    /// Removes the elements whose numbers are in `range`; what is behind the end is left out. All their pages are read
     /// before the first is changed. A list without elements keeps its pages.
     pub fn remove<P: Pages>(&mut self, pages: &mut P, range: Range<u64>) -> Result<(), PageError> {
         let range = range.start..range.end.min(self.len());

@@ -1,10 +1,10 @@
-//! Lists: elements in the order in which they stand, on pages whose labels follow each other without a gap.
+//! Lists: elements in list order, on pages with consecutive labels.
 //!
-//! An operation reads the pages that it works on and no other: the descriptor says where the ends are and how many elements each
-//! end's page has, and pages of part `c` count those of the pages between. So a push or a pop touches one page, and an index costs a walk
-//! over counts, two bytes a page.
+//! An operation reads only the pages it works on. The descriptor has the labels of both ends and the number of elements on each
+//! end's page; pages of part `c` have the counts of the pages between. A push or a pop therefore touches one page, and an index costs
+//! a walk over counts, two bytes per page.
 //!
-//! Invariants: labels lie between the two ends; the pages at the ends have elements, those between may have none; counts are true;
+//! Invariants: labels are between the two ends; the pages at the ends have elements, those between may have none; counts are correct;
 //! there is a page of counts for each group of labels that has one between the ends; `totals` counts elements and their bytes; long
 //! elements are as [`super::external`] says. How full pages are is no invariant.
 
@@ -28,11 +28,11 @@ const GROUP: u64 = 256;
 /// How full pages get, and which elements are left out of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListSizes {
-    /// A push at an end begins a new page above so many bytes.
+    /// A push at an end starts a new page when this one would exceed this many bytes.
     pub page_bytes: usize,
     /// A page between others gets no longer: the list is cut anew then.
     pub page_max_bytes: usize,
-    /// Elements of so many bytes lie in pages of their own.
+    /// Elements of at least this many bytes are stored in pages of their own.
     pub external_bytes: usize,
 }
 
@@ -45,9 +45,9 @@ impl Default for ListSizes {
 /// An end of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Where element 0 stands.
+    /// The end with element 0.
     Front,
-    /// Where the last one stands.
+    /// The end with the last element.
     Back,
 }
 
@@ -78,7 +78,7 @@ impl Ends {
     }
 }
 
-/// A page, and where it stands.
+/// A page, and its position.
 #[derive(Clone, Copy, Debug)]
 struct Spot {
     label: u64,
@@ -638,7 +638,7 @@ impl List {
     }
 }
 
-/// Counts the elements of a page at an end, which will lie between others.
+/// Counts the elements of a page at an end, which will be between others.
 fn note_inner<P: Pages>(
     pages: &mut P,
     ends: &Ends,

@@ -10,7 +10,7 @@ impl Sorted {
     /// Splits or merges one index page, if that is due and the pages are in memory.
     pub(super) fn step<P: Pages>(&mut self, pages: &mut P) {
         let (count, members) = (u64::from(self.index_pages), self.totals.elements);
-        // A page that is damaged or away stays as it is: who asks for its members hears of it.
+        // A page that is damaged or away is left as it is: a later request for its members reports that.
         if members > count * self.sizes.index_split && self.index_pages < u32::MAX {
             let _ = self.split_index(pages);
         } else if count > 1 && members < count * self.sizes.index_merge {

@@ -10,7 +10,7 @@ pub struct Iter<'s, P> {
     pub(super) pages: &'s P,
     /// The rank that comes next.
     pub(super) next: Option<u64>,
-    /// The page that was last looked at, its number, and how many members stand before it.
+    /// The page that was last read, its number, and the number of members before it.
     pub(super) page: Option<(ScoresPage<'s>, u64, u64)>,
     pub(super) is_forward: bool,
 }

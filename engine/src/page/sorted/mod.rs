@@ -1,12 +1,12 @@
-//! Sorted sets: members in order of score, then of their bytes, on pages that a counted tree finds; and for each member its score,
-//! on index pages by hash.
+//! Sorted sets: members in order of score, then of their bytes, on pages indexed by a counted tree; and each member's score, on
+//! index pages by hash.
 //!
-//! All lies on pages, the tree's nodes too, so an operation reads those that it works on and no other: to find a member, its index page, a
-//! node on each level, and the page of the order.
+//! Everything is stored on pages, including the tree's nodes, so an operation reads only the pages it works on. A look-up of a
+//! member reads its index page, one node per level, and the page of the order.
 //!
-//! Invariants: each member stands once in the order, and once in the index, with the same score, on the page that
-//! [`linear::page_of`] names for its fingerprint; one page of the order of several members has at most
-//! `page_bytes` bytes; `totals` counts members, and their bytes and eight for each score; the tree is as its file says.
+//! Invariants: each member occurs once in the order and once in the index, with equal scores, on the index page that
+//! [`linear::page_of`] selects for its fingerprint; a page of the order with several members has at most
+//! `page_bytes` bytes; `totals` counts members, and their bytes plus eight for each score; the tree is as its file says.
 
 mod check;
 mod index;
@@ -32,7 +32,7 @@ use std::ops::Range;
 pub struct SortedSizes {
     /// A page of the order with several members has no more bytes; at most 64 KiB.
     pub page_bytes: usize,
-    /// An index page is split when all have more than so many members, on average.
+    /// An index page is split when the pages have more than this many members on average.
     pub index_split: u64,
     /// The last index page is merged when all have fewer.
     pub index_merge: u64,
@@ -66,7 +66,7 @@ pub struct Sorted {
     sizes: SortedSizes,
 }
 
-/// Where a member stands.
+/// Position of a member.
 struct Located {
     index: PageId,
     slot: usize,
@@ -304,7 +304,7 @@ impl Sorted {
         Ok(self.locate(pages, member, hash)?.map(|located| located.score))
     }
 
-    /// The member's score, and how many stand before it.
+    /// The member's score, and its rank.
     pub fn rank<P: Pages>(
         &self,
         pages: &P,
@@ -316,7 +316,7 @@ impl Sorted {
         Ok(Some((before + found.at as u64, found.score)))
     }
 
-    /// How many members stand before the cut. What lies between two cuts is the difference.
+    /// Number of members before the cut. The number between two cuts is the difference.
     pub fn count_before<P: Pages>(&self, pages: &P, cut: Cut<'_>) -> Result<u64, PageError> {
         let Some(path) = self.tree.find(pages, &cut)? else { return Ok(0) };
         let own = self.page(pages, path.page)?.count_before(cut);

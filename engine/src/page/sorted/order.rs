@@ -26,7 +26,7 @@ impl Sorted {
         self.insert_at(pages, path, own).map(|_| ())
     }
 
-    /// The same, into the page at the end of a path, where it belongs. True if pages have come, so that other paths mean nothing any more.
+    /// Inserts a member into the page at the end of `path`, where it belongs. True if pages were added, which invalidates other paths.
     pub(super) fn insert_at<P: Pages>(
         &mut self,
         pages: &mut P,
@@ -72,7 +72,7 @@ impl Sorted {
         self.tree.split(pages, &path, count as u32, behind).map(|()| true)
     }
 
-    /// True if no page of the order stands behind the one at the end of a path.
+    /// True if no page of the order follows the one at the end of a path.
     fn is_last<P: Pages>(&self, pages: &P, path: &Path) -> Result<bool, PageError> {
         let count = self.page(pages, path.page)?.len() as u64;
         Ok(self.tree.before(pages, path)? + count >= self.len())
@@ -142,7 +142,7 @@ impl Sorted {
         }
     }
 
-    /// The same of the member at a place of the page at the end of a path.
+    /// Removes the member at a place of the page at the end of `path`.
     pub(super) fn take_out_at<P: Pages>(
         &mut self,
         pages: &mut P,

@@ -1,10 +1,10 @@
-//! Consumer groups of a stream: a page with their names, one for each, and pending entries in two orders, by ID and by consumer, as rows on
-//! pages that trees find.
+//! Consumer groups of a stream: a page with their names, one page for each, and pending entries in two orders, by ID and by consumer, as
+//! rows on pages indexed by trees.
 //!
-//! A change of a group names the pending entries that it puts or removes, and touches their pages and the group's own.
+//! A change of a group names the pending entries that it adds or removes, and touches their pages and the group's own.
 //!
-//! Invariants: each pending entry has a row in both orders; a consumer's count is that of its rows, the group's count that of all; rows name
-//! consumers that the group's page has.
+//! Invariants: each pending entry has a row in both orders; a consumer's count is that of its rows, the group's count that of all; every
+//! consumer named by a row is on the group's page.
 
 use super::plan::{Plan, consumers_of};
 use super::{Stream, wrong};
@@ -193,8 +193,8 @@ impl Stream {
         })
     }
 
-    /// Adds the pages that are not in memory, of those that a walk over so many pending entries reads, from one ID to another; over those of
-    /// a consumer, if one is named.
+    /// Adds the missing ones of the pages that a walk over this many pending entries reads, from one ID to another; over
+    /// those of a consumer, if one is named.
     ///
     /// # Errors
     /// [`PageError`].

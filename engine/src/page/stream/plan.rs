@@ -40,7 +40,7 @@ pub(super) struct Plan<'h> {
     head: &'h mut GroupHead,
     /// What is pending for consumers that go, by their number.
     going: Vec<(u32, u64)>,
-    /// Where the last consumer stands that was asked for.
+    /// Position of the last consumer that was looked up.
     last: usize,
     of_ids: Vec<RowChange>,
     /// With their keys.

@@ -226,7 +226,7 @@ fn groups_do_what_maps_do() {
     }
 }
 
-/// A group with so many pending entries of two consumers, taking turns.
+/// A group with `entries` pending entries of two consumers, taking turns.
 fn filled(memory: &mut Memory, entries: u64) -> (Stream, Group) {
     let (mut stream, mut own) = (stream(memory), Group::default());
     for name in [b"one", b"two"] {

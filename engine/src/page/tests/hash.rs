@@ -75,7 +75,7 @@ fn assert_same(table: &Hash, memory: &mut Memory, model: &Model) {
     assert_eq!(memory.count(PartKind::Times), blocks);
 }
 
-/// Changes due times, and lets some keys come due. `times`: one key in so many has one.
+/// Changes due times, and lets some keys come due. `times`: one key in this many has one.
 fn change_times(
     random: &mut Random,
     (table, memory, model): (&mut Hash, &mut Memory, &mut Model),
@@ -123,7 +123,7 @@ fn change_times(
     }
 }
 
-/// `times`: one key in so many has a due time; 0 for none.
+/// `times`: one key in this many has a due time; 0 for none.
 fn history(seed: u64, sizes: HashSizes, has_values: bool, times: usize, operations: usize) {
     let mut random = Random::new(seed);
     let (space, kind) = ([10, 100, 1500][random.below(3)], random.below(4));
@@ -360,7 +360,7 @@ fn sets_of_integers_hold_integers_until_another_comes() {
     assert_eq!(view.len(), 6);
 }
 
-/// Some values are named, the others stand in the page.
+/// Some values are named, the others are in the page.
 fn stored(value: &[u8]) -> Stored<'_> {
     match value {
         [first, ..] if value.len() == 5000 => {

@@ -60,7 +60,7 @@ fn all<'l>(list: &'l List, memory: &'l Memory, from: u64) -> Result<Vec<&'l [u8]
     list.iter(memory, from)?.collect()
 }
 
-/// The same list as its descriptor says it.
+/// The list as reopened from its descriptor.
 fn reopened(list: &List, sizes: ListSizes) -> List {
     let (totals, parts) = (list.totals, list.parts());
     let descriptor = Descriptor {
@@ -241,7 +241,7 @@ fn counts_lead_to_each_element_of_a_list_of_many_pages() {
     }
 }
 
-/// Some elements are named, the others stand in the page.
+/// Some elements are named, the others are in the page.
 fn stored(element: &[u8]) -> Stored<'_> {
     match element {
         [first, ..] if element.len() > 200 => {

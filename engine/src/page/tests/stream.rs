@@ -4,7 +4,7 @@ use crate::page::stream::{EntryId, Stream, StreamPage};
 use crate::page::{Descriptor, PageError};
 use std::collections::BTreeMap;
 
-/// Bytes of a page that begins with this ID and has so many entries.
+/// Bytes of a page that begins with this ID and has `entries` entries.
 pub(super) fn payload(first: EntryId, entries: u32, rest: usize) -> Vec<u8> {
     let mut payload = first.to_le_bytes().to_vec();
     payload.extend_from_slice(&7_u32.to_le_bytes());

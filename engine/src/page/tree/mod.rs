@@ -1,11 +1,11 @@
-//! The tree over the pages of an order, that of a sorted set or of a stream: counted, on pages itself. A step down reads two pages, and a
-//! write that changes a count changes one small page of counts on each level.
+//! The tree over the pages of an order (a sorted set's or a stream's): a counted tree that is itself stored on pages. A step down
+//! reads two pages, and a write that changes a count changes one small page of counts on each level.
 //!
-//! What a count counts is its user's matter: members of a sorted set, pages of a stream.
+//! The caller defines what is counted: members of a sorted set, pages of a stream.
 //!
-//! Invariants: no page of the order is empty, and no node is without children; all pages of the order lie equally deep; counts are
-//! true; a bound lies at or below all that lies below its child, and above all that comes before, but for the bound of a node's first
-//! child, which means nothing. How full nodes are is no invariant.
+//! Invariants: no page of the order is empty, and no node is without children; all pages of the order have equal depth; counts are
+//! correct; a bound is at or below everything below its child, and above everything before, except for the bound of a node's first
+//! child, which is ignored. How full nodes are is no invariant.
 
 mod bound;
 mod node;
@@ -18,7 +18,7 @@ use crate::page::store::{Damage, PageEdit, PageError, PageId, Pages, PartKind, a
 use node::{Counts, NodePage};
 use std::ops::Range;
 
-/// A node of so many bytes is split, if it has a few children.
+/// A node above this many bytes is split if it has at least `FEW_CHILDREN`.
 const NODE_MAX_BYTES: usize = 4096;
 const FEW_CHILDREN: usize = 8;
 
@@ -27,7 +27,7 @@ pub(super) const LEVELS_MAX: u8 = 16;
 
 /// A place in an order, which bounds are compared with.
 pub(super) trait Place {
-    /// True if what a bound with this score and these bytes names stands before the place.
+    /// True if a bound with this score and these bytes is before the place.
     fn is_above(&self, order: u64, rest: &[u8]) -> bool;
 }
 
@@ -116,7 +116,7 @@ impl Tree {
         Path { steps: Vec::with_capacity(self.levels as usize), page: self.root }
     }
 
-    /// The way to the page in which what stands at the place lies, or would; `None` without pages.
+    /// The path to the page that has the place, or would have it; `None` without pages.
     pub(super) fn find<P: Pages>(
         &self,
         pages: &P,
@@ -136,7 +136,7 @@ impl Tree {
         Ok(Some(path))
     }
 
-    /// The page that holds the member of a rank, and how many stand before that page. There are more members than `rank`.
+    /// The page that holds the member of a rank, and the number of members before that page. There are more members than `rank`.
     pub(super) fn at<P: Pages>(&self, pages: &P, rank: u64) -> Result<(Path, u64), PageError> {
         let (mut path, mut before) = (self.path(), 0);
         for _ in 0..self.levels {
@@ -156,7 +156,7 @@ impl Tree {
         Ok((path, before))
     }
 
-    /// How many members stand before the page at the end of a path.
+    /// Number of members before the page at the end of a path.
     pub(super) fn before<P: Pages>(&self, pages: &P, path: &Path) -> Result<u64, PageError> {
         let mut before = 0;
         for step in &path.steps {
@@ -273,7 +273,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Says that the page at the end of a path has so many members, and that these pages stand behind it.
+    /// Sets the member count of the page at the end of `path`, and inserts the pages `behind` after it.
     pub(super) fn split<P: Pages>(
         &mut self,
         pages: &mut P,
@@ -314,7 +314,7 @@ impl Tree {
         self.write(pages, last.node, above, children)
     }
 
-    /// The pages before and behind the one at the end of a path, as far as they stand below one node; with how many members they have.
+    /// The pages before and behind the one at the end of a path, if they are below one node with it; with their numbers of members.
     pub(super) fn neighbours<P: Pages>(
         &self,
         pages: &P,
@@ -332,7 +332,7 @@ impl Tree {
         Ok([child(last.at.checked_sub(1))?, child(last.at.checked_add(1))?])
     }
 
-    /// Says that the page at the end of a path has so many members, and that the one behind it is gone.
+    /// Sets the member count of the page at the end of `path`, and removes the page that follows it.
     pub(super) fn join<P: Pages>(
         &mut self,
         pages: &mut P,

@@ -1,7 +1,7 @@
-//! A node of the tree over an order, which takes two pages of one number: what seldom changes, the names of its children and
-//! the bounds that part them, lies on one of part `n`; what each write changes, their counts, on a small one of part `c`.
+//! A node of the tree over an order, stored on two pages of one number. What seldom changes, the names of its children and
+//! the bounds between them, is on a page of part `n`. What each write changes, their counts, is on a small page of part `c`.
 //!
-//! The bound of a node's first child means nothing: what lies below all bounds is below that child, too.
+//! The bound of a node's first child is ignored: whatever is below all bounds belongs to that child, too.
 
 use super::{Bound, Place};
 use crate::page::bytes::{self, HEAD_BYTES, damage, u32_at, u64_at};
@@ -31,7 +31,7 @@ pub(super) struct NodePage<'p> {
 }
 
 impl<'p> NodePage<'p> {
-    /// Looks at the head. That bounds lie within the payload is seen when they are read.
+    /// Parses the head. Whether bounds are within the payload is checked when they are read.
     pub(super) fn parse(payload: &'p [u8]) -> Result<Self, Damage> {
         let (len, _) = bytes::head(payload, 0)?;
         let page = Self { payload, len };
@@ -80,7 +80,7 @@ impl<'p> NodePage<'p> {
         }
     }
 
-    /// The child below which what stands at the place lies.
+    /// The child below which the place is.
     pub(super) fn find(&self, place: &impl Place) -> Result<usize, Damage> {
         let (mut low, mut high) = (1, self.len);
         while low < high {
@@ -109,7 +109,7 @@ impl<'p> NodePage<'p> {
 pub(super) struct Counts<'p>(&'p [[u8; COUNT_BYTES]]);
 
 impl<'p> Counts<'p> {
-    /// The counts of so many children.
+    /// The counts of `children` children.
     pub(super) fn parse(payload: &'p [u8], children: usize) -> Result<Self, Damage> {
         match payload.as_chunks::<COUNT_BYTES>() {
             (counts, []) if counts.len() == children => Ok(Self(counts)),
@@ -128,7 +128,7 @@ impl<'p> Counts<'p> {
     }
 }
 
-/// Where the count of child `at` lies.
+/// Offset of the count of child `at`.
 pub(super) const fn count_at(at: usize) -> usize {
     at * COUNT_BYTES
 }

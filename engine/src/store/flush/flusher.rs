@@ -1,4 +1,4 @@
-//! The way of memtables into the tree: who may freeze and install, what waits, and the recovery mark.
+//! The path of memtables into the tree: the rights to freeze and to install, the queue of flushes, and the recovery mark.
 
 use crate::store::flush::frozen::{FlushRight, FreezeRight, FrozenQueue};
 use crate::store::options::SyncPolicy;

@@ -150,7 +150,7 @@ impl Engine {
         let inner = self.inner();
         items.lock().sort_unstable_by(|a, b| (b.namespace, &b.key).cmp(&(a.namespace, &a.key)));
         loop {
-            // Not for longer than that: who has all latches asks what is still in it (`Tx::count`).
+            // Not for longer than that: a holder of all latches asks what is still in it (`Tx::count`).
             let Some(item) = items.lock().last().cloned() else { return Ok(()) };
             if let Some(before) = self.lived_before(&item)? {
                 let expires = i64::from(before.meta.expire_at_ms != 0);

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-/// Held by who freezes, or sees to it that nobody does.
+/// The right to freeze a memtable, or to prevent freezes.
 #[derive(Default)]
 pub(in crate::store) struct FreezeRight(());
 
-/// Held by who installs a flush, or sees to it that nobody does. Taken before the right to freeze.
+/// The right to install a flush, or to prevent flushes. Taken before [`FreezeRight`].
 #[derive(Default)]
 pub(in crate::store) struct FlushRight(());
 
@@ -27,7 +27,7 @@ pub(in crate::store) struct FlushJob {
     pub(in crate::store) namespaces: Vec<u64>,
     /// Counts of each database at m; right once the overwrites up to m are settled.
     counts: Mutex<Vec<Count>>,
-    /// Overwrites in it that were counted as new keys. Who holds all latches, or the resolver and the right to
+    /// Overwrites in it that were counted as new keys. A thread that holds all latches, or the resolver and the right to
     /// freeze, sees all such overwrites here, in their shards or in `Flusher::settling` (N9).
     unresolved: Mutex<Vec<Unresolved>>,
     /// Memory of the graves that it seals, estimated.
@@ -57,7 +57,7 @@ impl FlushJob {
         self.pin.seq()
     }
 
-    /// Its records in order; `sort` makes them for the first who asks.
+    /// Its records in order; the first caller makes them with `sort`.
     pub(in crate::store) fn run_or_sort(
         &self,
         sort: impl FnOnce(&Frozen) -> Arc<Run>,
@@ -71,7 +71,7 @@ impl FlushJob {
         counts.iter().map(|c| (c.keys.max(0) as u64, c.expires.max(0) as u64)).collect()
     }
 
-    /// Who holds the resolver takes items out, one that corrects a count under the latch of its shard.
+    /// Items are removed by the holder of the resolver; one that corrects a count, under the latch of its shard.
     pub(in crate::store) fn unresolved(&self) -> &Mutex<Vec<Unresolved>> {
         &self.unresolved
     }

@@ -1,7 +1,7 @@
 //! Publication (I2): the moments at which every operation up to the last sequence is complete.
 //!
-//! An operation takes its sequence under the latch of its key, and lets the latch go when it is in place:
-//! so whoever holds all latches sees nothing half applied.
+//! An operation takes its sequence under the latch of its key, and releases the latch when it is complete.
+//! A thread that holds all latches therefore sees no half-applied operation.
 
 use crate::key::Seq;
 use crate::sync::{AtomicU64, Mutex, Ordering};

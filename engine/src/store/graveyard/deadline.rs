@@ -1,9 +1,9 @@
 //! The delete deadline (`delete-persist-seconds`, N17): when a deleted key must be gone from every file.
 //!
-//! Of the limit a quarter is for waiting: memtable and log segment are rotated when they hold anything
-//! older, even when idle, so that the mark passes the delete; then tables with dead of that age are
-//! rewritten before other work. What remains are names of keys in checkpoint and manifest: both are
-//! written anew once the graves are gone.
+//! A quarter of the limit is for waiting: memtable and log segment are rotated when they hold anything
+//! older, even when idle, so that the mark passes the delete. Then tables with dead keys of that age are
+//! rewritten before other work. Names of keys remain in checkpoint and manifest: both are
+//! rewritten once the graves are gone.
 
 use crate::cemetery::Checkpoint;
 use crate::key::Seq;
@@ -138,12 +138,12 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes the checkpoint of the mark m and the manifest anew, without what is forgotten; false when
+    /// Rewrites the checkpoint of the mark m, and the manifest, without what is forgotten; false when
     /// it must wait. The edit that names the new checkpoint is durable before the old one is removed.
     ///
-    /// A grave open as of m that is left out was let go by F2 (F1 asks for e <= m), after a burial that
-    /// the manifest holds (D4): what replay finds above m is the same without it. Or its namespace has
-    /// died (N7). If that was above m, replay executes again what was done before the death, when the
+    /// A grave open as of m that is left out was released by F2 (F1 asks for e <= m), after a burial that
+    /// the manifest records (D4): what replay finds above m does not depend on it. Or its namespace has
+    /// died (N7). If that was above m, replay repeats operations from before the death, when the
     /// grave still counted: then this waits for the next mark. Both kinds of grave leave on the
     /// flush thread only, which is this one, and a death is listed until its memtable is flushed.
     fn scrub(&self) -> Result<bool, EngineError> {
@@ -162,10 +162,10 @@ impl Engine {
         Ok(true)
     }
 
-    /// Rule D2: the graves open as of m but for those in limbo, sorted, synced before the manifest names
-    /// them; with the dead runs that m has passed, unless a deadline forbids to keep names of dead keys
+    /// Rule D2: the graves open as of m, except those in limbo, sorted, synced before the manifest names
+    /// them; with the dead runs that m has passed, unless a deadline forbids keeping names of dead keys
     /// longer than their graves.
-    /// `spilled`: those graves go to a run with the same edit.
+    /// `spilled`: this edit also moves those graves to a run.
     pub(in crate::store) fn write_checkpoint(
         &self,
         m: Seq,

@@ -57,7 +57,7 @@ pub(in crate::store) struct Deadline {
     pub(super) clock: Mutex<Clock>,
     /// Deletes up to here are to be buried before other work.
     pub(super) overdue: AtomicU64,
-    /// Names of dead keys may stand in checkpoint or manifest.
+    /// Names of dead keys may be in checkpoint or manifest.
     pub(in crate::store) has_traces: AtomicBool,
     pub(super) scrubbed_ms: AtomicU64,
     /// The oldest grave's sequence, as of the last sweep; 0 without any.

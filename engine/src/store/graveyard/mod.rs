@@ -51,7 +51,7 @@ pub(in crate::store) struct Graveyard {
     pub(in crate::store) has_dead_pages: AtomicBool,
     /// When deletes must be gone from every file (N17).
     pub(in crate::store) deadline: Deadline,
-    /// The bound of the cemetery, and what lies beyond it.
+    /// The bound of the cemetery, and the graves beyond it.
     pub(in crate::store) spill: Spill,
     /// Where keys were deleted of late.
     pub(in crate::store) places: Places,
@@ -89,8 +89,8 @@ impl Graveyard {
         }
     }
 
-    /// The collection of this prefix died at `d`, with about so many pages. None of them is alive then, and none comes back: for
-    /// many that is a dead run without a walk (N5).
+    /// The collection of this prefix died at `d`, with about `pages` pages. All of them are dead then and stay so: with many
+    /// pages that is a dead run without a walk (N5).
     pub(in crate::store) fn note_dead_pages(&self, prefix: &[u8], d: Seq, pages: u64) {
         self.has_dead_pages.store(true, Ordering::Release);
         if let Some(end) = EngineKey::end_of_prefix(prefix).filter(|_| pages >= RUN_KEYS_MIN) {

@@ -1,16 +1,16 @@
-//! Where keys were deleted of late, for the thread that proves stretches dead (N5).
+//! Places of recent deletes, for the thread that proves stretches dead (N5).
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Places that wait for a walk, at most; then every other one goes.
+/// Most places that wait for a walk; above that every other one is dropped.
 const PLACES_MAX: usize = 4096;
 
-/// So many places wake the thread: what was deleted since is what the next reader goes through key by key.
+/// This many places wake the thread: the next reader passes whatever was deleted since key by key.
 const PLACES_WAKE: usize = 4;
 
-/// The same while walks find nothing.
+/// Number of places that wake the thread while walks find nothing.
 const PLACES_WAKE_SPARE: usize = 16;
 
 /// How long it rests without being woken.
@@ -26,7 +26,7 @@ pub(in crate::store) struct Places {
 }
 
 impl Places {
-    /// So many places are worth a walk.
+    /// Number of places that are worth a walk.
     fn wake_at(&self) -> usize {
         if self.fruitless.load(Ordering::Relaxed) { PLACES_WAKE_SPARE } else { PLACES_WAKE }
     }

@@ -1,9 +1,9 @@
 //! Proving stretches dead before anybody reads them (N5).
 //!
-//! Each delete makes one more dead version lie in the way of scans until burial, which waits for the
-//! next recovery mark. So a thread walks, soon after many deletes, over the places where they happened
-//! and leaves dead runs there, as any scan would. Every so many deletes of a shard name such a place.
-//! A run grows where the last one ended: keys deleted in order are each passed once.
+//! Each delete leaves one more dead version in the way of scans until burial, which waits for the
+//! next recovery mark. Soon after many deletes, a thread therefore walks the places where they happened
+//! and leaves dead runs there, as any scan would. A fixed share of a shard's deletes record such places.
+//! A run continues where the last one ended: keys deleted in order are each passed once.
 
 use crate::cemetery::Span;
 use crate::iterator::Bounds;
@@ -13,7 +13,7 @@ use crate::store::read::view::ReaderGraves;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-/// Of the places only one in so many is walked while walks find nothing.
+/// While walks find nothing, only one place in this many is walked.
 const SPARE_STEP: usize = 16;
 
 impl Engine {

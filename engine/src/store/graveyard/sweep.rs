@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// Tables that lie in dead runs with all their keys and sequences, and those all of whose namespaces are dead
+    /// Tables that are in dead runs with all their keys and sequences, and those all of whose namespaces are dead
     /// (N7): they go without being read. Only by runs and deaths that the mark
     /// has passed (D1, N1), and that no reader is below (C2).
     pub(in crate::store) fn pick_dead_tables(&self, version: &Version, now: Seq) -> Option<Job> {
@@ -152,7 +152,7 @@ impl Engine {
         (dead_through > 0).then(|| Job::of_dead(inputs, dead_through))
     }
 
-    /// Forgets dead runs in which nothing lies any more.
+    /// Forgets dead runs that contain nothing any more.
     fn sweep_dead_runs(&self, version: &Version, memtables_from: Seq) {
         let runs = &self.inner().graveyard.dead_runs;
         if !runs.is_empty() {

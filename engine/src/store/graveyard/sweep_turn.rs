@@ -1,12 +1,12 @@
-//! How often the whole cemetery is asked. A sweep and a tally look at every grave, and each flush and each compaction
-//! asks for one: with millions of graves, which an old snapshot may keep, they would do nothing else.
+//! Limits how often the whole cemetery is scanned. A sweep and a tally visit every grave, and each flush and each
+//! compaction requests one: with millions of graves, which an old snapshot may keep, the store would do nothing else.
 
 use crate::tree::{Job, Version};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// After a sweep of many there is none for so many times as long as it took.
+/// After a sweep of many graves the next one waits for this many times its duration.
 const PAUSE: u32 = 8;
 
 /// See the module comment.
@@ -31,7 +31,7 @@ impl SweepTurn {
         last.is_none_or(|(ended, took)| now.saturating_duration_since(ended) >= took * PAUSE)
     }
 
-    /// The next rewrite that an earlier tally found, if its table still lies where it did.
+    /// The next rewrite that an earlier tally found, if its table still is where it was.
     pub(in crate::store) fn take_burial(&self, version: &Version) -> Option<Job> {
         let mut burials = self.burials.lock();
         std::iter::from_fn(|| burials.pop()).find(|job| job.stands_in(version))

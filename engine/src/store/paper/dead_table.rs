@@ -1,7 +1,7 @@
-//! Which keys the newest record of an unsorted memtable calls dead (`deletes = tombstones`).
+//! Keys that the newest record of an unsorted memtable marks dead (`deletes = tombstones`).
 //!
-//! The DRAM table is the index of the unsorted memtables and holds live entries only; this is the part of
-//! the index for their tombstones. Once a memtable is sorted it answers for itself.
+//! The DRAM table is the index of the unsorted memtables and holds only live entries; this is the part of
+//! the index for their tombstones. A sorted memtable is searched itself.
 
 use crate::key::Seq;
 use hashbrown::HashTable;

@@ -1,7 +1,7 @@
-//! The two baselines of the paper's study, and the traits behind which they stand.
+//! The two baselines of the paper's study, and the traits that select them.
 //!
 //! The product keeps deleted keys in a cemetery and finds the records of its memtables through the DRAM table. The study
-//! compares that with what other stores do, in the same engine, so that nothing else differs (engine/DESIGN.md, "Paper
+//! compares that with what other stores do, within this engine, so that nothing else differs (engine/DESIGN.md, "Paper
 //! mode"):
 //!
 //! | option | baseline | trait | product | baseline's code |
@@ -9,16 +9,16 @@
 //! | `deletes = tombstones` | an ordinary LSM-tree: a delete is a record of the tree | [`DeadKeys`] | [`Cemetery`] | `tombstones.rs`, `dead_table.rs`, `tree/tombstone.rs` |
 //! | `memtable = skiplist` | the usual memtable: in order as it grows, and read by itself | [`RecordOrder`] | [`SortedLater`] | `skiplist.rs`, `links.rs`, `memtable/skiplist.rs` |
 //!
-//! A trait has a method for each place at which the baseline does something else, and the body that it has here is what
-//! the product does: so the product's implementations are empty, and what a baseline overrides is all that it differs in.
-//! The implementations are chosen once, when a store is opened, and have no state.
+//! A trait has one method for each point where a baseline differs, and its default body is the product's behaviour. The
+//! product's implementations are therefore empty, and the overrides of a baseline are all that it differs in.
+//! An implementation is chosen once, when a store is opened, and has no state.
 //!
-//! Puts do not ask one by one: a commit asks once how its records are put ([`RecordOrder::linked`]) and goes through code
-//! of its own for each answer, one that consists of a put reads a flag, and graves are closed without asking
+//! Puts are not dispatched one by one. A commit asks once how its records are put ([`RecordOrder::linked`]) and runs
+//! separate code for each answer, a commit of a single put reads a flag, and graves are closed without asking
 //! ([`ShardState::close_dead`]). A delete asks when it is staged and when it is published.
 //!
-//! What stays outside since it is part of a format: the bit of a tombstone in records and tables, its kinds in persistent
-//! memory (`wbl/batch.rs`), and the rule by which a merge lets it go, which finds none in a store with a cemetery.
+//! Parts of a format are outside the traits: the tombstone bit in records and tables, its kinds in persistent
+//! memory (`wbl/batch.rs`), and the rule by which a merge drops tombstones, which finds none in a store with a cemetery.
 
 pub(super) mod dead_table;
 pub(super) mod links;
@@ -37,13 +37,13 @@ use std::sync::Arc;
 
 /// How the store remembers that a key is dead.
 pub(super) trait DeadKeys: Send + Sync {
-    /// True when deletes open graves. Only then may collections lie in pages, graves be spilled, and merges put what only
+    /// True when deletes open graves. Only then may collections be stored in pages, graves be spilled, and merges put what only
     /// readers of the past need into undo runs.
     fn has_cemetery(&self) -> bool {
         true
     }
 
-    /// Stages the delete of a key, given as head and user's bytes. Answers where its engine key lies in `records`, and
+    /// Stages the delete of a key, given as head and user's bytes. Answers where its engine key is in `records`, and
     /// the length of the record around that: 0, since a grave needs none.
     fn stage(&self, records: &mut Vec<u8>, key: (&[u8; HEAD_BYTES], &[u8])) -> (usize, usize) {
         let at = records.len();
@@ -74,7 +74,7 @@ pub(super) trait DeadKeys: Send + Sync {
         engine.pick_burial(version)
     }
 
-    /// The same for a store at rest, which has time for a table with few dead.
+    /// Like [`DeadKeys::pick_merge`], for an idle store, which has time for a table with few dead.
     ///
     /// # Errors
     /// As for [`DeadKeys::pick_merge`].
@@ -126,7 +126,7 @@ pub(super) trait RecordOrder: Send + Sync {
     }
 }
 
-/// Deleted keys lie in graves beside the tree (`deletes = cemetery`).
+/// Deleted keys are in graves beside the tree (`deletes = cemetery`).
 pub(super) struct Cemetery;
 
 impl DeadKeys for Cemetery {}

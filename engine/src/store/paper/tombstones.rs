@@ -8,7 +8,7 @@ use crate::store::namespace::HEAD_BYTES;
 use crate::store::shard::ShardState;
 use crate::tree::{self, DeleteMode, Job, Version};
 
-/// A tombstone covers what is older and lies below it; there are no graves.
+/// A tombstone covers older versions below it; there are no graves.
 struct Tombstones;
 
 /// What a store that keeps deletes like this is opened with.

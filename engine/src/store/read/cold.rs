@@ -28,7 +28,7 @@ pub(in crate::store) enum Beyond {
     Cold,
 }
 
-/// The same for a blind overwrite, which wants to know only whether there was something to count.
+/// What is known about a key that a blind overwrite replaces: only whether there was something to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) enum Existence {
     No,
@@ -69,7 +69,7 @@ impl Drop for LoadPin {
     }
 }
 
-/// What lies below the DRAM table for a key that may have a value there.
+/// What is stored below the DRAM table for a key that may have a value there.
 pub(in crate::store) struct BelowTable {
     superversion: Guard<Arc<SuperVersion>>,
     engine_key: Vec<u8>,
@@ -263,7 +263,7 @@ impl Engine {
         }
     }
 
-    /// The same for one key and on this thread, which waits. No latch may be held.
+    /// Like `load`, for one key and on the calling thread, which waits. No latch may be held.
     pub(in crate::store) fn load_here(&self, key: OwnedKey) -> Result<LoadPin, EngineError> {
         let (tell, told) = mpsc::channel();
         let jobs = self.register_load(vec![Want::key(key)], u64::MAX, move |result| {
@@ -376,7 +376,7 @@ impl Engine {
         }
     }
 
-    /// Answers those who wait for reads that no thread will do any more.
+    /// Fails the queued loads, which no thread will read any more.
     pub(in crate::store) fn refuse_queued_loads(&self) {
         while let Some(job) = self.inner().cold.next_queued() {
             self.end_load(&job, Some(EngineError::Storage("the store is closed".into())));
@@ -446,7 +446,7 @@ impl Engine {
         Ok(())
     }
 
-    /// False when all who waited for this read have as much as they may have: they are told.
+    /// False when all waiters of this read have reached their limit; they are told so.
     fn is_awaited(&self, job: &Job) -> bool {
         let key = &job.want.key;
         let mut shard = self.inner().shards[shard_of(key.hash)].latch();

@@ -1,4 +1,4 @@
-//! Pages that miss the DRAM table: as keys, by the same tickets and threads (N10).
+//! Loads of pages that miss the DRAM table, by the tickets and threads that also load keys (N10).
 
 use super::cold::{Beyond, CLEAN_GENERATION, LoadPin};
 use super::load::{LoadState, Want};

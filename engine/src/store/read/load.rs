@@ -1,8 +1,8 @@
 //! Keys on their way from a device into memory (N10).
 //!
 //! A miss puts a load into its shard's map, under the latch. A write to the key in the meantime
-//! marks it overtaken: what the cold read brings is then dropped. A write that is taken back never happened, so it
-//! gives the load back the state that it had. Loaded keys, and keys found to be absent, stay pinned until every waiter
+//! marks it overtaken: the result of the cold read is then dropped. A write that is rolled back never happened, so it
+//! restores the load's state. Loaded keys, and keys found to be absent, stay pinned until every waiter
 //! has run.
 
 use crate::error::EngineError;
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Waiting {
 }
 
 impl Waiting {
-    /// `done` hears of the end of so many loads, and of one more: that all of them are asked for.
+    /// Calls `done` at the end of `keys` loads and of one more step: that all of them have been requested.
     pub(super) fn new(keys: usize, max_bytes: u64, done: Done) -> Self {
         Self {
             missing: AtomicUsize::new(keys + 1),
@@ -92,7 +92,7 @@ impl Waiting {
         }
     }
 
-    /// A value of so many bytes was read for it. False when it has enough: the value is not to be kept for its sake.
+    /// A value of `bytes` bytes was read for it. False when it is over its limit: the value is not to be kept for its sake.
     pub(super) fn takes(&self, bytes: usize) -> bool {
         let before = self.read_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         before == 0 || before + bytes as u64 <= self.max_bytes
@@ -143,7 +143,7 @@ pub(in crate::store) struct Load {
 }
 
 impl Load {
-    /// Takes out the waiters who are not to wait any longer.
+    /// Takes out the waiters for which `is_over` is true.
     pub(in crate::store) fn dismiss(
         &mut self,
         mut is_over: impl FnMut(&Waiter) -> bool,
@@ -164,7 +164,7 @@ impl Loads {
         self.map.is_empty()
     }
 
-    /// True when the key's value is in memory because somebody who misses it is waiting for it.
+    /// True when the key's value is in memory because a waiter missed it.
     pub(in crate::store) fn has_filled(&self, key: Key<'_>) -> bool {
         self.get(key.slot, key.bytes).is_some_and(|load| load.state == LoadState::Filled)
     }

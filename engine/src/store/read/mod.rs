@@ -1,4 +1,4 @@
-//! Reads: what readers look at and who they are, loads of keys that are not in memory, snapshots, iterators, scans.
+//! Reads: superversions and their readers, loads of keys that are not in memory, snapshots, iterators, scans.
 
 pub(in crate::store) mod cold;
 mod cold_pages;

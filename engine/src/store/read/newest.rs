@@ -14,7 +14,7 @@ pub(in crate::store) struct Newest {
     pub(in crate::store) place: Place,
 }
 
-/// The same where it lies.
+/// Newest version of a key beyond the DRAM table, borrowed from where it is stored.
 pub(in crate::store) struct NewestRef<'v> {
     pub(in crate::store) seq: Seq,
     pub(in crate::store) meta: Meta,

@@ -1,8 +1,8 @@
-//! A random live key without a walk over all of them (N12): RANDOMKEY.
+//! A random live key without a walk over all keys (N12): RANDOMKEY.
 //!
-//! A draw takes a sorted memtable or a table, by its share of the entries, then a random record, or a
+//! A draw picks a sorted memtable or a table, by its share of the entries, then a random record, or a
 //! random entry of a random block, and keeps its key if that is alive. Approximate: keys with several
-//! versions, keys beside dead ones in a block and keys of small blocks come up more often.
+//! versions, keys beside dead ones in a block and keys of small blocks are drawn more often.
 
 use crate::iterator::Bounds;
 use crate::memtable::Run;

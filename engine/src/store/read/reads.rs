@@ -1,4 +1,4 @@
-//! Who answers reads: the DRAM table, or, when it misses, a sorted memtable or a level of the tree.
+//! Counts which part answers reads: the DRAM table or, when it misses, a sorted memtable or a level of the tree.
 
 use crate::tree::LEVELS;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -74,7 +74,7 @@ impl Iterator for Scan {
     }
 }
 
-/// D(k, s) for who holds all latches, asked by hash and engine key.
+/// D(k, s) for a caller that holds all latches, by hash and engine key.
 pub(in crate::store) struct LatchedGraves<'a, F> {
     engine: &'a Engine,
     /// The spilled ones, taken before the superversion: latches are no pin.
@@ -203,7 +203,7 @@ impl Engine {
                 inner.flusher.settling.lock().extend(std::mem::take(&mut state.unresolved));
             }
             let settled = self.settle(&inner.flusher.settling);
-            // The device failed: what is left waits for the next one who asks.
+            // The device failed: the rest waits for the next caller.
             loop {
                 // A statement of its own: a condition of the loop would hold the lock through its body.
                 let next = inner.flusher.settling.lock().last().map(|item| item.hash);

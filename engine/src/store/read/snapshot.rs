@@ -1,7 +1,7 @@
 //! Named snapshots: one instant that many reads see, for as long as somebody holds it.
 //!
 //! A snapshot is its sequence in S (G1: "a named snapshot replaces 1 to 3"). It holds no memtable and no
-//! table: each read takes the superversion of its own moment, in which C2 has kept what the sequence
+//! table: each read takes the current superversion, in which C2 has kept what the sequence
 //! needs, and pins it while it reads.
 
 use crate::key::{Meta, Seq};
@@ -40,7 +40,7 @@ pub struct SnapshotValue {
 }
 
 impl SnapshotValue {
-    /// The same in the form that commands look at.
+    /// The value as an [`Entry`], the form that commands use.
     #[must_use]
     pub fn entry(&self) -> Entry<'_> {
         Entry::past(self.meta, &self.value)
@@ -122,7 +122,7 @@ impl Held {
         Err(self.ended())
     }
 
-    /// The same without a look at the clock: the background looks at it, ten times a second.
+    /// Like `check_open`, without reading the clock: the background reads it ten times a second.
     pub(in crate::store) fn check_not_ended(&self) -> Result<(), EngineError> {
         if self.has_ended.load(Ordering::Acquire) { Err(self.ended()) } else { Ok(()) }
     }
@@ -230,7 +230,7 @@ impl Snapshot {
     }
 
     /// [`Snapshot::get`] of many keys, answered in their order. They are looked up in key order, and in one
-    /// table after the other: what a disk reads then lies behind one another (N6).
+    /// table after the other: a disk then reads sequentially (N6).
     ///
     /// # Errors
     /// As for [`Snapshot::get`].
@@ -343,7 +343,7 @@ impl Engine {
         self.snapshot_cutting(options, false)
     }
 
-    /// The same; with `cuts` a segment of the log starts behind it.
+    /// Like [`Engine::snapshot`]; with `cuts` a new segment of the log starts after it.
     pub(in crate::store) fn snapshot_cutting(
         &self,
         options: SnapshotOptions,

@@ -71,8 +71,8 @@ impl Engine {
         }
     }
 
-    /// Lets go of the undo runs that no reader at or below their last one is left for. Those who read
-    /// them still hold them in their superversions. True when some went.
+    /// Drops the undo runs of which no reader at or below their last sequence is left. Current readers
+    /// still hold them in their superversions. True when some were dropped.
     pub(in crate::store) fn forget_undo_runs(&self) -> bool {
         let inner = self.inner();
         let version = inner.versions.current();

@@ -82,7 +82,7 @@ impl View {
         pieces
     }
 
-    /// The same as sorted runs.
+    /// The memtables of the view as sorted runs.
     pub(in crate::store) fn runs(&self) -> Vec<Arc<Run>> {
         let run = |piece| match piece {
             Piece::Run(run) => run,
@@ -104,7 +104,7 @@ impl View {
         self.walk_reading_ahead(bounds, None)
     }
 
-    /// The same with another bound of what it reads ahead, in bytes; 0 for block by block.
+    /// Like `walk`, with a read-ahead limit in bytes; 0 reads block by block.
     pub(in crate::store) fn walk_reading_ahead(
         &self,
         bounds: Bounds,
@@ -185,9 +185,9 @@ impl View {
         })
     }
 
-    /// [`View::newest`] of many keys, in ascending order. `take` gets the number of a key and a version of it; a
-    /// later call for the same key has a newer one. Tables are read one after the other and each from front
-    /// to back, so that a disk's head goes one way.
+    /// [`View::newest`] of many keys, in ascending order. `take` receives the index of a key and a version of it; a
+    /// later call for that key carries a newer one. Tables are read one after the other and each from front
+    /// to back, so that a disk's head moves in one direction.
     pub(in crate::store) fn newest_of_many(
         &self,
         engine_keys: &[&[u8]],
@@ -231,7 +231,7 @@ impl Inner {
     }
 
     /// The current superversion, pinned together with `seq` in one step: between the two a sweep
-    /// could forget graves whose dead lie in this superversion only (F3).
+    /// could forget graves whose dead are in this superversion only (F3).
     pub(in crate::store) fn pin_superversion(&self, seq: Seq) -> (Arc<SuperVersion>, Pin) {
         let _change = self.views.superversion_change.lock();
         let superversion = self.views.superversion.load_full();
@@ -251,7 +251,7 @@ impl Engine {
         })
     }
 
-    /// A view of the newest state for who holds all latches, which stand for the pin, with the head of the
+    /// A view of the newest state for a caller that holds all latches, which replace the pin, with the head of the
     /// keys of a database.
     pub(in crate::store) fn view_latched(&self, db: usize) -> (View, [u8; HEAD_BYTES]) {
         let inner = self.inner();

@@ -1,4 +1,4 @@
-//! What readers look at, and who they are: the superversion, and the members of S.
+//! What readers see (the superversion), and the set of readers (the members of S).
 
 use crate::memtable::Memtable;
 use crate::shared_value::Epoch;

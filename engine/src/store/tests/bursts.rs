@@ -80,7 +80,7 @@ fn with_unsettled(storage: &SimStorage) -> (Engine, Model) {
     (engine, model)
 }
 
-/// An overwrite that was counted as a new key stands in the counts of every mark behind it, until it is settled.
+/// An overwrite that was counted as a new key is in the counts of every mark behind it, until it is settled.
 #[test]
 fn an_overwrite_settled_late_corrects_every_mark_behind_it() {
     let storage = SimStorage::new();
@@ -111,7 +111,7 @@ fn dbsize_settles_what_is_frozen() {
     engine.abandon();
 }
 
-/// DBSIZE inside of EXEC holds all latches, and cannot settle what lies in a frozen memtable: it sees it.
+/// DBSIZE inside of EXEC holds all latches, and cannot settle what is in a frozen memtable: it sees it.
 #[test]
 fn dbsize_inside_a_transaction_sees_what_is_frozen() {
     let storage = SimStorage::new();

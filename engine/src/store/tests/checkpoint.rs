@@ -139,7 +139,7 @@ fn checkpoints_on_a_disk_while_others_write() {
     engine.close().expect("close");
 }
 
-/// Regression: what a crash had left of a checkpoint stayed until somebody made one under the same name.
+/// Regression: what a crash had left of a checkpoint stayed until another one was made under its name.
 #[test]
 fn a_crash_leaves_nothing_of_a_checkpoint_behind_the_next_start() {
     let storage = SimStorage::new();

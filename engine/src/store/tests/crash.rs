@@ -2,10 +2,10 @@
 //! crash at a random instant, and the state after it against the model (rule I5): the first n
 //! commits, n at or above everything acknowledged as durable, transactions whole.
 //!
-//! In some histories the memtables lie in simulated persistent memory, in some the store goes to and fro between
+//! In some histories the memtables are in simulated persistent memory; in some the store alternates between
 //! that and a log; in some the log has routes to other devices.
 //!
-//! Without background threads a history is the same each time its seed is run; a few with threads
+//! Without background threads a history is reproducible from its seed; a few with threads
 //! add the interleavings. `SEXTON_CRASH_HISTORIES` sets how many, `SEXTON_CRASH_SEED` the first.
 
 use super::harness::*;
@@ -174,7 +174,7 @@ impl History {
         }
     }
 
-    /// One with persistent memory, at so many percent of its starts.
+    /// One with persistent memory at `percent` percent of its starts.
     fn with_pool(seed: u64, background: bool, percent: u64) -> Self {
         let mut history = Self::new(seed, background);
         history.memtable = MemtableKind::Hash;
@@ -534,7 +534,7 @@ pub(super) fn from_environment(name: &str, otherwise: u64) -> u64 {
 #[derive(Clone, Copy)]
 enum Kind {
     Log,
-    /// Memtables lie in persistent memory at so many percent of the starts.
+    /// Memtables are in persistent memory at this percentage of the starts.
     Pool(u64),
     /// Each start has options of its own.
     Drawn,

@@ -1,6 +1,6 @@
-//! The crash matrix: each policy of the log, each way to die, in the middle of each thing a store does to its
-//! files. After it the store must hold the first n commits with all that was acknowledged as durable
-//! (checked by [`History::open`]), and exports must be whole or not there.
+//! The crash matrix: each policy of the log, each kind of crash, during each operation of a store on its
+//! files. Afterwards the store must hold the first n commits, including all that was acknowledged as durable
+//! (checked by [`History::open`]), and exports must be complete or absent.
 //!
 //! Everything runs on simulated storage; `tests/e2e/crash_matrix.py` kills the real server. `SEXTON_CRASH_MATRIX`
 //! sets the crashes per cell, `SEXTON_CRASH_SEED` the first seed; the counts are printed.
@@ -70,7 +70,7 @@ struct Outcome {
     found: u64,
 }
 
-/// A file of the storage for who writes a stream.
+/// A file of the storage, as a stream to write to.
 struct Stream {
     file: Arc<dyn File>,
     offset: u64,

@@ -16,7 +16,7 @@ fn put(engine: &Engine, db: usize, key: &str) {
 }
 
 /// Regression: with fewer databases the manifest forgot the others, and with as many as before they were what they
-/// had been at first: flushed keys came back, and swapped ones lay in the wrong database.
+/// had been at first: flushed keys came back, and swapped ones were in the wrong database.
 #[test]
 fn what_was_emptied_or_swapped_behind_the_last_database_does_not_come_back() {
     let storage = SimStorage::new();

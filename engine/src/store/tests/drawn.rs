@@ -1,5 +1,5 @@
-//! Options drawn at random for each start of a history: what a store keeps depends neither on how large its parts are
-//! nor on whether they were as large at the start before.
+//! Options drawn at random for each start of a history: the content of a store depends neither on the sizes of its parts
+//! nor on whether these were equal at the previous start.
 
 use super::crash::FROZEN_MAX;
 use crate::store::shard::shard_of;
@@ -11,7 +11,7 @@ use sexton_persistence::device::{Clock, Device, DeviceProfile, PlacedStorage, St
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Keys that lie in all shards, in two, or in one: what is drawn where the number of shards is a constant.
+/// Keys in all shards, in two, or in one: what is drawn where the number of shards is a constant.
 pub(super) fn names(random: &mut SimRandom, count: u64) -> Vec<Vec<u8>> {
     let shards = [1, 2, u64::MAX][random.below(3) as usize];
     // They sort in the same way, and are as long, whatever hash the process has.

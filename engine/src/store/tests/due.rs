@@ -1,4 +1,4 @@
-//! Keys whose time has come while they lie on a device (N11).
+//! Keys whose time has come while they are on a device (N11).
 
 use super::crash::small_options;
 use super::harness::*;

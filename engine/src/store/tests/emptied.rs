@@ -78,7 +78,7 @@ fn one_table_more(engine: &Engine) {
     while engine.compact_once().expect("no faults") {}
 }
 
-/// Nothing merges what lies apart from all newer keys, as the ids of emptied databases do: their tables go as wholes.
+/// Nothing merges what is apart from all newer keys, as the ids of emptied databases do: their tables go as wholes.
 #[test]
 fn a_table_of_emptied_databases_leaves_the_tree_unread() {
     let engine = three_databases_in_a_table();

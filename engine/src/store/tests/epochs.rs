@@ -87,7 +87,7 @@ impl Fixture {
         (read(0), read(1), elements)
     }
 
-    /// The same as of a snapshot.
+    /// Like `state`, as of a snapshot.
     fn state_at(&self, snapshot: &Snapshot) -> (Vec<u8>, Vec<u8>, u64) {
         let root = snapshot.get(0, NAME).expect("readable").expect("a root");
         let elements = Descriptor::decode(&root.value).expect("a descriptor").totals.elements;

@@ -26,7 +26,7 @@ fn fresh() -> (SimStorage, Engine, Model) {
     (storage, engine, Model::new(3))
 }
 
-/// A store opened again, whose only key `name` lies in a table and not in memory.
+/// A store opened again, whose only key `name` is in a table and not in memory.
 fn with_cold(name: &str, value: &[u8]) -> (SimStorage, Engine, Model) {
     let (storage, engine, mut model) = fresh();
     put(&engine, &mut model, name, value);

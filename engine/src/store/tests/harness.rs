@@ -204,7 +204,7 @@ pub(super) fn run_group(engine: &Engine, ops: &[Op]) -> Result<Commit, EngineErr
     run_group_in(engine, ops, &mut TxBuf::default())
 }
 
-/// The same with the buffers, and so the writer, of one thread.
+/// Like `run_group`, with the buffers, and so the writer, of one thread.
 pub(super) fn run_group_in(
     engine: &Engine,
     ops: &[Op],
@@ -277,7 +277,7 @@ pub(super) fn write(engine: &Engine, model: &mut Model, op: Op) -> Seq {
     commit.last_seq
 }
 
-/// The same for a value in the first database.
+/// Like `write`, for a value in the first database.
 pub(super) fn put(engine: &Engine, model: &mut Model, key: &str, value: &[u8]) -> Seq {
     write(engine, model, Op::Put(0, key.into(), Meta::default(), value.into()))
 }

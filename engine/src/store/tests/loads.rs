@@ -1,4 +1,4 @@
-//! How much is brought into memory for those who miss it, and when it goes again.
+//! How much is loaded into memory for waiters, and when it is dropped again.
 
 use super::crash::small_options;
 use super::harness::*;
@@ -143,7 +143,7 @@ fn write_and_take_back(engine: &Engine, name: &[u8]) {
     }
 }
 
-/// Regression: a write that was taken back left the key unknown, so that who began again asked the device again, for ever.
+/// Regression: a write that was taken back left the key unknown, so that each retry read the device again, forever.
 #[test]
 fn a_write_that_is_taken_back_leaves_an_absent_key_known() {
     let (engine, absent) = cold_absent();

@@ -35,7 +35,7 @@ fn an_emptied_database_makes_room_before_anybody_writes() {
     assert!(!engine.over_bound(0), "{:?}", engine.memory_parts());
 }
 
-/// Regression: the shard and the bucket were chosen by the same bits, so of each shard one bucket in 64 was sampled.
+/// Regression: shard and bucket were chosen by equal bits, so only one bucket in 64 of each shard was sampled.
 #[test]
 fn samples_for_eviction_come_from_everywhere() {
     let (engine, _) = Engine::open(options(0), &mut |_, _| Ok(())).unwrap();
@@ -95,7 +95,7 @@ fn the_bound_for_some_data_is_the_least_that_it_fits_into() {
     assert!(machinery_bytes(1 << 40, &MAX) < 40 << 30, "most parts stop growing");
 }
 
-/// What an operator counts on who sets the bound by what is used, whatever it was before.
+/// What an operator relies on when setting the bound by what is used, whatever it was before.
 #[test]
 fn what_is_used_moves_by_each_key_and_comes_back() {
     let (engine, _) = Engine::open(options(0), &mut |_, _| Ok(())).unwrap();

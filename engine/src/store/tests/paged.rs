@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
-/// Flags of a root whose content lies in pages.
+/// Flags of a root whose content is in pages.
 const PAGED: u8 = 20;
 
 /// The key of a large collection, whose pages are larger.

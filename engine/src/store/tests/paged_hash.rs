@@ -73,7 +73,7 @@ fn store_hash(pages: TxPages<'_, '_, '_>, hash: &Hash, mut descriptor: Descripto
     pages.put(Meta { flags, expire_at_ms: 0 }, &value).expect("it takes pages");
 }
 
-/// When a field with this value is due: its replay says the same.
+/// When a field with this value is due; a function of the value, so that replay agrees.
 fn due_of(value: &[u8]) -> u64 {
     value.first().map_or(0, |byte| u64::from(byte / 3 * 3) << 40)
 }

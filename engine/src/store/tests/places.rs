@@ -38,7 +38,7 @@ fn history(engine: &Engine, model: &mut Model, random: &mut SimRandom, steps: u6
     engine.sync_through(engine.last_seq()).expect("synced");
 }
 
-/// Every table lies in the place of its level, and nothing else lies anywhere.
+/// Every table is in the place of its level, and nothing else is in any place.
 fn check_places(engine: &Engine, storage: &SimStorage, places: &LevelPlaces) -> [usize; 2] {
     let version = engine.inner().versions.current();
     let mut counts = [0, 0];

@@ -1,4 +1,4 @@
-//! The figures of who answers reads.
+//! The figures of what answered reads.
 
 use super::crash::small_options;
 use super::harness::*;

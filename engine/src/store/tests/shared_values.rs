@@ -1,4 +1,4 @@
-//! Values that lie in memory once, for memtable and DRAM table.
+//! Values that are in memory once, for memtable and DRAM table.
 
 use super::crash::small_options;
 use super::harness::*;

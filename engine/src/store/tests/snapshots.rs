@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 5;
 struct OpenIter {
     iter: Iter,
     expected: Vec<(Vec<u8>, Value)>,
-    /// Where it stands; `None` before the first seek and behind either end.
+    /// Its position; `None` before the first seek and behind either end.
     at: Option<usize>,
 }
 

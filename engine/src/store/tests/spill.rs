@@ -1,4 +1,4 @@
-//! Spilled graves: the bound of the cemetery, who finds the graves then, and how they go.
+//! Spilled graves: the bound of the cemetery, how readers find spilled graves, and how these are dropped.
 
 use super::crash::small_options;
 use super::harness::*;
@@ -34,7 +34,7 @@ fn value_of(engine: &Engine, number: u64) -> Option<u8> {
     get(engine, 0, &name(number)).map(|(_, value)| value[0])
 }
 
-/// A store whose keys 0 to 299 lie in a table, of which the first hundred are dead by spilled graves.
+/// A store whose keys 0 to 299 are in a table, of which the first hundred are dead by spilled graves.
 fn with_spilled(storage: &SimStorage) -> Engine {
     let engine = spilling(storage, 1500);
     (0..300).for_each(|number| put(&engine, number, 1));

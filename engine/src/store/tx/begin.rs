@@ -11,8 +11,8 @@ impl Engine {
         Tx::begin(self, latched, buf)
     }
 
-    /// The same, but `None` where a latch is held and `occupied` says that it will be for long: a bit a shard, as
-    /// [`Engine::shard_bits`] has them.
+    /// Like [`Engine::begin`], but `None` where a latch is held and `occupied` says that it will be for long: one bit per
+    /// shard, as in [`Engine::shard_bits`].
     #[inline]
     pub fn begin_unless<'e>(
         &'e self,

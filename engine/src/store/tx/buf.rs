@@ -1,4 +1,4 @@
-//! What a transaction has staged for its commit, in buffers that are used again.
+//! What a transaction has staged for its commit, in reused buffers.
 
 use super::changes::Changes;
 use super::journal::Journal;
@@ -12,17 +12,17 @@ use std::collections::HashMap;
 pub(super) enum Staged {
     /// `len` bytes of `TxBuf::records` from `at`, where there is room for `room`: a record without its sequence.
     Put { at: usize, len: usize, key_len: usize, room: usize },
-    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry. It lies in a record
+    /// Engine key of `len` bytes in `TxBuf::records` from `at`, and whether the value had an expiry. It is in a record
     /// of `record_len` bytes, or by itself, which is 0: see [`DeadKeys::stage`](crate::store::paper::DeadKeys::stage).
     Delete { at: usize, len: usize, record_len: usize, had_expiry: bool },
     /// Blocks were changed in place, whose records were put before (E3).
     Edited,
-    /// Prefix of a collection of about so many pages, as `Delete` has its key (E4).
+    /// Prefix of a collection of about `pages` pages, located like the key of `Delete` (E4).
     Bury { at: usize, len: usize, pages: u64 },
 }
 
 impl Staged {
-    /// Where the record to be copied into the arena lies; empty for a grave, and where there is none.
+    /// Range of the record to be copied into the arena; empty for a grave, and where there is none.
     pub(super) fn record(&self) -> std::ops::Range<usize> {
         match *self {
             Self::Put { at, len, .. } => at..at + len,
@@ -73,14 +73,14 @@ pub struct TxBuf {
     pub(super) defers_fence: bool,
 }
 
-/// A key that is put again is looked for among so many operations before it.
+/// A key that is put again is looked up among this many operations before it.
 const MERGE_REACH: usize = 8;
 
 /// Buffers above this are given back after a transaction with large values.
 const BUF_KEEP_BYTES: usize = 1 << 20;
 
 impl TxBuf {
-    /// A buffer whose owner calls [`crate::Engine::end_batch`] on the same thread behind every batch of
+    /// A buffer whose owner calls [`crate::Engine::end_batch`] on its own thread after every batch of
     /// commits, and before anybody is told of them: with `persistence-mode wbl` they share one fence.
     #[must_use]
     pub fn fencing_by_batch() -> Self {

@@ -5,10 +5,10 @@ use crate::shared_value::{OwnBlock, SharedValue};
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
 
-/// Most operations change so few pages that to look through all is the shortest way to find one.
+/// Most operations change so few pages that a linear search is the fastest.
 const FEW: usize = 16;
 
-/// Memory for more changes than so many is given back at once.
+/// Memory for more changes than this is freed at once.
 const MANY: usize = 1024;
 
 /// What becomes of a page.

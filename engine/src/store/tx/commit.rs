@@ -22,8 +22,8 @@ pub struct Commit {
 }
 
 impl Tx<'_> {
-    /// Takes the sequences of what is staged, and publishes it to memtable and cemetery. With
-    /// `last`, the log bytes go into the log in the same critical section; without (only under all
+    /// Takes the sequences of the staged operations, and publishes them to memtable and cemetery. With
+    /// `last`, the log bytes enter the log in that critical section; without (only under all
     /// latches, where nobody else can commit) they follow at the end.
     pub(super) fn commit_staged(&mut self, last: bool) {
         debug_assert!(self.buf.operations.last().is_none_or(|last| !last.shares_seq));
@@ -41,7 +41,7 @@ impl Tx<'_> {
         }
     }
 
-    /// The same with what puts the records, since it does so for each.
+    /// Like `commit_staged`, with a given filler, which puts each record.
     fn commit_by(&mut self, mut filler: impl Filler, last: bool) {
         let inner = self.engine.inner();
         let count = self.buf.sequences() as u64;
@@ -97,7 +97,7 @@ impl Tx<'_> {
         self.end_seq = first + count;
     }
 
-    /// What a written operation does to the cemetery, and to those who wait for its sequence.
+    /// Applies a written operation to the cemetery, and tells the waiters for its sequence.
     pub(super) fn publish(&mut self, operation: &Operation, records: &[u8], seq: Seq) {
         let inner = self.engine.inner();
         let hash = operation.hash;
@@ -120,7 +120,7 @@ impl Tx<'_> {
         inner.write.note_write(hash, seq);
     }
 
-    /// The same for a page, and for the grave of a collection (E4).
+    /// Like `publish`, for a page and for the grave of a collection (E4).
     fn publish_page(&mut self, operation: &Operation, records: &[u8], seq: Seq) {
         let inner = self.engine.inner();
         let graves = &inner.graveyard.elements;

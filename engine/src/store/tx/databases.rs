@@ -12,8 +12,8 @@ use crate::store::wbl::{KIND_FLUSH_DATABASE, KIND_SWAP_DATABASES};
 use crate::tree::Graves;
 use std::sync::atomic::Ordering;
 
-/// With at most so many entries in memory those of an emptied database leave it under the latches that are held anyway: a
-/// millisecond.
+/// With at most this many entries in memory, those of an emptied database are removed at once under the latches already
+/// held: this takes a millisecond.
 const SWEPT_AT_ONCE: usize = 16 << 10;
 
 impl Tx<'_> {
@@ -147,9 +147,9 @@ impl Tx<'_> {
         self.operations += 1;
     }
 
-    /// Takes the sequence of an operation that is neither version nor grave, and makes it happen in the same
+    /// Takes the sequence of an operation that is neither version nor grave, and applies `change` in that
     /// critical section; the pool gets a record of this kind and `aux`. `None`, and no sequence taken, where
-    /// `change` answers that.
+    /// `change` answers `None`.
     fn take_sequence<T>(
         &mut self,
         record: (u8, u64),

@@ -9,6 +9,6 @@ pub enum Deletion {
     Kept,
     /// It has no value: nothing is written (X1).
     Absent,
-    /// It may lie on a device, from where it must be loaded first.
+    /// It may be on a device, from where it must be loaded first.
     Cold,
 }

@@ -16,7 +16,7 @@ struct Edit {
     block: SharedValue,
     at: usize,
     new_len: usize,
-    /// Where in `Edits::bytes` lies what was there.
+    /// Range in `Edits::bytes` of the previous bytes.
     old: Range<usize>,
     /// What was there is the whole block, and further edits of it may be part of this one.
     keeps_all: bool,
@@ -44,8 +44,8 @@ impl Edits {
         }
     }
 
-    /// Puts `new` in place of the bytes in `range` of a block, in its epoch (E1); what follows moves. False, and nothing is done, where
-    /// it is not of the present epoch or has no room. The block is one that only those read who hold the latch of `root_hash`.
+    /// Replaces the bytes in `range` of a block by `new`, in its epoch (E1); the bytes behind move. False, without a change, if the
+    /// block is not of the present epoch or has no room. Only holders of the latch of `root_hash` may read the block.
     ///
     /// # Panics
     /// Without that latch.

@@ -23,7 +23,7 @@ impl<'a> Entry<'a> {
         Self(EntryOf::Past { meta, value, access: 0 })
     }
 
-    /// The same with another value: a collection that lies in pages, as its user shows it.
+    /// This entry with another value: a paged collection, as its user presents it.
     #[must_use]
     pub fn with_value<'v>(&self, meta: Meta, value: &'v [u8]) -> Entry<'v> {
         Entry(EntryOf::Past { meta, value, access: self.access() })

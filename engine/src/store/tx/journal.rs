@@ -1,7 +1,7 @@
-//! What the writes of a transaction have replaced, so that they can be taken back before they are committed.
+//! Undo journal of a transaction: what its writes have replaced, to take them back before they are committed.
 //!
 //! A write hands over what it finds, so that nothing is looked up twice: a value in a cell of the DRAM table is copied,
-//! a large one moves here with its memory. The keys are those of the staged operations, one for each state.
+//! and a large one is moved here with its memory. The keys are those of the staged operations, one for each state.
 
 use super::Tx;
 use super::buf::{Operation, Staged};
@@ -16,7 +16,7 @@ use crate::store::shard::Count;
 
 /// A value that was replaced.
 enum OldValue {
-    /// So many bytes of the journal from `at` on.
+    /// `len` bytes of the journal from `at` on.
     Copied {
         at: usize,
         len: usize,
@@ -129,8 +129,8 @@ impl Journal {
         old.is_some_and(|old| !matches!(old, Old::Meta(..) | Old::Untouched | Old::Edits(_)))
     }
 
-    /// True when it knows the state before each of so many staged operations, and of nothing else: a write that panicked
-    /// half-way is noted and not staged.
+    /// True when it has the state before each of `operations` staged operations and of nothing else: a write that panicked
+    /// half-way is in the journal but not staged.
     pub(super) fn is_whole(&self, operations: usize) -> bool {
         self.states.len() == operations
     }

@@ -1,8 +1,8 @@
 //! Transactions: reads and writes under the latches of their keys.
 //!
-//! Writes go to the DRAM table at once and are staged for the commit, which takes all sequences
+//! Writes change the DRAM table at once and are staged for the commit, which takes all sequences
 //! and copies the log bytes in one critical section, fills the arena, and opens or closes graves
-//! (engine/DESIGN.md, "A write"). The latches go last: that is the publication (I2).
+//! (engine/DESIGN.md, "A write"). The latches are released last: that is the publication (I2).
 
 mod begin;
 mod buf;
@@ -141,14 +141,14 @@ impl<'e> Tx<'e> {
         }
     }
 
-    /// What the latch of this hash guards, to be changed: the bound of its memory is looked at when the transaction ends.
+    /// The state guarded by the latch of this hash, to be changed: the memory bound is checked when the transaction ends.
     #[inline]
     pub(super) fn shard(&mut self, hash: u64) -> &mut ShardState {
         self.moved = true;
         self.guards.shard(hash)
     }
 
-    /// The same, where what is done takes or gives back no memory that has a bound.
+    /// Like `shard`, for changes that neither take nor free memory that has a bound.
     #[inline]
     pub(super) fn latched(&mut self, hash: u64) -> &mut ShardState {
         self.guards.shard(hash)
@@ -192,7 +192,7 @@ impl<'e> Tx<'e> {
         self.buf.is_deleted(key.hash, &head, key.bytes)
     }
 
-    /// Brings a cold key into memory where it stands, while the latch is held: the last resort where nobody has
+    /// Brings a cold key into memory where it is, while the latch is held: the last resort where nobody has
     /// loaded it, since N10 wants no reads from devices under a latch. False when it has no value.
     ///
     /// # Errors
@@ -295,7 +295,7 @@ impl<'e> Tx<'e> {
         }
     }
 
-    /// The same of a put whose key was not in the DRAM table.
+    /// Counts a put whose key was not in the DRAM table.
     fn count_put_of_unknown(&mut self, key: Key<'_>, meta: Meta) -> Option<Unresolved> {
         let engine = self.engine;
         let beyond = if self.has_deleted(key) {
@@ -344,7 +344,7 @@ impl<'e> Tx<'e> {
         Staged::Put { at, len, key_len: HEAD_BYTES + key.len(), room: len }
     }
 
-    /// Encodes a record without its sequence; answers where it lies, its length, and its key's.
+    /// Encodes a record without its sequence; answers where it is, its length, and its key's.
     fn stage_record(
         &mut self,
         (head, key): (&[u8; HEAD_BYTES], &[u8]),
@@ -358,7 +358,7 @@ impl<'e> Tx<'e> {
         (at, len, HEAD_BYTES + key.len())
     }
 
-    /// Changes flags or expiry and keeps the value, and whether it lies in pages: one operation. The key must be `Live`.
+    /// Changes flags or expiry and keeps the value, and whether it is in pages: one operation. The key must be `Live`.
     pub fn set_meta(&mut self, key: Key<'_>, meta: Meta) {
         let (engine, generation) = (self.engine, self.generation);
         let namespace = engine.inner().namespaces.id_of(key.slot);
@@ -392,7 +392,7 @@ impl<'e> Tx<'e> {
         self.delete_if(key, |_| true) == Deletion::Done
     }
 
-    /// The same for a value that is `wanted`, and for a key that may be `Cold`: in one look-up.
+    /// Like [`Tx::delete`], for a value that is `wanted` and a key that may be `Cold`: in one look-up.
     pub fn delete_if(&mut self, key: Key<'_>, wanted: impl FnOnce(&Entry<'_>) -> bool) -> Deletion {
         let engine = self.engine;
         let shard = self.shard(key.hash);

@@ -1,8 +1,8 @@
-//! Changes of collections whose content lies in pages (engine/DESIGN.md, "Paged collections").
+//! Changes of collections whose content is stored in pages (engine/DESIGN.md, "Paged collections").
 //!
-//! The pages that an operation changes are written with it: they have its sequence, and take none of their own. Pages and descriptor lie in
-//! blocks that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its record, later ones change the block
-//! (E1, E3).
+//! The pages that an operation changes are written with it: they share its sequence, and take none of their own. Pages and
+//! descriptor are in blocks that the DRAM table shares with the memtable. The first change in an epoch makes the block and puts its record,
+//! later ones change the block (E1, E3).
 
 use super::Tx;
 use super::buf::{Operation, Staged};
@@ -20,7 +20,7 @@ pub enum FoundPage<'a> {
     Live(&'a [u8]),
     /// There is no such page.
     Absent,
-    /// It may lie on a device: [`Engine::load_pages`] it, then look again.
+    /// It may be on a device: [`Engine::load_pages`] it, then look again.
     Cold,
 }
 
@@ -42,7 +42,7 @@ impl Engine {
         self.inner().graveyard.collections.are_there()
     }
 
-    /// True when collections of this store may lie in pages: [`Engine::new_collection`] names some.
+    /// True when collections of this store may be in pages: [`Engine::new_collection`] names some.
     #[must_use]
     pub fn takes_pages(&self) -> bool {
         self.check_takes_pages().is_ok()
@@ -217,14 +217,14 @@ impl Tx<'_> {
         }
     }
 
-    /// False where no collection lies in pages, and where the pool has no word for it: what a start with a log has laid out
+    /// False where no collection is in pages, and where the pool has no word for it: what a start with a log has laid out
     /// stays until its database is emptied.
     pub(super) fn buries_pages(&self) -> bool {
         let inner = self.engine.inner();
         inner.write.wbl.get().is_none() && inner.graveyard.collections.are_there()
     }
 
-    /// The collection that a root names, and how many pages it has; `None` for what lies in none, or is cold.
+    /// The collection that a root names, and how many pages it has; `None` for what is in none, or is cold.
     pub(in crate::store) fn paged_root(&mut self, root: Key<'_>) -> Option<(u64, u64)> {
         if !self.engine.inner().graveyard.collections.are_there() {
             return None;

@@ -1,4 +1,4 @@
-//! Commits of a store whose memtables lie in persistent memory (engine/DESIGN.md, "Write-behind logging").
+//! Commits of a store whose memtables are in persistent memory (engine/DESIGN.md, "Write-behind logging").
 
 use super::buf::Staged;
 use super::{Commit, Tx, namespace};

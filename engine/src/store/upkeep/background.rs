@@ -187,7 +187,7 @@ impl Engine {
         self.flush_all(&mut self.inner().flusher.flush_right.lock())
     }
 
-    /// The same for who keeps later flushes off.
+    /// Like `flush_now`, for a caller that keeps later flushes off.
     pub(in crate::store) fn flush_all(&self, right: &mut FlushRight) -> Result<(), EngineError> {
         let flushed = self.freeze_and_flush(right);
         if flushed.is_err() && self.log_has_failed() {

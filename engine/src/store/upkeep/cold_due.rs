@@ -1,4 +1,4 @@
-//! How far the keys are worked off whose time has come and that lie on devices (N11).
+//! Progress over the expired keys that are on devices (N11).
 
 use crate::key::{EngineKey, Seq};
 use std::collections::VecDeque;

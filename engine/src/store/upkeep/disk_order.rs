@@ -1,6 +1,6 @@
-//! Who uses the disk of the tree: background I/O of the tree yields while somebody holds a claim. A dump that is being
-//! written to that disk holds one; so does a log on it that has much to sync, since the age of its unsynced bytes is a
-//! promise (N14) and what waits for a flush is safe in it. Two that write in turn cost a disk most of what it can do.
+//! Arbitrates the disk of the tree: background I/O of the tree yields while somebody holds a claim. A dump that is being
+//! written to that disk holds one. So does a log on it that has much to sync: the age of its unsynced bytes is a
+//! promise (N14), and what waits for a flush is safe in it. Interleaving two writers costs a disk most of its throughput.
 
 use crate::store::engine::{Engine, Inner};
 use std::sync::atomic::Ordering;
@@ -17,9 +17,9 @@ impl Drop for DiskClaim {
 }
 
 impl Engine {
-    /// Flushes and compactions that have not begun wait while the claim is held, and compactions under way pause
+    /// While the claim is held, flushes and compactions that have not begun wait, and running compactions pause
     /// between two pieces of their output, as long as no writer waits for them, no deadline of deletes is set, and
-    /// neither graves nor overwrites have become many. For who writes a whole file to the disk of level 0.
+    /// neither graves nor overwrites have become many. For a caller that writes a whole file to the disk of level 0.
     pub fn claim_disk(&self) -> DiskClaim {
         self.inner().upkeep.disk_claims.fetch_add(1, Ordering::Relaxed);
         DiskClaim(self.clone())
@@ -27,7 +27,7 @@ impl Engine {
 }
 
 impl Inner {
-    /// A log on the same disk has much to sync, which counts as a claim.
+    /// A log on that disk has much to sync, which counts as a claim.
     fn log_claims_disk(&self) -> bool {
         self.options.yields_to_log
             && self.write.log.load().as_ref().is_some_and(|log| log.is_pressed())

@@ -114,7 +114,7 @@ impl Engine {
         may_be_due.then(|| DueKey { db, key: user.to_vec(), hash })
     }
 
-    /// True when keys of these hashes lie under the same latch: one transaction for both holds up no more
+    /// True when keys of these hashes share a latch: one transaction for both then delays others no more
     /// than one for each.
     #[must_use]
     pub fn share_latch(&self, one: u64, other: u64) -> bool {

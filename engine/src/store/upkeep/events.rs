@@ -1,8 +1,8 @@
-//! What the store tells the log of whoever runs it: one event when something begins to go wrong, one when it
+//! Events that the store reports to its operator's log: one when something begins to go wrong, and one when it
 //! is over.
 //!
-//! A fault that comes and goes (a full disk lets a little through, a retry every 50 ms fails again) is one
-//! fault until nothing was wrong for a while: so the number of lines follows the number of faults, whatever the
+//! An intermittent fault (a full disk lets a little through, a retry every 50 ms fails again) is one
+//! fault until nothing was wrong for a while. The number of lines therefore follows the number of faults, whatever the
 //! number of requests and retries.
 
 use parking_lot::Mutex;
@@ -158,7 +158,7 @@ struct Episode {
     lasts: bool,
 }
 
-/// Which faults there are, and who hears of them.
+/// The present faults, and the sink that hears of them.
 pub(in crate::store) struct Health {
     sink: EventSink,
     episodes: [Mutex<Option<Episode>>; Fault::ALL.len()],

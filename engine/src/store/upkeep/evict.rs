@@ -1,8 +1,8 @@
-//! Eviction of keys (`maxmemory-policy`): what whoever chooses the victims must know.
+//! Eviction of keys (`maxmemory-policy`): what the code that chooses victims must know.
 //!
-//! While keys are evicted the data lives in memory: no entry leaves the DRAM table silently, and
+//! While keys are evicted, the data lives in memory: no entry leaves the DRAM table silently, and
 //! the owner of the store deletes keys, as ordinary logged writes, until
-//! [`Engine::over_bound`] is false. Keys that lie on a device only (written before the store was
+//! [`Engine::over_bound`] is false. Keys that are only on a device (written before the store was
 //! opened) are no candidates before they are loaded: they hold no memory.
 
 use crate::dram::EntryRef;
@@ -26,10 +26,10 @@ pub struct Candidate {
     pub expire_at_ms: u64,
 }
 
-/// While an emptied database is swept, the room for data may be exceeded by one part of this many.
+/// While an emptied database is swept, the room for data may be exceeded by itself divided by this.
 const EXCESS_SHARE: usize = 16;
 
-/// And by so much where that is less.
+/// ... and by at least this many bytes.
 const EXCESS_BYTES_MIN: usize = 8 << 20;
 
 /// Of a shard's memory, one part of this many may be free before its pages are gathered.
@@ -61,8 +61,8 @@ impl Engine {
                 > memory.room_bytes.load(Ordering::Relaxed)
     }
 
-    /// True while entries of an emptied database still take so much that what is above the bound may well be they. They
-    /// go soon without anybody being evicted for them.
+    /// True while entries of an emptied database still take enough bytes to account for the excess over the bound. They
+    /// are removed soon, and nothing has to be evicted for them.
     #[must_use]
     pub fn waits_for_emptied(&self, client_bytes: usize) -> bool {
         let inner = self.inner();
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Keys are evicted one by one, wherever they lie: what they leave free is brought together, so
+    /// Keys are evicted one by one, wherever they are: what they leave free is brought together, so
     /// that pages go back. The latch of `shard` is held.
     pub(in crate::store) fn give_pages_back(&self, shard: &mut ShardState) {
         let bound = self.inner().memory.shard_bound_bytes.load(Ordering::Relaxed);

@@ -14,6 +14,6 @@ pub(in crate::store) struct Figures {
     pub(in crate::store) work: Work,
     /// Tables that left the tree unread, because all of them was proved dead (N5).
     pub(in crate::store) tables_dropped_dead: AtomicU64,
-    /// Who answered the reads that the DRAM table could not.
+    /// Counts of what answered the reads that the DRAM table could not.
     pub(in crate::store) reads: Reads,
 }

@@ -43,22 +43,22 @@ impl MemoryParts {
     }
 }
 
-/// Of the resident set one part of this many is not counted.
+/// The resident set divided by this is not counted.
 const RESIDENT_MARGIN: u64 = 11;
 
-/// Of a rise of what nobody accounts for, one part of this many counts at each measurement: most of
-/// it is a moment's work.
+/// Smoothing of unaccounted memory when it grows: the difference divided by this is added at each measurement,
+/// since most of a rise is momentary.
 const RISE_SHARE: u64 = 4;
 
-/// Where values are large a rise counts whole, and one part of the bound of this many beside it: requests, flushes and
-/// merges of the next moment take as much again before they are measured.
+/// Where values are large, a rise counts in full, plus the bound divided by this: requests, flushes and
+/// merges of the next moment allocate as much again before they are measured.
 const AHEAD_SHARE: u64 = 16;
 
-/// The same for a fall. Slower, so that what comes back every second stays provided for.
+/// Smoothing of a fall. Slower, so that memory that is needed every second stays provided for.
 const FALL_SHARE: u64 = 64;
 
-/// So many memtables wait for their flush in persistent memory at most, however large the pool is: a read of a key
-/// that left the DRAM table looks into each.
+/// At most this many memtables wait for their flush in persistent memory, however large the pool is: a read of a key
+/// that left the DRAM table searches each.
 const FROZEN_IN_POOL_MAX: usize = 64;
 
 /// What nobody accounts for, after a measurement; with `ahead` while values are large.
@@ -93,8 +93,8 @@ impl Engine {
         shards.map(|shard| shard.figures().data_bytes.load(Ordering::Relaxed) as u64).sum()
     }
 
-    /// The least bound of the process that so many bytes of data in memory and of clients fit into: they, and the share
-    /// of such a bound that belongs to the machinery. Keys are evicted where this is above the bound.
+    /// The least bound of the process that fits this many bytes of data in memory and of clients, plus the machinery's
+    /// share of such a bound. Keys are evicted where this is above the bound.
     #[must_use]
     pub fn bound_for(&self, data_and_client_bytes: u64) -> u64 {
         bound_for(data_and_client_bytes, &self.machinery_max())
@@ -237,7 +237,7 @@ impl Engine {
         if let Some(log) = &*inner.write.log.load() {
             log.set_buffer_limit(buffer_bytes(bound.bytes, options.log_buffer_bytes as u64));
         }
-        // The active memtable may be full by now, and nobody writes who would tell.
+        // The active memtable may be full by now, and no writer is there to report it.
         inner.upkeep.background.wake_freeze();
     }
 
@@ -261,7 +261,7 @@ impl Engine {
         self.inner().memory.shares.bound_bytes()
     }
 
-    /// Memory of all memtables: of their records, as far as these lie in DRAM, of the lists of where those are, and of
+    /// Memory of all memtables: of their records, as far as these are in DRAM, of the lists of where those are, and of
     /// the order of the frozen ones.
     pub(in crate::store) fn memtables_held_bytes(&self) -> u64 {
         let superversion = self.inner().views.superversion.load();
@@ -336,9 +336,9 @@ impl Inner {
         self.memory.shares.write_buffers().saturating_sub(1).max(1)
     }
 
-    /// Whether memtable and DRAM table share a value of so many bytes. Not where memory is bounded: eviction does not
-    /// give back what a memtable shares. With a log memtables are flushed soon, and a copy in memory that they use again
-    /// and again costs less than a block (`docs/studies/notebook.md`).
+    /// Whether memtable and DRAM table share a value of `value_bytes` bytes. Not where memory is bounded: eviction does not
+    /// free what a memtable shares. With a log, memtables are flushed soon, and a copy in memory that they reuse repeatedly
+    /// costs less than a block (`docs/studies/notebook.md`).
     #[inline]
     pub(in crate::store) fn shares_value(&self, value_bytes: usize) -> bool {
         value_bytes >= SHARED_MIN_BYTES

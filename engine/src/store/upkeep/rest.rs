@@ -1,8 +1,8 @@
 //! Merges at rest: what reads have paid for, and what is to be done when nobody writes.
 //!
-//! Under load level 0 is merged when it has several tables, and a table with few dead stays as it is: each rewrite
-//! costs bandwidth that writers need. Once they pause, readers alone decide. Every seek looks into each table of
-//! level 0, so seeks pay for its merge, as in LevelDB; and tables with fewer dead are worth a rewrite.
+//! Under load, level 0 is merged only when it has several tables, and a table with few dead keys is not rewritten: each
+//! rewrite costs bandwidth that writers need. Once writers pause, only readers matter. Every seek looks into each table
+//! of level 0, so seeks pay for its merge, as in LevelDB; and tables with fewer dead keys are worth a rewrite.
 
 use crate::key::Seq;
 use crate::tree::Job;
@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// How long writers must have paused.
 const REST_MS: u64 = 1000;
 
-/// What may be written in that time: one part of so many of a memtable,
+/// Most bytes written in that time, as a memtable's size divided by this,
 const WRITTEN_SHARE: u64 = 256;
 
-/// and so many sequences.
+/// and most sequences taken.
 const SEQS_MAX: u64 = 1024;
 
 /// Bytes of merging that one look into a table of level 0 pays for. A look that finds nothing costs about as much as
@@ -45,7 +45,7 @@ pub(in crate::store) struct Rest {
 }
 
 impl Rest {
-    /// A seek has looked into so many tables of level 0.
+    /// Notes that a seek has looked into `tables` tables of level 0.
     #[inline]
     pub(in crate::store) fn note_looks(&self, tables: u64) {
         if tables > 0 {
@@ -58,7 +58,7 @@ impl Rest {
         self.looks.store(0, Ordering::Relaxed);
     }
 
-    /// No table has so many dead that its rewrite pays at any time.
+    /// No table has enough dead keys for a rewrite under load.
     pub(in crate::store) fn want_burial(&self) {
         self.burial_wanted.store(true, Ordering::Release);
     }

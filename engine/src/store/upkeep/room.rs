@@ -1,8 +1,8 @@
-//! Room on the devices: what is done once the owner finds that the files of the store take too much.
+//! Room on the devices: what the store does once its owner finds that its files are too large.
 //!
-//! The owner takes no writes then that need room, so no memtable fills any more, and what deletes give back would wait for
-//! one for ever: burial begins behind the mark. So while room is short the memtable is flushed for little, and tables
-//! with few dead are rewritten, too.
+//! The owner then refuses writes that need room, so no memtable fills up any more. What deletes free would wait for
+//! one forever, since burial begins behind the mark. While room is short, the memtable is therefore flushed even when
+//! it holds little, and tables with few dead keys are rewritten, too.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Time between two flushes for the sake of room.
 const FLUSH_EVERY_MS: u64 = 1000;
 
-/// A log that is one part of so many of all files is worth a flush.
+/// A log of more than the size of all files divided by this is worth a flush.
 pub(in crate::store) const LOG_SHARE: u64 = 32;
 
 /// Whether room is short.

@@ -1,9 +1,9 @@
-//! What background work comes first: flush > level 0 > deadline > size > density.
+//! Priority of background work: flush > level 0 > deadline > size > density.
 //!
 //! A flush has a thread of its own and never waits for the rest, because writers wait for it. The others
-//! share one thread, which takes the first of [`ORDER`] that has something to do. Before them goes what
-//! costs next to nothing and spares the rest work: tables that are dead as a whole, runs that nobody needs. When
-//! nothing is left and nobody writes, merges come that only readers gain by (`store/upkeep/rest.rs`).
+//! share one thread, which takes the first of [`ORDER`] that has work. Before them it does what
+//! costs next to nothing and saves other work: tables that are entirely dead, runs that nobody needs. When
+//! nothing is left and nobody writes, it runs merges that only readers gain by (`store/upkeep/rest.rs`).
 
 use crate::key::Seq;
 use crate::store::engine::{Engine, EngineError};

@@ -9,19 +9,19 @@ pub struct MemoryBound {
     pub bytes: u64,
     /// A memtable is frozen at this size.
     pub memtable_bytes: u64,
-    /// The same without a bound.
+    /// Size at which a memtable is frozen without a bound.
     pub memtable_max_bytes: u64,
     /// Memtables that there may be with a log, the active one included.
     pub max_write_buffer_number: usize,
 }
 
-/// One buffer or cache may have one part of the bound of this many.
+/// The bound divided by this is the most that one buffer or cache may take.
 const BUFFER_SHARE: u64 = 32;
 
-/// The machinery of the store has so many of these parts of the bound, ...
+/// The machinery of the store takes at most this many such shares of the bound, ...
 const MACHINERY_SHARES: u128 = 13;
 
-/// ... or, where that is less, so much for threads, files, room in the table's pages and what the allocator keeps, beside
+/// ... or, if that is less, this much for threads, files, room in the table's pages and allocator overhead, plus
 /// the shares of its parts.
 const MACHINERY_BYTES: u64 = 16 << 20;
 

@@ -28,7 +28,7 @@ pub(in crate::store) struct Background {
     pub(super) changed: Condvar,
     pub(super) stop: AtomicBool,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Told at the end, to those who wait before they try again.
+    /// Notified at the end, for threads that wait before a retry.
     pub(super) ended: Condvar,
     last_error: Mutex<Option<String>>,
     /// There is one, so that to look for it costs nothing where there is none.

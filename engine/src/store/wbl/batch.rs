@@ -23,7 +23,7 @@ pub(in crate::store) struct PoolBatch {
     /// The pool has no room: versions go to the memtable's own arena, and nothing is durable.
     spills: bool,
     room: Option<Room>,
-    /// Its versions, which lie one behind the other: where, and how many bytes.
+    /// Its versions, which are contiguous: where, and how many bytes.
     placed: Option<(PmemPosition, usize)>,
     spilled: Option<(Position, usize)>,
 }
@@ -63,7 +63,7 @@ impl PoolBatch {
         }
     }
 
-    /// Writes a version. With `more` the next sequence belongs to the same commit.
+    /// Writes a version. With `more` the next sequence belongs to this commit, too.
     pub(in crate::store) fn put(
         &mut self,
         seq: Seq,

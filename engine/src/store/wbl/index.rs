@@ -1,11 +1,11 @@
-//! Building the DRAM table over what a pool had, on several threads: each has some of the shards, goes over all
-//! records in the order of their sequences, and applies those of its own. So the versions of a key, which are
-//! all of one shard, are applied as they were written. Where a memtable ends, a database was emptied or two
-//! changed places all threads meet.
+//! Rebuilds the DRAM table from the records of a pool, on several threads. Each thread owns some of the shards, reads all
+//! records in sequence order, and applies those of its shards. The versions of a key all belong to
+//! one shard and are therefore applied in the order in which they were written. All threads meet where a memtable ends, a
+//! database was emptied, or two databases were swapped.
 //!
-//! Copying the values would be most of a start. So where there are many they stay where they are: while the records are
-//! applied their keys stand in the table without them; then the memtable is frozen and sorted, the keys leave the table,
-//! and a read finds them as it finds what was evicted (N10).
+//! Copying the values would dominate the start time. Where there are many, they are left in place: while the records are
+//! applied, the table has their keys without them. Then the memtable is frozen and sorted, the keys leave the table,
+//! and a read finds the values as it finds evicted ones (N10).
 
 use crate::key::Meta;
 use crate::memtable::Memtable;
@@ -24,8 +24,8 @@ const AHEAD_RECORDS: usize = 8;
 /// The writer of what was recovered; none of this run has that number.
 const RECOVERED: u16 = u16::MAX - 1;
 
-/// The newest arena stays the active memtable when it has less than one of so many parts of one. A fuller one, which
-/// would soon be frozen, is frozen.
+/// The newest arena stays the active memtable when it is filled to less than a memtable's size divided by this. A fuller
+/// one, which would soon be frozen, is frozen.
 const FILLED_SHARE: u64 = 2;
 
 /// What all threads share.
@@ -36,7 +36,7 @@ pub(super) struct Indexer<'a> {
     parts: usize,
     /// Arenas, oldest first, whose values are left where they are.
     left: usize,
-    /// All threads stand before the same record.
+    /// Barrier at which all threads have reached one record.
     meeting: Barrier,
     failure: Mutex<Option<EngineError>>,
 }
@@ -82,8 +82,8 @@ impl<'a> Indexer<'a> {
         })
     }
 
-    /// Every thread looks at every record before it leaves out those of others, so what is not usable ends all
-    /// of them at the same one, and none is left waiting at a meeting.
+    /// Every thread checks every record before it skips those of others. An unusable record therefore ends all
+    /// threads at one place, and none is left waiting at a meeting.
     fn run_part(&self, part: usize) -> Result<(), EngineError> {
         let arenas = &self.recovered.arenas;
         for nth in 0..=arenas.len() {

@@ -1,5 +1,5 @@
-//! Whether the newest writes of a store lie in a pool: the file `WBL` in the data directory says so, from before
-//! the first commit goes there until the tables have them all.
+//! The file `WBL` in the data directory marks that the newest writes of a store are in a pool. It exists from before
+//! the first commit to the pool until the tables have all of them.
 
 use crate::store::engine::EngineError;
 use sexton_persistence::device::Storage;
@@ -11,7 +11,7 @@ pub const POOL_MARKER: &str = "WBL";
 /// Directory of the pool in the data directory, or a link to it.
 pub const POOL_DIR: &str = "pmem";
 
-/// True when the newest writes of the store in `dir` lie in a pool.
+/// True when the newest writes of the store in `dir` are in a pool.
 ///
 /// # Errors
 /// A failing medium.

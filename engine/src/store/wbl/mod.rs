@@ -53,7 +53,7 @@ impl Engine {
         }
     }
 
-    /// What lies in these arenas is in the tree, with a mark of `m`: they go when nobody reads them any more.
+    /// What is in these arenas is in the tree, with a mark of `m`: they go when nobody reads them any more.
     pub(super) fn retire(&self, pooled: &Pooled, m: Seq) {
         pooled.active().pool().installed(m);
         match self.inner().write.wbl.get() {

@@ -1,6 +1,6 @@
-//! Starts of a store with a log, a pool, or from one to the other (`engine/DESIGN.md`, "Write-behind logging").
+//! Starts of a store with a log, with a pool, or from one to the other (`engine/DESIGN.md`, "Write-behind logging").
 //!
-//! Log and pool never both hold something above the mark, and whichever holds it is named before it does.
+//! Log and pool never both hold data above the mark, and the one that will hold it is named before it does.
 
 use super::{Wbl, marker};
 use crate::key::Seq;

@@ -1,4 +1,4 @@
-//! The pool behind a store in persistent memory, and who writes to it.
+//! The pool behind a store in persistent memory, and its writers.
 
 use crate::key::Seq;
 use parking_lot::Mutex;
@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Writers wait when the pool has less room left than one of so many parts of a memtable: what those can take who
-/// were not told yet, each in chunks of its own.
+/// Writers wait when the pool has less room left than a memtable's size divided by this. That room is for writers that
+/// have not been told yet, each of which fills chunks of its own.
 const ROOM_SHARE: u64 = 4;
 
-/// The pool behind a store, and who writes to it.
+/// The pool behind a store, and its writers.
 pub(in crate::store) struct Wbl {
     pub(super) pool: Arc<PmemPool>,
     /// Writers that no transaction has.

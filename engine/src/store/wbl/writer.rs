@@ -48,7 +48,7 @@ impl TxWriter {
         }
     }
 
-    /// Makes durable what was committed, and tells those who wait for it.
+    /// Makes the committed operations durable, and tells their waiters.
     pub(in crate::store) fn fence(&mut self, engine: &Engine) {
         self.memtable = None;
         let Some(writer) = &mut self.writer else { return };

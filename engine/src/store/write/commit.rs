@@ -37,7 +37,7 @@ impl CommitState {
         self.memtable.keep(value);
     }
 
-    /// A commit of so many log bytes has changed blocks in place.
+    /// Notes that a commit of `log_bytes` bytes has changed blocks in place.
     pub(in crate::store) fn note_edited(&mut self, log_bytes: usize) {
         self.memtable.note_edited(log_bytes);
     }

@@ -1,5 +1,5 @@
-//! Steps that a test has a put that commits by itself leave out, to see that the comparison with the other commit
-//! notices. A product build leaves out none, and has no trace of the question.
+//! Steps that a test makes a self-committing put skip, to verify that the comparison with the other commit
+//! notices. A product build skips none, and contains no trace of the check.
 
 /// A step of a put that commits by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
-//! Slowing writers down by bytes when compaction falls behind, and what background work cost so far.
+//! Slows writers down when compaction falls behind, by bytes, and counts the cost of background work so far.
 //!
-//! Up to a soft debt (bytes above the levels' targets) writers run freely. Between it and the hard one
-//! they get a share of the rate they had while they ran freely, the smaller the nearer the hard one is:
-//! so the rate settles where compaction keeps up, without stops. At the hard debt they stop.
+//! Up to a soft debt (bytes above the levels' targets) writers are not limited. Between the soft and the hard debt
+//! they get a share of their unlimited rate, which shrinks towards the hard one. The rate thus settles
+//! where compaction keeps up, without stops. At the hard debt writers stop.
 
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};

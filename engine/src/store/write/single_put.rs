@@ -1,4 +1,4 @@
-//! A transaction of one put, which is what SET is: the same steps as any other (engine/DESIGN.md, "A
+//! A transaction of one put, which is what SET is: the steps of any other (engine/DESIGN.md, "A
 //! write") without the staging that lets several operations share one commit.
 
 use super::left_out::{Step, left_out};
@@ -14,7 +14,7 @@ impl Tx<'_> {
     /// Writes a value, logs `resp` for database `db` (as [`Tx::log`] would), and commits: one
     /// operation. With `access` the entry gets that access field instead of the engine's own.
     ///
-    /// The record is encoded where it stays, and the log bytes are copied once. A long value lies in memory once, too:
+    /// The record is encoded where it stays, and the log bytes are copied once. A long value is in memory once, too:
     /// the record and the DRAM table's entry refer to it.
     pub fn commit_put(
         mut self,

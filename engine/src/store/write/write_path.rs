@@ -28,7 +28,7 @@ fn write_word(hash: u64) -> usize {
 pub(in crate::store) struct WritePath {
     pub(in crate::store) commit: crate::sync::Mutex<CommitState>,
     pub(in crate::store) log: ArcSwapOption<Log>,
-    /// Where memtables lie, with `persistence-mode wbl`; set at the end of recovery.
+    /// Where memtables are, with `persistence-mode wbl`; set at the end of recovery.
     pub(in crate::store) wbl: OnceLock<Arc<Wbl>>,
     policy: AtomicU8,
     /// Held while the policy changes: one change at a time.

@@ -428,7 +428,7 @@ fn compactions_work_off_the_debt() {
     assert!(sizes[6].1 > sizes[5].1 && sizes[5].1 > 0, "{sizes:?}");
 }
 
-/// Aligned transfers past the page cache and ordinary ones, of the same file.
+/// Aligned transfers past the page cache and ordinary ones, of one file.
 #[test]
 fn tables_survive_a_real_file_system() {
     let dir = TempDir::new("tree");

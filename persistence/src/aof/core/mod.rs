@@ -288,7 +288,7 @@ impl LogCore {
         Ok(())
     }
 
-    /// Writes the records of a group that go to other devices, and answers where they lie.
+    /// Writes the records of a group that go to other devices, and answers where they are.
     fn write_routed(&self, segment: &mut Segment, group: &Group) -> Result<Vec<Extent>, LogError> {
         let mut extents = Vec::new();
         for (route, records) in group.routed() {
@@ -312,7 +312,7 @@ impl LogCore {
         self.book(&segment.file, offset, bytes, last_seq)
     }
 
-    /// The part of [`wrote`](Self::wrote) that is the same for every file.
+    /// The part of [`wrote`](Self::wrote) that is common to all files.
     fn book(
         &self,
         file: &Arc<dyn File>,
@@ -368,7 +368,7 @@ impl LogCore {
         }
     }
 
-    /// So much was written since the last sync began that the next one is due.
+    /// True when enough was written since the last sync began that the next one is due.
     pub(in crate::aof) fn has_much_unsynced(&self) -> bool {
         self.state.lock().unsynced.is_much()
     }
@@ -424,7 +424,7 @@ impl LogCore {
         callbacks.iter().for_each(|callback| callback(durable));
     }
 
-    /// Syncs files of several devices at the same time (R3).
+    /// Syncs files of several devices in parallel (R3).
     fn sync_files(&self, files: &[Arc<dyn File>]) -> StorageResult<()> {
         let [others @ .., last] = files else { return Ok(()) };
         if self.options.routes.is_empty() || !self.options.threads {
@@ -455,7 +455,7 @@ impl LogCore {
         Ok(())
     }
 
-    /// Writes and syncs everything, then leaves an empty group that says so: damage to what lies
+    /// Writes and syncs everything, then leaves an empty group that says so: damage to what is
     /// before it can be told from a torn tail (N8).
     pub(in crate::aof) fn finish(&self) -> Result<(), LogError> {
         while self.write_batch()? {}

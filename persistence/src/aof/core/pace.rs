@@ -6,7 +6,7 @@ use crate::aof::unsynced::SYNC_BYTES;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// With so many bytes waiting for their sync, the log wants its device for itself.
+/// With at least this many bytes waiting for their sync, the log claims its device.
 const PRESSED_BYTES: u64 = SYNC_BYTES / 2;
 
 impl LogCore {

@@ -27,7 +27,7 @@ pub(in crate::aof) struct Segment {
     pub(in crate::aof) parts: Vec<Part>,
 }
 
-/// The records of a segment that lie in one place.
+/// The records of a segment in one place.
 #[derive(Debug)]
 pub(in crate::aof) struct Part {
     pub(in crate::aof) file: Arc<dyn File>,
@@ -210,7 +210,7 @@ impl Segments {
         self.secret
     }
 
-    /// Segments lie on a disk with heads.
+    /// Segments are on a rotating disk.
     pub(in crate::aof) fn is_on_disk(&self) -> bool {
         self.is_on_disk.load(Ordering::Relaxed)
     }
@@ -285,7 +285,7 @@ impl Segments {
     }
 
     /// Lists the base in [`LogLocation::new_base_path`], which holds everything up to `through_seq`,
-    /// where a segment starts, and gives up what lies before it. Everything up to there must be
+    /// where a segment starts, and gives up what is before it. Everything up to there must be
     /// durable without the log.
     pub(in crate::aof) fn install_base(
         &self,

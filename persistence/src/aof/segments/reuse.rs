@@ -40,7 +40,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Keeps at most so many retired segments from now on. With an archive it stays at none.
+    /// Keeps at most `max` retired segments from now on. With an archive none is kept.
     pub(in crate::aof) fn set_spares_max(&self, max: usize) -> Result<(), LogError> {
         let max = if self.archive_dir.is_some() { 0 } else { max };
         self.spares_max.store(max, Ordering::Release);

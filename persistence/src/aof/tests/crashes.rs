@@ -13,7 +13,7 @@ struct Model {
     mark: u64,
 }
 
-/// With `mode`, the log or a part of it lies on persistent memory of that kind.
+/// With `mode`, the log or a part of it is on persistent memory of that kind.
 fn run_history(seed: u64, mode: Option<SimMode>) {
     let mut random = SimRandom::new(seed);
     let mut storage = storage();

@@ -102,8 +102,8 @@ fn writers_wait_when_the_buffer_is_full_and_go_on_once_it_is_written() {
     assert_eq!((log.stats().delayed, log.written()), (1, 1));
 }
 
-/// The writer may be gathering when the policy becomes `always`: what it wrote before is owed a sync all
-/// the same, without another commit to wake it.
+/// The writer may be gathering when the policy becomes `always`: what it wrote before still has to be
+/// synced, without another commit to wake it.
 #[test]
 fn what_is_written_when_the_policy_becomes_always_is_synced() {
     let storage = storage();

@@ -94,7 +94,7 @@ impl SimMapping {
         buf.copy_from_slice(&self.world.lock().content(self.inode)[range]);
     }
 
-    /// Stores `data`, which must lie inside.
+    /// Stores `data`, which must be inside.
     pub(crate) fn copy(&self, data: &[u8], offset: u64) {
         assert!(offset + data.len() as u64 <= self.len, "a store outside of the mapping");
         self.world.lock().copy((self.inode, &self.path), data, offset);

@@ -1,9 +1,9 @@
 //! A simulated file system in memory, for the crash and fault tests of all crates.
 //!
-//! It keeps apart what a program sees and what the medium holds: data becomes durable by
+//! It distinguishes what a program sees from what the medium holds: data becomes durable by
 //! `sync_data`, names (creations, renames, removals) by `sync_dir` of their directory. A
-//! [`crash`](SimStorage::crash) decides by seed which unsynced operations the medium had already
-//! taken. Directories themselves are durable at once.
+//! [`crash`](SimStorage::crash) decides by seed which unsynced operations had already reached the
+//! medium. Directories themselves are durable at once.
 
 mod crash;
 mod file;

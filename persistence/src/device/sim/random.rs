@@ -1,6 +1,6 @@
 //! The random numbers of the simulation.
 
-/// SplitMix64: small, seedable, the same on every machine. Not for secrets.
+/// SplitMix64: small, seedable, reproducible on every machine. Not for secrets.
 #[derive(Debug, Clone)]
 pub struct SimRandom(u64);
 

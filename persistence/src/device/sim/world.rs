@@ -14,14 +14,14 @@ use crate::device::{StorageError, StorageResult};
 pub struct SimFaults {
     /// The n-th write fails with EIO.
     pub fail_write: Option<u64>,
-    /// So many bytes of a failing write arrive all the same (a short write).
+    /// This many bytes of a failing write still arrive (a short write).
     pub short_write_bytes: usize,
     /// The n-th sync of a file fails with EIO. As on Linux, the data it should have made durable
     /// is dropped: a later sync succeeds and saves nothing of it, although reads still show it.
     pub fail_sync: Option<u64>,
     /// The n-th sync of a directory fails with EIO.
     pub fail_sync_dir: Option<u64>,
-    /// After so many more operations that change something, the power is off: all further ones
+    /// After this many more operations that change something, the power is off: all further ones
     /// fail with EIO and change nothing, so that a crash can be put between any two steps.
     pub power_off_after: Option<u64>,
     /// The power goes while something is done to a certain kind of file.

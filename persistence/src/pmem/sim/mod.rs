@@ -1,9 +1,9 @@
 //! Simulated persistent memory, for the crash and fault tests of all crates.
 //!
-//! It keeps apart what the program sees (the volatile image) and what the medium holds for certain. What was
-//! copied is *dirty* until it is flushed, *flushed* until its lane's fence, and *durable* from then on. A
-//! [`crash`](SimPmem::crash) decides by seed, line by line, what of the rest the medium has: all, nothing, or some
-//! of the line's words of 8 bytes. Names are durable with `sync_dir` of their directory; a removal is at once.
+//! It distinguishes what the program sees (the volatile image) from what the medium certainly holds. Copied bytes
+//! are *dirty* until they are flushed, *flushed* until their lane's fence, and *durable* from then on. A
+//! [`crash`](SimPmem::crash) decides by seed, line by line, what the medium has of the rest: all, nothing, or some
+//! of the line's words of 8 bytes. Names become durable with `sync_dir` of their directory; a removal is durable at once.
 
 mod craft;
 mod files;
@@ -129,8 +129,8 @@ impl SimPmem {
         Self::holding(self.world.mode, contents)
     }
 
-    /// After so many more copies, fences and changes of names the power is off: nothing reaches the medium any more,
-    /// and what can fail fails.
+    /// Cuts the power after this many more copies, fences and changes of names: then nothing reaches the medium any more,
+    /// and whatever can fail fails.
     pub fn power_off_after(&self, operations: u64) {
         self.world.power.left.store(operations, Ordering::Relaxed);
     }

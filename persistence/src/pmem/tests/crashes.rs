@@ -15,7 +15,7 @@ struct Model {
     next_seq: u64,
 }
 
-/// The pool and who uses it.
+/// The pool and its users.
 struct Rig {
     pool: Arc<PmemPool>,
     writers: Vec<Writer>,

@@ -1,8 +1,8 @@
-//! The packed forms in which Redis keeps small collections, and which its files hold as one string.
+//! The packed forms in which Redis keeps small collections, each stored in its files as one string.
 //!
 //! They are read element by element into [`Strings`](super::Strings). Every length is checked
-//! against the bytes that are left; what the header says about sizes and counts is not believed
-//! where it does not matter, and an error where it does.
+//! against the remaining bytes; sizes and counts in the header are ignored
+//! where they do not matter, and checked where they do.
 
 mod intset;
 mod listpack;

@@ -86,7 +86,7 @@ pub(crate) enum Distribution {
     Uniform,
     /// A few records most of the time, spread over all keys.
     Zipfian,
-    /// The same, with the newest records most of the time.
+    /// A few records most of the time, with the newest ones the most popular.
     Latest,
 }
 
@@ -95,8 +95,8 @@ pub(crate) enum Distribution {
 pub(crate) struct Chooser {
     distribution: Distribution,
     zipfian: Zipfian,
-    /// Records that there may be at the end of the run: zipfian draws among those and again when one is not
-    /// there yet, so that the popular ones stay the same while records are added.
+    /// Most records that may exist at the end of the run. Zipfian draws among those and redraws when one does not exist
+    /// yet, so that the popular records do not change while records are added.
     span: u64,
 }
 

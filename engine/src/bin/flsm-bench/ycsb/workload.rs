@@ -64,7 +64,7 @@ impl Workload {
         }
     }
 
-    /// Inserts expected among so many operations.
+    /// Expected number of inserts among `operations` operations.
     pub(crate) fn inserts(&self, operations: u64) -> u64 {
         operations * self.insert / 100
     }

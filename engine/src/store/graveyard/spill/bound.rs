@@ -1,22 +1,22 @@
-//! The bound of the graves in memory: when they spill, and when deletes wait.
+//! The memory bound of the graves: when they spill, and when deletes wait.
 
 use crate::cemetery::{GraveRuns, memory_of_grave};
 use crate::tree::DeadCounts;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A flush spills when graves take more than one part of so many of the bound.
+/// A flush spills when graves take more than the bound divided by this.
 const SPILL_SHARE: u64 = 8;
 
-/// New graves of one part of so many of the bound freeze the memtable, whatever it holds: burial and
+/// New graves of the bound divided by this freeze the memtable, whatever it holds: burial and
 /// spilling wait for the mark.
 const FREEZE_SHARE: u64 = 5;
 
-/// The same without a bound, in bytes.
+/// Limit on new graves in bytes before a freeze, without a bound or with a large one.
 const FREEZE_BYTES_MAX: u64 = 24 << 20;
 
-/// New graves of so many bytes freeze the memtable, too, once no other has come for [`REST_MS`]: what they cover would
-/// stay on the disk, and in the way of scans, until somebody writes again.
+/// At least this many bytes of new graves freeze the memtable, too, when no other has been opened for [`REST_MS`]. What
+/// they cover would otherwise stay on the disk, and in the way of scans, until the next write.
 const REST_BYTES_MIN: u64 = 256 << 10;
 
 /// How long deletes must have been over for that.
@@ -27,10 +27,10 @@ const REST_MS: u64 = 2000;
 /// stay below the bound.
 const WAIT_PERCENT: u64 = 30;
 
-/// Graves have one part of this many of the bound of the process, whatever `cemetery-max-memory` says.
+/// Graves get the bound of the process divided by this at most, whatever `cemetery-max-memory` says.
 const MEMORY_SHARE: u64 = 16;
 
-/// The bound of the cemetery's memory, and what lies beyond it.
+/// The bound of the cemetery's memory, and the graves beyond it.
 pub(in crate::store) struct Spill {
     /// `cemetery-max-memory`; 0 for none.
     pub(super) max_bytes: AtomicU64,
@@ -39,7 +39,7 @@ pub(in crate::store) struct Spill {
     pub(in crate::store) runs: GraveRuns,
     /// Memory of the graves opened since a memtable was last frozen, estimated.
     unmarked_bytes: AtomicU64,
-    /// The same for those that wait for the flush of a frozen memtable.
+    /// Memory of the graves that wait for the flush of a frozen memtable.
     sealed_bytes: AtomicU64,
     /// `unmarked_bytes` when it was last seen to change, and that time in ms.
     seen: Mutex<(u64, u64)>,
@@ -108,7 +108,7 @@ impl Spill {
         bytes
     }
 
-    /// A flush has installed a memtable, at whose freeze there were so many bytes of new graves.
+    /// Notes that a flush installed a memtable whose freeze sealed `bytes` of new graves.
     pub(in crate::store) fn note_flush(&self, bytes: u64) {
         self.sealed_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }

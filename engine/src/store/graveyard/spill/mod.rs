@@ -1,8 +1,8 @@
 //! Graves beyond `cemetery-max-memory`: spilled to grave runs by the flush that seals them.
 //!
-//! A spill is part of a flush: the graves at or below its mark m go to a run that the manifest edit of m
-//! names, and the checkpoint of m leaves them out (N1, D2). Only what the mark has passed is in a run, so
-//! whatever uses it is durable (D1). Deleting faster than flushes spill is paced, never refused.
+//! A spill is part of a flush: the graves at or below its mark m are written to a run that the manifest edit of m
+//! names, and the checkpoint of m omits them (N1, D2). A run holds only what the mark has passed, so
+//! whatever uses it is durable (D1). Deleting faster than flushes spill is throttled, never refused.
 
 pub(in crate::store) mod bound;
 mod run_writer;
@@ -69,8 +69,8 @@ impl Engine {
         Ok(files)
     }
 
-    /// The manifest names the run of mark `m`: readers find it, and then its graves leave memory. One
-    /// that was not written goes by F1, which holds as it did then: who reads since is above m.
+    /// The manifest names the run of mark `m`: readers can find it, so its graves leave memory. Graves
+    /// that were not written were dropped by F1, which still holds: every new reader is above m.
     pub(in crate::store) fn end_spill(&self, files: &[GraveFile], m: Seq) {
         let inner = self.inner();
         if files.is_empty() {
