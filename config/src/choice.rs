@@ -105,7 +105,7 @@ choice! {
 }
 
 choice! {
-    /// `enable-debug-command` and `enable-protected-configs`: who may do dangerous things.
+    /// `enable-debug-command` and `enable-protected-configs`: the clients that may run dangerous commands.
     Permission, default No,
     /// Nobody.
     No = 0,

@@ -1,4 +1,4 @@
-//! What one directive is: name, type, default, who may change it, and what it does here.
+//! Definition of one directive: name, type, default, mutability, and its effect in Sexton.
 
 use crate::kind::Kind;
 use crate::value::Value;
@@ -34,13 +34,13 @@ pub enum Mutability {
 pub struct Directive {
     /// The name CONFIG GET and CONFIG REWRITE use.
     pub name: &'static str,
-    /// A second name with the same value (`slaveof` of `replicaof`).
+    /// An alternative name for the directive (`slaveof` for `replicaof`).
     pub alias: Option<&'static str>,
     /// Type and bounds.
     pub kind: Kind,
     /// Default as it would be written in the file, words separated by blanks.
     pub default: &'static str,
-    /// Who may change it.
+    /// Whether it can be changed at runtime, and by which clients.
     pub mutability: Mutability,
     /// CONFIG GET shows it for its exact name only.
     pub hidden: bool,

@@ -31,9 +31,9 @@ pub(crate) const DISK_MEMTABLES_BYTES: u64 = 2 << 30;
 pub(crate) const DISK_MEMTABLES_SHARE: u64 = 8;
 /// Bytes that memtables may take on a device of their own, unless said otherwise.
 pub(crate) const MEMTABLE_POOL_BYTES: u64 = 1 << 30;
-/// At least so many memtables fit unless said otherwise.
+/// Default minimum number of memtables that fit into the pool.
 pub(crate) const MEMTABLE_POOL_MEMTABLES: u64 = 8;
-/// At least so many fit: two that are being flushed, and one that grows to twice its size meanwhile.
+/// Hard minimum: two memtables that are being flushed, and one that grows to twice its size meanwhile.
 pub(crate) const MEMTABLE_POOL_MEMTABLES_MIN: u64 = 4;
 
 /// The directives the server acts on, now or when what they steer is built (the directive table says
@@ -66,9 +66,9 @@ pub struct Options {
     pub protected_mode: bool,
     /// `requirepass`: Password of the default user.
     pub requirepass: Option<Vec<u8>>,
-    /// `enable-debug-command`: Who may run DEBUG.
+    /// `enable-debug-command`: Clients that may run DEBUG.
     pub enable_debug_command: Permission,
-    /// `enable-protected-configs`: Who may change protected directives.
+    /// `enable-protected-configs`: Clients that may change protected directives.
     pub enable_protected_configs: Permission,
     /// `client-query-buffer-limit`: Most bytes of a client's unread input.
     pub client_query_buffer_limit_bytes: u64,
@@ -118,7 +118,7 @@ pub struct Options {
     pub shutdown_timeout_seconds: u32,
     /// `shutdown-on-sigint`: What SIGINT does: 1 save, 2 nosave, 4 now, 8 force.
     pub shutdown_on_sigint: u8,
-    /// `shutdown-on-sigterm`: What SIGTERM does, with the same bits.
+    /// `shutdown-on-sigterm`: What SIGTERM does, encoded as for `shutdown-on-sigint`.
     pub shutdown_on_sigterm: u8,
     /// `databases`: Number of logical databases, 1 to 128.
     pub databases: usize,
@@ -488,9 +488,9 @@ impl Options {
         self.memtable_bytes.min(bound).max(MEMTABLE_BYTES_MIN)
     }
 
-    /// Memtables with a log: `max-write-buffer-number`, or two. Where level 0 lies `on_disk` and memory is not
-    /// bounded, so many that a burst of writes does not wait for the disk: `DISK_MEMTABLES_BYTES`, or an eighth of
-    /// `machine_bytes`.
+    /// Number of memtables with a log: `max-write-buffer-number`, or two. If level 0 is stored `on_disk` and memory is
+    /// unbounded, the default is large enough to absorb a burst of writes without waiting for the disk:
+    /// `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
     pub fn effective_write_buffers(&self, on_disk: bool, machine_bytes: u64) -> usize {
         match self.max_write_buffer_number {
             0 if on_disk && self.maxmemory_bytes == 0 => {
@@ -513,8 +513,8 @@ impl Options {
         bytes.max(AOF_SEGMENT_BYTES_MIN)
     }
 
-    /// Bytes that memtables may take on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at
-    /// least so many memtables that a burst of writes does not wait for the tree's device.
+    /// Bytes that memtables may occupy on their device: `memtable-pool-bytes`, or `MEMTABLE_POOL_BYTES` and at least
+    /// enough memtables to absorb a burst of writes without waiting for the tree's device.
     pub fn effective_memtable_pool_bytes(&self) -> u64 {
         let memtable = self.effective_memtable_bytes();
         match self.memtable_pool_bytes {

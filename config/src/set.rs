@@ -8,7 +8,7 @@ use crate::options::Options;
 use crate::table;
 use crate::value::Value;
 
-/// Who changes the configuration, and when.
+/// Origin of a configuration change: the kind of connection and the phase of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetBy {
     /// Whether the client's connection is local (for `enable-protected-configs local`).

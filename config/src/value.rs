@@ -77,8 +77,8 @@ impl Events {
         self.0 == 0 || !(self.contains(b'K') || self.contains(b'E'))
     }
 
-    /// CONFIG GET's text. Redis hides `n` behind `A`; `complete` shows it, so that a rewritten
-    /// file says the same as memory.
+    /// CONFIG GET's text. Redis abbreviates the classes to `A`, which hides `n`; `complete` spells out `n`, so that
+    /// a rewritten file preserves the value in memory.
     pub fn text(self, complete: bool) -> String {
         let all = self.0 & Self::ALL == Self::ALL;
         let mut text = String::from(if all { "A" } else { "" });

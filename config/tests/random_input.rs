@@ -2,7 +2,7 @@
 
 use sexton_config::{Arguments, Config, Invocation, SetBy, table};
 
-/// xorshift64*: the same inputs on every run.
+/// xorshift64*: deterministic inputs on every run.
 struct Random(u64);
 
 impl Random {

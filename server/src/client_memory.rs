@@ -15,7 +15,7 @@ const REQUEST_SHARE: u64 = 32;
 /// All connections together: one part of this many.
 const CLIENTS_SHARE: u64 = 8;
 
-/// The same while keys are evicted, which make room for connections as they do in Redis.
+/// Like [`CLIENTS_SHARE`], but while eviction is on: keys are evicted to make room for connections, as in Redis.
 const CLIENTS_SHARE_EVICTING: u64 = 4;
 
 /// And at least so much then: what a few dozen ordinary requests in flight take.

@@ -268,8 +268,8 @@ fn configure_tls(server: &Server, options: &Options) -> Result<(), String> {
     })
 }
 
-/// Reads certificates and keys again: who comes from now on meets them, whoever is there stays. When something is wrong with
-/// them, those that there are serve on.
+/// Reloads certificates and keys. They apply to new connections; existing connections are kept. If the new files are
+/// invalid, the current ones stay in use.
 pub fn reload_tls(server: &Server) {
     let options = server.config.options();
     let Some(listening) = server.listening.get().filter(|_| options.tls.port != 0) else { return };

@@ -30,7 +30,7 @@ const ALARM_S: libc::c_uint = 10;
 /// An access so near to the stack's pointer, in bytes, has left the stack.
 const GUARD_BYTES: usize = 1 << 16;
 
-/// Process and user who sent the signal, 32 bits each: it is raised once more before the report.
+/// Process and user that sent the signal, 32 bits each. The signal is raised once more before the report.
 static SENDER: AtomicU64 = AtomicU64::new(0);
 
 /// Panics go to the log from now on, each with its thread, message and stack.

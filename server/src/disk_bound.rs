@@ -51,7 +51,7 @@ impl DiskBound {
         engine.note_short_of_room(self.is_reached());
     }
 
-    /// The files take so many bytes now. A change is told to the operator once.
+    /// Records the current size of the files. A change of state is logged once.
     fn note(&self, used_bytes: u64) {
         self.used_bytes.store(used_bytes, Ordering::Relaxed);
         let (max_bytes, was) = (self.max_bytes(), self.is_reached());

@@ -1,4 +1,4 @@
-//! Rules in words: the shortest row of categories and commands that gives the same rights, found as Redis finds it.
+//! Textual description of rules: the shortest list of categories and commands with equal rights, built as Redis builds it.
 
 use super::catalog::{CATEGORIES, Catalog};
 use super::selector::{KeyPattern, KeyRights, Selector};

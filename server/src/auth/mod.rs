@@ -1,7 +1,7 @@
-//! Users: who may connect, and what each may do.
+//! Users: their credentials and permissions.
 //!
-//! A user never changes: a change makes another one that takes its place, and raises the epoch. Connections keep the user
-//! they act as together with the epoch; one look at the epoch tells whether that is still the one.
+//! A user is immutable: a change creates a replacement and raises the epoch. A connection keeps its user together with
+//! the epoch; comparing epochs tells whether the user is still current.
 
 mod catalog;
 mod check;
@@ -48,7 +48,7 @@ pub struct Auth {
 }
 
 impl Default for Auth {
-    /// The default user, who may do everything and needs no password.
+    /// The default user: unrestricted, without a password.
     fn default() -> Self {
         let user = Arc::new(User::unrestricted(DEFAULT_USER));
         Self {
@@ -194,7 +194,7 @@ impl Auth {
         }
     }
 
-    /// Applies rules to a user, who is made when there is none of this name: all of them or none.
+    /// Applies rules to a user, all of them or none. Creates the user if none has this name.
     ///
     /// # Errors
     /// The rule that is wrong, and why.

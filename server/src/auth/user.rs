@@ -45,7 +45,7 @@ impl User {
         }
     }
 
-    /// A user who may do everything and needs no password.
+    /// An unrestricted user without a password.
     #[must_use]
     pub fn unrestricted(name: &[u8]) -> Self {
         Self {
@@ -146,7 +146,7 @@ impl User {
         self.no_password || found
     }
 
-    /// The same user without rights, as `reset` leaves it.
+    /// Removes all rights from the user but keeps its name, as `reset` does.
     pub(super) fn reset(&mut self, all_channels: bool) {
         *self = Self {
             sanitizing: Sanitizing::Done,

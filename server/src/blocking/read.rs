@@ -2,7 +2,7 @@
 
 use sexton_persistence::rdb::StreamId;
 
-/// Who reads as a member of a group.
+/// The consumer group and consumer on whose behalf a client reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The group.
@@ -18,7 +18,7 @@ pub struct Member {
 pub struct Read {
     /// For each key: entries behind this ID. A member reads behind what its group has read.
     pub after: Vec<StreamId>,
-    /// At most so many entries.
+    /// Maximum number of entries.
     pub count: u64,
     /// On behalf of a group.
     pub member: Option<Member>,

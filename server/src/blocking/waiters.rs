@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// What a member of a group hears whose stream is gone.
 pub const STREAM_IS_GONE: &[u8] = b"UNBLOCKED the stream key no longer exists";
 
-/// Those who wait for each key of each database.
+/// Waiters per key and database.
 type Queues = HashMap<(usize, Vec<u8>), VecDeque<Arc<Waiter>>>;
 
 /// Clients that wait, in the order in which they came.
@@ -70,7 +70,7 @@ impl Waiters {
         }
     }
 
-    /// Who waits for the key and fits, the oldest first.
+    /// The oldest waiter for the key that `fits`.
     #[must_use]
     pub fn of(&self, db: usize, key: &[u8], fits: impl Fn(&Waiter) -> bool) -> Option<Arc<Waiter>> {
         let queues = self.queues.lock();
@@ -84,7 +84,7 @@ impl Waiters {
         self.queues.lock().contains_key(&(db, key.to_vec()))
     }
 
-    /// Who waits for what is new in the stream of this key, the oldest first.
+    /// Clients that wait for new entries of the stream at this key, oldest first.
     #[must_use]
     pub fn readers_of(&self, db: usize, key: &[u8]) -> Vec<Arc<Waiter>> {
         let queues = self.queues.lock();
@@ -95,7 +95,7 @@ impl Waiters {
         queue.iter().filter(reads).cloned().collect()
     }
 
-    /// These keys are gone by writes up to `required`: who reads as a member of a group hears of it.
+    /// Writes up to `required` have deleted these keys: notifies clients that read as members of a group.
     pub fn tell_gone(&self, keys: Vec<(usize, Vec<u8>)>, required: Seq) {
         for (db, key) in keys {
             for waiter in self.readers_of(db, &key) {

@@ -201,8 +201,8 @@ fn start_metrics(options: &Options) -> Result<Metrics, String> {
     Metrics::start(sockets).map_err(|error| format!("Cannot start the thread of metrics: {error}"))
 }
 
-/// Log file and level, the data directory, the background: what must stand before anything else is said or
-/// done. Answers who supervises, and whether the process is in the background now.
+/// Sets up the log file and level, the data directory and daemonization, before anything else is logged or done.
+/// Returns the supervisor, and whether the process now runs in the background.
 fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     let options = config.options();
     let level = match options.loglevel {

@@ -33,7 +33,7 @@ pub(super) async fn until_stopped(
     }
 }
 
-/// The signals of an operator. One that comes while nobody waits is heard by who waits next.
+/// The operator's signals. One that arrives while no task waits is delivered to the next waiter.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -63,7 +63,7 @@ impl Signals {
         self.server = Some(Arc::clone(server));
     }
 
-    /// The next who waits hears of this directive again.
+    /// Returns an unhandled directive; the next waiter receives it again.
     pub(super) fn put_back(&mut self, directive: &'static str) {
         self.left = Some(directive);
     }

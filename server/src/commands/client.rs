@@ -307,7 +307,7 @@ fn no_touch(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     switch(ctx, |session| &session.no_touch)
 }
 
-/// CLIENT UNBLOCK id [TIMEOUT|ERROR]: who waits with a command hears what it would when nothing comes, or an error.
+/// CLIENT UNBLOCK id [TIMEOUT|ERROR]: the blocked client receives its command's timeout reply, or an error.
 fn unblock(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
         3 => {}

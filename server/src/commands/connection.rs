@@ -1,4 +1,4 @@
-//! Commands about the connection itself: who is there, which protocol, which database.
+//! Commands about the connection itself: authentication, protocol version, selected database.
 
 use super::acl::act_as;
 use crate::auth::DEFAULT_USER;

@@ -1,7 +1,7 @@
-//! SYNC, PSYNC, REPLCONF: a full copy of the data for a client that speaks as a replica does.
+//! SYNC, PSYNC, REPLCONF: a full copy of the data for a client that speaks the replica protocol.
 //!
-//! There is no stream of changes behind the copy. A replica that has its copy loses the connection, asks to go on where it
-//! was, and hears that this cannot be: its data stays, its link is down, and it is not sent the same data again and again.
+//! No stream of changes follows the copy. A replica that has received its copy is disconnected and asks to continue from
+//! its offset. The server refuses: the replica keeps its data, its link is down, and the data is not sent again and again.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Traits, snapshot_error};
 use crate::log;
@@ -36,8 +36,8 @@ fn sync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     begin(ctx, Vec::new())
 }
 
-/// `PSYNC replicationid offset`: the copy behind a line that tells the id of our history, which who comes with it again has
-/// had.
+/// `PSYNC replicationid offset`: sends a line with our replication ID, then the copy. A client that presents this ID
+/// has already had its copy.
 fn psync(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.client.session.takes_copy.load(Ordering::Relaxed) {
         return Ok(());

@@ -318,7 +318,7 @@ impl ScriptHost<'_, '_, '_> {
         None
     }
 
-    /// PUBLISH: who gets the message is known now; it leaves when the script's writes have their place.
+    /// PUBLISH: the receivers are determined now; the message is sent once the script's writes have their sequence.
     fn publish(&mut self, kind: Kind, args: Args<'_>, reply: &mut Reply) {
         let receivers = self.ctx.server.events.pubsub.receivers(kind, args.get(1));
         reply.int(receivers as i64);

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
-/// The table, for those who run commands by it.
+/// The command table, for callers that execute commands by it.
 #[must_use]
 pub fn table() -> &'static Table {
     TABLE.get_or_init(|| Table::build(GROUPS))

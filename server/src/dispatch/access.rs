@@ -48,7 +48,7 @@ impl<'e> Ctx<'_, 'e> {
         self.inspect_what_is_left(purpose, db, key, false, look)
     }
 
-    /// The same where what is due `is_removed`, or of a hash in pages all that the command asks for.
+    /// Like [`Self::inspect`]. `is_removed`: what is due is already removed, at least all of it that the command asks for.
     pub(super) fn inspect_what_is_left<R>(
         &mut self,
         purpose: Purpose,
@@ -143,7 +143,7 @@ impl<'e> Ctx<'_, 'e> {
         removed.unwrap_or_else(|failed| self.stop(failed));
     }
 
-    /// The same for a key of the client's database that must hold a value of one type or nothing.
+    /// Like [`Self::inspect`], but for a key of the client's database that must hold a value of one type or nothing.
     ///
     /// # Errors
     /// WRONGTYPE.

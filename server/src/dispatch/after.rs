@@ -36,8 +36,8 @@ pub(crate) fn is_noted(server: &Server, time_us: u64) -> bool {
     time_us >= MONITORED_US || server.observe.slowlog.is_slow(time_us)
 }
 
-/// Shows an execution that took `time_us` to the slow log and to the latency monitor. With `more` so many
-/// requests behind it took that time together with it.
+/// Reports an execution that took `time_us` to the slow log and to the latency monitor. The time includes `more` further
+/// requests that were executed together with this one.
 pub(crate) fn note_slow(
     server: &Server,
     client: &Client,

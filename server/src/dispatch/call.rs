@@ -16,9 +16,9 @@ pub(crate) struct Called {
 }
 
 /// Runs the handler of `ctx` inside the transaction of `ctx`, under latches that the caller holds, on keys that the
-/// caller has loaded. What it has answered from `mark` on is its reply then, or an error. It is the caller who checks
-/// arity and rights before, commits, accounts, and shows the call to those who watch. What it reads is remembered for a
-/// client that tracks.
+/// caller has loaded. What the handler has written from `mark` on is its reply, or an error. The caller checks arity and
+/// rights beforehand, commits, does the accounting, and shows the call to monitors. Keys that the handler reads are remembered for
+/// a client that tracks.
 ///
 /// # Errors
 /// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
@@ -67,7 +67,7 @@ pub(crate) fn remember_keys(ctx: &mut Ctx<'_, '_>) {
     }
 }
 
-/// The same of a command that a script runs.
+/// Like [`call`], but for a command that a script runs.
 ///
 /// # Errors
 /// Those of [`call`].

@@ -211,7 +211,7 @@ impl Client {
         client
     }
 
-    /// It acts as the default user, who may be asked for a password first.
+    /// Makes the connection act as the default user, which may require a password first.
     pub fn act_as_anybody(&mut self, server: &Server) {
         self.act_as(server.auth.anybody());
         self.authenticated = !server.auth.is_required();
@@ -257,7 +257,7 @@ impl Client {
         self.session.queued_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the connection holds beside its buffers. Names lie with those who look for them, too.
+    /// Bytes that the connection holds besides its buffers. Registries that look names up hold a second copy of them.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         size_of::<Self>() + 2 * self.name_bytes()

@@ -84,7 +84,7 @@ fn failed_in_transaction(wants: ScriptWants) -> CommandError {
 struct Ran<'q> {
     /// One of them may write.
     writes: bool,
-    /// The database of each command, for those who watch.
+    /// The database of each command, for MONITOR.
     dbs: Vec<usize>,
     /// Commands that may not run under a latch, where their replies belong, and whether those are dropped.
     surveys: Vec<(&'q Queued, usize, bool)>,
@@ -304,7 +304,7 @@ impl Executor {
         Outcome::Done(required)
     }
 
-    /// EXEC itself in the statistics, and before those who watch, whether or not anything was executed.
+    /// Counts EXEC itself in the statistics and shows it to monitors, whether or not anything was executed.
     fn account_exec(
         &self,
         server: &Server,

@@ -95,8 +95,8 @@ impl Executor {
         self.table
     }
 
-    /// Tells those who hear of all keys with a prefix what the requests of a batch have changed, before they are answered;
-    /// `client`, whose requests they were, behind its replies.
+    /// Notifies clients that track by prefix of the changes of a batch before the batch is answered. `client`, which sent
+    /// the requests, is notified after its replies.
     #[inline]
     pub fn tell_prefixes(&mut self, server: &Server, client: &Client, out: &mut Reply) {
         let own = Some((&*client.session, out));

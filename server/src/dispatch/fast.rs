@@ -25,7 +25,7 @@ impl Executor {
         self.plain.is_some() && Obstacles::of(server, client).and(behind).is_empty()
     }
 
-    /// The same for writes: false while they are refused or paced.
+    /// Like [`Self::is_fast`], but for writes: false while they are refused or paced.
     #[must_use]
     pub fn is_fast_write(&self, server: &Server) -> bool {
         let obstacles = Obstacles::of_writes(server);

@@ -23,7 +23,7 @@ option). Please check the Redis logs for details about the RDB error.";
 const NO_AUTH: CommandError = CommandError::text("NOAUTH Authentication required.");
 const LOADING: CommandError = CommandError::text("LOADING Redis is loading the dataset in memory");
 
-/// What those hear who wait for the keys of a script, or of a function, for too long.
+/// The error for clients that have waited too long for the keys of a script or function.
 pub(crate) fn busy(is_function: bool) -> CommandError {
     CommandError::text(if is_function {
         "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."

@@ -213,7 +213,7 @@ fn the_past_has_the_fields_that_it_had() {
     }
 }
 
-/// A bench whose hashes lie in pages above so many bytes.
+/// A bench that stores hashes above `inline_bytes` bytes in pages.
 fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;

@@ -1,4 +1,4 @@
-//! What commands log: run again it makes the same data, with as many operations (N1).
+//! Log forms of commands: replay reproduces the data, with an equal number of operations (N1).
 
 use super::Executor;
 use super::tests::Bench;

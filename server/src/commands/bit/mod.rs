@@ -24,8 +24,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("bitfield_ro", field::bitfield_ro),
 ];
 
-/// The position of a bit, within a string as long as one may be. With `field_bits`, `#n` is the position of the n-th field of
-/// so many bits.
+/// The position of a bit, limited to the maximum length of a string. With `field_bits`, `#n` is the position of the n-th
+/// field of that many bits.
 fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u64, CommandError> {
     let (digits, unit) = match (text, field_bits) {
         ([b'#', digits @ ..], Some(bits)) => (digits, i64::from(bits)),

@@ -1,5 +1,5 @@
-//! DEBUG DIGEST and DIGEST-VALUE: the same 40 digits as redis-server for the same data, so that a
-//! test can compare two servers, or one server before and after a crash.
+//! DEBUG DIGEST and DIGEST-VALUE: for equal data they return the 40 digits that redis-server returns, so
+//! that a test can compare two servers, or one server before and after a crash.
 
 use super::{find_value, whole_of};
 use crate::digest::{hex, sha1};

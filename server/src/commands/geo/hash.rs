@@ -157,7 +157,7 @@ impl Cell {
         Self { bits: self.bits.wrapping_add(1), step: self.step }
     }
 
-    /// The one so many cells to the east and to the north, each -1, 0 or 1; the map is round in both directions.
+    /// The cell `east` and `north` cells away, each -1, 0 or 1. Both directions wrap around.
     pub(super) fn neighbour(self, east: i32, north: i32) -> Self {
         let longitude = shifted(self.bits, ODD_BITS, EVEN_BITS, self.step, east);
         let latitude = shifted(self.bits, EVEN_BITS, ODD_BITS, self.step, north);

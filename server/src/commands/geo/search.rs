@@ -30,7 +30,7 @@ pub(super) fn georadius(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Position, true)
 }
 
-/// GEORADIUS_RO: the same without STORE.
+/// GEORADIUS_RO: [`georadius`] without STORE.
 pub(super) fn georadius_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Position, false)
 }
@@ -41,7 +41,7 @@ pub(super) fn georadiusbymember(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Member, true)
 }
 
-/// GEORADIUSBYMEMBER_RO: the same without STORE.
+/// GEORADIUSBYMEMBER_RO: [`georadiusbymember`] without STORE.
 pub(super) fn georadiusbymember_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, Form::Member, false)
 }

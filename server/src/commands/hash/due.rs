@@ -91,7 +91,7 @@ pub(super) fn hexpire(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::Ex, "hexpire")
 }
 
-/// HPEXPIRE: the same in milliseconds.
+/// HPEXPIRE: [`hexpire`] in milliseconds.
 pub(super) fn hpexpire(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::Px, "hpexpire")
 }
@@ -179,7 +179,7 @@ pub(super) fn httl(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     tell(ctx, true, origin_ms)
 }
 
-/// HPTTL: the same in milliseconds.
+/// HPTTL: [`httl`] in milliseconds.
 pub(super) fn hpttl(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let origin_ms = ctx.now_ms;
     tell(ctx, false, origin_ms)

@@ -6,7 +6,7 @@ use crate::keyspace::paged::Keyed;
 use crate::resp::Reply;
 use std::collections::HashMap;
 
-/// Up to so many fields are each looked for from the start.
+/// Up to this many fields are each searched for from the start of the hash.
 const FEW_FIELDS: usize = 8;
 
 /// HGET key field.

@@ -1,7 +1,7 @@
 //! Hash commands.
 //!
-//! Every command that changes a hash makes exactly one engine operation, and its log form, executed on the same state,
-//! makes the same one.
+//! Every command that changes a hash performs exactly one engine operation. Its log form, executed on the same state,
+//! repeats that operation.
 
 mod counter;
 mod due;

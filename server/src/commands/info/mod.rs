@@ -108,7 +108,7 @@ impl Text {
         }
     }
 
-    /// A size, and the same for people (`NAME` and `NAME_human`).
+    /// A size in bytes and in human-readable form (`NAME` and `NAME_human`).
     fn bytes(&mut self, name: &'static str, bytes: u64) {
         self.field(name, bytes);
         self.field(format!("{name}_human"), human(bytes));

@@ -1,4 +1,4 @@
-//! FLUSHDB, FLUSHALL, SWAPDB: one put each database (N7), so SYNC and ASYNC mean the same.
+//! FLUSHDB, FLUSHALL, SWAPDB: one put per database (N7), so SYNC and ASYNC do not differ.
 
 use super::DATABASE_OUT_OF_RANGE;
 use crate::dispatch::{CommandError, CommandResult, Ctx, REPLAY_MS, bring_in, flush_mode_is_known};
@@ -20,8 +20,8 @@ fn is_alive(ctx: &mut Ctx<'_, '_>, db: usize, bytes: &[u8]) -> bool {
     matches!(tx.find(key), Found::Live(entry) if !entry.meta().is_expired(now_ms))
 }
 
-/// Tells those who watch a key of `db` that is about to change: it lives there, or in the database that is to
-/// take its place. Watchers of keys that are missing or expired in both are left alone, as in Redis.
+/// Notifies watchers of keys of `db` that are about to change: keys that exist there, or in the database that replaces
+/// it. Watchers of keys that are missing or expired in both are not notified, as in Redis.
 fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     let watches = &ctx.server.events.watches;
     if !watches.is_used() {
@@ -94,7 +94,7 @@ fn note_waited_for(ctx: &mut Ctx<'_, '_>, db: usize) {
     }
 }
 
-/// SWAPDB index1 index2: one operation, none when both are the same.
+/// SWAPDB index1 index2: one operation, or none if the indexes are equal.
 pub(super) fn swapdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let index = |at: usize, error| {
         parse_i64(ctx.args.get(at))

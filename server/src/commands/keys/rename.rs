@@ -1,6 +1,6 @@
 //! RENAME, RENAMENX, COPY, MOVE: a root record under another name.
 //!
-//! All of them are logged as they came: on the same state they do the same operations.
+//! All of them are logged verbatim: replay on the same state performs the same operations.
 
 use super::database_arg;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};

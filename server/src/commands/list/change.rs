@@ -167,8 +167,8 @@ pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// LTRIM key start stop: one operation, logged as it came, also when nothing goes: those who watch the key hear of it as
-/// Redis' do.
+/// LTRIM key start stop: one operation, logged verbatim even if nothing is removed. Watchers of the key are notified
+/// in that case too, as in Redis.
 pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (first, last) = (ctx.int_arg(2)?, ctx.int_arg(3)?);
     let key = ctx.args.get(1);

@@ -1,8 +1,8 @@
 //! HSCAN, SSCAN and ZSCAN: pages of the elements of one collection.
 //!
-//! A compact collection is one page, as in Redis. Of another, a page has the elements whose hash lies between the cursor
-//! and the next one. The hash of an element depends on its name alone, and stays the same over a restart. So an element
-//! that is there all the time is in exactly one page of a full walk, whatever is added or removed meanwhile.
+//! A compact collection is one page, as in Redis. In any other collection, a page has the elements whose hashes are between
+//! its cursor and the next. An element's hash depends only on its name and survives a restart. So an element that exists
+//! throughout a full walk is in exactly one of its pages, whatever is added or removed meanwhile.
 
 use super::{Options, parse_cursor};
 use crate::dispatch::{CommandResult, Ctx, Purpose};

@@ -180,7 +180,7 @@ fn keys(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// RANDOMKEY: one of the keys that are not due, approximately each with the same probability.
+/// RANDOMKEY: one of the keys that have not expired, approximately uniformly distributed.
 fn randomkey(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, now_ms) = (ctx.client.db, ctx.now_ms);
     let drawn = match (&ctx.client.snapshot_session, ctx.tx.as_deref_mut()) {

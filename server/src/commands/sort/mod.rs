@@ -25,7 +25,7 @@ fn sort(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, false)
 }
 
-/// SORT_RO: the same without STORE.
+/// SORT_RO: [`sort`] without STORE.
 fn sort_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, true)
 }
@@ -98,7 +98,7 @@ fn reply(ctx: &mut Ctx<'_, '_>, options: &Options<'_>, elements: &Texts, chosen:
     }
 }
 
-/// One operation, logged as it came: replay meets the same keys. An empty outcome deletes the destination: one operation
+/// One operation, logged verbatim: replay finds equal keys. An empty result deletes the destination: one operation
 /// if it existed, logged as DEL.
 fn store(
     ctx: &mut Ctx<'_, '_>,

@@ -268,7 +268,7 @@ fn union<'s>(sources: &'s [Members<'_>], request: &Request) -> Vec<(f64, &'s [u8
     scores.into_iter().map(|(member, score)| (score, member)).collect()
 }
 
-/// At most so many members that are in all sources.
+/// Up to `most` members that are in all sources.
 fn intersection<'s>(
     sources: &'s [Members<'_>],
     request: &Request,

@@ -51,7 +51,7 @@ impl<'a> Bounds<'a> {
         Ok(Self::Names(Name::parse(min)?, Name::parse(max)?))
     }
 
-    /// The ranks of the members within. `descending` counts ranks and `offset`, so many of which are left out, from the end.
+    /// The ranks of the members within the bounds, less the first `offset`. `descending` counts ranks and `offset` from the end.
     pub(super) fn ranks(
         &self,
         set: &SortedSetView<'_>,
@@ -79,7 +79,7 @@ impl<'a> Bounds<'a> {
         if descending { range.start..range.end - offset } else { range.start + offset..range.end }
     }
 
-    /// The same of a sorted set in pages.
+    /// Like [`Self::ranks`], but for a paged sorted set.
     pub(super) fn ranks_in_pages<P: Pages>(
         &self,
         (set, pages): (&Ranked, &P),

@@ -103,7 +103,7 @@ fn pairs(args: Args<'_>, at: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
     args.from(at).step_by(2).zip(args.from(at + 1).step_by(2))
 }
 
-/// The ID of an entry of so many bytes behind the last one.
+/// The ID of an entry of `bytes` bytes that follows `last`.
 fn next_id(
     ctx: &Ctx<'_, '_>,
     last: StreamId,

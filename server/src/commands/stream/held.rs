@@ -130,7 +130,7 @@ pub(super) fn hold(
     hold_parts(ctx, key, Parts::group(group, pending), asks)
 }
 
-/// The same with these parts.
+/// Like [`hold`], but for any `parts` of the stream.
 pub(super) fn hold_parts(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

@@ -158,7 +158,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })?
 }
 
-/// A group as XINFO STREAM FULL shows it, with at most so many pending entries of each list.
+/// A group as XINFO STREAM FULL shows it, with at most `most` pending entries per list.
 fn answer_group(stream: StreamView<'_>, group: &Group, most: usize, out: &mut Reply) {
     out.map(7);
     named("name", &group.name, out);

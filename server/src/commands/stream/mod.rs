@@ -1,7 +1,7 @@
 //! Stream commands.
 //!
-//! A command makes as many engine operations as the log has commands of what it did: each of those, executed on the same
-//! state, makes one.
+//! A command performs one engine operation per log command it produces: each log command, executed on the same state,
+//! performs exactly one.
 
 mod add;
 mod claim;

@@ -21,7 +21,7 @@ use sexton_persistence::rdb::StreamId;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Entries that somebody gets who has waited and has not said how many.
+/// Maximum number of entries for a client that has waited and gave no COUNT.
 const COUNT_AFTER_WAIT: u64 = 1000;
 
 /// What a request asks for.
@@ -29,7 +29,7 @@ const COUNT_AFTER_WAIT: u64 = 1000;
 struct Options {
     /// It waits: until when.
     block: Option<Option<Instant>>,
-    /// At most so many entries of each stream; 0 for all.
+    /// Maximum number of entries per stream; 0 for all.
     count: u64,
     member: Option<Member>,
     keys: Range<usize>,
@@ -41,7 +41,7 @@ enum From {
     After(StreamId),
     /// What the group has not read.
     New,
-    /// The same, but there is nothing.
+    /// Like [`Self::New`], but the group has read everything.
     Nothing,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn xreadgroup(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     run(ctx, options)
 }
 
-/// When somebody gives up who waits for so many ms; 0 for never.
+/// When a wait of `text` milliseconds times out; never for 0.
 fn deadline(text: &[u8]) -> Result<Option<Instant>, CommandError> {
     let ms = parse_i64(text)
         .ok_or(CommandError::text("ERR timeout is not an integer or out of range"))?;

@@ -111,7 +111,7 @@ pub(in crate::commands) fn absolute_ms(
     at_least(1, (kind, text), now_ms, command)
 }
 
-/// The same of a field, which may be due at once: zero is allowed.
+/// Like [`absolute_ms`], but for a field, which may expire at once: zero is allowed.
 pub(in crate::commands) fn field_ms(
     kind: ExpiryKind,
     text: &[u8],

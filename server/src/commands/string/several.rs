@@ -44,7 +44,7 @@ pub(super) fn msetnx(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// A key named twice is written twice, so replaying the request gives the same operations.
+/// A key named twice is written twice, so replay of the request repeats the operations.
 fn store_pairs(ctx: &mut Ctx<'_, '_>) {
     let db = ctx.client.db;
     let meta = Written::Whole.expiring_at(0);
