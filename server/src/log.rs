@@ -46,7 +46,7 @@ static THRESHOLD: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static TARGET: Mutex<Option<LogFile>> = Mutex::new(None);
 /// Locked behind [`TARGET`].
 static LOSS: Mutex<Loss> = Mutex::new(Loss { lines: 0, is_cut: false });
-/// Descriptor of what lines go to, for who may take no lock.
+/// Descriptor of the log's output, for code that may not take a lock.
 static DESCRIPTOR: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
 
 /// A file that lines go to.

@@ -131,7 +131,7 @@ impl Server {
         self.engine.over_bound(self.client_memory.bytes())
     }
 
-    /// Who holds what of the process's memory.
+    /// Breakdown of the process's memory by owner.
     #[must_use]
     pub fn holders(&self) -> Holders {
         Holders::now(&self.engine, &self.observe, self.client_memory.bytes() as u64)
@@ -234,7 +234,7 @@ impl Server {
         self.store_id.get().cloned().unwrap_or_default()
     }
 
-    /// Names the history of this store towards replicas: the same over restarts, so that who has had its copy is known.
+    /// The ID of this store's history for replicas. It survives restarts, so a replica that has had its copy is recognized.
     #[must_use]
     pub fn replication_id(&self) -> String {
         match self.store_id.get() {

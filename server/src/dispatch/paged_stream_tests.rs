@@ -1,11 +1,11 @@
-//! Streams in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+//! Commands on paged streams: their replies match those for a single record, with a fraction of the copying.
 
 use super::client::Client;
 use super::paged_tests::{Random, rounds};
 use super::tests::Bench;
 use crate::value::thresholds::Thresholds;
 
-/// A bench whose streams lie in pages above so many bytes, with so many entries in a node.
+/// A bench that stores streams above `inline_bytes` bytes in pages, with `stream_node_entries` entries per node.
 fn bench(inline_bytes: u64, stream_node_entries: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
@@ -14,7 +14,7 @@ fn bench(inline_bytes: u64, stream_node_entries: u64) -> Bench {
     bench
 }
 
-/// A stream of so many entries, with IDs from 1-1 on.
+/// Adds `entries` entries to a stream, with IDs from 1-1 on.
 fn fill(bench: &mut Bench, client: &mut Client, key: &str, entries: u64) {
     for n in 1..=entries {
         bench.run(client, &format!("XADD {key} {n}-1 field value{n}"));

@@ -1,11 +1,11 @@
-//! Collections in pages behind the commands: the same replies as from one record, and a fraction of the copying.
+//! Commands on paged collections: their replies match those for a single record, with a fraction of the copying.
 
 use super::Outcome;
 use super::tests::Bench;
 use crate::keyspace::load_blocking;
 use crate::value::thresholds::Thresholds;
 
-/// A bench whose collections lie in pages above so many bytes.
+/// A bench that stores collections above `inline_bytes` bytes in pages.
 fn bench(inline_bytes: u64) -> Bench {
     let bench = Bench::new();
     let thresholds = &bench.server.settings.thresholds;
@@ -15,7 +15,7 @@ fn bench(inline_bytes: u64) -> Bench {
     bench
 }
 
-/// Numbers that are the same each time.
+/// A deterministic pseudo-random number generator.
 pub(super) struct Random(pub(super) u64);
 
 impl Random {

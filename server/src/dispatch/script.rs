@@ -18,13 +18,13 @@ use sexton_engine::{Engine, Latched};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// After so many runs with a few latches more each time, a script gets them all.
+/// After this many runs, each of which added a few latches, a script gets all latches.
 const RUNS_WITH_SOME_LATCHES: usize = 8;
 
-/// After so many loads, further keys are read where they are met.
+/// After this many loads, further keys are read on demand.
 const COLD_ROUNDS_MAX: u32 = 64;
 
-/// A client keeps the room for so many commands of its scripts.
+/// A client keeps the buffer for the commands of its scripts if it has room for at most this many.
 const KEPT_TALLIES: usize = 8;
 
 impl Executor {

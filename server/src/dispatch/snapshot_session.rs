@@ -1,8 +1,8 @@
-//! What a connection sees that reads a snapshot: one instant, the clock included.
+//! The view of a connection that reads a snapshot: one instant, including the clock.
 //!
 //! Its commands run on helper threads, because each of them may read from a device. The values of a
-//! command's keys are fetched before it runs, past the DRAM table (N10); it then looks at them by the same
-//! [`Ctx::inspect`] as at the newest ones.
+//! command's keys are fetched beforehand, bypassing the DRAM table (N10). The command then reads them through
+//! [`Ctx::inspect`], as it reads the newest values.
 
 use super::{CommandError, OUT_OF_MEMORY};
 use crate::keyspace::collection::{Edit, HashView};

@@ -101,8 +101,8 @@ fn get_and_set_hash_their_key_once() {
     }
 }
 
-/// What `net` sees in the log, see `what_is_due_among_the_keys_of_a_del_is_logged_by_itself`: run again it makes as many
-/// operations, in the same order.
+/// Replays the log that `net` inspects, see `what_is_due_among_the_keys_of_a_del_is_logged_by_itself`: it performs an equal
+/// number of operations, in that order.
 #[test]
 fn what_del_logs_makes_the_same_data_with_as_many_operations() {
     let (mut bench, mut again) = (Bench::new(), Bench::new());

@@ -1,9 +1,9 @@
-//! What a transaction has changed, in order, and what others hear of it.
+//! The changes of a transaction, in order, and the notifications they cause.
 //!
-//! Handlers append; nobody is told before the transaction ends. Watchers are told under its latches, so that no EXEC can
-//! run between the change and the news of it; so is what is remembered of caches, and those who cache hear of it when the
-//! latches are gone. Listeners are told when the sequence of the write is known: like the reply, messages wait for the
-//! log (N13).
+//! Handlers append changes; nobody is notified before the transaction ends. Watchers are notified under its latches, so no
+//! EXEC can run between a change and its notification. The tracking table is updated under the latches too; clients that
+//! cache are notified after the latches are released. Listeners are notified once the sequence of the write is known: like
+//! the reply, messages wait for the log (N13).
 
 use super::Events;
 use super::notify::{Event, KEYEVENT_BIT, KEYSPACE_BIT};
@@ -25,12 +25,12 @@ struct Change {
     event: Option<Event>,
 }
 
-/// What has changed a value, for those who do not hear of what they have changed by themselves.
+/// The origin of a change, for clients that are not notified of their own changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     /// The request that runs.
     Request,
-    /// Its script: as in Redis, who hears of all keys with a prefix hears of that.
+    /// Its script: as in Redis, clients that track by prefix are notified of such changes.
     Script,
     /// No request: time, or memory, or another connection that has waited.
     Nobody,
@@ -57,10 +57,10 @@ pub struct Changes {
     by: u64,
     /// A script of it does.
     in_script: bool,
-    /// What those who cache have not been told yet, and the connection whose request runs is told behind its reply.
+    /// Pending notifications for clients that cache. The connection whose request runs receives its own after its reply.
     taken: Vec<Taken>,
     own: Vec<Taken>,
-    /// What those are told at the end of the batch who hear of all keys with a prefix.
+    /// Changes that clients that track by prefix are notified of at the end of the batch.
     broadcast: Changed,
     /// Keys that were written while somebody waited for one, with their databases.
     ready: Vec<(usize, Vec<u8>)>,
@@ -114,7 +114,7 @@ impl Changes {
         self.push(events, (db, key), true, Cached::Stays, None);
     }
 
-    /// Those who cache hear of the change of `key` behind what the command has changed since then.
+    /// Moves the cache notification for the change of `key` behind the changes that the command has made since.
     pub fn tell_last(&mut self, events: &Events, key: &[u8]) {
         let is_it = |change: &&mut Change| change.key == key && change.cached != Cached::Stays;
         if let Some(change) = self.list.iter_mut().rev().find(is_it) {
@@ -123,8 +123,8 @@ impl Changes {
         }
     }
 
-    /// The last write of `key` has changed what stands beside its value, as the groups of a stream do, or its form alone: as in
-    /// Redis, neither watchers nor those who cache hear of it.
+    /// The last write of `key` changed only data besides its value, such as the groups of a stream, or only its encoding. As in
+    /// Redis, neither watchers nor clients that cache are notified.
     pub fn keep_value(&mut self, key: &[u8]) {
         if let Some(change) = self.list.iter_mut().rev().find(|change| change.key == key) {
             (change.modifies, change.cached) = (false, Cached::Stays);
@@ -239,7 +239,7 @@ impl Changes {
         }
     }
 
-    /// Those who cache hear of the changes, which can be seen by now; the connection whose request runs has to wait for
+    /// Notifies clients that cache of the changes, which are visible by now. The connection whose request runs is notified by
     /// [`Changes::tell_own`].
     #[inline]
     pub fn tell_caches(&mut self, events: &Events, post: Post<'_>) {
@@ -257,8 +257,8 @@ impl Changes {
         }
     }
 
-    /// The batch is over: those hear of its changes who hear of all keys with a prefix. `own`: the connection whose
-    /// requests they were, and its replies.
+    /// Ends the batch: notifies clients that track by prefix of its changes. `own`: the connection that sent the requests,
+    /// and its replies.
     #[inline]
     pub fn end_batch(
         &mut self,
@@ -272,8 +272,8 @@ impl Changes {
         }
     }
 
-    /// Watchers hear of the changes so far, and not once more at the end: who begins to watch now hears of none of them.
-    /// To be called under the latches of their keys.
+    /// Notifies watchers of the changes so far, which are then not reported again at the end: a client that starts to watch
+    /// now is notified of none of them. To be called under the latches of their keys.
     pub fn signal_so_far(&mut self, events: &Events) {
         if !self.list.is_empty() {
             self.signal_watchers(events);

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tracking::Tracking;
 use watch::WatchRegistry;
 
-/// Who hears of changes and messages.
+/// The registries of clients that are notified of changes and messages.
 #[derive(Debug, Default)]
 pub struct Events {
     /// `notify-keyspace-events`.
@@ -27,7 +27,7 @@ pub struct Events {
     pub watches: WatchRegistry,
     /// Caches of clients.
     pub tracking: Tracking,
-    /// Who listens to which channels.
+    /// The subscribers of each channel.
     pub pubsub: PubSub,
     /// Clients that wait for keys to have something.
     pub waiting: Arc<AtomicUsize>,

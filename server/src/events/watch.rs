@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 type Watchers = Vec<Arc<AtomicBool>>;
 
-/// A table shrinks when it has room for so many times the keys in it, and for more than a few.
+/// A table shrinks when its capacity is more than this many times its number of keys and exceeds [`ROOM_KEPT`].
 const SHRINK_AT: usize = 8;
 const ROOM_KEPT: usize = 64;
 

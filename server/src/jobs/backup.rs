@@ -102,7 +102,7 @@ pub fn seal(server: &Server) -> Result<(), String> {
     end_step(server, made, BackupState::Sealing, BackupState::Sealed)
 }
 
-/// A step has ended. Who has called the backup off meanwhile gets that.
+/// Ends a step. If the backup was aborted meanwhile, the result says so.
 fn end_step(
     server: &Server,
     made: Result<(), String>,

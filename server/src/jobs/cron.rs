@@ -30,7 +30,8 @@ const DUE_BATCH: usize = 64;
 /// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
 const LATCH_BATCH: usize = 32;
 
-/// Looks at the same keys, with what the look before has missed. Blocks of due times lie in four levels at most.
+/// Maximum number of passes over a batch of keys. Each pass has loaded what the previous one missed. Blocks of due
+/// times form at most four levels.
 const LOOKS: usize = 7;
 
 /// Longest stretch of expiring before others get the processor.

@@ -1,4 +1,4 @@
-//! What is taken out of a collection for somebody who waits for it, or who finds it at once.
+//! Pops from a collection, for a command or for a blocked client.
 
 use super::collection::{Edit, ListEdit, Lists, SortedSetEdit, SortedSets, score_text};
 use super::lookup::Kind;
@@ -99,7 +99,7 @@ impl Popped {
         }
     }
 
-    /// The command of the log that does the same.
+    /// The log command that repeats this pop.
     #[must_use]
     pub fn logged(&self, key: &[u8]) -> Vec<Vec<u8>> {
         let name: &[u8] = match (self.pop.scored, self.pop.side) {

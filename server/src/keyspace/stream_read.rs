@@ -1,4 +1,4 @@
-//! Reading a stream for those who want what is new: at once, or for somebody who waits for it.
+//! Reads new entries of a stream, for a command or for a blocked client.
 
 use super::collection::StreamView;
 use super::collection::stream::{EntryView, Group, HIGHEST, Pending, Span, id_after, id_text};
@@ -62,7 +62,7 @@ pub fn answer_stream_name(key: &[u8], out: &mut Reply) {
     out.bulk(key);
 }
 
-/// Begins the answer of XREAD: of so many streams.
+/// Begins the reply of XREAD for `count` streams.
 pub fn answer_streams(count: usize, out: &mut Reply) {
     if out.is_resp3() { out.map(count) } else { out.array(count) }
 }

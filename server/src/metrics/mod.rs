@@ -1,7 +1,7 @@
-//! The server as it is seen from outside, over HTTP: Prometheus text, health, readiness and a page for people.
+//! The server's HTTP endpoint: Prometheus text, health, readiness and a human-readable page.
 //!
-//! A thread of its own answers, so that nobody who asks takes time from the workers. Each connection is good for one
-//! request, and has a few seconds for it.
+//! A dedicated thread answers, so that requests take no time from the workers. Each connection serves one request
+//! and is limited to a few seconds.
 
 mod names;
 mod page;
@@ -25,10 +25,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Connections at a time; who comes beyond them is cut off.
+/// Maximum number of concurrent connections; further ones are closed.
 const CONNECTIONS_MAX: usize = 32;
 
-/// What a connection may take from its first byte to its last.
+/// Time limit of a connection, from its first byte to its last.
 const CONNECTION_TIME: Duration = Duration::from_secs(3);
 
 /// Bytes of a request, and of what waits to be sent.

@@ -1,4 +1,4 @@
-//! The short way of plain GETs and SETs beside the long way, on the same history.
+//! Compares the short path of plain GETs and SETs with the long path on one history.
 
 use super::ways::{NOW_MS, Read, Terms, World, is_paced, long_way, run_read, short_way, worker_of};
 use crate::dispatch::client::Client;

@@ -544,8 +544,8 @@ impl Connection {
         }
     }
 
-    /// True when the client has left although a request of it waits. One that has only said that it will send nothing
-    /// more looks the same: it has its replies if they come soon.
+    /// True if the client has disconnected while a request of it waits. A client that only shut down its sending side cannot
+    /// be distinguished from that: it gets its replies if they come soon.
     fn has_left(&self, cx: &mut Context<'_>) -> bool {
         let waits = !matches!(self.parked, Some(Parked::Helper(_)) | None);
         waits

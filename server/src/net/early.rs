@@ -14,11 +14,11 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::Instant;
 
-/// What a start may take before clients hear of it: those who ask earlier wait. Redis looks at its clients between
-/// pieces of a load only, so nobody sees a short one either.
+/// Duration of a start that clients do not notice: earlier requests wait this long. Redis serves its clients only between
+/// pieces of a load, so a short load goes unnoticed there too.
 pub(crate) const UNSEEN_START: Duration = Duration::from_millis(200);
 
-/// Bytes that are read of a client and not answered. What goes beyond stays in its socket.
+/// Maximum number of unanswered bytes read from a client. Further bytes stay in its socket.
 const UNREAD_MAX_BYTES: usize = 16 << 10;
 
 /// What must be known of the configuration before there is a server.
@@ -34,7 +34,7 @@ pub struct EarlyRules {
     pub seen_from: Instant,
 }
 
-/// The listeners, each with a task that answers who comes.
+/// The listeners, each with a task that answers new connections.
 #[derive(Debug)]
 pub(super) struct Door {
     stop: watch::Sender<bool>,

@@ -15,10 +15,10 @@ type Job = Box<dyn FnOnce(&mut Executor) + Send>;
 /// Threads that are always there.
 const THREADS_MIN: usize = 2;
 
-/// With so many, jobs wait for each other. Most jobs wait for a device, not for a processor.
+/// Maximum number of threads; beyond it jobs queue. Most jobs wait for a device, not for a processor.
 const THREADS_MAX: usize = 32;
 
-/// A thread beyond the least number ends when it had nothing to do for so long.
+/// An idle thread beyond the minimum number ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// Threads that run jobs in the order they came: as many as there are jobs, within bounds, so that slow ones do not

@@ -54,7 +54,7 @@ pub struct Endpoints {
     pub backlog: i32,
 }
 
-/// Open listening sockets, and who has come to them before there was a server.
+/// Open listening sockets, and the clients that connected before the server existed.
 #[derive(Debug)]
 pub struct Listeners {
     listeners: Vec<Listener>,
@@ -204,7 +204,7 @@ impl Listeners {
         Ok(Self { listeners, door: None, secured, gate, backlog: endpoints.backlog })
     }
 
-    /// From now on, and until [`serve`](Self::serve), who comes hears that the server is loading.
+    /// From now on, and until [`serve`](Self::serve), new connections are told that the server is loading.
     pub fn answer_early(&mut self, rules: EarlyRules) {
         self.door = Some(Door::open(std::mem::take(&mut self.listeners), rules));
     }
@@ -261,7 +261,7 @@ pub fn bind_all(bind: &[String], port: u16) -> Result<Vec<std::net::TcpListener>
     Ok(sockets)
 }
 
-/// Who may wait to be accepted by [`bind_all`]'s sockets.
+/// Backlog of [`bind_all`]'s sockets.
 const BACKLOG: i32 = 64;
 
 fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {

@@ -22,8 +22,8 @@ impl Connection {
         traffic.writes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// True when replies of so many bytes more may wait for the end of the turn: nothing but that would send them
-    /// later than they could be sent.
+    /// True if replies of `bytes` further bytes may be deferred to the end of the turn: nothing else would delay
+    /// sending them.
     pub(super) fn may_defer(&self, bytes: usize) -> bool {
         let nothing_waits = self.output.is_empty() || self.deferred;
         let goes_on = !self.closing && self.parked.is_none();
@@ -152,7 +152,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was deferred. The worker has ended its batch; what is not durable all the same, or does not fit into
+    /// Sends deferred output at the end of the worker's batch. Output that is still not durable, or does not fit into
     /// the socket, is left to the connection's task.
     pub(super) fn send_deferred(&mut self) {
         if !std::mem::take(&mut self.deferred) {

@@ -61,7 +61,7 @@ impl Stream {
             }
     }
 
-    /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
+    /// Writes once; `Pending` means that the socket is full. The next write must then begin with these bytes.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,

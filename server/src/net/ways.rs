@@ -1,5 +1,5 @@
-//! One history by the short way and by the long one, each in a server of its own, and what can be told of both: replies,
-//! memory, log, statistics, slow log, events, watched keys, and which writes were put off.
+//! Runs one history on the short path and on the long path, each on a server of its own, and compares the observable
+//! results: replies, memory, log, statistics, slow log, events, watched keys, and which writes were postponed.
 
 use super::batch::BatchRun;
 use super::worker::{DurableSignal, WorkerState};
@@ -34,7 +34,7 @@ pub(super) struct Traces {
     pub(super) calls: Vec<(&'static str, u64, u64, u64)>,
     /// Error replies by their first word.
     pub(super) errors: Vec<(String, u64)>,
-    /// The slow log's arguments, with who has sent them, oldest first.
+    /// The slow log's entries: arguments, client address and client name, oldest first.
     pub(super) slow: Vec<(Vec<Vec<u8>>, String, Vec<u8>)>,
     pub(super) lookups: (u64, u64),
     pub(super) expired: u64,
@@ -94,7 +94,7 @@ impl Traces {
             .collect()
     }
 
-    /// Fails where another one is not the same, with what differs.
+    /// Panics if `other` differs, and lists the differences.
     pub(super) fn assert_same(&self, other: &Self, history: &str) {
         let differences = self.differences(other);
         let lines = differences.iter().map(|(name, how)| format!("\n{name}:{how}"));
@@ -110,7 +110,7 @@ impl Traces {
 /// Under which a history is run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
-    /// Of the user; without any, one who may do everything.
+    /// ACL rules of the user; empty for an unrestricted user.
     pub(super) rules: &'static str,
     /// `slowlog-log-slower-than`. 0: everything is slow; -1: nothing is.
     pub(super) slower_than_us: i64,
@@ -151,9 +151,9 @@ pub(super) fn is_paced(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
 
-/// Everything drawn at random that may differ from store to store and changes no answer. `everysec` is left out, where time
-/// has a say in who waits; so are values that memtable and table share, which only the short way has, and skip lists, whose
-/// heights are drawn anew.
+/// Draws all options that may differ between stores without changing a reply. Left out are `everysec`, since time then
+/// influences which requests wait; values shared by memtable and table, which only the short path has; and skip lists,
+/// whose heights are random.
 fn drawn_options(seed: u64, storage: Arc<dyn Storage>, options: EngineOptions) -> EngineOptions {
     let random = &mut SimRandom::new(seed);
     let profiles = DeviceProfile::built_in();

@@ -65,7 +65,7 @@ impl WorkerState {
 }
 
 impl WorkerState {
-    /// Tells those who hear of all keys with a prefix what the requests behind the replies of this turn have changed.
+    /// Notifies clients that track by prefix of the changes that this turn's requests have made.
     pub(super) fn tell_prefixes(&mut self, server: &Server, client: &Client) {
         self.executor.tell_prefixes(server, client, &mut self.reply);
     }

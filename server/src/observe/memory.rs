@@ -17,12 +17,12 @@ pub struct Memory {
     pub rss_bytes: u64,
 }
 
-/// Who holds what of [`held_bytes`], and what counts for `maxmemory`, in bytes.
+/// Breakdown of [`held_bytes`] by owner, and the bytes that count for `maxmemory`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Holders {
     /// `used_memory`: see [`used_bytes`].
     pub used: u64,
-    /// The same before there were data and clients.
+    /// `used` before there were data and clients.
     pub startup: u64,
     /// The data in memory: entries, their due times and the buckets that lead to them.
     pub data: u64,

@@ -35,11 +35,11 @@ pub struct Observe {
     pub expired_late_ms: Histogram,
     /// When the process started.
     pub started: Instant,
-    /// The same in seconds since the epoch: LASTSAVE before any save.
+    /// Start time in seconds since the epoch: LASTSAVE before any save.
     pub started_s: u64,
     /// 40 hexadecimal digits, new with every start.
     pub run_id: String,
-    /// The same for the replication history.
+    /// The identifier of the replication history, in the format of `run_id`.
     pub replication_id: String,
     base_bytes: AtomicU64,
     startup_bytes: AtomicU64,

@@ -43,7 +43,7 @@ pub struct TlsFigures {
     pub resumed: AtomicU64,
     /// Those that failed.
     pub failed: AtomicU64,
-    /// Certificates of clients that name no user who may connect.
+    /// Client certificates that name no user with permission to connect.
     pub unknown_users: AtomicU64,
 }
 

@@ -70,7 +70,7 @@ impl Reply {
         self.is_cut
     }
 
-    /// False, and noted, when so many bytes more are too many.
+    /// Whether `bytes` further bytes fit; otherwise the reply is marked as cut.
     fn has_room(&mut self, bytes: usize) -> bool {
         let fits = self.end_max == 0 || self.buf.len() + bytes <= self.end_max;
         self.is_cut |= !fits;

@@ -302,7 +302,7 @@ fn header(
     long_header(buf, at, too_big)
 }
 
-/// The same of any header.
+/// Like [`header`], but for headers of any length.
 #[inline(never)]
 fn long_header(
     buf: &[u8],

@@ -99,7 +99,7 @@ impl ScriptCache {
         (table.known.len(), table.eval_bytes + table.loaded_bytes)
     }
 
-    /// An interpreter has grown by so many bytes, or has shrunk.
+    /// Records that an interpreter has grown by `bytes` (negative: has shrunk).
     pub fn count_interpreter(&self, bytes: i64) {
         self.interpreter_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

@@ -33,7 +33,7 @@ pub struct Limits {
     pub started: Option<Instant>,
     /// After so long it is stopped; `None`: never.
     pub slice: Option<Duration>,
-    /// Set by who kills it.
+    /// Set from outside to stop the script.
     pub kill: Option<Arc<AtomicBool>>,
     /// Bytes of memory of the interpreter; 0 for no limit.
     pub memory_max_bytes: usize,

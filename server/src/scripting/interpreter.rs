@@ -45,7 +45,7 @@ pub struct Interpreter {
     resp3: Rc<Cell<bool>>,
     /// The number that the bridge has of each script that was compiled.
     compiled: RefCell<HashMap<Sha, c_int>>,
-    /// The same of the functions of the libraries that were loaded, by the libraries' ids.
+    /// The bridge's numbers of the functions of loaded libraries, by library ID and function name.
     libraries: RefCell<HashMap<u64, HashMap<Vec<u8>, c_int>>>,
     /// Memory that the libraries have taken when they were loaded.
     library_bytes: Cell<usize>,
@@ -218,7 +218,7 @@ impl Interpreter {
     /// Runs the text of a library, which must not be loaded yet; answers what functions it has registered.
     ///
     /// # Errors
-    /// The whole error that who brings it gets.
+    /// The complete error text for the client that loads the library.
     pub(super) fn try_library(
         &self,
         library: &Library,

@@ -35,7 +35,7 @@ const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Arguments of one call are at most so long together, in bytes.
 const REQUEST_MAX_BYTES: usize = i32::MAX as usize;
 
-/// Numbers of Lua below this that are whole are written as integers: `%.17g` does the same.
+/// Whole Lua numbers below this are written as integers; `%.17g` formats them alike.
 const WHOLE_MAX: f64 = 1e15;
 
 /// What the functions of C take from the table that they share: the places in it.

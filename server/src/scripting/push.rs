@@ -180,7 +180,7 @@ pub(super) unsafe fn push_reply(state: *mut lua_State, bytes: &[u8], error: *mut
     }
 }
 
-/// The same of an array, a set, a map, or attributes.
+/// Like [`push_reply`], but for the elements of an array, a set, a map, or attributes.
 ///
 /// # Safety
 /// As [`push_reply`].

@@ -1,4 +1,4 @@
-//! Scripts that take long: who runs, which shards they hold, and ending them.
+//! Long-running scripts: which ones run, the shards they hold, and how they are ended.
 
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub struct Running {
     since: Instant,
     /// Its shards' latches, a bit each.
     shards: u64,
-    /// Set by who kills it.
+    /// Set from outside to stop the script.
     pub kill: Arc<AtomicBool>,
     /// It has written: it cannot be killed any more.
     pub has_written: AtomicBool,

@@ -208,7 +208,7 @@ fn run_attacks() {
     }
 }
 
-/// What a library sees that tries the same from inside, while it is loaded.
+/// Attacks by a library on its sandbox while it is loaded.
 #[test]
 fn attacks_on_the_sandbox_of_libraries_are_refused() {
     for attack in [

@@ -59,7 +59,7 @@ impl Sha {
         sha.0.iter().all(is_digit).then_some(sha)
     }
 
-    /// The same in any case.
+    /// Like [`Self::read`], but case-insensitive.
     #[must_use]
     pub fn read_any_case(written: &[u8]) -> Option<Self> {
         let mut sha: [u8; 40] = written.try_into().ok()?;

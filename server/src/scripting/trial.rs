@@ -29,7 +29,7 @@ impl Library {
         library.with_functions(functions)
     }
 
-    /// The same in an interpreter of its own. With `time_max` it ends after so long.
+    /// Like [`Self::tried_in`], but in an interpreter of its own. With `time_max` the attempt ends after this time.
     ///
     /// # Errors
     /// Redis' words about what is wrong with it.

@@ -85,7 +85,7 @@ impl Watch {
         self.look_without_clock()
     }
 
-    /// The same as far as the end of the last command tells: the clock is looked at between instructions.
+    /// Like [`Self::look`], but measures time until the end of the last command: the clock is read between instructions.
     pub(super) fn look_without_clock(&self) -> Option<Stop> {
         if self.stop.get().is_none() {
             let killed =

@@ -31,7 +31,7 @@ pub struct ReplyMode {
     off: bool,
     /// The reply to the request that runs now is dropped.
     skips: bool,
-    /// The same of the request behind it.
+    /// The reply to the next request is dropped.
     skips_next: bool,
 }
 

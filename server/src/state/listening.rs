@@ -82,7 +82,7 @@ pub struct ListenControl {
     pub(crate) gate: Arc<Gate>,
 }
 
-/// Where to listen from now on, and who waits for it.
+/// The new addresses to listen on, and the channel for the result.
 #[derive(Debug)]
 pub(crate) struct Move {
     pub(crate) wanted: Vec<Address>,

@@ -53,7 +53,7 @@ impl Loading {
         self.active.store(true, Ordering::Release);
     }
 
-    /// So many bytes of `total_bytes` have been read, for who looks at it.
+    /// Records that `loaded_bytes` of `total_bytes` have been read, for progress reports.
     pub fn note_progress(&self, loaded_bytes: u64, total_bytes: u64) {
         self.total_bytes.store(total_bytes, Ordering::Relaxed);
         self.loaded_bytes.store(loaded_bytes, Ordering::Relaxed);

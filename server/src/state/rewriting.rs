@@ -51,7 +51,7 @@ impl Rewriting {
         self.begin(true)
     }
 
-    /// One that the caller does, who ends it with [`Rewriting::end`]; false while another one runs.
+    /// Begins a rewrite that the caller performs and ends with [`Rewriting::end`]; false while another one runs.
     pub(crate) fn start_here(&self) -> bool {
         self.begin(false)
     }

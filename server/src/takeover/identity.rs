@@ -1,4 +1,4 @@
-//! Who wrote a dump, and whether it is one that was seen before.
+//! Identifies which store wrote a dump, and whether the dump was seen before.
 //!
 //! The file `store-id` of the data directory:
 //!

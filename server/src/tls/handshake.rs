@@ -1,5 +1,5 @@
-//! Handshakes: on a thread of their own, so that neither clients that are served nor those that come without TLS wait
-//! for them; so many at once, and each for so long.
+//! TLS handshakes. They run on a dedicated thread, so that neither connected clients nor those without TLS wait for them.
+//! Their number and duration are limited.
 
 use super::certificate::user_names;
 use super::settings::TlsSettings;
@@ -16,10 +16,10 @@ use tokio::net::TcpStream;
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Handshakes at a time; who comes beyond them waits in the backlog.
+/// Maximum number of concurrent handshakes; further clients wait in the backlog.
 const HANDSHAKES_MAX: usize = 256;
 
-/// What a handshake may take.
+/// Time limit of a handshake.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// Time between two lines about handshakes that failed.
@@ -41,7 +41,7 @@ struct Failures {
     untold: u64,
 }
 
-/// A client that has shown who it is, as far as it was asked.
+/// A client that has completed its handshake, including the certificate if one was requested.
 pub(crate) struct Arrived {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) secured: Secured,
@@ -176,7 +176,7 @@ fn is_no_tls(error: &rustls::Error) -> bool {
     matches!(error, rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType))
 }
 
-/// The error for who reads the log.
+/// The text of an error, for the log.
 fn why(error: &rustls::Error) -> String {
     match error {
         error if is_no_tls(error) => "what the client sends is not TLS".to_owned(),

@@ -48,7 +48,7 @@ pub(crate) struct TlsStream {
     session: Box<ServerConnection>,
     /// Encrypted input that there was no room for.
     input: Vec<u8>,
-    /// Plain bytes that are encrypted and not sent: the next write begins with the same ones.
+    /// Plain bytes that are encrypted and not yet sent: the next write begins with them.
     encrypted: usize,
 }
 
@@ -168,7 +168,7 @@ impl TlsStream {
         Ok(false)
     }
 
-    /// Writes once; `Pending` means that the socket is full. The next write must begin with the same bytes then.
+    /// Writes once; `Pending` means that the socket is full. The next write must then begin with these bytes.
     pub(crate) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -184,7 +184,7 @@ impl TlsStream {
         }
     }
 
-    /// The same, without asking to be woken.
+    /// Like [`Self::poll_write`], but does not register for a wake-up.
     pub(crate) fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         debug_assert!(bytes.len() >= self.encrypted, "what is encrypted is written first");
         loop {

@@ -101,7 +101,7 @@ impl File {
         self.versions.iter().map(|v| v.seq).min().unwrap_or(OPEN)
     }
 
-    /// The same file without marks: they live in memory only.
+    /// The file as reopened after a restart: without marks, which live in memory only.
     pub(super) fn reopened(&self) -> Self {
         Self::new(self.level, self.versions.clone(), self.buried_through)
     }
@@ -174,7 +174,7 @@ impl SuperVersion {
         self.newest_beside(namespace, key, s, skip, RunSkip::NONE)
     }
 
-    /// The same, passing over what lies in dead runs.
+    /// Like [`Self::newest`], but skips versions in dead runs.
     pub(super) fn newest_beside(
         &self,
         namespace: Seq,
@@ -266,7 +266,7 @@ pub(super) struct Disk {
     pub(super) files: Vec<Rc<File>>,
     /// The recovery mark m (N1).
     pub(super) mark: Seq,
-    /// Mark of the checkpoint: the same, unless N1 is broken.
+    /// Mark of the checkpoint: equal to `mark`, unless N1 is broken.
     pub(super) checkpoint_mark: Seq,
     pub(super) checkpoint: Vec<Grave>,
     pub(super) grave_runs: Vec<GraveRun>,

@@ -164,7 +164,7 @@ pub struct CommandSpec {
     pub is_secret: IsSecret,
     /// Its number for access rules.
     pub acl_id: usize,
-    /// What it does with each of its keys, where that is the same for all of them and the request does not matter.
+    /// Its access rights for each of its keys, if they are equal for all keys and do not depend on the request.
     pub(super) key_rights: Option<KeyRights>,
     /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
     pub(crate) key_count: Option<usize>,

@@ -88,7 +88,7 @@ impl CommandStats {
         }
     }
 
-    /// `calls` executions on `worker`, so many of which `failed`, took `time_us` microseconds together.
+    /// Records `calls` executions on `worker`, of which `failed` failed. They took `time_us` microseconds in total.
     pub fn record_many(
         &self,
         worker: usize,

@@ -1,7 +1,7 @@
-//! Channels, patterns and shard channels: who listens, and how messages reach them.
+//! Channels, patterns and shard channels: their subscribers, and the delivery of messages.
 //!
-//! Messages go into the listeners' outboxes while the registry is locked, so a connection that has left a
-//! channel gets nothing of it afterwards, and all listeners of a channel see one order.
+//! Messages are put into the listeners' outboxes while the registry is locked. So a connection that has left a
+//! channel receives nothing from it afterwards, and all listeners of a channel see one order.
 
 mod subscriptions;
 

@@ -28,7 +28,7 @@ pub(super) type Changed = BTreeMap<Vec<u8>, u64>;
 /// All caches of clients.
 #[derive(Debug, Default)]
 pub struct Tracking {
-    /// Connections that track, and keys that are remembered: one word for those who write.
+    /// Number of tracking connections plus remembered keys: writers check this one word.
     live: AtomicUsize,
     clients: AtomicUsize,
     readers: ReaderTable,
@@ -44,7 +44,7 @@ pub struct Tracking {
 /// What a transaction has taken out, and has not told yet.
 #[derive(Debug)]
 pub(super) enum Taken {
-    /// A key, those who have read it, and whose request has changed it.
+    /// A key, its readers, and the connection whose request changed it.
     Key(Vec<u8>, Readers, u64),
     /// All of them.
     All,
@@ -158,7 +158,7 @@ impl Tracking {
             || is_over(self.readers.bytes(), &self.max_bytes)
     }
 
-    /// Gives up keys, and tells those who have read them, until as many are left as are allowed.
+    /// Forgets keys, and notifies their readers, until the number of keys is within the limit.
     #[inline]
     pub fn keep_limit(&self, post: Post<'_>) {
         while self.is_over_limit() {
@@ -210,8 +210,8 @@ impl Tracking {
         }
     }
 
-    /// Tells those who hear of all keys with a prefix, in one message for each prefix. The one whose requests they were
-    /// is told behind its replies.
+    /// Notifies clients that track by prefix, with one message per prefix. The client that sent the requests is notified
+    /// after its replies.
     pub(super) fn broadcast(
         &self,
         post: Post<'_>,

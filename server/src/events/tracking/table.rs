@@ -1,6 +1,6 @@
-//! Which connections have read which keys, and are to hear when one of them changes.
+//! The table of keys and the connections that have read them and must be notified of changes.
 //!
-//! Keys are known by their names alone, as in Redis: the same name in two databases is one key here.
+//! Keys are identified by name alone, as in Redis: a name that exists in two databases is one key here.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -87,7 +87,7 @@ impl ReaderTable {
         1
     }
 
-    /// Takes a key out with those who have read it.
+    /// Removes a key and returns its readers.
     pub(super) fn take(&self, key: &[u8]) -> Option<Readers> {
         let readers = self.shard(key).lock().keys.remove(key)?;
         self.note_gone(1, readers.len(), held_bytes(key, readers.len()));
@@ -130,7 +130,7 @@ impl ReaderTable {
     }
 }
 
-/// Memory of a key with so many readers.
+/// Memory of a key with this number of readers.
 fn held_bytes(key: &[u8], readers: usize) -> usize {
     key.len() + readers * size_of::<u64>() + KEY_BYTES
 }

@@ -33,7 +33,7 @@ impl Parts {
     pub(crate) const ALL: Self = Self { functions: true, keys: true };
 }
 
-/// One file, written as often as one likes with the same bytes.
+/// One file, which can be written any number of times with identical bytes.
 pub(crate) struct Image<'a> {
     server: &'a Server,
     snapshot: &'a Snapshot,
@@ -111,7 +111,7 @@ impl<'a> Image<'a> {
         Ok(false)
     }
 
-    /// The same, when it has been written once.
+    /// Like [`Self::needs_field_times`], but known from a previous write.
     pub(crate) fn has_met_field_times(&self) -> bool {
         self.has_field_times.get()
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// Most bytes of the length before a packed byte string.
 const LENGTH_BYTES: usize = 5;
 
-/// Up to so many fields are set or removed one after the other. For more, the hash is written anew in one walk.
+/// Up to this many fields are set or removed one by one. For more, the hash is rewritten in one pass.
 const FEW_FIELDS: usize = 8;
 
 /// The type of hashes, for a look-up.
@@ -114,7 +114,7 @@ impl<'v> HashView<'v> {
         self.iter().find(|(name, _)| *name == field).map(|(_, value)| value)
     }
 
-    /// A copy to change, with room for one pair more of so many bytes.
+    /// A copy to edit, with room for one additional pair of `more_bytes` bytes.
     #[must_use]
     pub fn edit(&self, more_bytes: usize) -> HashEdit {
         let Parts { value, len, encoding, .. } = self.parts;
@@ -232,7 +232,7 @@ impl HashEdit {
         self.has_times
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited hash.
     #[must_use]
     pub fn view(&self) -> HashView<'_> {
         let (encoding, len, has_times) = (self.encoding, self.len, self.has_times);

@@ -14,7 +14,7 @@ pub struct Field<'v> {
     pub due_ms: u64,
 }
 
-/// Up to so many fields are each looked for from the start. For more, the names are brought into a table first.
+/// Up to this many fields are each searched for from the start. For more, the names are indexed first.
 const FEW_FIELDS: usize = 8;
 
 /// The fields of a hash in the order in which they came, found by their names. Reading them and writing them back takes
@@ -30,7 +30,7 @@ pub struct HashFields<'v> {
 }
 
 impl<'v> HashFields<'v> {
-    /// Those of a hash, of which about so many will be asked for.
+    /// The fields of a hash, of which about `asked` will be looked up.
     #[must_use]
     pub fn of(hash: &HashView<'v>, asked: usize) -> Self {
         let fields: Vec<_> = hash.fields().map(Some).collect();
@@ -40,7 +40,7 @@ impl<'v> HashFields<'v> {
         Self { fields, places, encoding: hash.encoding(), longest: None }
     }
 
-    /// Those of a hash that is to be, of which about so many will be asked for.
+    /// The fields of a new hash, of which about `asked` will be looked up.
     #[must_use]
     pub fn none(asked: usize) -> Self {
         let places = (asked > FEW_FIELDS).then(HashMap::new);

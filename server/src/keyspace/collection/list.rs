@@ -87,7 +87,7 @@ impl Edit for ListEdit {
 }
 
 impl ListEdit {
-    /// The same, to read from.
+    /// A read-only view of the edited list.
     #[must_use]
     pub fn view(&self) -> ListView<'_> {
         ListView(Parts {

@@ -8,7 +8,7 @@ use sexton_engine::{Entry, Meta};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Up to so many members are each looked for from the start.
+/// Up to this many members are each searched for from the start.
 const FEW_MEMBERS: usize = 8;
 
 /// The type of sets, for a look-up.
@@ -207,7 +207,7 @@ impl SetEdit {
         (set.len == count).then_some(set)
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited set.
     #[must_use]
     pub fn view(&self) -> SetView<'_> {
         SetView(Parts {

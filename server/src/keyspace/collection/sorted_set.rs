@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-/// Up to so many members are each looked for from the start.
+/// Up to this many members are each searched for from the start.
 const FEW_MEMBERS: usize = 8;
 
 /// Bytes of a score.
@@ -204,7 +204,7 @@ impl SortedSetEdit {
         set
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited sorted set.
     #[must_use]
     pub fn view(&self) -> SortedSetView<'_> {
         SortedSetView(Parts {

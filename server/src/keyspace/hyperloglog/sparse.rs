@@ -8,7 +8,7 @@ const VALUE_LEN_MAX: usize = 4;
 /// Runs that are looked at behind a change, from the one before it on: those may be merged.
 const MERGED_RUNS: usize = 5;
 
-/// Neighbours that hold the same.
+/// Adjacent registers with equal values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// What they hold.
@@ -122,7 +122,7 @@ pub(super) fn raise(
     Raised::Changed
 }
 
-/// Makes one run of neighbours that hold the same, from `at` on.
+/// Merges adjacent runs of equal values, from `at` on.
 fn merge(log: &mut Vec<u8>, mut at: usize) {
     for _ in 0..MERGED_RUNS {
         let Some(run) = Run::read(&log[at..]) else { return };

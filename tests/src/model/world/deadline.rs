@@ -39,7 +39,7 @@ impl World {
         self.check_gone()
     }
 
-    /// The last sequence so many ticks ago.
+    /// The last sequence `age` ticks ago.
     fn seq_of_age(&self, age: usize) -> Seq {
         let at = self.ticks.len().checked_sub(age + 1);
         at.map_or(0, |at| self.ticks[at])

@@ -59,7 +59,7 @@ fn elements(content: u64) -> u64 {
     (0..4).filter(|&element| lane(content, element) != 0).count() as u64
 }
 
-/// The lanes of one page, where there are so many.
+/// The lanes of one page of a collection with `pages` pages.
 fn share(content: u64, page: u64, pages: u64) -> u64 {
     let elsewhere = (0..4).filter(|element| pages == 2 && element % 2 != page);
     elsewhere.fold(content, |content, element| with_lane(content, element, 0))

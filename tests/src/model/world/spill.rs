@@ -1,4 +1,4 @@
-//! Spilled graves: how they leave memory, who finds them then, and when they go.
+//! Spilled graves: how they leave memory, how readers find them afterwards, and when they are deleted.
 
 use super::{Grave, GraveRun, Key, OPEN, Rule, Seq, SweepView, World, newest_spilled};
 
@@ -22,8 +22,8 @@ impl World {
         if self.rules.on(Rule::SpillCompares) { d } else { d.map(|_| OPEN) }
     }
 
-    /// With the flush that moves the mark to `m` some generations are written as a run, in the same
-    /// edit. Graves in limbo (F3) are of no use to a run.
+    /// The flush that moves the mark to `m` also writes some generations as a run, in its edit. Graves in limbo (F3) are
+    /// of no use to a run.
     pub(super) fn spill_graves(&mut self, m: Seq) {
         if !self.options.spills || !m.is_multiple_of(2) {
             return;

@@ -26,7 +26,7 @@ pub struct Trim {
     pub to: TrimTo,
     /// Only whole nodes go.
     pub is_rough: bool,
-    /// At most so many entries go; 0 for no limit.
+    /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
 }
 
@@ -44,7 +44,7 @@ pub struct TrimPlan {
 }
 
 impl Trim {
-    /// What goes of a stream of so many entries, the nodes of which are shown one after the other.
+    /// Plans the trim of a stream of `entries` entries. `node` returns the stream's nodes by their index.
     ///
     /// # Errors
     /// That of the node that cannot be shown.
@@ -128,7 +128,7 @@ impl StreamEdit {
         Self { bytes, len }
     }
 
-    /// A stream with this head, so many entries, and these groups, which lie in no nodes yet.
+    /// A stream with this head, `len` entries and these groups, but without nodes yet.
     pub(in crate::keyspace) fn without_nodes(head: Head, len: usize, groups: &[u8]) -> Self {
         let mut edit = Self::default();
         edit.bytes[LAST_ID_AT..GROUPS_BYTES_AT].copy_from_slice(&head.to_bytes());
@@ -150,7 +150,7 @@ impl StreamEdit {
         self.set_u32(NODES_AT, directory.len() / PLACE_BYTES);
     }
 
-    /// The same, to read from.
+    /// A read-only view of the edited stream.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
         let (bytes, directory_at) = (&self.bytes, self.directory_at());
@@ -195,7 +195,7 @@ impl StreamEdit {
         id::write_id(&mut self.bytes[MAX_DELETED_AT..], id);
     }
 
-    /// From now on so many entries were ever added.
+    /// Sets the number of entries that were ever added.
     pub fn set_entries_added(&mut self, added: u64) {
         self.bytes[ADDED_AT..ADDED_AT + 8].copy_from_slice(&added.to_le_bytes());
     }

@@ -11,7 +11,7 @@ pub struct Span {
     pub start: StreamId,
     /// Up to this one.
     pub end: StreamId,
-    /// At most so many.
+    /// Maximum number of entries.
     pub most: usize,
     /// The last ones instead of the first.
     pub is_back: bool,
@@ -22,7 +22,7 @@ pub struct Span {
 pub struct Rest {
     /// The first entry's ID; 0-0 where nobody has asked.
     pub first_id: StreamId,
-    /// The last entry's ID; the same.
+    /// The last entry's ID; 0-0 where nobody has asked.
     pub last_id: StreamId,
     /// The groups that were asked for, by name.
     pub groups: Vec<Group>,

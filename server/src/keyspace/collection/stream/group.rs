@@ -67,13 +67,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// Where a consumer stands.
+    /// The index of a consumer.
     #[must_use]
     pub fn find_consumer(&self, name: &[u8]) -> Option<usize> {
         self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name)).ok()
     }
 
-    /// Where a consumer stands, who is added when it is not there (true).
+    /// The index of a consumer, and whether it was missing and has been added.
     pub fn consumer_or_new(&mut self, name: &[u8], now_ms: u64) -> (usize, bool) {
         let found = self.consumers.binary_search_by(|consumer| consumer.name.as_slice().cmp(name));
         let Err(at) = found else { return (found.unwrap_or_default(), false) };

@@ -175,7 +175,7 @@ impl<'v> StreamView<'v> {
             .take_while(move |entry| entry.id <= end)
     }
 
-    /// The same from the last to the first.
+    /// Like [`Self::range`], but from the last entry to the first.
     pub fn range_back(
         &self,
         start: StreamId,

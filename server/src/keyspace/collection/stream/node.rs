@@ -1,4 +1,4 @@
-//! Nodes: neighbouring entries, which mostly share the names of their fields with the first one.
+//! Nodes: runs of adjacent entries, most of which share their field names with the first one.
 //!
 //! ```text
 //! ID of the first entry | size u32 LE | entries u32 LE | deleted ones u32 LE | (names of fields, packed), packed
@@ -6,8 +6,8 @@
 //!                  | [number of fields, varint | names, packed] | values, packed
 //! ```
 //!
-//! Where a node ends decides what XTRIM with `~` takes away, so the size is counted as Redis counts it: the bytes of a
-//! listpack with the same entries, less those of its two counts.
+//! The boundaries of nodes decide what XTRIM with `~` removes, so sizes are computed as in Redis: the bytes of a
+//! listpack of these entries, less those of its two counts.
 
 use super::id::{ID_BYTES, push_id, read_id};
 use crate::keyspace::collection::packed;
@@ -149,7 +149,7 @@ impl<'v> NodeView<'v> {
         self.u32_at(DELETED_AT)
     }
 
-    /// Bytes of a listpack with the same entries.
+    /// Size in bytes of a listpack of these entries.
     fn size(&self) -> usize {
         let counts = int_bytes(self.live() as i64) + int_bytes(self.deleted() as i64);
         self.u32_at(SIZE_AT) + counts
@@ -269,7 +269,7 @@ pub(in crate::keyspace) fn counts_with(node: NodeView<'_>, size: usize) -> (usiz
     (SIZE_AT, two(node.u32_at(SIZE_AT).saturating_add(size), node.live() + 1))
 }
 
-/// The same of a node in which `count` entries were marked as deleted.
+/// Like [`counts_with`], but after `count` entries of the node were marked as deleted.
 #[must_use]
 pub(in crate::keyspace) fn counts_without(node: NodeView<'_>, count: usize) -> (usize, [u8; 8]) {
     (ENTRIES_AT, two(node.live().saturating_sub(count), node.deleted() + count))

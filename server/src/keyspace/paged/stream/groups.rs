@@ -20,7 +20,7 @@ pub enum GroupsAsked<'a> {
     None,
     /// All of them, without pending entries.
     Heads,
-    /// All of them, each with its first pending entries, and the first ones of each consumer: so many of both.
+    /// All of them, with at most this many pending entries of each group and of each of its consumers.
     Full(usize),
     /// The group of a name, if there is one.
     One(&'a [u8], PendingAsked<'a>),
@@ -46,7 +46,7 @@ pub struct PendingSpan<'a> {
     pub start: StreamId,
     /// Up to this one.
     pub end: StreamId,
-    /// At most so many.
+    /// Maximum number of entries.
     pub most: usize,
     /// Only those of this consumer.
     pub consumer: Option<&'a [u8]>,
@@ -297,7 +297,7 @@ fn group_of(
     })
 }
 
-/// What makes one group of another, of which the same pending entries are there.
+/// The change that turns `old` into `new`; both cover one excerpt of the pending entries.
 fn change(old: &Group, new: &Group) -> GroupChange {
     // Where a consumer of the old one stands among the new ones.
     let place = |at: usize| {
