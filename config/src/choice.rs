@@ -1,6 +1,6 @@
-//! The enum directives the other crates act on, as Rust enums.
+//! The enum directives that the other crates act on, as Rust enums.
 //!
-//! The discriminants are the numbers of the directive table; a test compares every name.
+//! The discriminants are the numbers of the directive table; a test compares all names.
 
 /// Defines an enum with the table's numbers and a conversion from them.
 macro_rules! choice {

@@ -1,4 +1,4 @@
-//! How much memory this process may have: that of the machine, or the limit of a control group it is in.
+//! The memory available to this process: that of the machine, or the limit of its control group.
 
 use std::path::Path;
 

@@ -1,9 +1,8 @@
-//! CONFIG REWRITE: the present values put into the file, comments and order kept.
+//! CONFIG REWRITE: writes the current values into the file; comments and order are kept.
 //!
-//! As in Redis, a line that sets a directive is replaced in place, lines a directive no longer
-//! needs are blanked, and directives without a line are appended when they are not at their
-//! default. Lines of included files are never touched, and a directive that was
-//! set there and is back at its default gets no line here, as in Redis.
+//! As in Redis, a line that sets a directive is replaced in place, lines that a directive no longer
+//! needs are blanked, and directives without a line are appended if they are not at their
+//! default. Lines of included files are never modified. As in Redis, a directive that was
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Random text: nothing panics or hangs, and what loads survives a rewrite unchanged.
+//! Random text: nothing panics or hangs, and every text that loads survives a rewrite unchanged.
 
 use sexton_config::{Arguments, Config, Invocation, SetBy, table};
 

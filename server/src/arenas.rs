@@ -1,4 +1,4 @@
-//! When memory that was given back to the allocator goes on to the system.
+//! When memory that was freed to the allocator is returned to the system.
 #![allow(unsafe_code)]
 
 use tikv_jemalloc_ctl::raw;

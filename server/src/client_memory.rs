@@ -1,7 +1,7 @@
-//! What connections hold together, and how much of `maxmemory` they may have.
+//! Memory of all connections, and the part of `maxmemory` that they may use.
 //!
-//! Requests that arrive, queued commands, replies that wait, names that are watched or listened to: each is a
-//! share of the bound, so that no client, and no number of them, takes what data and store need.
+//! Incoming requests, queued commands, pending replies, watched and subscribed names: each is limited to a share
+//! of the bound, so that clients, however many, cannot take the memory that data and store need.
 
 use crate::server::Server;
 use crate::session::Session;

@@ -1,11 +1,11 @@
-//! What the log hears of a panic and of a crash.
+//! Reports panics and crashes to the log.
 //!
-//! A panic is reported with its thread, message and stack, and goes on as it would. A crash (SIGSEGV, SIGBUS,
-//! SIGFPE, SIGILL, SIGABRT) is reported between two lines that say so, then the signal takes its course, so that
-//! a core is written where the system wants one. The report has two parts. The first needs nothing of a sound
-//! process: it formats into an array and calls `write`. The second allocates and takes locks, for the stack with
-//! the names of functions, which a signal handler must not: it may hang where the crash was in the allocator, so
-//! an alarm ends the process after a few seconds, with what was written by then.
+//! A panic is reported with its thread, message and stack, and then proceeds as usual. A crash (SIGSEGV, SIGBUS,
+//! SIGFPE, SIGILL, SIGABRT) is reported between two marker lines. Then the signal takes its default effect, so that
+//! a core is written if the system is set up for it. The report has two parts. The first is async-signal-safe:
+//! it formats into an array and calls `write`. The second allocates and takes locks to print the stack with
+//! function names, which a signal handler must not do: it may hang if the crash was in the allocator. An alarm
+//! therefore ends the process after a few seconds, with what was written by then.
 #![allow(unsafe_code)]
 
 use crate::log;

@@ -1,8 +1,8 @@
-//! `disk-max-bytes`: how much tables, log and old versions may take on the devices. Commands that need room are refused
-//! above it, as they are above `maxmemory`; reads and deletes go on, and what deletes give back makes room again.
+//! `disk-max-bytes`: the maximum size of tables, log and old versions on the devices. Above it, commands that need room are
+//! refused, as they are above `maxmemory`. Reads and deletes continue, and the space that deletes release can be used again.
 //!
-//! The bound is one on what clients add. What the server does by itself (replay, expiry, flushes, merges, BGREWRITEAOF) is
-//! never refused: without it nothing would become smaller.
+//! The bound limits what clients add. The server's own work (replay, expiry, flushes, merges, BGREWRITEAOF) is never
+//! refused: without it nothing would shrink.
 
 use crate::log;
 use sexton_engine::Engine;

@@ -1,4 +1,4 @@
-//! `oom-score-adj`: how gladly the kernel kills this process when memory runs out.
+//! `oom-score-adj`: how likely the kernel is to kill this process when memory runs out.
 
 use crate::log;
 use crate::number::parse_i64;

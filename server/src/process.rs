@@ -1,4 +1,4 @@
-//! The process as its surroundings see it: in the background or not, its pid file, its supervisor.
+//! The process as its environment sees it: daemonization, pid file, supervisor.
 #![allow(unsafe_code)]
 
 use crate::log;

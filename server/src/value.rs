@@ -1,7 +1,7 @@
-//! How a typed value is told apart on the engine: the five bits of `Meta::flags`.
+//! The type of a value as the engine stores it: the five bits of `Meta::flags`.
 //!
-//! Bits 0 to 3 hold the type (strings and hashes have two numbers), bit 4 says that a string was edited in place. This is the only place
-//! that knows these bits.
+//! Bits 0 to 3 hold the type (strings and hashes have two numbers each). Bit 4 says that a string was edited in place. Only
+//! this file knows these bits.
 
 pub mod thresholds;
 

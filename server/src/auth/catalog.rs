@@ -1,5 +1,5 @@
-//! The commands as access rules know them: numbered, with their categories. Commands of Redis that this server does not
-//! have are among them, so that rules written for a Redis are understood.
+//! The commands as access rules know them: numbered, with their categories. They include Redis commands that this server
+//! does not have, so that rules written for Redis are accepted.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! May a user do this? Asked with what the table of commands knows of a request.
+//! Permission checks, based on what the command table knows of a request.
 
 use super::selector::{KeyRights, Selector};
 use super::user::User;

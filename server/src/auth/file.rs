@@ -1,4 +1,4 @@
-//! Users in files: the lines of an `aclfile`, and those of the configuration.
+//! Users in files: the lines of an `aclfile` and of the configuration.
 
 use super::catalog::Catalog;
 use super::rules::{RuleError, has_blanks, merge_selectors};

@@ -1,4 +1,4 @@
-//! What can be wrong with an access rule, and how the words of a selector are put together.
+//! Errors of access rules, and how the words of a selector are joined.
 
 /// Why a rule is refused; [`RuleError::text`] is Redis' text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Loading what a data directory without a store has: a dump or the log of another server.
+//! Loads the contents of a data directory without a store: a dump or the log of another server.
 
 use super::signals::Signals;
 use crate::server::Server;

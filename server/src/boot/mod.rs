@@ -1,4 +1,4 @@
-//! The way of a server from its settings to its end: data directory, listeners, store, threads, signals.
+//! The life cycle of a server, from its settings to its shutdown: data directory, listeners, store, threads, signals.
 
 mod import;
 mod opening;

@@ -1,4 +1,4 @@
-//! The store on its way: opened and replayed by a thread of its own.
+//! Opens the store and replays its log on a dedicated thread.
 
 use super::options::engine_options;
 use super::signals::Signals;

@@ -1,4 +1,4 @@
-//! Users, and other names of commands, as the configuration has them.
+//! Users and renamed commands, from the configuration.
 
 use crate::auth::{Auth, RuleError, check_line, user_of_line};
 use crate::commands::table;

@@ -1,4 +1,4 @@
-//! Expiry times. The engine knows absolute milliseconds only; the log carries them as PEXPIREAT.
+//! Expiry times. The engine stores only absolute milliseconds; the log records them as PEXPIREAT.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;

@@ -1,4 +1,4 @@
-//! FUNCTION, FCALL and FCALL_RO. Libraries are data: each is a record of the engine under its name, beside all databases.
+//! FUNCTION, FCALL and FCALL_RO. Libraries are data: each is an engine record under its name, outside all databases.
 
 use super::introspect::help;
 use super::run_script::{Runnable, failed, kill, run, with_interpreter};

@@ -1,6 +1,6 @@
-//! HyperLogLogs: strings that estimate how many different elements they have seen.
+//! HyperLogLogs: strings that estimate the number of distinct elements.
 //!
-//! Every command makes at most one engine operation, and is logged as it came.
+//! Every command performs at most one engine operation, and is logged verbatim.
 
 use crate::dispatch::table::Binding;
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};

@@ -1,5 +1,5 @@
-//! Commands that take something out of the first of several keys that has something, and those that wait for it: LMPOP,
-//! ZMPOP, BLPOP and its relatives.
+//! Commands that pop from the first non-empty one of several keys, and their blocking forms: LMPOP, ZMPOP, BLPOP and
+//! its relatives.
 
 use crate::blocking::{Pop, Side, Waiter, Wants};
 use crate::dispatch::{Args, Binding, CommandError, CommandResult, Ctx, Purpose};

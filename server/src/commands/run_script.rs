@@ -1,4 +1,4 @@
-//! Running scripts and functions: the interpreters of the threads, what a program may take, and what it reaches.
+//! Runs scripts and functions: the threads' interpreters, the limits of a script, and its access to commands.
 
 use crate::auth::Context;
 use crate::client_memory::request_max_bytes;

@@ -1,4 +1,4 @@
-//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: caches of clients.
+//! CLIENT TRACKING, CACHING, GETREDIR and TRACKINGINFO: client-side caching.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::number::parse_i64;

@@ -1,4 +1,4 @@
-//! WAIT and WAITAOF: how many replicas, and whether this server's log, have what this connection wrote.
+//! WAIT and WAITAOF: how many replicas have this connection's writes, and whether this server's log has them.
 
 use crate::dispatch::{Binding, CommandError, CommandResult, Ctx, LogWait};
 use crate::number::parse_i64;

@@ -1,21 +1,21 @@
-//! Moving a kind of file to another device, with the data.
+//! Moves one kind of file, with its data, to another device.
 //!
-//! `NAME` in the data directory is the directory or file itself, or a link to the one that counts.
+//! `NAME` in the data directory is the directory or file itself, or a symbolic link to the current one.
 //!
 //! ```text
-//! to a device:   NAME.moved -> new place      what lies there is ours from here on, and not whole yet
+//! to a device:   NAME.moved -> new place      the contents there are ours from now on, and still incomplete
 //!                copy, sync
 //!                NAME -> NAME.old, NAME.moved -> NAME (in one step where NAME is no directory)
 //! back:          NAME.moved: the copy, synced
-//!                NAME (the link) goes, NAME.moved -> NAME
-//! then:          the old files go
+//!                NAME (the link) is removed, NAME.moved -> NAME
+//! then:          the old files are removed
 //! ```
 //!
-//! Old files on a device are announced before the change: `NAME.leaves` -> old place. It goes when they have gone, so
-//! whatever stays of them, a later start removes.
+//! Old files on a device are announced before the change: `NAME.leaves` -> old place. This link is removed after the
+//! files. If some of the files remain, a later start removes them.
 //!
-//! At every instant `NAME` leads to the whole data, or is missing and `NAME.moved` does. A start after a crash
-//! puts that one in its place in the second case, and removes what it finds of a copy in the first.
+//! At every instant either `NAME` leads to the complete data, or `NAME` is missing and `NAME.moved` leads to it. After a
+//! crash, a start renames `NAME.moved` to `NAME` in the second case, and removes the partial copy in the first.
 
 use crate::log;
 use sexton_persistence::device::{DiskStorage, Storage, StorageError, StorageResult};

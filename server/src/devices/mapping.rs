@@ -1,4 +1,4 @@
-//! The log on a device of persistent memory: by its own instructions where libpmem is there.
+//! The log on a persistent-memory device, written with pmem instructions if libpmem is available.
 
 use super::route_devices;
 use crate::log;

@@ -1,9 +1,9 @@
-//! Named devices: which kind of file lies where (`device`, `aof-device`, `aof-route`, `rdb-device`, `tree-device`,
+//! Named devices: the location of each kind of file (`device`, `aof-device`, `aof-route`, `rdb-device`, `tree-device`,
 //! `undo-device`, `memtable-device`).
 //!
-//! Tables, log, dump and undo runs have fixed names in the data directory. On another device such a name is a symbolic
-//! link to a directory or file on it: so the data directory always says where its files are, whatever the
-//! configuration has become meanwhile, and a start carries them to where they should be (`carry`).
+//! Tables, log, dump and undo runs have fixed names in the data directory. If one is on another device, its name is a
+//! symbolic link to a directory or file there. So the data directory always tells where its files are, even if the
+//! configuration has changed meanwhile. A start moves them to their configured place (`carry`).
 
 mod carry;
 mod info;

@@ -1,4 +1,4 @@
-//! How commands of every type look at their keys: one look-up, expiry, statistics.
+//! Key access for commands of every type: one look-up, expiry, statistics.
 
 use super::entry::bring_in;
 use super::{CommandError, CommandResult, Ctx};

@@ -1,4 +1,4 @@
-//! What follows a call: its reply in its final form, statistics, slow log, latency monitor, MONITOR.
+//! The steps after a call: the reply in its final form, statistics, slow log, latency monitor, MONITOR.
 
 use super::call::Called;
 use super::client::{Client, PackedRequest, ScriptTurn};

@@ -1,4 +1,4 @@
-//! The handler, inside a given transaction: what single requests, EXEC, scripts and replay share.
+//! Runs the handler inside a given transaction: the part that single requests, EXEC, scripts and replay share.
 
 use super::after::{refuse, write_outcome};
 use super::guard::error_of;
@@ -32,8 +32,8 @@ pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, Command
     Ok(called)
 }
 
-/// The same for a request by itself: where it misses pages that are on a device, it ends with [`Client::missed`](crate::dispatch::client::Client::missed) set, and
-/// runs again when they are in memory.
+/// Like [`call`], but for a single request. If it needs pages that are on a device, it ends with
+/// [`Client::missed`](crate::dispatch::client::Client::missed) set, and runs again once they are in memory.
 ///
 /// # Errors
 /// Those of [`call`], and that it has missed something.

@@ -1,4 +1,4 @@
-//! The state of one connection that commands may see and change.
+//! The state of one connection that commands can read and change.
 
 use super::{Args, CommandError, CommandSpec, LogWait, SnapshotSession, Tally};
 use crate::auth::{Denial, Identity};

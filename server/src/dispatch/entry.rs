@@ -1,4 +1,4 @@
-//! What commands ask of an entry beside its value: that it is in memory, and how its access is counted.
+//! What commands need of an entry besides its value: that it is in memory, and how an access is counted.
 
 use super::guard::give_up;
 use crate::server::Server;

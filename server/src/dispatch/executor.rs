@@ -1,4 +1,4 @@
-//! What a thread runs requests with, and the steps of a single one.
+//! The executor: a thread's state for running requests, and the steps of a single request.
 
 use super::after::{account, drop_if_muted, refuse, refuse_cut, show_monitors, write_error};
 use super::call::{Called, call, call_missing, read_snapshot};

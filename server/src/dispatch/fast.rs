@@ -1,4 +1,4 @@
-//! Plain GETs and SETs, without what their conditions make unnecessary, and what is counted of the short way.
+//! Plain GETs and SETs without the steps that their conditions make unnecessary, and the counters of the short path.
 
 use super::Executor;
 use super::after::{is_noted, note_slow};

@@ -1,4 +1,4 @@
-//! Commands that cannot go on: a bug made one panic, or a device failed under it. Others must not notice.
+//! Handles commands that cannot continue, because of a panic or a failed device, without affecting others.
 
 use super::CommandError;
 use sexton_engine::EngineError;

@@ -1,4 +1,4 @@
-//! Fields that expire: what is seen of them by the clock, what is logged, and what replay makes of it.
+//! Tests of expiring fields: their visibility over time, their log forms, and their replay.
 
 use super::client::Client;
 use super::paged_tests::Random;

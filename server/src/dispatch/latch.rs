@@ -1,4 +1,4 @@
-//! Which keys a request works on, and the latches that it therefore takes.
+//! Determines the keys of a request, and the latches that it therefore takes.
 
 use super::client::Client;
 use super::table::key_positions;

@@ -1,5 +1,5 @@
-//! Steps that a test has the short way leave out, to see that the comparison with the long way notices. A product build
-//! leaves out none, and has no trace of the question.
+//! Steps that a test can make the short path skip, to check that the comparison with the long path notices. A product build
+//! skips none, and contains no trace of the check.
 
 /// A step of the short way that is easily forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! What stands between a request and its handler: the one list of conditions that the gate explains and that the short
-//! way of plain GETs and SETs needs all to be absent.
+//! Obstacles between a request and its handler: the single list of conditions. The gate explains them; the short
+//! path of plain GETs and SETs requires that none is present.
 
 use super::client::Client;
 use crate::server::Server;

@@ -1,4 +1,4 @@
-//! What is refused for want of room, or until something is over.
+//! Tests of refusals: for lack of room, or while some operation is in progress.
 
 use super::tests::{Bench, NOW_MS};
 use super::{Executor, Outcome};

@@ -1,4 +1,4 @@
-//! Replies that are not written, and those that are too long to be.
+//! Tests of replies that are suppressed, and of replies that exceed the limit.
 
 use super::tests::Bench;
 

@@ -1,5 +1,5 @@
-//! Whether the client's user may do what a request asks for: the one place that looks, for requests by themselves and of
-//! the short way, for those of a transaction when they are queued and when they run, and for those of scripts.
+//! Access checks: whether the client's user may do what a request asks for. This is the only place that checks: single
+//! requests, also on the short path; those of a transaction, when queued and when run; and those of scripts.
 
 use super::client::Client;
 use super::table::key_positions;

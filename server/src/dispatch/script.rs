@@ -1,8 +1,8 @@
-//! Scripts: their latches, running them again with more of what they need, and what comes out when they have run.
+//! Runs scripts: takes their latches, reruns them with further resources, and handles their results.
 //!
-//! A script runs under the latches of the keys that it declares. Where it touches another key, meets one that is on a
-//! device, or takes longer than a thread may that serves others, it is stopped, all that it has written is taken back,
-//! and it runs again from its start: with the latch, with the key in memory, on a thread of its own.
+//! A script runs under the latches of the keys that it declares. If it touches another key, needs a key that is on a
+//! device, or takes too long for a thread that serves other clients, it is stopped and its writes are rolled back.
+//! It then runs again from its start: with the latch, with the key in memory, or on a thread of its own.
 
 use super::after::{account, count_calls, finish, refuse, show_monitors};
 use super::call::call;

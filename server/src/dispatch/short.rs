@@ -1,5 +1,5 @@
-//! The short way of requests on their keys, while nothing stands in their way: what the gate asks once a request is
-//! asked once a batch, and the clock is read once for many requests.
+//! The short path of keyed requests that meet no obstacle: the gate's per-request checks are made once per batch,
+//! and the clock is read once for many requests.
 
 use super::after::{refuse, refuse_cut};
 use super::call::call_missing;

@@ -1,4 +1,4 @@
-//! How much short commands do: hashes of keys, look-ups in the table of what is in memory, and graves, counted.
+//! Counts the work of short commands: key hashes, look-ups in the DRAM table, and graves.
 
 use super::Args;
 use super::client::Client;

@@ -1,4 +1,4 @@
-//! What others hear of commands and changes: key-space events, channels, watched keys, caches of clients, MONITOR.
+//! Notifications of commands and changes: key-space events, channels, watched keys, client-side caches, MONITOR.
 
 mod changes;
 mod monitor;

@@ -1,7 +1,7 @@
-//! WATCH: which connections want to know that a key changed.
+//! WATCH: the connections that are notified when a key changes.
 //!
-//! While nobody watches, a write pays one relaxed load. Keys are registered and signalled under
-//! their latch, which is what orders the two.
+//! While no connection watches, a write pays one relaxed load. Keys are registered and signalled under
+//! their latch, which orders the two.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! BACKUP: the command surface of Redis 8.10 over checkpoints.
 //!
-//! A backup is a directory with a complete store: `sexton-server` starts on a copy of it. START makes a checkpoint, whose files can
-//! be copied elsewhere at once; SEAL makes another one in its place, as of then. Both are names for files that are there anyway:
+//! A backup is a directory with a complete store: `sexton-server` starts on a copy of it. START makes a checkpoint, whose files
+//! can be copied elsewhere at once. SEAL replaces it with a checkpoint of that later moment. Both only link existing files:
 //! nothing is rewritten, nothing forks. A table that START has named keeps its name and its bytes.
 
 use crate::log;

@@ -1,8 +1,8 @@
-//! Copies of all data for clients (SYNC, PSYNC): `redis-cli --rdb`, and a redis-server that becomes a replica once.
+//! Full copies for clients (SYNC, PSYNC): `redis-cli --rdb`, and a redis-server that becomes a replica once.
 //!
-//! A copy is the file of BGSAVE, streamed from a snapshot without a file in between. Each has a thread of its own, which
-//! is never further ahead of its client than a window: whoever reads slowly costs no memory, and whoever does not read
-//! at all for `repl-timeout` is closed. What has changed since then is not sent: there is no stream of changes.
+//! A copy has the content of a BGSAVE file, streamed from a snapshot without a file in between. Each copy has its own
+//! thread, which is ahead of its client by at most one window: a slow client costs no memory, and one that reads
+//! nothing for `repl-timeout` is disconnected. Later changes are not sent: there is no stream of changes.
 
 use crate::clock::now_ms;
 use crate::jobs::rdb::{Image, Parts, SaveError, writer_options};

@@ -1,4 +1,4 @@
-//! What happens by the clock: expiry of keys and fields nobody asks for, idle connections.
+//! Periodic work: expiry of keys and fields that no client reads, idle connections.
 
 use super::removed;
 use crate::arenas;

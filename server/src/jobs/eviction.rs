@@ -1,5 +1,5 @@
-//! Eviction (`maxmemory-policy`): keys are deleted when those in memory take more than `maxmemory`
-//! leaves them. With `noeviction` nothing of this happens: cold keys live on the device.
+//! Eviction (`maxmemory-policy`): deletes keys when those in memory exceed their part of `maxmemory`.
+//! With `noeviction` it does nothing: cold keys are kept on the device.
 
 use super::removed;
 use crate::clock::now_ms;

@@ -1,4 +1,4 @@
-//! Values of every type, for what treats all alike: dumps, digests, OBJECT ENCODING.
+//! Values of any type, for code that treats all types alike: dumps, digests, OBJECT ENCODING.
 
 use super::collection::{
     Edit, Field, HashEdit, HashView, ListEdit, ListView, SetEdit, SetView, SortedSetEdit,

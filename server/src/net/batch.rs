@@ -1,4 +1,4 @@
-//! Running the requests of one read in order, by the short way where nothing stands in theirs.
+//! Runs the requests of one read in order, on the short path while they meet no obstacle.
 
 use super::worker::WorkerState;
 use crate::client_memory::RequestBounds;

@@ -1,7 +1,7 @@
 //! One connection: read, execute everything that has arrived, write once.
 //!
-//! The whole life of a connection is one poll function without an await in between, so that the
-//! buffers of the worker can be borrowed while a batch runs. An idle connection owns no buffer.
+//! A connection's whole life is one poll function without an await in between, so that it can borrow the
+//! worker's buffers while a batch runs. An idle connection owns no buffer.
 
 use super::batch::{BatchRun, Kind};
 use super::helper::HelperPool;

@@ -1,7 +1,7 @@
-//! Answers clients while there is no store yet: manifest and tables are being opened.
+//! Answers clients before the store exists: while manifest and tables are being opened.
 //!
-//! Nothing can be run, so a request is refused as by a server that loads. What that would run (INFO, AUTH, HELLO...)
-//! waits, with all that comes behind it, for the worker that takes the connection over.
+//! No command can run, so a request is refused with the error of a loading server. A command that a loading server would
+//! run (INFO, AUTH, HELLO...) waits, with everything behind it, for the worker that takes over the connection.
 
 use super::listener::{Listener, Waiting, may_enter};
 use crate::commands::table::table;

@@ -1,4 +1,4 @@
-//! Accepting connections: several TCP addresses and a unix socket, dealt out to the workers.
+//! Accepts connections: several TCP addresses and a unix socket, distributed over the workers.
 
 use super::early::{Door, EarlyRules};
 use super::worker::{Socket, Workers};

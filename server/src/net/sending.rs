@@ -1,8 +1,8 @@
-//! What a connection sends, and when.
+//! Sending: what a connection sends, and when.
 //!
-//! Short replies leave when the worker's turn ends, those of all connections in a row: sent one by one between requests,
-//! each would wake a client that has nothing else to do yet, which on loopback costs the server as much as a SET. And
-//! one fence makes durable what all of them have written to persistent memory.
+//! Short replies of all connections are sent in a row at the end of the worker's turn. If they were sent one by one between
+//! requests, each would wake a client that has nothing else to do yet, which on loopback costs the server as much as a SET.
+//! In addition, one fence makes durable everything that these requests have written to persistent memory.
 
 use super::batch::TURN_REPLY_BYTES;
 use super::connection::{Connection, Parked};

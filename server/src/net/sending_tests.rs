@@ -1,4 +1,4 @@
-//! Replies that were deferred, while only a part of what they need is durable.
+//! Tests of deferred replies when only a part of the writes they depend on is durable.
 
 use super::connection::Connection;
 use super::helper::HelperPool;

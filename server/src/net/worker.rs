@@ -1,4 +1,4 @@
-//! Worker threads: each a runtime of its own that serves the connections dealt to it.
+//! Worker threads: each has its own runtime and serves the connections assigned to it.
 
 use super::connection::Connection;
 use super::helper::HelperPool;

@@ -1,4 +1,4 @@
-//! What the server remembers about itself for its operators: slow requests, latency events, memory.
+//! Observability: slow requests, latency events, memory.
 
 mod cpu;
 mod histogram;

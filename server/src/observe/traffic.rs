@@ -1,4 +1,4 @@
-//! What went through the server: connections, commands, bytes, errors.
+//! Traffic counters: connections, commands, bytes, errors.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

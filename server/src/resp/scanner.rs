@@ -1,7 +1,7 @@
 //! The request scanner: finds complete requests in a read buffer without copying them.
 //!
-//! It never looks at a byte twice: a request that has only arrived in part is continued where the
-//! last call stopped. It does not recurse, and memory grows with the arguments that have arrived,
+//! It never examines a byte twice: a request that has arrived only in part is continued where the
+//! last call stopped. It does not recurse, and its memory grows with the arguments that have arrived,
 //! not with what a header announces. Limits and error texts are those of Redis 7.0.15.
 
 use super::inline::split_inline;

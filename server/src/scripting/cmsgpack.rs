@@ -1,4 +1,4 @@
-//! The library `cmsgpack`: MessagePack, as lua-cmsgpack 0.4 has it.
+//! The library `cmsgpack`: MessagePack, compatible with lua-cmsgpack 0.4.
 
 use super::OUTPUT_MAX_BYTES;
 use super::raise::{Arguments, failure, to_f64};

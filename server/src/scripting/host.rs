@@ -1,4 +1,4 @@
-//! What an interpreter runs, what that may take, and what it reaches outside.
+//! The interface of an interpreter to its host: scripts, limits, and access to commands.
 
 use super::library::{Function as LibraryFunction, Library};
 use super::script::Script;

@@ -1,4 +1,4 @@
-//! One Lua state: made once a thread, used by one script at a time.
+//! One Lua state: created once per thread, used by one script at a time.
 
 use super::host::{Ended, Host, Limits, Program};
 use super::libraries::Libraries;

@@ -1,6 +1,6 @@
-//! Lua 5.1 as scripts of Redis see it: the interpreter, its sandbox and libraries, and the cache of scripts.
+//! Lua 5.1 as Redis scripts see it: the interpreter, its sandbox and libraries, and the script cache.
 //!
-//! Nothing here knows commands: a script reaches them by way of [`Host`].
+//! This module does not know commands: a script reaches them through [`Host`].
 
 mod bit;
 mod cache;

@@ -1,9 +1,9 @@
-//! The short way between a program and its host: KEYS and ARGV, `redis.call` and `redis.pcall`, and simple values as replies, by
-//! Lua's own interface for C. By way of values of Rust each of them costs closures, references and copies.
+//! The fast path between a script and its host: KEYS and ARGV, `redis.call` and `redis.pcall`, and simple values as replies,
+//! through Lua's own C interface. Through Rust values, each of them would cost closures, references and copies.
 //!
-//! Lua leaves a function of C by a jump when it raises an error or has no memory left. So no frame here that calls what may raise
-//! has anything to be dropped: buffers lie in [`Shared`], frames hold borrowed bytes and numbers. What may panic is caught before
-//! Lua's frames are reached, and goes on behind them.
+//! Lua leaves a C function by `longjmp` when it raises an error or runs out of memory. So no frame here that calls functions
+//! that may raise owns anything with a destructor: buffers are kept in [`Shared`], frames hold borrowed bytes and numbers.
+//! Panics are caught before they reach Lua's frames, and are resumed behind them.
 
 #![allow(unsafe_code)]
 

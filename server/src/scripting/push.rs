@@ -1,6 +1,6 @@
-//! Values that functions of C push on Lua's stack: texts, lists, errors, and replies of commands as Redis 7.0 converts them.
+//! Pushes values on Lua's stack from C functions: texts, lists, errors, and replies of commands as Redis 7.0 converts them.
 //!
-//! Lua may leave each function here by a jump, when there is no memory. So none has anything to be dropped.
+//! Lua may leave each function here by `longjmp` when memory runs out. So none of them owns anything with a destructor.
 
 #![allow(unsafe_code)]
 

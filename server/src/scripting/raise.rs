@@ -1,7 +1,7 @@
-//! Errors that library functions raise, and reading their arguments with Lua's own words.
+//! Errors raised by library functions, and argument checks with Lua's own messages.
 //!
-//! What Rust raises travels through Lua as a userdata. `pcall`, `xpcall`, `coroutine.resume` and the handler of the
-//! script's own errors turn it into what Redis' functions would have raised: a text, or a table with a field `err`.
+//! An error raised in Rust passes through Lua as a userdata. `pcall`, `xpcall`, `coroutine.resume` and the handler of the
+//! script's own errors convert it to what Redis' functions would have raised: a text, or a table with a field `err`.
 
 use crate::interop::c_numbers::general;
 use mlua::{Error, Lua, MultiValue, Result, Table, Value};

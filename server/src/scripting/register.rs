@@ -1,4 +1,4 @@
-//! redis.register_function: what a library says of its functions while it is loaded.
+//! redis.register_function: the functions that a library registers while it is loaded.
 
 use super::library::{BAD_NAME, Function, flag_bit, is_name};
 use super::raise::{Raised, to_bytes};

@@ -1,4 +1,4 @@
-//! One script: its text, its name, and what its first line says.
+//! One script: its text, its name, and what its first line declares.
 
 use crate::digest;
 use std::hash::{Hash, Hasher};

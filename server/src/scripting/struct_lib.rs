@@ -1,4 +1,4 @@
-//! The library `struct`: values packed into bytes, as struct 0.2 has it.
+//! The library `struct`: values packed into bytes, compatible with struct 0.2.
 
 use super::raise::{Arguments, bad_argument, failure};
 use mlua::{Lua, MultiValue, Result, Table, Value};

@@ -1,4 +1,4 @@
-//! A library is tried in an interpreter, which tells what functions it registers.
+//! Loads a library in an interpreter on trial, to learn which functions it registers.
 
 use super::STACK_BYTES;
 use super::host::Limits;

@@ -1,4 +1,4 @@
-//! When the program that runs must end: its time is over, it is killed, or its host has stopped it.
+//! Decides when the running script must end: its time is over, it is killed, or its host has stopped it.
 
 use super::raise::Raised;
 use mlua::Error;

@@ -1,7 +1,7 @@
-//! What others may see and do of a connection: CLIENT LIST, CLIENT KILL, CLIENT PAUSE.
+//! The shared state of a connection, for CLIENT LIST, CLIENT KILL and CLIENT PAUSE.
 //!
 //! A [`Session`] is shared between the connection, which keeps it up to date, and the list of all
-//! of them. Nothing in it is touched more than once a batch of requests.
+//! sessions. Each field is accessed at most once per batch of requests.
 
 pub mod outbox;
 pub(crate) mod output_limit;

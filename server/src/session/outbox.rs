@@ -1,7 +1,7 @@
-//! What others have for this connection: lines of MONITOR, messages, a copy of the data.
+//! Output that others have for this connection: lines of MONITOR, messages, a copy of the data.
 //!
-//! Filled from any thread, emptied by the connection's own. Each piece names the write it tells of, and
-//! leaves when that write is durable (N13), in the order in which the pieces came.
+//! Filled from any thread, emptied by the connection's own. Each piece names the write it reports, and
+//! is sent once that write is durable (N13), in the order of arrival.
 
 use parking_lot::Mutex;
 use sexton_engine::Seq;

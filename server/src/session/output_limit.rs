@@ -1,4 +1,4 @@
-//! How much unread output a connection may gather (`client-output-buffer-limit`).
+//! The limit of a connection's unread output (`client-output-buffer-limit`).
 
 use crate::log;
 use crate::session::Session;

@@ -1,9 +1,9 @@
 //! SCAN cursors: handles to the last key that was returned (N12).
 //!
-//! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type holds it, and
-//! never 0. The table keeps 16,384 of them, fewer where their keys are so long that they would take more
-//! than 4 MiB. A handle that was already continued from is recycled
-//! first, the oldest of them first; then the tips of scans that were not used for the longest time.
+//! A handle is `nonce << 14 | slot`, below 2^53 so that every client's number type can represent it, and
+//! never 0. The table keeps 16,384 handles, or fewer if their keys would take more than 4 MiB. Handles that
+//! were already continued from are recycled first, in order of age; then the tips of the scans that were not
+//! used for the longest time.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

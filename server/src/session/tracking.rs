@@ -1,4 +1,4 @@
-//! How a connection keeps the cache of its client true (CLIENT TRACKING), as others see it.
+//! The CLIENT TRACKING state of a connection, as other threads see it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

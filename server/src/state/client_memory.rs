@@ -1,4 +1,4 @@
-//! What all connections hold together, and what `maxmemory-clients` allows them.
+//! The memory of all connections, and the limit that `maxmemory-clients` sets.
 
 use crate::session::Session;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

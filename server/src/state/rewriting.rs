@@ -1,4 +1,4 @@
-//! What is known about rewrites: the one that runs, and how the last one ended.
+//! The state of rewrites: the current one, and the result of the last one.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! What is known about saves: the one that runs, the last one, and when the next is due.
+//! The state of saves: the current one, the last one, and when the next is due.
 
 use crate::observe::now_s;
 use parking_lot::{Condvar, Mutex};

@@ -1,14 +1,14 @@
-//! The journal of an import: what was put aside, so that an import that did not end can be undone.
+//! The journal of an import: it records what was set aside, so that an unfinished import can be undone.
 //!
 //! ```text
 //! import-journal:  moved <tab> FROM <tab> TO        one line for each rename
-//!                  created <tab> PATH               what the import makes
+//!                  created <tab> PATH               a file or directory that the import creates
 //! ```
 //!
-//! Paths are relative to the data directory, which may itself be moved; those on other devices are not.
+//! Paths are relative to the data directory, which may itself be moved; paths on other devices are absolute.
 //!
-//! It is written and synced before anything is renamed, and removed when the import is durable.
-//! Undoing removes what was created and renames back what was moved; doing it twice does no harm.
+//! The journal is written and synced before anything is renamed, and removed once the import is durable.
+//! Undoing removes what was created and renames back what was moved; it is idempotent.
 
 use crate::log;
 use sexton_engine::PLACE_PREFIX;

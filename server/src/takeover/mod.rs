@@ -1,15 +1,15 @@
-//! What lies in the data directory at the start, and taking over the data of a Redis server (N3).
+//! Inspects the data directory at the start, and imports the data of a Redis server (N3).
 //!
 //! | configuration | store | what happens |
 //! |---|---|---|
 //! | `appendonly no` | emptied | `dump.rdb` is loaded, as Redis does |
-//! | `appendonly yes` | empty | a Redis' log, or else its `dump.rdb`, is imported, once |
-//! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server refuses the start |
-//! | `--import FILE` | any | the store is put aside, FILE imported; the manifest of a log stands for its files |
+//! | `appendonly yes` | empty | a Redis log, or else its `dump.rdb`, is imported, once |
+//! | `appendonly yes` | has data | nothing; a newer `dump.rdb` of another server makes the start fail |
+//! | `--import FILE` | any | the store is set aside, FILE imported; the manifest of a log represents its files |
 //!
-//! An import is all or nothing. What stands in the way is renamed into `imported-TIME/`, which keeps the
-//! originals (on a device, to `imported-TIME-...` beside it), and a journal says so; when the import has
-//! not ended by the next start, everything is put back first (see [`Journal`]).
+//! An import is all or nothing. Conflicting files are renamed into `imported-TIME/`, which keeps the
+//! originals (on a device, to `imported-TIME-...` beside it), and a journal records this. If the import has
+//! not finished by the next start, everything is restored first (see [`Journal`]).
 
 mod aof;
 mod identity;

@@ -1,4 +1,4 @@
-//! What a certificate says: names of a client, and until when it holds.
+//! Contents of a certificate: the names of a client, and the end of its validity.
 
 use sexton_config::choice::TlsUser;
 use x509_cert::Certificate;

@@ -1,4 +1,4 @@
-//! Protocols and ciphers by the names that OpenSSL has for them, which configurations use.
+//! Protocols and ciphers by their OpenSSL names, which configurations use.
 
 use rustls::crypto::ring::cipher_suite;
 use rustls::version::{TLS12, TLS13};

@@ -1,4 +1,4 @@
-//! Sessions that clients may resume: a bounded number, for a bounded time.
+//! Resumable TLS sessions: limited in number and time.
 
 use parking_lot::Mutex;
 use rustls::server::StoresServerSessions;

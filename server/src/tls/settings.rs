@@ -1,4 +1,4 @@
-//! The directives `tls-*` as what handshakes need.
+//! The `tls-*` directives in the form that handshakes need.
 
 use super::certificate::not_after_s;
 use super::ciphers::{protocols, suites};

@@ -1,7 +1,7 @@
-//! A connected socket with TLS on it.
+//! A connected TLS socket.
 //!
-//! It is used like a plain one: what is told as written has left for the kernel. So nothing that was encrypted waits
-//! unseen behind the output that limits and closing look at.
+//! It is used like a plain socket: bytes reported as written have been handed to the kernel. So no encrypted bytes are
+//! pending outside the output that limits and closing look at.
 
 use rustls::ServerConnection;
 use std::cell::RefCell;

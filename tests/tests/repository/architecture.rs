@@ -1,8 +1,8 @@
-//! Crates and rooms use only what lies below them.
+//! Crates and rooms use only the layers below them.
 //!
-//! A room is a file or folder directly below a crate's `src`. Each crate's rooms stand on floors, the lowest first: a
-//! room may use rooms of lower floors and itself, nothing beside or above. What breaks this would be listed by file in
-//! [`EXCEPTIONS`], which is empty. Tests inside the crates may look wherever they want.
+//! A room is a file or folder directly below a crate's `src`. Each crate's rooms are arranged in floors, lowest first: a
+//! room may use rooms of lower floors and itself, but nothing on its own floor or above. Violations would be listed by
+//! file in [`EXCEPTIONS`], which is empty. Tests inside the crates are exempt.
 
 use crate::files::{self, File};
 use std::collections::BTreeSet;

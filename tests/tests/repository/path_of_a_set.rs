@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md names the files through which a plain SET goes, few enough to be read at one sitting, and each leads to
-//! the next.
+//! ARCHITECTURE.md names the files that a plain SET passes through. They are few enough to be read at one sitting, and
+//! each refers to the next.
 
 use crate::files;
 

@@ -1,4 +1,4 @@
-//! What becomes of the connections of a user that changes or goes.
+//! Effects on the connections of a user that is changed or deleted.
 
 use crate::auth::{Context, DEFAULT_USER, Denial, Identity, Reason, User};
 use crate::clock::now_ms;

@@ -1,4 +1,4 @@
-//! BITFIELD and BITFIELD_RO: integers of any width at any bit of a string.
+//! BITFIELD and BITFIELD_RO: integers of any width at any bit offset of a string.
 
 use super::{bytes_of, note_edited, position};
 use crate::commands::string::check_bytes;

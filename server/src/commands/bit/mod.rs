@@ -1,7 +1,7 @@
-//! Bits of strings.
+//! Bit operations on strings.
 //!
-//! Bit 0 is the highest of the first byte. Every command makes at most one engine operation a key, and is logged as it
-//! came.
+//! Bit 0 is the highest bit of the first byte. Every command performs at most one engine operation per key, and is
+//! logged verbatim.
 
 mod combine;
 mod field;

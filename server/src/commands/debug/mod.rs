@@ -1,7 +1,7 @@
-//! DEBUG: the part of it that tests and operators use.
+//! DEBUG: the subcommands that tests and operators use.
 //!
 //! Bound as one command, as in Redis: its subcommands are not in the command table. It runs on a
-//! helper thread because some of it walks the whole key space.
+//! helper thread because some subcommands walk the whole key space.
 
 mod digest;
 mod populate;

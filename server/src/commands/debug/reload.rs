@@ -1,4 +1,4 @@
-//! DEBUG RELOAD: what was saved is what is loaded, tried on the live data.
+//! DEBUG RELOAD: saves and reloads the live data, to test that both agree.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx};
 use crate::jobs::rdb;

@@ -1,4 +1,4 @@
-//! Positions as scores: latitude and longitude as fractions of their ranges, bit by bit in turn, 26 bits each.
+//! Positions as scores: latitude and longitude as fractions of their ranges, 26 bits each, interleaved.
 
 /// Bits of each coordinate in a score.
 pub(super) const STEP_MAX: u32 = 26;

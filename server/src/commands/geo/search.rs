@@ -1,4 +1,4 @@
-//! Commands that look for members near a position: GEOSEARCH, GEOSEARCHSTORE, GEORADIUS, GEORADIUSBYMEMBER and their
+//! Commands that search for members near a position: GEOSEARCH, GEOSEARCHSTORE, GEORADIUS, GEORADIUSBYMEMBER and their
 //! read-only forms.
 
 use super::hash::Position;

@@ -1,4 +1,4 @@
-//! What is searched: a circle or a box around a position, and the cells of the map that it touches.
+//! The shape to search: a circle or a box around a position, and the map cells that it touches.
 
 use super::hash::{Cell, Position, STEP_MAX, degrees_of_m, longitudes_of_m};
 use crate::dispatch::{Args, CommandError};

@@ -1,7 +1,7 @@
 //! Fields that expire: HEXPIRE, HPEXPIRE, HEXPIREAT, HPEXPIREAT, HTTL, HPTTL, HEXPIRETIME, HPEXPIRETIME, HPERSIST.
 //!
-//! Texts and order of errors are those of Valkey 9.1. The log has absolute times: a field whose time had come was removed
-//! by then, with an HDEL of its own.
+//! Error texts and their order are those of Valkey 9.1. The log has absolute times: an expired field was already removed
+//! before, with an HDEL of its own.
 
 use super::{named_fields, place_of_fields, write};
 use crate::commands::expire::Condition;

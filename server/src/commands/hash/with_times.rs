@@ -1,4 +1,4 @@
-//! Commands that do two things to fields at once: HGETEX, HSETEX, HGETDEL.
+//! Commands that combine two operations on fields: HGETEX, HSETEX, HGETDEL.
 
 use super::due::{each_field, log_due, log_fields, log_gone};
 use super::{fields_behind_key, named_fields, place_of_fields, write};

@@ -1,4 +1,4 @@
-//! INFO: Redis' sections and fields in Redis' order, then sections of our own.
+//! INFO: Redis' sections and fields in Redis' order, then our own sections.
 
 mod figures;
 mod sections;

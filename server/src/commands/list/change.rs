@@ -1,4 +1,4 @@
-//! Commands that change what is within: LSET, LINSERT, LREM, LTRIM.
+//! Commands that change inner elements: LSET, LINSERT, LREM, LTRIM.
 
 use super::index_within;
 use crate::commands::positions::range_of;

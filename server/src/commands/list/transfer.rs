@@ -1,4 +1,4 @@
-//! Commands that move an element from list to list: RPOPLPUSH, LMOVE, and those that wait for one: BRPOPLPUSH, BLMOVE.
+//! Commands that move an element between lists: RPOPLPUSH, LMOVE, and their blocking forms: BRPOPLPUSH, BLMOVE.
 
 use super::side;
 use crate::blocking::{Side, Wants};

@@ -1,8 +1,8 @@
 //! Commands that walk the key space: SCAN, KEYS, RANDOMKEY, DBSIZE.
 //!
-//! They see the newest state in key order whatever is in memory. Inside MULTI they run under all
-//! latches, otherwise on a helper thread without any. They change nothing: a key whose time has
-//! come is left out and deleted by the expiry cycle.
+//! They see the newest state in key order, regardless of what is in memory. Inside MULTI they run under all
+//! latches, otherwise on a helper thread without any. They change nothing: an expired key is
+//! left out, and the expiry cycle deletes it.
 
 pub(super) mod elements;
 

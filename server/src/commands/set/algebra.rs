@@ -1,4 +1,4 @@
-//! Commands of several sets: SINTER, SUNION, SDIFF, and those that store or count the result.
+//! Commands on several sets: SINTER, SUNION, SDIFF, and those that store or count the result.
 
 use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;

@@ -1,6 +1,6 @@
 //! SORT and SORT_RO.
 //!
-//! BY and GET patterns name keys that no key specification can tell, so these commands run under all latches.
+//! The keys named by BY and GET patterns cannot be derived from a key specification, so these commands take all latches.
 
 mod options;
 mod order;

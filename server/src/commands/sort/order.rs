@@ -1,4 +1,4 @@
-//! The order of elements: by numbers or by texts, their own or those that a pattern names.
+//! The order of elements: by numbers or texts, either their own or those that a pattern names.
 
 use super::options::Options;
 use super::pattern::{Pattern, before_nul};

@@ -1,4 +1,4 @@
-//! BY and GET: what stands under a key, or in a field of it, whose name depends on the element.
+//! BY and GET: the value of a key, or of a hash field, whose name depends on the element.
 
 use crate::dispatch::{Ctx, Purpose};
 use crate::keyspace::collection::Hashes;

@@ -1,4 +1,4 @@
-//! Commands that answer or store a range: ZRANGE, ZRANGESTORE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX,
+//! Commands that return or store a range: ZRANGE, ZRANGESTORE, ZREVRANGE, ZRANGEBYSCORE, ZREVRANGEBYSCORE, ZRANGEBYLEX,
 //! ZREVRANGEBYLEX.
 
 use super::bounds::Bounds;

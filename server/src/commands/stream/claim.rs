@@ -1,4 +1,4 @@
-//! XACK, XCLAIM, XAUTOCLAIM: what is pending becomes another consumer's, or nobody's.
+//! XACK, XCLAIM, XAUTOCLAIM: pending entries are acknowledged or reassigned to another consumer.
 
 use super::held::{Held, each, hold, nothing, store};
 use super::id::{parse_start, parse_strict};

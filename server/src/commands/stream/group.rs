@@ -1,4 +1,4 @@
-//! XGROUP: groups and their consumers. Each subcommand makes at most one operation, and is logged as it came.
+//! XGROUP: groups and their consumers. Each subcommand performs at most one operation, and is logged verbatim.
 
 use super::held::{Held, hold, nothing};
 use super::id::{parse, parse_strict};

@@ -1,4 +1,4 @@
-//! Streams as commands look at them, whether they lie in one record or in pages.
+//! Streams as commands see them, whether stored in one record or in pages.
 
 use super::find;
 use crate::dispatch::{CommandError, CommandResult, Ctx, OUT_OF_MEMORY, Purpose};

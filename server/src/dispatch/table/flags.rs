@@ -1,4 +1,4 @@
-//! Command flags as a bit set, so that the dispatcher can ask for several at once, and what flags of keys need.
+//! Command flags as a bit set, so that the dispatcher can test several at once, and the rights that key flags require.
 
 use crate::auth::KeyRights;
 

@@ -1,4 +1,4 @@
-//! Finding the keys of a request by the key specifications of its command.
+//! Finds the keys of a request by the key specifications of its command.
 
 use super::CommandSpec;
 use super::flags::key_rights;

@@ -1,7 +1,7 @@
-//! What is known about commands apart from their code: `commands.txt`, parsed where it is used.
+//! Metadata of commands: `commands.txt`, parsed on demand.
 //!
-//! Arity, flags and keys are read once, when the table is built; documentation stays text until
-//! somebody asks for it.
+//! Arity, flags and keys are read once, when the table is built. Documentation remains text until
+//! it is requested.
 
 use super::Flags;
 use super::flags::key_rights;

@@ -1,6 +1,6 @@
-//! The command table: the one place that knows which commands there are.
+//! The command table: the only list of the server's commands.
 //!
-//! Metadata comes from `commands.txt` (what Redis 7.0.15 says about its commands), code from the
+//! Metadata is taken from `commands.txt` (what Redis 7.0.15 reports about its commands), code from the
 //! [`Binding`]s that each command group exports. The dispatcher, arity errors, COMMAND and ACL read
 //! the [`CommandSpec`]s made of both. A command without a binding does not exist for clients.
 

@@ -1,4 +1,4 @@
-//! What the dispatcher must know of a command beyond Redis' flags.
+//! Properties of a command that the dispatcher needs beyond Redis' flags.
 
 use super::Args;
 

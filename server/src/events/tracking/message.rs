@@ -1,4 +1,4 @@
-//! What connections are told whose clients cache: which keys they must forget.
+//! Invalidation messages: the keys that caching clients must forget.
 
 use crate::resp::Reply;
 use crate::session::output_limit::over_output_limit;

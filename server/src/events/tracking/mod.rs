@@ -1,8 +1,8 @@
-//! CLIENT TRACKING: caches of clients, and what they hear when a value that they may have is another one.
+//! CLIENT TRACKING: invalidation messages for client-side caches.
 //!
-//! A read remembers its keys, and a write takes them out, both under the latch of the key and in the order in which the
-//! transaction did them (N19). What was taken out is told when the write can be seen, and before it is answered. So a client
-//! that has read the old value hears of the write behind that reply, and one that has heard of it reads the new one.
+//! A read remembers its keys, and a write removes them, both under the latch of the key and in the order of the
+//! transaction (N19). Invalidations are sent once the write is visible, and before it is answered. So a client that
+//! has read the old value gets the invalidation after that reply, and a client that has got it reads the new value.
 
 mod message;
 mod table;

@@ -1,8 +1,8 @@
 //! The x87 extended format (64-bit mantissa) in integer arithmetic.
 //!
-//! INCRBYFLOAT of Redis on x86-64 computes in C's `long double` and prints it with `%.17Lf`. Values
-//! must come out equal to the last digit on every machine, so reading, adding and printing are done
-//! here exactly and rounded once, to nearest, ties to even.
+//! Redis' INCRBYFLOAT on x86-64 computes in C's `long double` and prints it with `%.17Lf`. Results
+//! must match to the last digit on every machine. Reading, adding and printing are therefore
+//! exact here and rounded once, to nearest, ties to even.
 
 mod natural;
 

@@ -1,4 +1,4 @@
-//! What an RDB file holds: a snapshot, and what is said about it.
+//! The content of an RDB file: a snapshot and its auxiliary fields.
 
 use super::save::{SaveError, failed};
 use crate::keyspace::AnyView;

@@ -1,4 +1,4 @@
-//! How far the segments behind a base may grow, and when the next base is due.
+//! How large the segments after a base may grow, and when the next base is due.
 
 use crate::server::Server;
 use sexton_config::Options;

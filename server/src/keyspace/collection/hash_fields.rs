@@ -1,4 +1,4 @@
-//! The fields of a hash, taken apart: for what changes their due times, or many of them.
+//! The fields of a hash in parsed form, for commands that change due times or many fields.
 
 use super::{Encoding, HashEdit, HashView, Thresholds};
 use std::collections::HashMap;

@@ -1,6 +1,6 @@
-//! Byte strings one behind the other, as collections keep them in one record: `length | bytes`, no index.
+//! Concatenated byte strings, the format of a collection in one record: `length | bytes`, no index.
 //!
-//! A length is one byte up to 240; 241 announces two bytes, 242 four, little endian.
+//! A length takes one byte up to 240; 241 announces two bytes, 242 four, little endian.
 
 /// Largest length of one byte.
 const SHORT_MAX: usize = 240;

@@ -1,7 +1,7 @@
-//! HyperLogLogs: strings that estimate how many different elements they have seen, byte for byte as Redis writes them.
+//! HyperLogLogs: strings that estimate the number of distinct elements, in Redis' exact byte format.
 //!
 //! ```text
-//! "HYLL" | encoding (u8: 0 dense, 1 sparse) | 0 0 0 | cardinality u64 LE, highest bit: to be counted again | registers
+//! "HYLL" | encoding (u8: 0 dense, 1 sparse) | 0 0 0 | cardinality u64 LE, highest bit: must be recomputed | registers
 //!
 //! dense   16,384 registers of 6 bits, the lowest bits first
 //! sparse  runs of registers: 00nnnnnn             n + 1 zeros

@@ -1,4 +1,4 @@
-//! The library `cjson`: JSON, as Lua CJSON 2.1 has it.
+//! The library `cjson`: JSON, compatible with Lua CJSON 2.1.
 
 mod decode;
 mod encode;

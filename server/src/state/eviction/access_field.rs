@@ -1,8 +1,8 @@
-//! What the 24 bits of an entry's access field mean: Redis' LRU clock, or its LFU counter.
+//! The 24-bit access field of an entry: Redis' LRU clock, or its LFU counter.
 //!
-//! LRU: seconds of the last access, never 0 (which means: none since the write). LFU: minutes of the
-//! last access in the upper 16 bits, and below them a counter of 8 bits that grows with the
-//! logarithm of the accesses and falls with time.
+//! LRU: the second of the last access, never 0 (0 means: not accessed since the write). LFU: the minute of the
+//! last access in the upper 16 bits, and below it an 8-bit counter that grows with the
+//! logarithm of the number of accesses and decays with time.
 
 use crate::random::random;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

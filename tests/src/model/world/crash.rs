@@ -1,4 +1,4 @@
-//! Crash and recovery: what of the log was written, and its replay by re-execution (N1).
+//! Crash and recovery: which part of the log was written, and its replay by re-execution (N1).
 
 use super::{Command, LogRecord, OPEN, Rc, Rule, Seq, Violation, World};
 use crate::model::KEYS;

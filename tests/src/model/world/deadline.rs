@@ -1,4 +1,4 @@
-//! The delete deadline (N17): what the store does at each tick of its clock, and what must be gone then.
+//! The delete deadline (N17): what the store does at each tick of its clock, and what must be erased then.
 
 use super::{File, Rule, Seq, Version, Violation, World};
 use crate::model::keys::{COLLECTION, Key, page_of};

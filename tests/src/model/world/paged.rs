@@ -1,7 +1,7 @@
 //! A collection of two pages: the epoch rule (E), and the grave of its prefix.
 //!
-//! The root's version is the descriptor: (cid, elements, pages). An element is a lane of 16 bits, which lies in one page. With
-//! three elements the odd ones move to the second page, with one they move back and that page goes.
+//! The root's version is the descriptor: (cid, elements, pages). An element is a lane of 16 bits, stored in one page. With
+//! three elements the odd ones move to the second page; with one they move back and that page is removed.
 
 use super::{Effect, Grave, Key, OPEN, Rule, Scan, Seq, Skip, Version, Violation, World};
 use crate::model::keys::{COLLECTION, PAGES, page_key, page_of, prefix_key};

@@ -1,4 +1,4 @@
-//! What a command needs of a stream that does not lie in one record.
+//! Excerpt of a stream that is not stored in one record: the part that a command needs.
 
 use super::head::Head;
 use super::{Group, StreamEdit, StreamView};

@@ -1,4 +1,4 @@
-//! What a stream says of itself, in its record or in the root of its pages.
+//! The header of a stream, stored in its record or in the root of its pages.
 
 use super::id::{ID_BYTES, push_id, read_id};
 use sexton_engine::page::descriptor::STREAM_TAIL_BYTES;

@@ -1,7 +1,7 @@
-//! Consumer groups of a stream in pages: what a command asks of them, and how they are written.
+//! Consumer groups of a paged stream: what a command requests of them, and how they are written.
 //!
-//! A command sees groups as those of a stream in one record, but with those pending entries alone that it asks for. What it has made of
-//! a group is compared with what it has seen, and the difference is written.
+//! A command sees the groups as in a single-record stream, but with only those pending entries that it requests. The changed
+//! group is compared with the one it has seen, and the difference is written.
 
 use super::{Missed, Stop, Streamed};
 use crate::keyspace::collection::stream::{
