@@ -8,6 +8,7 @@ and with them the newest data, are on an emulation of the paper's disk. Undo run
 and on the emulated flash, in parallel processes, which mostly wait for their emulated devices. Then
 both are on this machine's own device. With --device hdd=DIR and --device flash=DIR these are used instead, the tables on
 the disk, and nothing is emulated. A reads again in four ways:
+
     ahead    a scan with read-ahead, as in the server
     block    a scan that reads one block at a time, like the paper's database
     single   gets of random keys (--gets of them), one by one
