@@ -13,7 +13,8 @@ Both write a log without syncing it, compress with LZ4 below level 0, use 10 fil
 block caches and write buffers, two background threads, and jemalloc: flsm-bench is linked with it like the
 server, Debian's db_bench gets it preloaded. --num of both tools counts per thread: each thread writes all
 keys. flsm-bench additionally has a DRAM table of twice the write buffer, which is its memtables' index; the CSV file
-lists the peak resident memory of both."""
+lists the peak resident memory of both.
+"""
 
 import argparse
 import json

@@ -4,7 +4,8 @@
 
 Prints the estimated total time first, and the expected end while it runs. Each study has its own limit
 (its option --minutes) and marks the cells that no longer fit, so that the report is always written. The run can be stopped
-or killed at any moment: the same command resumes it. A study that fails does not keep the others from running."""
+or killed at any moment: the same command resumes it. A study that fails does not keep the others from running.
+"""
 
 import argparse
 import os

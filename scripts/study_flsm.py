@@ -12,7 +12,8 @@ expiry   half of the keys of a server expire at one instant: how long it takes, 
 
 The engine parts run flsm-bench and RocksDB's db_bench through scripts/bench_rocksdb.py with equal flags, one right
 after the other, in alternating order. Results: study/flsm/cells.csv; a run that was stopped is resumed.
-`make bench-rocksdb` runs the nine interleaved pairs that a claim needs (N15)."""
+`make bench-rocksdb` runs the nine interleaved pairs that a claim needs (N15).
+"""
 
 import argparse
 import itertools

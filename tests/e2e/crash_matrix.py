@@ -6,7 +6,8 @@ system call on the files of the moment, without the server's knowledge. Load, re
 and comparison are those of crash_loop: a prefix of every connection's commands that contains the
 acknowledged ones (`always`), or all but the last moments. dump.rdb and the base of the log must be complete or
 absent. Power loss and torn sectors cannot be caused from outside: `cargo test -p sexton-engine crash_matrix` tests
-them on simulated storage (`make crash-matrix` runs both)."""
+them on simulated storage (`make crash-matrix` runs both).
+"""
 
 import argparse
 import random

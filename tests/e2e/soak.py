@@ -4,7 +4,8 @@ Applies every command of the server's own COMMAND list to a fixed set of keys re
 in every possible way, with FLUSHALLs, swaps, saves, rewrites, snapshots, scans and CONFIG SETs. In rounds: work, then
 all clients disconnect, the data is deleted, and the idle server is measured. Leaks of a round accumulate; memory
 merely in use does not. The first quarter of the rounds is warm-up; the medians of the second and the last quarter are
-compared, with a tolerance for each figure."""
+compared, with a tolerance for each figure.
+"""
 
 import argparse
 import hashlib
