@@ -63,7 +63,7 @@ choice! {
     Debug = 0,
     /// Many rarely useful lines.
     Verbose = 1,
-    /// What a production server should say.
+    /// The recommended level for production.
     Notice = 2,
     /// Only what matters most.
     Warning = 3,
@@ -147,7 +147,7 @@ choice! {
 choice! {
     /// `deletes`: how deletes are kept.
     Deletes, default Cemetery,
-    /// Beside the tree.
+    /// Outside the tree.
     Cemetery = 0,
     /// As records of the tree: the ordinary LSM-tree.
     Tombstones = 1,

@@ -41,7 +41,7 @@ pub struct DeviceSpec {
 }
 
 impl DeviceSpec {
-    /// Reads the words behind `device`.
+    /// Parses the words that follow `device`.
     pub fn parse(words: &[Vec<u8>]) -> Result<DeviceSpec, String> {
         const USAGE: &str = "device takes NAME kind hdd|ssd|nvme|pmem path DIR [emulate PROFILE]";
         let (name, rest) = words.split_first().ok_or(USAGE)?;

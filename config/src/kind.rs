@@ -16,7 +16,7 @@ pub const DEVICES_MAX: usize = 64;
 /// Most save points kept; Redis has no bound.
 pub const SAVE_POINTS_MAX: usize = 1024;
 
-/// Says why a text is not a value.
+/// Checks a text; the error explains why it is not a valid value.
 pub type Check = fn(&[u8]) -> Result<(), &'static str>;
 
 /// Type and bounds of a directive.

@@ -21,7 +21,7 @@ pub struct LevelDevice {
 }
 
 impl LevelDevice {
-    /// Reads the words behind `tree-device`.
+    /// Parses the words that follow `tree-device`.
     ///
     /// # Errors
     /// The line's form, for the operator.
@@ -50,7 +50,7 @@ impl LevelDevice {
         levels.into_iter().chain([self.device.clone()]).map(String::into_bytes).collect()
     }
 
-    /// The lines of a file with this one behind `before`: one without levels replaces the last such.
+    /// Adds this line to those of a file: one without levels replaces the last such line.
     ///
     /// # Errors
     /// A level that has a device already.

@@ -31,7 +31,7 @@ pub struct ExtraLine {
     pub line: usize,
     /// The line without blanks around it.
     pub text: Vec<u8>,
-    /// The words behind the directive's name.
+    /// The words that follow the directive's name.
     pub words: Vec<Vec<u8>>,
 }
 
@@ -71,7 +71,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Loads a configuration text without a file of its own.
+    /// Loads a configuration text that has no file.
     pub fn from_text(text: &[u8]) -> Result<Config, ConfigError> {
         let mut loader = Loader::new();
         loader.read_lines(text, None, 0)?;

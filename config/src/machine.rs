@@ -14,7 +14,7 @@ pub enum MemoryOf {
 /// What a process may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineMemory {
-    /// Bytes, 0 when they cannot be told.
+    /// Size in bytes; 0 if unknown.
     pub bytes: u64,
     /// What bounds them.
     pub of: MemoryOf,
@@ -30,7 +30,7 @@ impl MachineMemory {
         Self::read(&|path| std::fs::read_to_string(path).ok())
     }
 
-    /// The bound that `maxmemory auto` stands for; 0, none, when the memory cannot be told.
+    /// The bound that `maxmemory auto` means; 0 (none) if the size of memory is unknown.
     pub fn auto_bytes(self) -> u64 {
         (u128::from(self.bytes) * u128::from(AUTO_SHARE.0) / u128::from(AUTO_SHARE.1)) as u64
     }
@@ -97,7 +97,7 @@ fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
     is_it.then_some((fields.next()?, fields.next()?))
 }
 
-/// The part of a group's path that lies below what is mounted. Inside a container the path may be the host's, and the
+/// The part of a group's path below the mount point. Inside a container the path may be the host's, and the
 /// container's own group is what is mounted.
 fn below<'p>(root: &str, path: &'p str) -> &'p Path {
     let path = Path::new(path);

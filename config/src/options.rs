@@ -21,23 +21,23 @@ pub(crate) const MEMTABLE_BYTES_MIN: u64 = 1 << 20;
 pub(crate) const AOF_SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// A memtable is at most `maxmemory` divided by this: active, frozen ones and DRAM table must fit.
 pub(crate) const MEMTABLE_SHARE: u64 = 32;
-/// Memtables with a log, unless said otherwise.
+/// Default number of memtables with a log.
 pub(crate) const WRITE_BUFFERS: usize = 2;
 /// Most memtables with a log.
 pub(crate) const WRITE_BUFFERS_MAX: usize = 64;
-/// Bytes of memtables where a disk is what writers would wait for and memory is not bounded, unless said otherwise.
+/// Default size in bytes of all memtables if writers would wait for a disk and memory is unbounded.
 pub(crate) const DISK_MEMTABLES_BYTES: u64 = 2 << 30;
 /// They are at most the machine's memory divided by this.
 pub(crate) const DISK_MEMTABLES_SHARE: u64 = 8;
-/// Bytes that memtables may take on a device of their own, unless said otherwise.
+/// Default maximum size in bytes of memtables on a device of their own.
 pub(crate) const MEMTABLE_POOL_BYTES: u64 = 1 << 30;
 /// Default minimum number of memtables that fit into the pool.
 pub(crate) const MEMTABLE_POOL_MEMTABLES: u64 = 8;
 /// Hard minimum: two memtables that are being flushed, and one that grows to twice its size meanwhile.
 pub(crate) const MEMTABLE_POOL_MEMTABLES_MIN: u64 = 4;
 
-/// The directives the server acts on, now or when what they steer is built (the directive table says
-/// which), typed. The names carry the unit where the directive's does not.
+/// The directives the server acts on, typed. They take effect at once or when the part they control is created (the directive
+/// table says which). The names include the unit where the directive's does not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// `port`: TCP port; 0 listens on none.
@@ -86,7 +86,7 @@ pub struct Options {
     pub acllog_max_len: usize,
     /// `acl-pubsub-default`: Whether new users may use every channel.
     pub acl_pubsub_default_all: bool,
-    /// `daemonize`: Whether to go to the background.
+    /// `daemonize`: Whether to run in the background.
     pub daemonize: bool,
     /// `supervised`: How readiness is reported.
     pub supervised: Supervised,
@@ -128,7 +128,7 @@ pub struct Options {
     pub maxmemory_is_auto: bool,
     /// `maxmemory-policy`: Which keys are evicted.
     pub maxmemory_policy: EvictionPolicy,
-    /// `maxmemory-samples`: Keys looked at for one eviction.
+    /// `maxmemory-samples`: Keys sampled per eviction.
     pub maxmemory_samples: u32,
     /// `lfu-log-factor`: Slope of the frequency counter.
     pub lfu_log_factor: u32,
@@ -140,7 +140,7 @@ pub struct Options {
     pub hash_max_listpack_entries: u64,
     /// `hash-max-listpack-value`: Bytes of a field or value up to which it does.
     pub hash_max_listpack_value_bytes: u64,
-    /// `list-max-listpack-size`: Elements of a list node; negative stands for 4 to 64 KiB.
+    /// `list-max-listpack-size`: Elements of a list node; negative numbers mean 4 to 64 KiB.
     pub list_max_listpack_size: i32,
     /// `set-max-intset-entries`: Members up to which a set of integers is an `intset`.
     pub set_max_intset_entries: u64,
@@ -196,7 +196,7 @@ pub struct Options {
     pub aof_timestamp_enabled: bool,
     /// `device`: Named places for files.
     pub devices: Vec<DeviceSpec>,
-    /// `device-profiles`: File with profiles of emulated devices, beside those built in.
+    /// `device-profiles`: File with profiles of emulated devices, in addition to the built-in ones.
     pub device_profiles: Option<PathBuf>,
     /// `aof-device`: Device of the append only file.
     pub aof_device: Option<String>,
@@ -238,9 +238,9 @@ pub struct Options {
     pub compression_bottom: Compression,
     /// `deletes`: How deletes are kept.
     pub deletes: Deletes,
-    /// `share-values`: Whether a long value lies in memory once, for memtable and table, where no log keeps it.
+    /// `share-values`: Whether memtable and table share one copy of a long value that no log keeps.
     pub share_values: bool,
-    /// `tree-direct-io`: Whether flushes and compactions go past the page cache.
+    /// `tree-direct-io`: Whether flushes and compactions bypass the page cache.
     pub tree_direct_io: bool,
     /// `compaction-threads`: Threads of one large compaction; 0 means half of the cores, at most 4.
     pub compaction_threads: usize,
@@ -250,7 +250,7 @@ pub struct Options {
     pub cemetery_max_memory_bytes: u64,
     /// `collection-inline-max`: Longest collection in one record.
     pub collection_inline_max_bytes: u64,
-    /// `delete-persist-seconds`: Seconds until a deleted key is physically gone (rule N17); 0 means no limit.
+    /// `delete-persist-seconds`: Seconds until a deleted key is physically erased (rule N17); 0 means no limit.
     pub delete_persist_seconds: u32,
     /// `aof-buffer-limit`: Bytes of unwritten log at which writers wait (rule N14).
     pub aof_buffer_limit_bytes: u64,

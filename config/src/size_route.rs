@@ -18,7 +18,7 @@ pub struct SizeRoute {
 }
 
 impl SizeRoute {
-    /// Reads the words behind `aof-route`; an empty one means none.
+    /// Parses the words that follow `aof-route`; an empty list means none.
     ///
     /// # Errors
     /// The line's form, for the operator.

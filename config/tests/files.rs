@@ -172,7 +172,7 @@ fn rewrite_creates_a_file_that_was_deleted() {
     assert_eq!(text(&load(&file).unwrap(), "timeout"), "9");
 }
 
-/// What `auto` stands for may be another number at the next start.
+/// The meaning of `auto` may differ at the next start.
 #[test]
 fn an_automatic_bound_shows_as_bytes_and_is_rewritten_as_auto() {
     let file = directory("auto").join("a.conf");

@@ -7,9 +7,9 @@ use crate::server::Server;
 use crate::session::Session;
 use sexton_engine::KEY_MAX_BYTES;
 
-/// One request, one transaction that gathers, the names of one connection: one part of `maxmemory` of this many. The
-/// store holds what a request brings several times over while it is written: in the request, the log's buffer, the
-/// memtable, the DRAM table, and the block of a table.
+/// Share of `maxmemory` (one part in this many) for one request, one queued transaction, or the names of one connection. While
+/// a request is written, the store holds its data several times: in the request, the log's buffer, the memtable, the DRAM
+/// table, and the block of a table.
 const REQUEST_SHARE: u64 = 32;
 
 /// All connections together: one part of this many.
@@ -51,7 +51,7 @@ pub fn request_max_bytes(server: &Server) -> u64 {
 /// What a request of a batch may take, as the memory bound has it when the batch begins.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestBounds {
-    /// Most bytes of a request whose size nobody has to ask about: no key and no value of it is too long.
+    /// Maximum size of a request that needs no size check: no key and no value of it is too long.
     pub unasked_max_bytes: u64,
     /// Most bytes of its reply.
     pub reply_max_bytes: u64,
@@ -83,7 +83,7 @@ pub fn reply_max_bytes(server: &Server) -> u64 {
     share(server, REPLY_SHARE)
 }
 
-/// Bytes behind which nothing more is written of one reply: memory does not allow it, or the connection is closed for it.
+/// Maximum size in bytes of one reply: memory does not allow more, or the connection is closed for it.
 #[must_use]
 pub fn written_max_bytes(server: &Server, session: &Session) -> u64 {
     reply_max_bytes(server).min(server.output_limit_of(session).closing_bytes())
@@ -101,7 +101,7 @@ pub fn transient_max_bytes(server: &Server) -> u64 {
     share(server, TRANSIENT_SHARE)
 }
 
-/// Most bytes of all connections together, beside what they have when they are idle.
+/// Maximum memory of all connections together, in addition to their idle size.
 pub(crate) fn clients_max_bytes(server: &Server) -> u64 {
     if server.engine.evicts_keys() {
         share(server, CLIENTS_SHARE_EVICTING).max(CLIENTS_MIN_EVICTING_BYTES)

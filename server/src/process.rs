@@ -16,7 +16,7 @@ const PID_FILE_DEFAULT: &str = "/var/run/redis.pid";
 /// thread survives, so there must be no other yet.
 ///
 /// # Errors
-/// What the system says. Nothing has changed then.
+/// The system's error. Nothing has changed then.
 pub fn daemonize() -> io::Result<()> {
     // SAFETY: only one thread runs, so the child inherits no lock that somebody else holds.
     match unsafe { libc::fork() } {

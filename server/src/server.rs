@@ -274,12 +274,12 @@ impl Counters {
         self.misses.fetch_add(misses, Ordering::Relaxed);
     }
 
-    /// Keys were deleted because their time had come.
+    /// Keys were deleted because they had expired.
     pub fn count_expired(&self, keys: u64) {
         self.expired_keys.fetch_add(keys, Ordering::Relaxed);
     }
 
-    /// Fields of hashes were removed because their time had come.
+    /// Fields of hashes were removed because they had expired.
     pub fn count_expired_fields(&self, fields: u64) {
         self.expired_fields.fetch_add(fields, Ordering::Relaxed);
     }
@@ -312,13 +312,13 @@ impl Counters {
         self.misses.load(Ordering::Relaxed)
     }
 
-    /// Keys deleted because their time had come.
+    /// Keys deleted because they had expired.
     #[must_use]
     pub fn expired_keys(&self) -> u64 {
         self.expired_keys.load(Ordering::Relaxed)
     }
 
-    /// Fields removed because their time had come.
+    /// Fields removed because they had expired.
     #[must_use]
     pub fn expired_fields(&self) -> u64 {
         self.expired_fields.load(Ordering::Relaxed)

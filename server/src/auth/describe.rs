@@ -104,7 +104,7 @@ impl Selector {
         rules
     }
 
-    /// True when commands to come are allowed: rules begin with all commands then.
+    /// True if future commands are allowed: the rules then begin with all commands.
     fn allows_commands_to_come(&self) -> bool {
         self.commands.has(super::catalog::COMMANDS_MAX - 1)
     }

@@ -79,8 +79,8 @@ pub(super) fn parse(
     Ok(users)
 }
 
-/// Applies the rules of a line; what is wrong with them. Unknown commands are all named, of the rest only the first, and
-/// without the rule: it may hold a password.
+/// Applies the rules of a line; returns the errors. All unknown commands are named, of other errors only the first, and
+/// without the rule: it may contain a password.
 fn apply_all(
     catalog: &Catalog,
     all_channels: bool,
@@ -115,8 +115,8 @@ fn trim<'a>(text: &'a [u8], blanks: &[u8]) -> &'a [u8] {
     &text[start..end]
 }
 
-/// Looks whether the words of a `user NAME rules...` line of the configuration are rules. Unknown commands are left to
-/// the start, as in Redis.
+/// Checks whether the words of a `user NAME rules...` line of the configuration are rules. Unknown commands are checked
+/// at the start, as in Redis.
 ///
 /// # Errors
 /// Why it is none, and the place of the word that Redis names: it counts rules there and words from `user` on here, and

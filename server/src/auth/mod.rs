@@ -95,7 +95,7 @@ impl Identity {
         &self.user
     }
 
-    /// True when what it does must be looked at.
+    /// True if the user's actions must be checked.
     #[inline]
     #[must_use]
     pub fn is_restricted(&self) -> bool {
@@ -111,7 +111,7 @@ impl Identity {
 }
 
 impl Auth {
-    /// `requirepass`: the default user's only password; an empty one stands for none at all.
+    /// `requirepass`: the default user's only password; an empty one means no password.
     pub fn set_password(&self, password: &[u8]) {
         self.change(|users| {
             if let Some(user) = users.get_mut(DEFAULT_USER) {
@@ -179,7 +179,7 @@ impl Auth {
         self.identity(name).filter(|identity| identity.user.is_enabled())
     }
 
-    /// Brings the rights up to date. False when the user is gone.
+    /// Updates the rights. False if the user has been deleted.
     #[must_use]
     pub fn renew(&self, identity: &mut Identity) -> bool {
         if identity.is_current(self) {

@@ -7,9 +7,9 @@ pub enum RuleError {
     Unknown,
     /// Not a rule.
     Syntax,
-    /// A key pattern behind `allkeys`.
+    /// A key pattern after `allkeys`.
     AllKeys,
-    /// A channel pattern behind `allchannels`.
+    /// A channel pattern after `allchannels`.
     AllChannels,
     /// A password to be removed that is not there.
     NoPassword,

@@ -86,7 +86,7 @@ impl User {
         &self.selectors
     }
 
-    /// True when nothing that the user does needs to be looked at.
+    /// True if none of the user's actions need to be checked.
     #[must_use]
     pub fn is_unrestricted(&self) -> bool {
         self.selectors.iter().any(Selector::is_unrestricted)
@@ -132,7 +132,7 @@ impl User {
         Self { no_password: password.is_empty(), passwords, ..self.clone() }
     }
 
-    /// True for a right password. All digests are compared whole, so that the time tells nothing.
+    /// True for a correct password. All digests are compared completely, so that the time reveals nothing.
     #[must_use]
     pub fn accepts(&self, password: &[u8]) -> bool {
         if !self.enabled {

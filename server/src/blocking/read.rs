@@ -16,7 +16,7 @@ pub struct Member {
 /// What is to be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Read {
-    /// For each key: entries behind this ID. A member reads behind what its group has read.
+    /// For each key: entries after this ID. A member reads the entries after its group's position.
     pub after: Vec<StreamId>,
     /// Maximum number of entries.
     pub count: u64,

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs the server until it is told to stop.
 ///
 /// # Errors
-/// The text that tells why it could not start or end well.
+/// A text that explains why the server could not start or shut down properly.
 pub fn run(config: Config) -> Result<(), String> {
     let (supervisor, in_background) = prepare(&config)?;
     let auth = users::load(&config)?;
@@ -184,7 +184,7 @@ pub fn run(config: Config) -> Result<(), String> {
     }
 }
 
-/// The ports that clients come to.
+/// The ports that clients connect to.
 fn listened(options: &Options) -> String {
     match (options.port, options.tls.port) {
         (port, 0) => port.to_string(),
@@ -237,7 +237,7 @@ fn prepare(config: &Config) -> Result<(Supervisor, bool), String> {
     Ok((supervisor, in_background))
 }
 
-/// Says what `maxmemory auto` stands for.
+/// Logs the bound that `maxmemory auto` means.
 fn tell_auto_bound(bound_bytes: u64) {
     let memory = MachineMemory::now();
     let of = match memory.of {

@@ -35,18 +35,18 @@ pub(super) struct Opening {
     ended: Option<Takeover>,
 }
 
-/// What the thread that opens the store hears.
+/// State shared with the thread that opens the store.
 #[derive(Default)]
 struct OpeningShared {
-    /// It is to give up.
+    /// Set to abort the opening.
     is_stopped: AtomicBool,
-    /// Whom to tell how far it is.
+    /// The server to report progress to.
     server: OnceLock<Arc<Server>>,
     /// What it is doing.
     phase: Mutex<&'static str>,
 }
 
-/// A start that takes long says every few seconds what it is doing. Does not end.
+/// Logs the progress of a long start every few seconds. Never returns.
 async fn tell_progress(what: impl Fn() -> Option<String>, supervisor: &Supervisor) {
     loop {
         tokio::time::sleep(PROGRESS_EVERY).await;
@@ -72,7 +72,7 @@ impl Opening {
         (Self { job, shared, ended: None }, handle)
     }
 
-    /// The store, or why there is none; `None` when the server was told to stop.
+    /// The store, or the reason why it could not be opened; `None` if the server was told to stop.
     pub(super) async fn first(
         &mut self,
         handle: &mut oneshot::Receiver<Handle>,
@@ -125,7 +125,7 @@ impl Opening {
         Ok(None)
     }
 
-    /// Lets the thread put back what it can; a tree that is being read or carried does not hold up the stop.
+    /// Lets the thread undo what it can; a tree that is being read or moved does not delay the stop.
     async fn give_up(&mut self) {
         log::warning("Received shutdown signal during loading, exiting now.");
         self.shared.is_stopped.store(true, Ordering::Release);
@@ -143,7 +143,7 @@ fn ended(
     outcome.unwrap_or_else(|panic| Err(panic.to_string()))
 }
 
-/// Looks at the data directory, opens the store in it and replays its log.
+/// Inspects the data directory, opens its store and replays the log.
 fn open(
     options: &Options,
     shared: &OpeningShared,

@@ -38,14 +38,14 @@ pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Signal,
-    /// One that was heard and not acted on.
+    /// A directive that was received but not acted on.
     left: Option<&'static str>,
     /// Whose certificates SIGHUP reads again.
     server: Option<Arc<Server>>,
 }
 
 impl Signals {
-    /// From now on they do what [`next`](Self::next) says, and end nothing by themselves. Rust's runtime ignores
+    /// From now on the signals are handled by [`next`](Self::next), and do not end the process. Rust's runtime ignores
     /// SIGPIPE.
     pub(super) fn listen() -> Result<Self, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("Cannot handle signals: {error}"));
@@ -68,8 +68,8 @@ impl Signals {
         self.left = Some(directive);
     }
 
-    /// Resolves at SIGTERM or SIGINT, with the directive that says what it does. SIGHUP opens the log file anew, and reads certificates
-    /// and keys again.
+    /// Resolves at SIGTERM or SIGINT, with the directive that configures the shutdown. SIGHUP reopens the log file, and reloads
+    /// certificates and keys.
     pub(super) async fn next(&mut self) -> &'static str {
         if let Some(directive) = self.left.take() {
             return directive;

@@ -9,11 +9,11 @@ const BOTH: &str = "Configuring Redis with users defined in redis.conf and at th
 invalid. This setup is very likely to lead to configuration errors and security holes, please define either an ACL file \
 or declare users directly in your redis.conf, but not both.";
 
-/// Looks at the lines of the configuration that only the server understands: `rename-command`, which takes effect, and
+/// Processes the configuration lines that only the server understands: `rename-command`, which takes effect, and
 /// `user`.
 ///
 /// # Errors
-/// The first that is wrong.
+/// The first invalid line.
 pub fn take_lines(config: &Config) -> Result<(), ConfigError> {
     let lines = config.renamed_commands();
     let pairs = lines.iter().map(|line| (line.words[0].as_slice(), line.words[1].as_slice()));

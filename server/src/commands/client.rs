@@ -35,7 +35,7 @@ pub(super) const COMMANDS: &[Binding] = &[
     about_client("client|unpause", unpause),
 ];
 
-/// One after which CLIENT CACHING still has a say.
+/// A subcommand after which CLIENT CACHING remains in effect.
 const fn about_client(name: &'static str, run: Handler) -> Binding {
     Binding::local(name, run).with(Traits::BEFORE_CACHING)
 }
@@ -153,7 +153,7 @@ fn list(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Conditions of `CLIENT KILL option value ...`, all of which must hold.
+/// Conditions of `CLIENT KILL option value ...`; all of them must be met.
 #[derive(Default)]
 struct Filter<'a> {
     id: Option<u64>,

@@ -29,7 +29,7 @@ fn get(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// True of the value of a directive that holds a password.
+/// True for the value of a directive that contains a password.
 fn is_sensitive(args: Args<'_>, at: usize) -> bool {
     let is_value = at >= 3 && !at.is_multiple_of(2);
     is_value && sexton_config::table::find(args.get(at - 1)).is_some_and(|row| row.sensitive)

@@ -86,7 +86,7 @@ fn auth(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// True of a name and a password behind `AUTH` among the options of HELLO.
+/// True for the name and password that follow `AUTH` among the options of HELLO.
 fn is_of_auth_option(args: Args<'_>, wanted: usize) -> bool {
     let mut at = 2;
     while at < args.len() {
@@ -176,7 +176,7 @@ pub(super) fn checked_name(name: &[u8]) -> Result<&[u8], CommandError> {
     }
 }
 
-/// `RESET`: the connection is as it was after accepting, library name and version apart.
+/// `RESET`: restores the state of a new connection, except library name and version.
 fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     set_protocol(ctx, false);
     ctx.server.observe.monitors.stop(ctx.client.id);

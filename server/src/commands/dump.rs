@@ -97,7 +97,7 @@ fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), Comman
 /// RESTORE key ttl payload [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency].
 ///
 /// One operation, logged with an absolute time and REPLACE, so that replay does not depend on when
-/// the old value went. A time that has come deletes the old value, logged as DEL, and adds none.
+/// the old value was deleted. An expired time deletes the old value, logged as DEL, and adds none.
 fn restore(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key, payload) = (ctx.client.db, ctx.args.get(1), ctx.args.get(3));
     let options = Options::parse(ctx.args)?;

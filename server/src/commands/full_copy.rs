@@ -24,8 +24,8 @@ const ADDRESS_BYTES: usize = 256;
 const TOO_MANY: CommandError =
     CommandError::text("NOMASTERLINK too many full copies are being sent; try again later");
 
-/// What a replica hears that has had its copy. redis-server takes an error with this code for a moment's trouble, keeps its
-/// data, and asks again.
+/// The error for a replica that has had its copy. redis-server treats an error with this code as temporary, keeps its
+/// data, and retries.
 const NO_STREAM: CommandError = CommandError::text(
     "NOMASTERLINK this server sends full copies, but no stream of changes: your data is as of the copy. REPLICAOF NO ONE \
      makes you a server of your own; REPLICAOF again after that fetches another copy",
@@ -85,7 +85,7 @@ fn begin(ctx: &mut Ctx<'_, '_>, greeting: Vec<u8>) -> CommandResult {
     Ok(())
 }
 
-/// REPLCONF option value ...: what a replica says about itself, of which only `capa eof` and `rdb-filter-only` matter here.
+/// REPLCONF option value ...: properties that a replica announces, of which only `capa eof` and `rdb-filter-only` matter here.
 fn replconf(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let args = ctx.args;
     if args.len().is_multiple_of(2) {

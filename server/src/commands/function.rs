@@ -69,8 +69,8 @@ fn may_change(ctx: &mut Ctx<'_, '_>) -> bool {
     may
 }
 
-/// What the request has changed goes to the store: one operation for each library that is new or another one, and for each
-/// that has gone. Then the request is logged as it came.
+/// Stores the request's changes: one operation for each library that was added, replaced or deleted. Then the request is
+/// logged verbatim.
 fn store(ctx: &mut Ctx<'_, '_>, before: &Libraries, after: Libraries) -> CommandResult {
     let gone: Vec<_> = before.all().filter(|old| after.get(&old.name).is_none()).collect();
     let key = |name: &'_ str| name.as_bytes().to_vec();
@@ -98,7 +98,7 @@ fn store(ctx: &mut Ctx<'_, '_>, before: &Libraries, after: Libraries) -> Command
     Ok(())
 }
 
-/// A library of a request. What was logged took no longer than it might when it came.
+/// Parses a library of a request. During replay there is no time limit: the limit applied when the request was logged.
 fn read_library(ctx: &mut Ctx<'_, '_>, code: &[u8]) -> Result<Arc<Library>, CommandError> {
     let library = if ctx.now_ms == REPLAY_MS {
         // On a thread with a stack of its own size.

@@ -31,7 +31,7 @@ impl From<NotHyperLogLog> for CommandError {
     }
 }
 
-/// A copy of what the key holds, with its expiry.
+/// A copy of the key's value, with its expiry.
 fn find(
     ctx: &mut Ctx<'_, '_>,
     purpose: Purpose,
@@ -56,8 +56,8 @@ fn store(
     ctx.log_request();
 }
 
-/// PFADD key [element ...]. As in Redis the elements before one that meets damage stay, and are logged by themselves;
-/// nobody hears of them.
+/// PFADD key [element ...]. As in Redis, elements before one that finds corrupt data remain added, and are logged separately;
+/// nobody is notified of them.
 fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, args, key) = (ctx.client.db, ctx.args, ctx.args.get(1));
     let sparse_max_bytes = ctx.thresholds().hyperloglog_sparse_bytes;

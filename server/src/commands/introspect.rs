@@ -350,7 +350,7 @@ fn write_argument(out: &mut Reply, line: &str, children: &[(usize, &str)]) {
     }
 }
 
-/// The request behind a prefix of arguments.
+/// The request that follows a prefix of arguments.
 impl<'a> Args<'a> {
     /// The arguments from `index` on as a request of their own.
     #[must_use]

@@ -155,7 +155,7 @@ fn log_and_answer(ctx: &mut Ctx<'_, '_>, key: &[u8], popped: &Popped) {
     popped.answer(key, ctx.out);
 }
 
-/// The client waits for these keys, where the reply so far is what it hears when nothing comes. Whoever calls the handler
+/// Makes the client wait for these keys; the reply so far is what it receives on a timeout. The caller of the handler
 /// decides: nothing waits in a transaction or a script.
 pub(super) fn wait(
     ctx: &mut Ctx<'_, '_>,
@@ -175,7 +175,7 @@ pub(super) fn wait(
     ctx.client.would_wait = Some(Box::new(waiter));
 }
 
-/// When a command that waits gives up; `None`: never. `text`: seconds, 0 for ever.
+/// When a blocking command times out; `None`: never. `text`: seconds, 0 for ever.
 pub(super) fn deadline(text: &[u8]) -> Result<Option<Instant>, CommandError> {
     let begins_blank = text.first().is_some_and(u8::is_ascii_whitespace);
     let (seconds, _) = c_numbers::parse_prefix(text)

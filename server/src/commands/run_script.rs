@@ -32,7 +32,7 @@ const MEMORY_MAX_BYTES: u64 = 1 << 30;
 /// What it may have whatever the bounds ask for, in bytes, its libraries left aside: it takes a part of that before anything runs.
 const MEMORY_MIN_BYTES: usize = 16 << 20;
 
-/// Interpreters beyond this size are made anew after a script.
+/// Interpreters larger than this are recreated after a script.
 const KEPT_BYTES: usize = 16 << 20;
 
 /// Bytes beyond that which the code of function libraries may take.

@@ -14,10 +14,10 @@ pub fn table() -> &'static Table {
     TABLE.get_or_init(|| Table::build(GROUPS))
 }
 
-/// Gives commands other names, or none (`rename-command`): before anybody has asked for the table.
+/// Renames or disables commands (`rename-command`). To be called before the table is first requested.
 ///
 /// # Errors
-/// The place of the pair that cannot be, and why.
+/// The index of the invalid pair, and the reason.
 pub fn rename_all<'n>(
     renames: impl Iterator<Item = (&'n [u8], &'n [u8])>,
 ) -> Result<(), (usize, &'static str)> {
@@ -30,7 +30,7 @@ pub fn rename_all<'n>(
     Ok(())
 }
 
-/// All commands by name; subcommands stand in their containers.
+/// All commands by name; subcommands are in their containers.
 #[must_use]
 pub fn all() -> &'static [CommandSpec] {
     table().all()
@@ -62,7 +62,7 @@ pub fn find_full(name: &[u8]) -> Option<&'static CommandSpec> {
     }
 }
 
-/// The row that a request addresses, as [`Table::lookup`] says.
+/// The row that a request addresses, see [`Table::lookup`].
 ///
 /// # Errors
 /// Redis' texts for unknown commands and subcommands.

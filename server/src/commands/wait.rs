@@ -55,9 +55,9 @@ fn begin_wait(ctx: &mut Ctx<'_, '_>) -> Result<LogWait, CommandError> {
     })
 }
 
-/// WAIT numreplicas timeout. There are no replicas, and none can come while the command would block,
-/// so it answers 0 at once. Writes of this connection are durable by the time their own replies left
-/// (N13): this reply stands behind them.
+/// WAIT numreplicas timeout. There are no replicas, and none can connect while the command would block,
+/// so it answers 0 at once. Writes of this connection are durable by the time their own replies are sent
+/// (N13): this reply follows them.
 fn wait(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.int_arg(1)?;
     let timeout_ms = parse_i64(ctx.args.get(2))

@@ -34,7 +34,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// True while somebody watches, caches, or listens to anything.
+    /// True while any client watches, caches, or listens to anything.
     #[inline]
     fn are_used(&self) -> bool {
         self.watches.is_used()
@@ -43,13 +43,13 @@ impl Events {
             || self.are_waiting()
     }
 
-    /// True while somebody waits for a key to have something.
+    /// True while any client waits for a key to have something.
     #[inline]
     fn are_waiting(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
     }
 
-    /// True while somebody may listen to such events.
+    /// True while any client may listen to such events.
     fn is_heard(&self, event: Event) -> bool {
         self.pubsub.is_used() && self.switch.bits_for(event.class) != 0
     }

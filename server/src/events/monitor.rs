@@ -26,7 +26,7 @@ impl std::fmt::Debug for Monitors {
 }
 
 impl Monitors {
-    /// True while somebody watches: one load, to be asked before [`Monitors::feed`].
+    /// True while any client watches: one load, to be asked before [`Monitors::feed`].
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)

@@ -21,7 +21,7 @@ pub enum NotifyClass {
     Hash = b'h',
     /// Stream commands.
     Stream = b't',
-    /// A key was deleted because its time had come.
+    /// A key was deleted because it had expired.
     Expired = b'x',
     /// A key was deleted to make room.
     Evicted = b'e',
@@ -95,9 +95,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// A key was deleted because its time had come.
+    /// A key was deleted because it had expired.
     pub const EXPIRED: Self = Self { class: NotifyClass::Expired, name: "expired" };
-    /// Fields of a hash were removed because their time had come: as in Valkey this is no event of hashes.
+    /// Fields of a hash were removed because they had expired: as in Valkey this is no event of hashes.
     pub const FIELDS_EXPIRED: Self = Self { class: NotifyClass::Expired, name: "hexpired" };
     /// A key was deleted to make room.
     pub const EVICTED: Self = Self { class: NotifyClass::Evicted, name: "evicted" };

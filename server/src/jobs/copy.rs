@@ -29,7 +29,7 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Time between two looks at whether the client has read.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Time between two looks at whether the server stops.
+/// Interval of the checks whether the server stops.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// A client that waits for the length of its copy hears so often that the server lives.

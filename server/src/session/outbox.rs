@@ -18,7 +18,7 @@ pub struct Outbox {
 /// What was taken out of an [`Outbox`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Parcel {
-    /// The pieces one behind the other.
+    /// The pieces concatenated.
     pub bytes: Vec<u8>,
     /// (position in `bytes`, sequence): what starts there waits for the sequence. Ascending positions.
     pub marks: Vec<(usize, Seq)>,

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 pub struct BindError {
     /// The address as configured, with its port.
     pub address: String,
-    /// What the system says.
+    /// The system's error.
     pub error: io::Error,
 }
 

@@ -107,7 +107,7 @@ impl Loading {
         self.keys_expired.store(expired, Ordering::Relaxed);
     }
 
-    /// Keys that the last load brought, and keys it left out because their time had come.
+    /// Keys that the last load brought, and keys it left out because they had expired.
     #[must_use]
     pub fn last_keys(&self) -> (u64, u64) {
         (self.keys_loaded.load(Ordering::Relaxed), self.keys_expired.load(Ordering::Relaxed))

@@ -54,7 +54,7 @@ impl Field {
         (1 << self.bits) - 1
     }
 
-    /// The bytes that it touches as one number, with zeros behind the end; how far the field is from its lower end.
+    /// The bytes that it touches as one number, padded with zeros past the end; and the field's distance from the lower end.
     fn window(self, value: &[u8]) -> (u128, u32) {
         let first = (self.at / 8) as usize;
         let bytes = (first..first + WINDOW_BYTES).map(|at| value.get(at).copied().unwrap_or(0));
@@ -91,7 +91,7 @@ impl Field {
         if self.signed { (1 << (self.bits - 1)) - 1 } else { (1 << self.bits) - 1 }
     }
 
-    /// `number` as the field can hold it; `None` where it must not be cut.
+    /// `number` adapted to the field; `None` if it overflows and must not be truncated.
     fn fitting(self, number: i128, overflow: Overflow) -> Option<i128> {
         let high = self.high();
         let low = if self.signed { -high - 1 } else { 0 };

@@ -38,8 +38,8 @@ fn position(ctx: &Ctx<'_, '_>, text: &[u8], field_bits: Option<u32>) -> Result<u
         .ok_or(CommandError::text("ERR bit offset is not an integer or out of range"))
 }
 
-/// A string was looked at by a command that could have written it: Redis keeps it as `raw` from then on, which OBJECT
-/// ENCODING tells. Nobody hears of it.
+/// Records that a command which could have written the string has read it: Redis keeps it as `raw` from then on, as OBJECT
+/// ENCODING shows. Nobody is notified.
 fn note_edited(ctx: &mut Ctx<'_, '_>, key: &[u8], string_meta: sexton_engine::Meta) {
     let meta = Written::Edited.expiring_at(string_meta.expire_at_ms);
     if meta != string_meta {

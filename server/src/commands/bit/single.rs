@@ -6,7 +6,7 @@ use crate::dispatch::{CommandError, CommandResult, Ctx, Purpose};
 use crate::events::Event;
 use crate::keyspace::{Strings, Written};
 
-/// The bit at `at`, and 0 behind the end.
+/// The bit at `at`; 0 past the end.
 fn bit_at(bytes: &[u8], at: u64) -> u8 {
     bytes.get((at / 8) as usize).map_or(0, |byte| byte >> (7 - at % 8) & 1)
 }

@@ -179,7 +179,7 @@ fn find_value(
     whole
 }
 
-/// A collection that lies in pages as if it lay in one record.
+/// A paged collection in the form of a single record.
 fn whole_of(
     tx: &mut Tx<'_>,
     key: Key<'_>,

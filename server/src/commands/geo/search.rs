@@ -11,7 +11,7 @@ use crate::keyspace::collection::{SortedSetEdit, SortedSetView, SortedSets};
 use crate::number::parse_i64;
 use crate::resp::Reply;
 
-/// How a command says what is searched.
+/// How a command specifies the search area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// GEORADIUS: position and radius lead.
@@ -20,7 +20,7 @@ enum Form {
     Member,
     /// GEOSEARCH: by options.
     Search,
-    /// GEOSEARCHSTORE: by options, behind the destination.
+    /// GEOSEARCHSTORE: by options, after the destination.
     SearchStore,
 }
 

@@ -72,7 +72,7 @@ impl Shape {
         .then_some(distance_m)
     }
 
-    /// The cells that hold everything within, in the order in which Redis looks at them; seldom one is there twice.
+    /// The cells that cover the shape, in Redis' search order; rarely, one is listed twice.
     pub(super) fn cells(&self) -> Vec<Cell> {
         let bounds = self.bounds();
         let mut step = self.step();

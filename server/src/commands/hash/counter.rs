@@ -17,7 +17,7 @@ struct Found {
     old: Option<Vec<u8>>,
 }
 
-/// `None` if the key holds no hash in pages.
+/// `None` if the key holds no paged hash.
 fn of_pages(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -44,7 +44,7 @@ fn put(
     });
 }
 
-/// HINCRBY key field increment. One operation, logged as it came.
+/// HINCRBY key field increment. One operation, logged verbatim.
 pub(super) fn hincrby(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, field) = (ctx.args.get(1), ctx.args.get(2));
     let increment = ctx.int_arg(3)?;

@@ -21,9 +21,9 @@ const CHANGED: i64 = 1;
 /// It has expired at once.
 const GONE: i64 = 2;
 
-/// Looks at the hash under argument 1, and lets `step` answer for each of these fields and say whether it has changed
-/// it. Where there is no hash, `none` answers for each. One operation where a field is changed, told as `event`. The fields that
-/// were changed: log them.
+/// Calls `step` for each of these fields of the hash under argument 1; it answers for the field and returns whether it has
+/// changed it. If there is no hash, `none` answers for each. One operation if a field is changed, reported as `event`. Returns the
+/// changed fields, which the caller logs.
 pub(super) fn each_field<'a>(
     ctx: &mut Ctx<'a, '_>,
     (purpose, event): (Purpose, Event),
@@ -74,7 +74,7 @@ pub(super) fn log_fields(ctx: &mut Ctx<'_, '_>, head: &[&[u8]], names: &[&[u8]])
     ctx.log(ctx.client.db, &[head, count, names].concat());
 }
 
-/// Counts and logs fields that a time which had come has removed.
+/// Counts and logs fields that a time in the past has removed.
 pub(super) fn log_gone(ctx: &mut Ctx<'_, '_>, key: &[u8], names: &[&[u8]]) {
     ctx.server.stats.count_expired_fields(names.len() as u64);
     ctx.log(ctx.client.db, &[&[b"HDEL", key], names].concat());
@@ -106,7 +106,7 @@ pub(super) fn hpexpireat(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     expire(ctx, ExpiryKind::PxAt, "hpexpireat")
 }
 
-/// One operation where a field is changed; a time that has come removes them, logged as HDEL.
+/// One operation if a field is changed; a time in the past removes the fields, logged as HDEL.
 fn expire(ctx: &mut Ctx<'_, '_>, kind: ExpiryKind, command: &'static str) -> CommandResult {
     let (key, args) = (ctx.args.get(1), ctx.args);
     let place = place_of_fields(args, 3);

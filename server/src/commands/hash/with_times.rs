@@ -42,7 +42,7 @@ pub(super) fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// HGETEX key [EX seconds | PX milliseconds | EXAT time | PXAT time | PERSIST] FIELDS count field [field ...]: one
-/// operation where a time is changed, logged as HPEXPIREAT, HPERSIST, or HDEL where it has come.
+/// operation if a time is changed, logged as HPEXPIREAT, HPERSIST, or HDEL if the time is in the past.
 pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, args, now_ms) = (ctx.args.get(1), ctx.args, ctx.now_ms);
     let place = place_of_fields(args, 2);
@@ -91,8 +91,8 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 /// HSETEX key [NX | XX] [FNX | FXX] [EX seconds | PX milliseconds | EXAT time | PXAT time | KEEPTTL] FIELDS count field
-/// value [field value ...]: one operation, logged without conditions and with an absolute time; with a time that has
-/// come the fields are removed, logged as HDEL.
+/// value [field value ...]: one operation, logged without conditions and with an absolute time. With a time in the
+/// past the fields are removed, logged as HDEL.
 pub(super) fn hsetex<'a>(ctx: &mut Ctx<'a, '_>) -> CommandResult {
     let (key, args, now_ms) = (ctx.args.get(1), ctx.args, ctx.now_ms);
     let place = place_of_fields(args, 2);

@@ -87,7 +87,7 @@ pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// Keys that somebody waits for may have something else now, or nothing.
+/// Keys that clients wait for may have gained or lost a value.
 fn note_waited_for(ctx: &mut Ctx<'_, '_>, db: usize) {
     for key in ctx.server.blocking.keys_of(db) {
         ctx.changes.note_ready(db, key);

@@ -8,10 +8,10 @@ use crate::keyspace::collection::{Edit, ListEdit, Lists};
 use crate::keyspace::paged::Stop;
 use sexton_engine::page::{List, Pages};
 
-/// Elements of a list in pages that are looked at before more of them are brought into memory.
+/// Elements of a paged list that are searched before more of them are loaded into memory.
 const SEARCHED_TOGETHER: u64 = 4096;
 
-/// LSET key index element: one operation, logged as it came.
+/// LSET key index element: one operation, logged verbatim.
 pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let key = ctx.args.get(1);
     if let Some(paged) = ctx.paged::<Lists>(Purpose::Write, key)? {
@@ -40,7 +40,7 @@ pub(super) fn lset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// LINSERT key BEFORE|AFTER pivot element: one operation or none, logged as it came.
+/// LINSERT key BEFORE|AFTER pivot element: one operation or none, logged verbatim.
 pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let behind = match ctx.args.get(2) {
         word if word.eq_ignore_ascii_case(b"AFTER") => 1,
@@ -109,7 +109,7 @@ pub(super) fn positions<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Resu
     Ok(found)
 }
 
-/// LREM key count element: one operation, or none when it is not there; logged as it came.
+/// LREM key count element: one operation, or none if the element does not exist; logged verbatim.
 pub(super) fn lrem(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let count = ctx.int_arg(2)?;
     let (key, element) = (ctx.args.get(1), ctx.args.get(3));

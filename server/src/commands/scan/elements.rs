@@ -16,10 +16,10 @@ use sexton_engine::TxPages;
 use sexton_engine::page::PageError;
 use std::hash::{DefaultHasher, Hasher};
 
-/// Hashes are below it: every client's number type holds a cursor of 52 bits.
+/// Upper bound of hashes: every client's number type can represent a cursor of 52 bits.
 const HASHES: u64 = 1 << 52;
 
-/// Set in cursors of collections that lie in pages.
+/// Set in cursors of paged collections.
 const OF_PAGES: u64 = HASHES;
 
 fn hash(name: &[u8]) -> u64 {
@@ -91,8 +91,8 @@ impl Found<'_> {
     }
 }
 
-/// Answers the elements of some pages. A cursor of a collection that has come to lie in pages since is no place in them: they are walked
-/// from their start. `walk` adds what is at a cursor, and gives the next one.
+/// Answers the elements of some pages. If the collection was paged only after the cursor was returned, the cursor is no position
+/// in the pages: they are walked from their start. `walk` adds the elements at a cursor, and returns the next cursor.
 fn scan_pages<S: Structure>(
     ctx: &mut Ctx<'_, '_>,
     (paged, cursor, options): (&Paged, u64, &Options<'_>),

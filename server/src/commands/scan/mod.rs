@@ -105,7 +105,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// A cursor as Redis reads it: decimal, an optional sign, nothing behind it.
+/// A cursor as Redis parses it: decimal, an optional sign, nothing after it.
 fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     const INVALID: CommandError = CommandError::text("ERR invalid cursor");
     let (negative, digits) = match text {
@@ -124,7 +124,7 @@ fn parse_cursor(text: &[u8]) -> Result<u64, CommandError> {
     Ok(if negative { number.wrapping_neg() } else { number })
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: looks at `count` keys.
+/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]: examines `count` keys.
 fn scan(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let cursor = parse_cursor(ctx.args.get(1))?;
     let options = Options::of_keys(ctx.args)?;

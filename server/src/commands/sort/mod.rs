@@ -61,7 +61,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     }
 }
 
-/// What is to be sorted: copies, for the patterns look at other keys meanwhile.
+/// The elements to sort: copies, because the patterns access other keys meanwhile.
 #[derive(Default)]
 struct Source {
     elements: Texts,

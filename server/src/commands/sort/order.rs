@@ -102,7 +102,7 @@ fn parse_weight(text: &[u8]) -> Option<f64> {
     (is_whole && !(is_out_of_range(text, number))).then_some(number)
 }
 
-/// Where `strtod` says ERANGE.
+/// Whether `strtod` reports ERANGE.
 fn is_out_of_range(text: &[u8], number: f64) -> bool {
     if number.is_infinite() {
         return text.iter().any(u8::is_ascii_digit);

@@ -12,11 +12,11 @@ pub(super) enum Pattern<'p> {
     Element,
     /// There is no star: nothing.
     Nothing,
-    /// The star stands for the element.
+    /// The star is replaced by the element.
     Key {
         before: &'p [u8],
         behind: &'p [u8],
-        /// What follows `->`: the key holds a hash.
+        /// The part after `->`: the key holds a hash.
         field: Option<&'p [u8]>,
     },
 }

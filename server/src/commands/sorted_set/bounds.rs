@@ -34,7 +34,7 @@ pub(super) struct Score {
 pub(super) enum Name<'a> {
     /// Before every name.
     Least,
-    /// Behind every name.
+    /// Greater than every name.
     Most,
     /// A name, which itself is within or not.
     Text { name: &'a [u8], is_open: bool },
@@ -192,7 +192,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// True when every member within would have to come before its lower bound.
+    /// True if every member within would have to precede its lower bound.
     fn excludes(self, max: Self) -> bool {
         match (self, max) {
             (Self::Least, Self::Least) | (Self::Most, _) => true,

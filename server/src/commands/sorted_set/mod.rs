@@ -69,8 +69,8 @@ fn pair((score, member): (f64, &[u8]), with_scores: bool, out: &mut Reply) {
     }
 }
 
-/// Puts `set` under `destination` in place of what is there: one operation, logged as it came. An empty one deletes the
-/// key. Answers how many members there are.
+/// Replaces the value of `destination` by `set`: one operation, logged verbatim. An empty one deletes the
+/// key. Returns the number of members.
 pub(super) fn store(
     ctx: &mut Ctx<'_, '_>,
     destination: &[u8],

@@ -122,7 +122,7 @@ fn next_id(
     Ok(id)
 }
 
-/// Tells of an entry that was added, and logs and answers it. `left`: entries behind a trim.
+/// Notifies of an added entry, logs it and answers it. `left`: entries left after a trim.
 fn log_added(
     ctx: &mut Ctx<'_, '_>,
     (id, pairs_at): (StreamId, usize),
@@ -148,7 +148,7 @@ fn log_added(
     ctx.out.bulk(id.as_bytes());
 }
 
-/// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged as it came.
+/// XSETID key last-id [ENTRIESADDED entries] [MAXDELETEDID id]. One operation, logged verbatim.
 pub(super) fn xsetid(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let id = parse_strict(args.get(2), 0)?;

@@ -53,15 +53,15 @@ pub(super) fn look<R>(
 
 /// A stream of which groups are to be changed.
 pub(super) enum Held {
-    /// It lies in one record; and when it expires, 0 for never.
+    /// Stored in one record; and its expiry time, 0 for never.
     Whole(StreamEdit, u64),
-    /// It lies in pages, of which this is what the command needs.
+    /// Stored in pages, of which this is the part that the command needs.
     Paged(Box<Pages>),
 }
 
 /// A stream in pages of which groups are to be changed.
 pub(super) struct Pages {
-    /// What its root says.
+    /// The content of its root.
     root: Paged,
     excerpt: Excerpt,
     /// The groups have been written.
@@ -145,7 +145,7 @@ pub(super) fn hold_parts(
     Ok(found.map(|(edit, expire_at_ms)| Held::Whole(edit, expire_at_ms)))
 }
 
-/// Writes a stream of which groups have changed, once for each command that the log is told.
+/// Writes a stream with changed groups, once for each logged command.
 pub(super) fn store(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

@@ -9,7 +9,7 @@ use crate::keyspace::paged::{GroupsAsked, Parts, PendingAsked};
 use crate::keyspace::stream_read::{answer_entries, answer_entry};
 use crate::resp::Reply;
 
-/// Entries that XINFO STREAM FULL shows where nobody says how many.
+/// Default number of entries that XINFO STREAM FULL shows.
 const ENTRIES_SHOWN: usize = 10;
 
 /// Answers a help text.

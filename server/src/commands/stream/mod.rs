@@ -54,7 +54,7 @@ fn wall_ms(ctx: &Ctx<'_, '_>) -> u64 {
     if ctx.now_ms == REPLAY_MS { clock::now_ms() } else { ctx.now_ms }
 }
 
-/// A copy of the stream that a key holds, to change it, with its expiry.
+/// A copy of the key's stream, to be changed, with its expiry.
 fn find(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],
@@ -65,7 +65,7 @@ fn find(
     })
 }
 
-/// Where the group of this name stands.
+/// The index of the group of this name.
 fn group_at(groups: &[Group], name: &[u8]) -> Option<usize> {
     groups.binary_search_by(|group| group.name.as_slice().cmp(name)).ok()
 }

@@ -251,7 +251,7 @@ fn has_after(stream: &StreamView<'_>, after: StreamId) -> bool {
     stream.count() > 0 && stream.last_valid_id() > after
 }
 
-/// What is pending for a consumer behind an ID, at most `count` (0: all).
+/// The entries pending for a consumer after an ID, at most `count` (0: all).
 fn own_behind(consumer: &[u8], after: StreamId, count: u64) -> PendingAsked<'_> {
     let most = if count == 0 { usize::MAX } else { usize::try_from(count).unwrap_or(usize::MAX) };
     let span = |start| PendingSpan { start, most, consumer: Some(consumer), ..PendingSpan::ALL };

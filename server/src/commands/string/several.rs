@@ -17,7 +17,7 @@ pub(super) fn mget(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// MSET key value [key value ...]: one operation a pair, logged as it came.
+/// MSET key value [key value ...]: one operation a pair, logged verbatim.
 pub(super) fn mset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len().is_multiple_of(2) {
         return Err(CommandError::text("ERR wrong number of arguments for 'mset' command"));

@@ -69,10 +69,10 @@ pub enum OnDatabases {
     EmptiesAll,
 }
 
-/// Says of a request that it never looks at the old values of its keys.
+/// Decides whether a request never reads the old values of its keys.
 pub type IsBlind = fn(Args<'_>) -> bool;
 
-/// Says of an argument of a request that nobody else may see it.
+/// Decides whether an argument of a request must be hidden from others.
 pub type IsSecret = fn(Args<'_>, usize) -> bool;
 
 /// What a command does with channels, for access rules.

@@ -54,7 +54,7 @@ pub struct PubSub {
 }
 
 impl PubSub {
-    /// True while somebody listens to anything.
+    /// True while any client listens to anything.
     #[must_use]
     pub fn is_used(&self) -> bool {
         self.all.load(Ordering::Relaxed) != 0

@@ -57,7 +57,7 @@ impl Tracking {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// True while somebody wants to hear of all keys with a prefix.
+    /// True while any client wants to hear of all keys with a prefix.
     pub(super) fn has_prefixes(&self) -> bool {
         self.prefix_count.load(Ordering::Relaxed) != 0
     }

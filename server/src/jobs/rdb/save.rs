@@ -36,7 +36,7 @@ pub enum SaveError {
         operation: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
     /// The data could not be read.

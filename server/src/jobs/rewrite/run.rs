@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Time between two looks at whether the server stops.
+/// Interval of the checks whether the server stops.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Rewrites whenever BGREWRITEAOF or the growth of the log asks, until `stop` is set.
