@@ -63,7 +63,7 @@ pub fn memory_bound(options: &Options) -> MemoryBound {
 /// of 256 bytes and 1 KB.
 const RESIDENT_MIN_BYTES: u64 = 40 << 20;
 
-/// What is to be said of a bound that is too small to be one of the resident set.
+/// The warning for a bound that is too small for the resident set.
 fn small_bound_remark(bound_bytes: u64) -> Option<String> {
     (1..RESIDENT_MIN_BYTES).contains(&bound_bytes).then(|| {
         format!(
@@ -73,12 +73,12 @@ fn small_bound_remark(bound_bytes: u64) -> Option<String> {
     })
 }
 
-/// Makes a directive of `config` effective in the running server: the one place where CONFIG SET acts. It may run
-/// under latches, inside of a transaction, and takes none but for `appendonly` and `appendfsync`:
+/// Applies a directive of `config` to the running server: the one place where CONFIG SET takes effect. It may run
+/// under latches, inside a transaction, and takes no latches except for `appendonly` and `appendfsync`:
 /// [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must follow.
 ///
 /// # Errors
-/// Why the value cannot be used, as Redis says it.
+/// Why the value cannot be used, in Redis' words.
 pub fn apply(server: &Server, config: &Config, name: &str) -> Result<(), String> {
     let settings = &server.settings;
     let text = &*config.text(name).unwrap_or_default();

@@ -33,7 +33,7 @@ const GUARD_BYTES: usize = 1 << 16;
 /// Process and user that sent the signal, 32 bits each. The signal is raised once more before the report.
 static SENDER: AtomicU64 = AtomicU64::new(0);
 
-/// Panics go to the log from now on, each with its thread, message and stack.
+/// From now on panics are logged, each with its thread, message and stack.
 pub fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let thread = std::thread::current();
@@ -76,8 +76,8 @@ pub fn fault() {
     unsafe { std::ptr::read_volatile(16 as *const u8) };
 }
 
-/// Runs on the alternate stack, which has room for little: goes on in [`report`] on the thread's own stack, or
-/// says that there is none left.
+/// Runs on the alternate stack, which is small: continues in [`report`] on the thread's own stack, or reports that this
+/// stack is exhausted.
 extern "C" fn first_look(
     signal: libc::c_int,
     info: *mut libc::siginfo_t,
@@ -106,7 +106,7 @@ extern "C" fn first_look(
     }
 }
 
-/// Runs on the stack of the thread that has crashed, so that the trace shows how it came there.
+/// Runs on the crashed thread's stack, so that the trace shows the path to the crash.
 extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
     static RUNS: AtomicBool = AtomicBool::new(false);
     if RUNS.swap(true, Ordering::AcqRel) {
@@ -146,7 +146,7 @@ extern "C" fn report(signal: libc::c_int, info: *mut libc::siginfo_t, context: *
     die_of(signal);
 }
 
-/// What the system says of the process.
+/// The system's description of the process.
 fn process_state() -> String {
     let mut text = String::from("\n------ PROCESS ------\n");
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
@@ -180,7 +180,7 @@ fn end_report(text: &Fixed) {
     );
 }
 
-/// The signal takes its course when the handler returns: a core where there is one, and the status that a supervisor looks at.
+/// Lets the signal take its default effect when the handler returns: a core dump if enabled, and the status for a supervisor.
 fn die_of(signal: libc::c_int) {
     handle(signal, libc::SIG_DFL, 0);
     // SAFETY: no pointers.

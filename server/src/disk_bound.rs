@@ -24,7 +24,7 @@ pub struct DiskBound {
 }
 
 impl DiskBound {
-    /// Sets the bound, in bytes; 0 for none. It holds from the next [`Self::note`] on.
+    /// Sets the bound, in bytes; 0 for none. It is effective from the next [`Self::note`] on.
     pub(crate) fn set_max(&self, max_bytes: u64) {
         self.max_bytes.store(max_bytes, Ordering::Relaxed);
     }
@@ -45,7 +45,7 @@ impl DiskBound {
         self.is_reached.load(Ordering::Relaxed)
     }
 
-    /// Looks at what the engine's files take.
+    /// Checks the size of the engine's files.
     pub(crate) fn look(&self, engine: &Engine) {
         self.note(engine.file_bytes());
         engine.note_short_of_room(self.is_reached());

@@ -36,7 +36,7 @@ const TREE: &str = "tree";
 /// Of the names of undo runs.
 const UNDO_EXTENSION: &str = "undo";
 
-/// Hexadecimal digits that tell the tables of trees, or the records of logs, on one device apart.
+/// Hexadecimal digits that distinguish the tables of several trees, or the records of several logs, on one device.
 const ID_DIGITS: usize = 16;
 
 // The configuration knows how many levels and routes there may be, and may not ask those who have them.
@@ -150,7 +150,7 @@ pub(crate) fn of_level(options: &Options, level: usize) -> &str {
     named.or_else(rest).map_or("dir", |line| &line.device)
 }
 
-/// Name of the device of level 0, where flushes go, if that is a disk.
+/// Name of the device of level 0, the target of flushes, if it is a disk.
 #[must_use]
 pub fn disk_of_level_0(options: &Options) -> Option<&str> {
     let name = of_level(options, 0);
@@ -158,7 +158,7 @@ pub fn disk_of_level_0(options: &Options) -> Option<&str> {
     options.devices.iter().find(is_disk).map(|spec| spec.name.as_str())
 }
 
-/// Whether a directory lies on the disk of level 0. False where level 0 is not on a disk, or one of them cannot be asked.
+/// Whether a directory is on the disk of level 0. False if level 0 is not on a disk, or if either location is unknown.
 pub(crate) fn is_on_disk_of_level_0(options: &Options, dir: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let disk =
@@ -186,9 +186,9 @@ pub fn log_routes(options: &Options) -> Vec<LogRoute> {
     options.aof_routes.iter().map(route).collect()
 }
 
-/// Sees to it that the places of the tree and the log that are going to be opened are on their devices, each
-/// in a directory of its own, so that a tree or log that is put aside keeps its places. To be called when the
-/// data directory is settled, before the store is opened, which carries the tables themselves.
+/// Ensures that the places of the tree and the log to be opened are on their devices, each in a directory of its
+/// own, so that a tree or log that is set aside keeps its places. To be called once the data directory is
+/// settled, before the store is opened, which moves the tables themselves.
 ///
 /// # Errors
 /// As for [`open`].
@@ -269,8 +269,8 @@ fn declared<'o>(
     declared.ok_or_else(|| format!("{directive}: no device is named '{device}'"))
 }
 
-/// Removes the undo runs at `place`, which may be a link, and at `target`. A link that leads nowhere goes,
-/// too: the device that had them is away.
+/// Removes the undo runs at `place`, which may be a link, and at `target`. A dangling link is removed, too:
+/// the device that held them is absent.
 fn forget_undo(place: &Path, target: Option<&Path>) -> Result<(), String> {
     for dir in std::iter::once(place).chain(target) {
         let failed = |error: std::io::Error| format!("{}: {error}", dir.display());
@@ -339,7 +339,7 @@ fn dir_of(options: &Options, spec: &DeviceSpec) -> PathBuf {
     options.dir.join(std::ffi::OsStr::from_bytes(&spec.path))
 }
 
-/// The profiles built in, and those of the operator, which come first where names are equal.
+/// The built-in profiles, and the operator's, which take precedence if names are equal.
 fn profiles(options: &Options) -> Result<Vec<DeviceProfile>, String> {
     let mut profiles = Vec::new();
     if let Some(path) = &options.device_profiles {

@@ -34,10 +34,10 @@ impl Purpose {
 }
 
 impl<'e> Ctx<'_, 'e> {
-    /// Gives the newest value of a key to `look`, without copying it, together with the reply.
+    /// Passes the newest value of a key to `look`, without copying it, together with the reply.
     ///
-    /// A value whose time has come is deleted first: one operation, logged as DEL (rule X3). So are fields whose time has
-    /// come, logged as HDEL.
+    /// An expired value is deleted first: one operation, logged as DEL (rule X3). Likewise expired fields, logged
+    /// as HDEL.
     pub fn inspect<R>(
         &mut self,
         purpose: Purpose,
@@ -100,7 +100,7 @@ impl<'e> Ctx<'_, 'e> {
         look(None, self.out)
     }
 
-    /// Deletes a key, or fields of it, if their time has come, logged as DEL or HDEL (rule X3).
+    /// Deletes a key, or fields of it, if they have expired, logged as DEL or HDEL (rule X3).
     pub fn delete_due(&mut self, db: usize, key: Key<'_>) {
         self.delete_due_of(db, key, Extent::All);
     }
@@ -120,8 +120,8 @@ impl<'e> Ctx<'_, 'e> {
         }
     }
 
-    /// A key of this command is on a device, where its look-up ends. It is read here where the command cannot begin again;
-    /// else the command ends, and begins again when `key` and those `behind` it are in memory.
+    /// A key of this command is on a device, where its look-up ends. If the command cannot be restarted, the key is read here.
+    /// Otherwise the command ends, and is restarted once `key` and those `behind` it are in memory.
     #[cold]
     pub fn bring_in_or_miss<'k>(&mut self, key: Key<'k>, behind: impl Iterator<Item = Key<'k>>) {
         if !self.client.may_miss {

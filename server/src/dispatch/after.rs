@@ -30,7 +30,7 @@ pub(super) fn account(
 /// Shorter executions are nothing to the latency monitor, whose unit is the millisecond.
 const MONITORED_US: u64 = 1000;
 
-/// True when slow log or latency monitor look at an execution that took `time_us`.
+/// True if an execution that took `time_us` concerns the slow log or the latency monitor.
 #[inline]
 pub(crate) fn is_noted(server: &Server, time_us: u64) -> bool {
     time_us >= MONITORED_US || server.observe.slowlog.is_slow(time_us)
@@ -61,7 +61,7 @@ pub(crate) fn note_slow(
     }
 }
 
-/// The request with what nobody may see in it left out; `None` when there is no such thing.
+/// The request with its secrets redacted; `None` if it has none.
 fn redacted(spec: &CommandSpec, args: Args<'_>) -> Option<PackedRequest> {
     let is_secret = |at: usize| (spec.is_secret)(args, at);
     (1..args.len()).any(is_secret).then(|| {
@@ -104,7 +104,7 @@ fn show_script(server: &Server, db: usize, args: Args<'_>, required: Seq) {
     server.observe.monitors.feed(args, (db, "lua"), now_us, required);
 }
 
-/// The calls of a script that does not run again come into the statistics, and what it was refused into ACL LOG.
+/// Adds the calls of a finished script to the statistics, and its refusals to ACL LOG.
 pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
     let histogram = server.settings.latency_tracking.load(Ordering::Relaxed);
     for (spec, tally) in turn.tallies.drain(..) {

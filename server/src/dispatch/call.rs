@@ -21,7 +21,7 @@ pub(crate) struct Called {
 /// a client that tracks.
 ///
 /// # Errors
-/// The handler could not go on: the whole transaction must be taken back, and the client hears this error.
+/// The handler could not continue: the whole transaction must be rolled back, and the client receives this error.
 #[inline]
 pub(crate) fn call(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     ctx.changes.begin_command(Some(ctx.client.id));
@@ -107,8 +107,8 @@ pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq)
     (called, required)
 }
 
-/// Runs a command. `Err`: it could not go on, and what it and its transaction have written must be taken back; with the
-/// error for the client.
+/// Runs a command. `Err`: it could not continue, and its writes and those of its transaction must be rolled back; contains
+/// the error for the client.
 pub(super) fn run_guarded(ctx: &mut Ctx<'_, '_>) -> Result<CommandResult, CommandError> {
     let run = ctx.spec.run;
     // What a command works on is taken back, or belongs to the connection alone.

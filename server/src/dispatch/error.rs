@@ -10,7 +10,7 @@ pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'max
 /// A command either wrote its reply, or failed with an error reply.
 pub type CommandResult = Result<(), CommandError>;
 
-/// An error reply; `Display` gives the text behind the `-`, prefix included.
+/// An error reply; `Display` writes the text after the `-`, including the prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
     /// The key holds another type.

@@ -22,8 +22,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The keys that the queued commands will meet and that are on a device, and the pages that they probably will: each looked up in the database that it will
-/// be in by then.
+/// The cold keys that the queued commands will access, and the cold pages that they will probably access. Each key is looked up
+/// in the database that it will be in by then.
 fn find_all_cold(server: &Server, mut db: usize, queued: &[Queued], tx: &mut Tx<'_>) -> Vec<Want> {
     let mut cold = Vec::new();
     let mut slots = Slots::NOW;
@@ -71,7 +71,7 @@ struct Calls<'a> {
     running: Option<&'a Arc<Running>>,
 }
 
-/// What ends a whole transaction when a script in it cannot go on.
+/// The error that ends a whole transaction if a script in it cannot continue.
 fn failed_in_transaction(wants: ScriptWants) -> CommandError {
     match wants {
         ScriptWants::End(error) => error,
@@ -96,7 +96,7 @@ impl Calls<'_> {
     /// Calls the queued commands inside of `tx`.
     ///
     /// # Errors
-    /// The command that could not go on, and why: the transaction must be taken back.
+    /// The command that could not continue, and why: the transaction must be rolled back.
     fn run<'q>(
         self,
         client: &mut Client,

@@ -58,7 +58,7 @@ pub enum Outcome {
     Paused(Instant),
     /// WAITAOF: to be run again when the log or the clock has moved.
     Waits(LogWait),
-    /// A key must have something first: to be run again when the waiter is called, or its time has come.
+    /// A key must have an element first: to be run again when the waiter is called or has timed out.
     Blocks(Arc<Waiter>),
     /// It belongs on a helper thread.
     Offload,
@@ -82,7 +82,7 @@ impl Executor {
         }
     }
 
-    /// One whose owner calls [`Executor::end_batch`] behind every batch of requests: their writes become durable
+    /// An executor whose owner calls [`Executor::end_batch`] after every batch of requests: their writes become durable
     /// together.
     #[must_use]
     pub fn of_worker(table: &'static Table, worker: usize) -> Self {
@@ -103,7 +103,7 @@ impl Executor {
         self.changes.end_batch(&server.events, server.post(), own);
     }
 
-    /// Ends a batch of requests, before anybody hears of it.
+    /// Ends a batch of requests, before any of its replies is sent.
     pub fn end_batch(&mut self, server: &Server) {
         server.engine.end_batch(&mut self.tx_buf);
     }
@@ -195,7 +195,7 @@ impl Executor {
         outcome
     }
 
-    /// CLIENT CACHING is for one request, or the whole transaction, behind it.
+    /// CLIENT CACHING applies to the next request, or the next transaction.
     fn end_caching(&self, client: &Client, args: Args<'_>) {
         let tracking = &client.session.tracking;
         if tracking.mode().has(TrackingMode::CACHING)
@@ -212,7 +212,7 @@ impl Executor {
         spec.is_some_and(|spec| spec.traits.has(Traits::RUNS_QUEUED))
     }
 
-    /// A request that has waited goes on: with its answer, without one, or by looking again (`None`).
+    /// Resumes a request that has waited: with its reply, without one, or by running it again (`None`).
     fn resume(
         &mut self,
         server: &Server,
@@ -254,7 +254,7 @@ impl Executor {
         Some(Outcome::Done(required))
     }
 
-    /// One request by itself: outside of MULTI.
+    /// Runs a single request, outside of MULTI.
     fn run(
         &mut self,
         server: &Server,

@@ -39,7 +39,7 @@ pub(crate) fn is_busy(server: &Server) -> bool {
     longest.is_some_and(|longest| longest > Duration::from_millis(threshold_ms))
 }
 
-/// What becomes of a request whose keys a script holds: it is run again soon, or hears BUSY.
+/// Handles a request whose keys a script holds: it is run again soon, or refused with BUSY.
 pub(super) fn wait_or_refuse(
     server: &Server,
     client: &Client,
@@ -69,12 +69,12 @@ pub(super) enum Verdict {
 pub(super) enum Refusal {
     Error(CommandError),
     Later(Outcome),
-    /// A browser was made to speak to us: say nothing.
+    /// A browser was tricked into sending a request: do not reply.
     Close,
 }
 
 impl Executor {
-    /// Everything that can be said about a request without its keys, in Redis' order.
+    /// All checks of a request that need no keys, in Redis' order.
     pub(super) fn gate(
         &self,
         server: &Server,
@@ -256,7 +256,7 @@ fn is_beyond_a_group(client: &Client, spec: &CommandSpec, args: Args<'_>) -> boo
     queues && client.queued_bytes() as u64 + request_bytes(args) > TRANSACTION_MAX_BYTES
 }
 
-/// True for a request that makes the connection hold more than a request may have of the memory bound: queued
+/// True for a request that makes the connection use more than a request's share of the memory bound: queued
 /// commands, watched keys, channels.
 fn holds_too_much(
     server: &Server,
@@ -276,8 +276,8 @@ fn holds_too_much(
     queues && client.queued_bytes() as u64 + request_bytes(args) > max
 }
 
-/// What a request is refused with that would make a key longer than the engine takes. Where no such key can be made
-/// there is none either, and the request finds that out by itself.
+/// The error for a request that would create a key longer than the engine's maximum. A request that cannot create the
+/// key gets no error here, and detects the length itself.
 pub fn too_long_key(spec: &'static CommandSpec, args: Args<'_>) -> Option<CommandError> {
     let makes_keys = spec.flags.contains(Flags::DENYOOM) || spec.traits.has(Traits::MAKES_KEYS);
     if !makes_keys || args.from(1).all(|arg| arg.len() <= KEY_MAX_BYTES) {

@@ -10,7 +10,7 @@ struct GivenUp(EngineError);
 /// What [`miss`] unwinds with.
 struct Missed;
 
-/// Ends the run of a command that has told its client what it misses: it runs again when that is in memory.
+/// Ends the run of a command that has recorded missing keys in its client: it runs again once they are in memory.
 pub(crate) fn miss() -> ! {
     resume_unwind(Box::new(Missed))
 }
@@ -22,7 +22,7 @@ pub(crate) fn give_up(error: EngineError) -> ! {
     resume_unwind(Box::new(GivenUp(error)))
 }
 
-/// What a client hears of a panic.
+/// The error that reports a panic to the client.
 pub(crate) fn error_of(name: &str, payload: Box<dyn std::any::Any + Send>) -> CommandError {
     if let Some(GivenUp(error)) = payload.downcast_ref() {
         return format!("ERR storage: {error}").into();

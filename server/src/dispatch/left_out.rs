@@ -6,9 +6,9 @@
 pub(crate) enum Step {
     /// Writes are put off while writers must wait (N14).
     Pacing,
-    /// Slow requests come into the slow log.
+    /// Slow requests are added to the slow log.
     SlowLog,
-    /// Watchers hear of what a plain SET has changed.
+    /// Watchers are notified of a plain SET's change.
     Watch,
 }
 

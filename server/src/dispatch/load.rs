@@ -6,13 +6,13 @@ use crate::keyspace::paged::Paged;
 use crate::server::Server;
 use sexton_engine::{Found, FoundPage, Key, OwnedKey, Slot, Tx, Want};
 
-/// True when the command looks at old values.
+/// True if the command reads old values.
 fn needs_values(server: &Server, spec: &CommandSpec, args: Args<'_>) -> bool {
     !(spec.is_blind)(args) || server.events.switch.needs_old_values()
 }
 
-/// Which slot stands behind each database when a command will run: in a transaction not always the one that does
-/// now.
+/// The slot of each database when a command will run: in a transaction it may differ from the current
+/// one.
 pub(super) struct Slots {
     /// `None`: the database will have been emptied, and what is put there until then is in memory.
     changed: Option<Vec<Option<Slot>>>,

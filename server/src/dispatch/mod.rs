@@ -90,7 +90,7 @@ pub use table::{
 
 use crate::resp::write_command;
 
-/// A request in RESP form, for the log, when it did not come as one.
+/// Writes a request in RESP form for the log, if it did not arrive in this form.
 pub fn logged_form(out: &mut Vec<u8>, args: Args<'_>) {
     out.clear();
     write_command(out, args.from(0));

@@ -6,7 +6,7 @@ use crate::server::Server;
 use crate::session::TrackingMode;
 use std::sync::atomic::Ordering;
 
-/// The modes of CLIENT TRACKING in which CLIENT CACHING has a say.
+/// The modes of CLIENT TRACKING in which CLIENT CACHING has an effect.
 const CHOICES: TrackingMode = TrackingMode::OPTIN.and(TrackingMode::OPTOUT);
 
 /// Conditions of a client and of the server under which requests are refused, put off, or run with more than their
@@ -33,7 +33,7 @@ impl Obstacles {
     const OLD_VALUES: Self = Self(1 << 7);
     /// MONITOR looks on.
     const MONITORED: Self = Self(1 << 8);
-    /// The log has failed: what was read may not be told.
+    /// The log has failed: values that were read may not be sent.
     const UNTELLABLE: Self = Self(1 << 9);
     /// Memory is full and nothing can be evicted.
     pub(super) const OUT_OF_MEMORY: Self = Self(1 << 10);
@@ -49,7 +49,7 @@ impl Obstacles {
 
     /// Whether a read is remembered depends on CLIENT CACHING.
     const CHOOSES_CACHING: Self = Self(1 << 15);
-    /// Some user has changed since the client's rights were looked up.
+    /// A user has changed since the client's rights were looked up.
     const STALE_RIGHTS: Self = Self(1 << 16);
     /// Files take as much as `disk-max-bytes` allows.
     pub(super) const DISK_FULL: Self = Self(1 << 17);
@@ -113,7 +113,7 @@ impl Obstacles {
         self.0 & obstacle.0 != 0
     }
 
-    /// True when nothing stands in the way.
+    /// True if there is no obstacle.
     #[inline]
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0

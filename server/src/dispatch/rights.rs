@@ -65,10 +65,10 @@ impl Request for Asked<'_> {
 }
 
 impl Client {
-    /// Looks at the rights that the client has as of the last [`Client::renew_rights`].
+    /// Checks the client's rights as of the last [`Client::renew_rights`].
     ///
     /// # Errors
-    /// What its user may not do.
+    /// The refused action.
     #[inline]
     pub(crate) fn check_rights(
         &self,

@@ -36,9 +36,9 @@ impl CommandSpec {
 }
 
 impl Executor {
-    /// Runs a request of a [short](CommandSpec::is_short) command whose number of arguments is right, while
-    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: run it the long way;
-    /// nothing has happened. `now_ms`: the time of the batch; `reply_max_bytes`: that of
+    /// Runs a request of a [short](CommandSpec::is_short) command with a valid number of arguments, while
+    /// [`Executor::is_fast`] holds, and [`Executor::is_fast_write`] for one that writes. `None`: nothing has happened, and
+    /// the long path must run it. `now_ms`: the time of the batch; `reply_max_bytes`: that of
     /// [`RequestBounds`](crate::client_memory::RequestBounds).
     #[inline]
     pub fn run_short(

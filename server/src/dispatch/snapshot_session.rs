@@ -12,7 +12,7 @@ use sexton_engine::{
 };
 use std::collections::HashMap;
 
-/// Keys that are fetched before their size is looked at.
+/// Number of keys that are fetched before their size is checked.
 const FETCHED_TOGETHER: usize = 16;
 
 /// The open snapshot of a connection.
@@ -73,7 +73,7 @@ impl SnapshotSession {
         Ok(())
     }
 
-    /// The command has run: what was fetched for it goes, which may be any amount.
+    /// Releases the values fetched for a finished command, which may be any amount.
     pub(crate) fn release(&mut self) {
         self.values = HashMap::new();
     }
@@ -149,7 +149,7 @@ impl SnapshotSession {
     }
 }
 
-/// Fields that were due are gone, and with the last one the key, which is due itself then.
+/// Hides expired fields; if all have expired, the key is marked as expired itself.
 fn hide_due_fields(found: &mut SnapshotValue, now_ms: u64) {
     if found.meta.is_expired(now_ms) || !found.meta.is_due(&found.value, now_ms) {
         return;

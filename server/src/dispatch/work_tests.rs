@@ -6,7 +6,7 @@ use super::tests::{Bench, NOW_MS};
 use crate::resp::{Reply, command_bytes, pack};
 use sexton_engine::Work;
 
-/// How a request comes to its handler.
+/// The path of a request to its handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Long,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 struct Change {
     db: usize,
     key: Vec<u8>,
-    /// Watchers are to hear of it: the value or its expiry is another one now.
+    /// Watchers must be notified: the value or its expiry has changed.
     modifies: bool,
     cached: Cached,
     event: Option<Event>,
@@ -49,7 +49,7 @@ enum Cached {
     IsRead,
 }
 
-/// The changes of one transaction. While nobody watches or listens, they are only counted.
+/// The changes of one transaction. While there are no watchers and listeners, they are only counted.
 #[derive(Debug, Default)]
 pub struct Changes {
     list: Vec<Change>,
@@ -62,7 +62,7 @@ pub struct Changes {
     own: Vec<Taken>,
     /// Changes that clients that track by prefix are notified of at the end of the batch.
     broadcast: Changed,
-    /// Keys that were written while somebody waited for one, with their databases.
+    /// Keys that were written while a client waited for one, with their databases.
     ready: Vec<(usize, Vec<u8>)>,
     /// Changes and log forms of the command that runs.
     written: u32,
@@ -101,7 +101,7 @@ impl Changes {
         }
     }
 
-    /// `key` is another one now, by something that has a log form of its own: it is nobody's request.
+    /// `key` was changed by an operation with a log form of its own, not by a request.
     #[inline]
     pub fn modify(&mut self, events: &Events, db: usize, key: &[u8], event: Option<Event>) {
         if events.are_used() {
@@ -109,7 +109,7 @@ impl Changes {
         }
     }
 
-    /// Something else stands behind `key`, which somebody watches: its database is another one.
+    /// The value of a watched `key` was replaced, because its database was exchanged.
     pub fn replace_watched(&mut self, events: &Events, db: usize, key: &[u8]) {
         self.push(events, (db, key), true, Cached::Stays, None);
     }
@@ -131,7 +131,7 @@ impl Changes {
         }
     }
 
-    /// A database is emptied. As in Redis, all that clients have in their caches is to go.
+    /// A database is emptied. As in Redis, clients must drop their whole caches.
     pub fn empty(&mut self, events: &Events) {
         if events.tracking.is_used() {
             self.push(events, (0, b""), false, Cached::AllChange, None);
@@ -181,19 +181,19 @@ impl Changes {
         self.ready = Vec::new();
     }
 
-    /// Keys that may have what somebody waits for, in the order in which they were written.
+    /// Keys that may have elements for waiters, in the order of the writes.
     #[inline]
     #[must_use]
     pub fn take_ready(&mut self) -> Vec<(usize, Vec<u8>)> {
         std::mem::take(&mut self.ready)
     }
 
-    /// A key that nobody has written has something else now: its database is another one.
+    /// A key has a new value without a write, because its database was exchanged.
     pub fn note_ready(&mut self, db: usize, key: Vec<u8>) {
         self.ready.push((db, key));
     }
 
-    /// Watchers hear of the changes, and what is remembered of caches follows them. To be called before the transaction
+    /// Notifies watchers of the changes, and updates the tracking table. To be called before the transaction
     /// ends, under its latches.
     #[inline]
     pub fn signal(&mut self, events: &Events) {
@@ -210,8 +210,8 @@ impl Changes {
         }
     }
 
-    /// In the order of the commands: what was read before the transaction changed it must be forgotten, and what was
-    /// read behind that is true.
+    /// Processes the changes in command order: values read before the transaction changed them must be forgotten; values
+    /// read after that are current.
     fn track(&mut self, events: &Events) {
         let tracking = &events.tracking;
         if !tracking.is_used() {
@@ -249,7 +249,7 @@ impl Changes {
         }
     }
 
-    /// The connection whose request has run hears of what it has changed, behind its reply.
+    /// Notifies the connection whose request has run of its own changes, after its reply.
     #[inline]
     pub fn tell_own(&mut self, events: &Events, post: Post<'_>, own: (&Arc<Session>, &mut Reply)) {
         if !self.own.is_empty() {
@@ -281,7 +281,7 @@ impl Changes {
         self.list.iter_mut().for_each(|change| change.modifies = false);
     }
 
-    /// Listeners hear of the changes, which tell of writes up to `required`.
+    /// Notifies listeners of the changes, which depend on writes up to `required`.
     #[inline]
     pub fn publish(&mut self, events: &Events, required: Seq) {
         if !self.list.is_empty() {

@@ -26,7 +26,7 @@ impl std::fmt::Debug for Monitors {
 }
 
 impl Monitors {
-    /// True while any client watches: one load, to be asked before [`Monitors::feed`].
+    /// True while any client runs MONITOR: one load, to be checked before [`Monitors::feed`].
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.active.load(Ordering::Relaxed)
@@ -42,7 +42,7 @@ impl Monitors {
         self.active.store(true, Ordering::Relaxed);
     }
 
-    /// The connection is gone, or was reset.
+    /// Removes a connection that was closed or reset.
     pub fn stop(&self, id: u64) {
         let mut list = self.list.lock();
         list.retain(|monitor| monitor.id != id);

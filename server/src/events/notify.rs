@@ -74,8 +74,8 @@ impl EventSwitch {
         if bits >> at & 1 == 1 { bits } else { 0 }
     }
 
-    /// True when writers must know whether there was a value before (`n`), or readers must say that
-    /// there was none (`m`).
+    /// True if writers must know whether a value existed before (`n`), or readers must report that
+    /// none existed (`m`).
     #[must_use]
     #[inline]
     pub fn needs_old_values(&self) -> bool {
@@ -87,7 +87,7 @@ impl EventSwitch {
 const NEW_BIT: u32 = 4;
 const MISS_BIT: u32 = 5;
 
-/// An event on a key: its class, and what listeners are told.
+/// An event on a key: its class, and the text for listeners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     pub(super) class: NotifyClass,

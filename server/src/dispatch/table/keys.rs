@@ -23,7 +23,7 @@ impl KeyUse {
     }
 }
 
-/// The arguments do not say where the keys are (`EVAL s abc`), or only the command itself knows.
+/// The arguments do not determine the keys (`EVAL s abc`), or only the command itself knows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyError;
 
@@ -58,8 +58,8 @@ pub fn key_positions(spec: &CommandSpec, args: Args<'_>) -> Result<Vec<KeyUse>, 
     Ok(keys)
 }
 
-/// The destination of GEORADIUS and GEORADIUSBYMEMBER is what the last of several STORE and STOREDIST names; their key
-/// specifications tell of the first ones.
+/// The destination of GEORADIUS and GEORADIUSBYMEMBER is the key named by the last of several STORE and STOREDIST; their
+/// key specifications describe the first ones.
 fn add_last_store(spec: &CommandSpec, args: Args<'_>, keys: &mut Vec<KeyUse>) {
     if !matches!(spec.name, "georadius" | "georadiusbymember") {
         return;
@@ -91,7 +91,7 @@ fn bit_field_flags(args: Args<'_>) -> &'static str {
 }
 
 /// Source and destination of SORT, whose key specifications leave the destination open. Of several destinations the
-/// last one counts, and what stands behind the words of another option is none, as in Redis.
+/// last one counts, and operands of other options do not count as destinations, as in Redis.
 fn sort_keys(spec: &CommandSpec, args: Args<'_>) -> Vec<KeyUse> {
     let mut keys = vec![KeyUse { index: 1, flags: "RO access" }];
     let mut at = 2;

@@ -56,7 +56,7 @@ impl Binding {
         Self::new(name, Class::Local, run)
     }
 
-    /// A command of [`Class::Keyed`] that looks at the values of its keys.
+    /// A command of [`Class::Keyed`] that reads the values of its keys.
     #[must_use]
     pub const fn keyed(name: &'static str, run: Handler) -> Self {
         Self::new(name, Class::Keyed, run)
@@ -105,7 +105,7 @@ impl Binding {
         self
     }
 
-    /// Requests of which this is true never look at an old value: a cold key may be overwritten unread.
+    /// Requests for which this is true never read an old value: a cold key may be overwritten unread.
     #[must_use]
     pub const fn blind_when(mut self, is_blind: IsBlind) -> Self {
         self.is_blind = is_blind;
@@ -152,7 +152,7 @@ pub struct CommandSpec {
     pub keys: super::KeyRange,
     /// How it is run.
     pub class: Class,
-    /// True of a request that never looks at an old value: a key that is cold may then be overwritten unread.
+    /// True for a request that never reads an old value: a cold key may then be overwritten unread.
     pub is_blind: IsBlind,
     /// What the dispatcher must know of it beyond its flags.
     pub traits: Traits,
@@ -166,7 +166,7 @@ pub struct CommandSpec {
     pub acl_id: usize,
     /// Its access rights for each of its keys, if they are equal for all keys and do not depend on the request.
     pub(super) key_rights: Option<KeyRights>,
-    /// The argument that says how many keys follow it, where that is all that is to be known of the keys.
+    /// The argument with the number of keys that follow it, if that alone determines the keys.
     pub(crate) key_count: Option<usize>,
     /// The name that clients call it by: its own, another one, or none (`rename-command`).
     pub called: &'static str,
@@ -210,7 +210,7 @@ impl CommandSpec {
         Self::new(binding, metadata)
     }
 
-    /// The name behind the container's: `get` of `config|get`.
+    /// The name without the container's: `get` of `config|get`.
     #[must_use]
     pub fn short_name(&self) -> &'static str {
         self.name.split_once('|').map_or(self.name, |(_, sub)| sub)
@@ -291,7 +291,7 @@ impl Table {
         table
     }
 
-    /// Puts all commands that clients can call where they are looked for.
+    /// Indexes all commands that clients can call.
     fn place_names(&mut self) {
         self.slots.fill(0);
         for (index, spec) in self.specs.iter().enumerate().filter(|(_, spec)| spec.is_called()) {
@@ -326,7 +326,7 @@ impl Table {
         }
     }
 
-    /// All commands by name; subcommands stand in their containers.
+    /// All commands by name; subcommands are in their containers.
     #[must_use]
     pub fn all(&self) -> &[CommandSpec] {
         &self.specs

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Each worker writes a stripe of its own, so that counting does not move cache lines between cores.
+/// Each worker writes its own stripe, so that counting does not move cache lines between cores.
 const STRIPES: usize = 8;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ impl Stripe {
     }
 }
 
-/// What INFO commandstats, INFO latencystats and LATENCY HISTOGRAM tell about one command.
+/// The figures of one command for INFO commandstats, INFO latencystats and LATENCY HISTOGRAM.
 #[derive(Debug, Default)]
 pub struct CommandStats {
     stripes: [Stripe; STRIPES],

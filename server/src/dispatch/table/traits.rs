@@ -23,21 +23,21 @@ impl Traits {
     pub const GATHERS_NAMES: Self = Self(1 << 5);
     /// Refused like a write while saves fail.
     pub const TELLS_OF_FAILED_SAVES: Self = Self(1 << 6);
-    /// Gives values to keys that it is told, whatever its flags say.
+    /// May give values to keys named in the request, whatever its flags say.
     pub const MAKES_KEYS: Self = Self(1 << 7);
     /// Its keys may be looked up in every database.
     pub const IN_ALL_DATABASES: Self = Self(1 << 8);
-    /// Changes settings: a transaction with it holds those of others off.
+    /// Changes settings: a transaction with it excludes those of others.
     pub const CHANGES_SETTINGS: Self = Self(1 << 9);
     /// Walks the key space, and can walk that of a snapshot.
     pub const READS_SNAPSHOTS: Self = Self(1 << 10);
     /// Refused while the connection reads a snapshot.
     pub const NOT_IN_SNAPSHOT: Self = Self(1 << 11);
 
-    /// CLIENT CACHING is for the request behind it.
+    /// CLIENT CACHING applies to the next request.
     pub const BEFORE_CACHING: Self = Self(1 << 12);
 
-    /// Finds out by itself which of its keys are on a device, when it meets them: nobody looks them up before.
+    /// Detects by itself which of its keys are on a device, when it accesses them: they are not looked up before.
     pub const MISSES_KEYS: Self = Self(1 << 13);
 
     /// Those of both.

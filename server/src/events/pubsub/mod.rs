@@ -46,7 +46,7 @@ type Listeners = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
 /// All subscriptions of all connections.
 #[derive(Debug, Default)]
 pub struct PubSub {
-    /// Subscriptions of any kind, so that publishing to nobody costs no lock.
+    /// Number of subscriptions of any kind, so that publishing without subscribers takes no lock.
     all: AtomicUsize,
     listeners: Mutex<[Listeners; 3]>,
     /// `client-output-buffer-limit pubsub`: what a listener may leave unread.
@@ -79,7 +79,7 @@ impl PubSub {
         }
     }
 
-    /// Number of names of a kind that somebody listens to.
+    /// Number of names of a kind with subscribers.
     #[must_use]
     pub fn names(&self, kind: Kind) -> usize {
         self.listeners.lock()[kind as usize].len()
@@ -99,7 +99,7 @@ impl PubSub {
         self.listeners.lock()[kind as usize].get(name).map_or(0, Vec::len)
     }
 
-    /// The connections that listen to a name for which `wanted` holds, each as often as it does.
+    /// The connections subscribed to a name for which `wanted` holds, once per such name.
     pub fn listeners_where(
         &self,
         wanted: impl Fn(Kind, &[u8], &Session) -> bool,

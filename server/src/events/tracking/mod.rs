@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use table::{ReaderTable, Readers};
 
-/// The connections that hear of all keys with a prefix.
+/// The connections that track by prefix.
 type Prefixes = BTreeMap<Vec<u8>, Vec<Arc<Session>>>;
 
-/// Keys that have changed, and which connection did it last; 0 for nobody's request.
+/// Changed keys, and the connection of the last change; 0 for changes without a request.
 pub(super) type Changed = BTreeMap<Vec<u8>, u64>;
 
 /// All caches of clients.
@@ -41,7 +41,7 @@ pub struct Tracking {
     max_bytes: AtomicU64,
 }
 
-/// What a transaction has taken out, and has not told yet.
+/// An entry that a transaction has removed, pending notification.
 #[derive(Debug)]
 pub(super) enum Taken {
     /// A key, its readers, and the connection whose request changed it.
@@ -57,7 +57,7 @@ impl Tracking {
         self.live.load(Ordering::Relaxed) != 0
     }
 
-    /// True while any client wants to hear of all keys with a prefix.
+    /// True while any client tracks by prefix.
     pub(super) fn has_prefixes(&self) -> bool {
         self.prefix_count.load(Ordering::Relaxed) != 0
     }
@@ -74,7 +74,7 @@ impl Tracking {
         (self.readers.keys(), self.readers.items())
     }
 
-    /// Number of prefixes that somebody has named.
+    /// Number of prefixes in use.
     #[must_use]
     pub fn prefixes(&self) -> usize {
         self.prefix_count.load(Ordering::Relaxed)
@@ -90,8 +90,8 @@ impl Tracking {
         self.max_bytes.store(max, Ordering::Relaxed);
     }
 
-    /// CLIENT TRACKING ON: with these options, `redirect` (0: nobody) hears in place of the connection. `prefixes` are those
-    /// that it has not named before.
+    /// CLIENT TRACKING ON: with these options, `redirect` (0: none) is notified in place of the connection. `prefixes` are those
+    /// that it has not registered before.
     pub fn start(
         &self,
         session: &Arc<Session>,
@@ -168,7 +168,7 @@ impl Tracking {
         }
     }
 
-    /// Tells of what was taken out. The one whose request it was, `own`, is told by [`Tracking::tell_own`].
+    /// Sends invalidations for removed entries. The connection that sent the request, `own`, is notified by [`Tracking::tell_own`].
     pub(super) fn tell(&self, post: Post<'_>, taken: &[Taken], own: u64) {
         for taken in taken {
             match taken {
@@ -187,7 +187,7 @@ impl Tracking {
         }
     }
 
-    /// Tells the connection whose request it was, behind its reply.
+    /// Notifies the connection that sent the request, after its reply.
     pub(super) fn tell_own(
         &self,
         post: Post<'_>,
@@ -242,7 +242,7 @@ impl Tracking {
     }
 }
 
-/// True when a reader is to hear of a change by this connection.
+/// True if a reader must be notified of a change by this connection.
 fn hears(reader: &Session, by: u64) -> bool {
     let mode = reader.tracking.mode();
     // What is remembered may be from before it was another mode.

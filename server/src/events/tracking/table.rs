@@ -8,10 +8,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Parts of the table, each with a lock of its own.
+/// Number of shards of the table, each with its own lock.
 const SHARDS: usize = 64;
 
-/// What a key takes beside its name: its place in the tree, and the allocations of name and readers.
+/// Overhead of a key besides its name: its node in the tree, and the allocations of name and readers.
 const KEY_BYTES: usize = 96;
 
 /// The numbers of connections, ascending.
@@ -20,7 +20,7 @@ pub(super) type Readers = Vec<u64>;
 #[derive(Debug, Default)]
 struct Shard {
     keys: BTreeMap<Box<[u8]>, Readers>,
-    /// The key that was given up last: those behind it come first, so that it is nobody's turn twice.
+    /// The key that was evicted last: the next victim is the one after it, so that all keys take turns.
     hand: Box<[u8]>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct ReaderTable {
     keys: AtomicUsize,
     items: AtomicUsize,
     bytes: AtomicUsize,
-    /// The shard that gives up a key next.
+    /// The shard that evicts a key next.
     turn: AtomicUsize,
 }
 
