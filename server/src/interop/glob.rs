@@ -42,7 +42,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// Matches one byte against the pattern element at `at`; the position behind that element if it fits.
+/// Matches one byte against the pattern element at `at`; returns the position after that element if it matches.
 fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match *pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -73,7 +73,7 @@ fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     (found != negated).then_some((at + 1).min(pattern.len()))
 }
 
-/// The literal bytes that every match starts with; a scan needs to look at no other keys.
+/// The literal prefix of every match; a scan needs to examine no other keys.
 #[must_use]
 pub fn literal_prefix(pattern: &[u8]) -> Vec<u8> {
     let mut prefix = Vec::new();

@@ -12,7 +12,7 @@ use sexton_persistence::device::StorageResult;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-/// What stands behind the name of a backup until its second checkpoint has taken its place.
+/// The suffix of a backup's name until its second checkpoint has replaced the first.
 const SEALED_SUFFIX: &str = "sealed";
 
 fn no_such_step(what: &str, state: BackupState) -> String {
@@ -137,10 +137,10 @@ pub fn abort(server: &Server) -> Result<(), String> {
     if is_quiet { clear(server) } else { Ok(()) }
 }
 
-/// Removes the files of a backup that is sealed or failed, or of one of before the last start.
+/// Removes the files of a sealed or failed backup, or of a backup from before the last start.
 ///
 /// # Errors
-/// One is under way, or something else lies in its directory.
+/// A backup is in progress, or its directory contains other files.
 pub fn cleanup(server: &Server) -> Result<(), String> {
     let may = |state: BackupState| !state.is_at_work();
     server.backup.step(may, BackupState::Idle).map_err(|state| no_such_step("CLEANUP", state))?;
@@ -161,7 +161,7 @@ pub fn files(server: &Server) -> Result<Vec<PathBuf>, String> {
     Ok(names.into_iter().map(|name| tree.join(name)).collect())
 }
 
-/// Removes a sealed backup whose time is over (`backup-sealed-ttl`). Called by the clock.
+/// Removes an expired sealed backup (`backup-sealed-ttl`). Called periodically.
 pub(crate) fn look_at_sealed(server: &Server) {
     let ttl_s = server.backup.sealed_ttl_s.load(Ordering::Relaxed);
     let view = server.backup.view();

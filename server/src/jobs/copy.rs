@@ -26,13 +26,13 @@ const WINDOW_BYTES: usize = 512 << 10;
 /// Bytes that are handed on at once.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Time between two looks at whether the client has read.
+/// Interval of the checks whether the client has read.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Interval of the checks whether the server stops.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// A client that waits for the length of its copy hears so often that the server lives.
+/// Interval of the keep-alives for a client that waits for the length of its copy.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// Starts the thread of each copy that is asked for, until `stop` is set.
@@ -153,7 +153,7 @@ impl ToClient<'_> {
         self.session.is_killed() || self.server.sessions.get(self.session.id).is_none()
     }
 
-    /// Waits until `is_over` says so. Fails when the client has gone, or has read nothing for `repl-timeout`.
+    /// Waits until `is_over` returns true. Fails if the client has disconnected, or has read nothing for `repl-timeout`.
     fn wait(&self, is_over: impl Fn() -> bool) -> io::Result<()> {
         let sent = || self.session.output_total_bytes.load(Ordering::Relaxed);
         let (mut seen, mut since) = (sent(), Instant::now());
@@ -192,7 +192,7 @@ impl ToClient<'_> {
         Ok(())
     }
 
-    /// The client hears that the server lives.
+    /// Sends a keep-alive to the client.
     fn keep_alive(&self) -> io::Result<()> {
         self.put(b"\n")
     }

@@ -21,13 +21,13 @@ use std::time::{Duration, Instant};
 /// Time between two cycles.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What the kernel holds for a connection: socket, descriptor, short queues.
+/// Kernel memory of a connection: socket, descriptor, short queues.
 const KERNEL_BYTES_OF_CONNECTION: u64 = 4 << 10;
 
 /// Keys asked for at once.
 const DUE_BATCH: usize = 64;
 
-/// Keys deleted under one hold of a latch: others wait for it some ten microseconds.
+/// Keys deleted while a latch is held: others wait for it some ten microseconds.
 const LATCH_BATCH: usize = 32;
 
 /// Maximum number of passes over a batch of keys. Each pass has loaded what the previous one missed. Blocks of due
@@ -40,7 +40,7 @@ const SLICE: Duration = Duration::from_millis(1);
 /// Rest between two stretches while there is more to do.
 const REST: Duration = Duration::from_micros(250);
 
-/// Runs the cycles until `stop` is set; made for a thread of its own, since it may wait for cold
+/// Runs the cycles until `stop` is set; intended for a dedicated thread, since it may wait for cold
 /// keys.
 pub fn run(server: &Arc<Server>, stop: &AtomicBool) {
     let mut buf = TxBuf::default();
@@ -156,10 +156,10 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
     }
 }
 
-/// What a look at due keys has left.
+/// The result of a pass over due keys.
 #[derive(Default)]
 struct Round {
-    /// What must be loaded before the keys that are left in the list can be looked at.
+    /// The data that must be loaded before the remaining keys of the list can be processed.
     cold: Vec<Want>,
     /// A hash has more fields that are due than one operation takes.
     left: bool,
@@ -210,7 +210,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
     round
 }
 
-/// Connections that have waited long look whether their clients are still there: nothing else tells them.
+/// Makes connections that have waited long check whether their clients are still there: nothing else notifies them.
 fn wake_parked(server: &Server) {
     let waits = |session: &Session| {
         session.parked_for().is_some_and(|parked| parked >= Duration::from_secs(1))

@@ -12,10 +12,10 @@ use sexton_engine::{Candidate, Found, Key, Latched, TxBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Longest stretch of evicting before a request goes on (Redis' `maxmemory-eviction-tenacity 10`).
+/// Maximum duration of evicting before a request continues (Redis' `maxmemory-eviction-tenacity 10`).
 const SLICE: Duration = Duration::from_micros(500);
 
-/// Keys evicted between two looks at the clock.
+/// Keys evicted between two reads of the clock.
 const CLOCK_EVERY: u32 = 16;
 
 /// Makes a policy effective. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must

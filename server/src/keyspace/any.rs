@@ -9,7 +9,7 @@ use crate::value::{self, ValueType};
 use sexton_engine::Meta;
 use sexton_persistence::rdb::{Strings, Value};
 
-/// What a key holds, by its type.
+/// A key's value, by its type.
 #[derive(Clone, Copy)]
 pub enum AnyView<'v> {
     /// A string.

@@ -27,7 +27,7 @@ pub struct Popped {
     pop: Pop,
 }
 
-/// Takes elements out of what a key holds; `None` when it holds nothing of the kind.
+/// Pops elements from a key's value; `None` if it has no elements of the requested kind.
 #[must_use]
 pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
     let wanted = |len: usize| pop.count.map_or(1, |count| count.min(len as u64) as usize);
@@ -66,7 +66,7 @@ impl Popped {
         Self { elements, rest: Rest::Taken { all }, expire_at_ms: 0, pop }
     }
 
-    /// True when nothing is left: the key goes.
+    /// True if nothing is left: the key is deleted.
     #[must_use]
     pub fn takes_all(&self) -> bool {
         match &self.rest {
@@ -75,7 +75,7 @@ impl Popped {
         }
     }
 
-    /// What the key holds from now on; `None`: it goes.
+    /// The key's new value; `None`: the key is deleted.
     #[must_use]
     pub fn rest(&self) -> Option<(Meta, &[u8])> {
         fn of<E: Edit>(edit: &E, expire_at_ms: u64) -> Option<(Meta, &[u8])> {
@@ -138,7 +138,7 @@ impl Popped {
         }
     }
 
-    /// What the client hears.
+    /// Writes the client's reply.
     pub fn answer(&self, key: &[u8], out: &mut Reply) {
         if self.pop.count.is_some() {
             out.array(2);

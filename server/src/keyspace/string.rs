@@ -61,7 +61,7 @@ impl<'v> StringView<'v> {
     }
 }
 
-/// How a string came to be, which OBJECT ENCODING tells.
+/// How a string was created, which OBJECT ENCODING shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// As a whole.

@@ -37,7 +37,7 @@ const BUFFER_BYTES: usize = 16 << 10;
 /// Headers of a request.
 const HEADERS_MAX: usize = 64;
 
-/// The page runs its own script and style, and asks nobody but this server.
+/// The page uses its own script and style, and connects only to this server.
 const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
     connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -79,7 +79,7 @@ impl Metrics {
         Ok(Self(server))
     }
 
-    /// There is a store now, whose figures are told.
+    /// From now on the figures of the opened store are shown.
     pub fn show(&self, server: &Arc<Server>) {
         // Called once.
         let _ = self.0.set(Arc::clone(server));

@@ -7,7 +7,7 @@ use std::fmt::{Display, Write as _};
 pub(super) enum Kind {
     /// It only grows, but for a restart and CONFIG RESETSTAT.
     Counter,
-    /// It goes up and down.
+    /// A value that can increase and decrease.
     Gauge,
     /// Counts of values up to bounds.
     Histogram,

@@ -69,7 +69,7 @@ fn mixed_history() -> Read {
     requests
 }
 
-/// What comes when the time of a key has come, in a second read.
+/// A second read, after a key has expired.
 fn late_history() -> Read {
     let words = |line: &str| line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
     ["GET due", "GET due", "SET due again", "GET due", "GET none"].map(words).into()

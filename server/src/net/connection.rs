@@ -30,7 +30,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-/// Requests behind one that waits for a device whose keys are read along with it.
+/// Number of requests behind one that waits for a device whose keys are loaded along with it.
 const LOAD_AHEAD_REQUESTS: usize = 128;
 
 /// How long a request waits before its client, which sends nothing more, is taken for one that has left.
@@ -42,19 +42,19 @@ const TURNS: usize = 16;
 /// What an unauthenticated client may have waiting, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
-/// Why a connection does not go on.
+/// The reason why a connection is suspended.
 pub(super) enum Parked {
     /// Cold keys are being read.
     Load(Arc<Mutex<Option<Result<LoadPin, EngineError>>>>),
     /// A moment must pass.
     Timer(Pin<Box<Sleep>>),
-    /// WAITAOF, or CLIENT PAUSE: somebody else ends it, or the clock, or the client by leaving.
+    /// WAITAOF, or CLIENT PAUSE: ended by another client, by a timeout, or by a disconnect.
     Blocked(Blocked),
     /// A helper thread runs the request.
     Helper(Arc<Mutex<Option<Helped>>>),
 }
 
-/// A request that waits for something that may never come.
+/// A request that waits for an event that may never happen.
 pub(super) struct Blocked {
     /// When it is run again whatever has happened; `None`: not by the clock.
     timer: Option<Pin<Box<Sleep>>>,
@@ -82,7 +82,7 @@ pub(super) struct Connection {
     /// Bytes that could not be executed yet, from `input_start` on.
     input: Vec<u8>,
     input_start: usize,
-    /// True when `input` may hold a whole request.
+    /// True if `input` may contain a complete request.
     input_ready: bool,
     /// Replies that are not sent yet, from `sent` on.
     pub(super) output: Vec<u8>,
@@ -94,7 +94,7 @@ pub(super) struct Connection {
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
     pins: Vec<LoadPin>,
-    /// Keys of the requests behind the first one are loaded along with its own: not when they were too large together.
+    /// Keys of later requests are loaded along with those of the first: not if they were too large together.
     loads_ahead: bool,
     pub(super) closing: bool,
     started: bool,
@@ -166,7 +166,7 @@ impl Connection {
         self.input = unread;
     }
 
-    /// Goes on as far as possible; ready when the connection is over.
+    /// Makes as much progress as possible; ready when the connection has ended.
     pub(super) fn poll(&mut self, worker: &mut WorkerState, cx: &mut Context<'_>) -> Poll<()> {
         if !self.started {
             self.started = true;
@@ -185,7 +185,7 @@ impl Connection {
         polled
     }
 
-    /// Tells others how much waits in the buffers, and what they take.
+    /// Publishes the fill level and the size of the buffers.
     pub(super) fn note_buffers(&self) {
         let session = &self.session;
         let parsed = self.scanner.parsed_bytes().min(self.input.len() - self.input_start);
@@ -198,7 +198,7 @@ impl Connection {
         session.output_buffer_bytes.store(self.output.capacity(), Ordering::Relaxed);
     }
 
-    /// Says what the connection holds; with all others it must stay within their share of the memory bound.
+    /// Publishes the connection's memory; all connections together must stay within their share of the memory bound.
     pub(super) fn note_memory(&mut self) {
         let Some(client) = &self.client else { return };
         let beside =
@@ -268,7 +268,7 @@ impl Connection {
         Poll::Pending
     }
 
-    /// Reads once and runs what came: from the worker's buffer, unless something is left over.
+    /// Reads once and runs the requests: from the worker's buffer, unless some input is left over.
     fn read(
         &mut self,
         worker: &mut WorkerState,
@@ -463,7 +463,7 @@ impl Connection {
         used
     }
 
-    /// A request waits for the device: the keys of the plain GETs behind it are read along with it.
+    /// While a request waits for the device, loads the keys of the plain GETs behind it along with its own.
     fn load_ahead(
         &self,
         worker: &WorkerState,

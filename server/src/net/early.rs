@@ -30,7 +30,7 @@ pub struct EarlyRules {
     pub requires_password: bool,
     /// `maxclients`: more are not accepted, and wait in the backlog.
     pub clients_max: usize,
-    /// Before it nobody is answered.
+    /// No client is answered before this time.
     pub seen_from: Instant,
 }
 
@@ -108,8 +108,8 @@ async fn accept(
     (listener, waiting)
 }
 
-/// Serves one client until the door closes: then with what it has sent and nobody has answered. `None` when it has left,
-/// or does not read what it is answered.
+/// Serves one client until the door closes, then returns it with its unanswered input. `None` if it has disconnected,
+/// or does not read its replies.
 async fn answer<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     mut unread: Vec<u8>,

@@ -21,8 +21,8 @@ const THREADS_MAX: usize = 32;
 /// An idle thread beyond the minimum number ends after this time.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Threads that run jobs in the order they came: as many as there are jobs, within bounds, so that slow ones do not
-/// keep others waiting.
+/// Threads that run jobs in order of arrival: as many threads as jobs, within bounds, so that slow jobs do not
+/// delay others.
 #[derive(Clone)]
 pub(super) struct HelperPool(Arc<Shared>);
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, channel};
 
-    /// Jobs that wait until they are told to end.
+    /// Starts jobs that block until they are told to end.
     fn block(pool: &HelperPool, jobs: usize) -> (Vec<std::sync::mpsc::Sender<()>>, Receiver<()>) {
         let (begun, all_begun) = channel();
         let end = (0..jobs).map(|_| {

@@ -39,8 +39,8 @@ const TOO_MANY: &str = "-ERR max number of clients reached\r\n";
 /// Where to listen.
 #[derive(Clone, Debug)]
 pub struct Endpoints {
-    /// `bind`: addresses; one with `-` in front may be missing on this machine; `*` and `::*` stand
-    /// for all addresses.
+    /// `bind`: addresses; one with a leading `-` may be missing on this machine; `*` and `::*` mean
+    /// all addresses.
     pub bind: Vec<String>,
     /// `port`; 0 for none.
     pub port: u16,
@@ -59,7 +59,7 @@ pub struct Endpoints {
 pub struct Listeners {
     listeners: Vec<Listener>,
     door: Option<Door>,
-    /// Those with TLS: nobody is answered there before there is a server.
+    /// Listeners with TLS: no client is answered there before the server exists.
     secured: Vec<Listener>,
     gate: Arc<Gate>,
     backlog: i32,
@@ -89,7 +89,7 @@ impl Listener {
     }
 }
 
-/// A client that no worker serves yet, with what it has sent and nobody has answered.
+/// A client that no worker serves yet, with its unanswered input.
 #[derive(Debug)]
 pub(super) enum Waiting {
     Tcp { socket: std::net::TcpStream, addr: SocketAddr, unread: Vec<u8> },
@@ -278,7 +278,7 @@ fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> 
     Ok(listener)
 }
 
-/// Says why and closes where `maxclients` is reached.
+/// Sends the reason and closes the connection if `maxclients` is reached.
 fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     let max = server.settings.clients_max.load(Ordering::Relaxed) as usize;
     let room = server.sessions.len() < max;
@@ -292,7 +292,7 @@ fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     room
 }
 
-/// Whether a client may come in from where it is; says why not.
+/// Whether a client may connect from its address; sends the reason if not.
 pub(super) fn may_enter(
     socket: &mut impl Write,
     addr: SocketAddr,

@@ -86,8 +86,8 @@ impl Connection {
         worker.reply.buf_mut().shrink_to(4 * TURN_REPLY_BYTES);
     }
 
-    /// What others have for this connection goes behind its replies. A connection that does not read
-    /// leaves it where its size is watched. While a helper runs a request, its reply may have been made already.
+    /// Appends the outbox to the connection's replies. If the connection does not read, the outbox stays where its size is
+    /// monitored. While a helper runs a request, its reply may already exist.
     pub(super) fn empty_outbox(&mut self) {
         let unsent = (self.output.len() - self.sent) as u64;
         let pause = self.server.settings.output_limit.pause_bytes();
@@ -175,7 +175,7 @@ impl Connection {
         self.note_memory();
     }
 
-    /// Lets go of what is durable by now; answers where in `output` that ends, which is as far as may be sent. In order:
+    /// Releases durable replies; returns where in `output` they end, which is as far as may be sent. In order:
     /// a reply may need less than one before it (N13).
     fn end_of_durable(&mut self) -> usize {
         if !self.held.is_empty() {

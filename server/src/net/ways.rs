@@ -24,10 +24,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(super) const NOW_MS: u64 = 1_000_000;
 
-/// Requests that come in one read.
+/// Requests that arrive in one read.
 pub(super) type Read = Vec<Vec<Vec<u8>>>;
 
-/// What a history has left in a server of its own.
+/// The observable results of a history in its server.
 pub(super) struct Traces {
     pub(super) replies: Vec<u8>,
     /// Calls, refusals and failures of each command that was asked for.
@@ -48,7 +48,7 @@ pub(super) struct Traces {
     pub(super) put_off: Vec<usize>,
     pub(super) last_seq: Seq,
     pub(super) digest: String,
-    /// All that memory holds, and all else that the engine tells of itself.
+    /// Used memory, and all other figures of the engine.
     pub(super) used_bytes: u64,
     pub(super) engine: String,
     /// Its files, retired ones included, in the order of their names.
@@ -400,7 +400,7 @@ pub(super) fn worker_of(world: &World) -> WorkerState {
     worker
 }
 
-/// Requests that came in one read, by the short way: their replies, what these wait for, and what has stopped them where.
+/// Runs the requests of one read on the short path: their replies, what these wait for, and what stopped them where.
 pub(super) fn run_read(
     world: &World,
     (worker, client): (&mut WorkerState, &mut Client),

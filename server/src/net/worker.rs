@@ -35,7 +35,7 @@ pub(super) struct WorkerState {
     pub(super) plan: Vec<super::batch::Plan>,
     pub(super) reply: Reply,
     pub(super) log_form: Vec<u8>,
-    /// Connections that hold replies until the log is durable.
+    /// Connections that keep replies back until the log is durable.
     holding: Vec<Waker>,
     /// So often they have all been woken, plus one.
     holding_round: u64,
@@ -84,7 +84,7 @@ thread_local! {
     pub(super) static WORKER: RefCell<Option<Box<WorkerState>>> = const { RefCell::new(None) };
 }
 
-/// Tells one worker that the durable sequence has moved.
+/// Notifies one worker that the durable sequence has advanced.
 #[derive(Debug, Default)]
 pub(super) struct DurableSignal {
     /// True while some connection of the worker waits: otherwise it is left asleep.
@@ -159,7 +159,7 @@ impl Workers {
     }
 }
 
-/// Takes connections until the sender is gone.
+/// Accepts connections until the sender is dropped.
 async fn serve(
     server: Arc<Server>,
     helpers: Arc<HelperPool>,
@@ -193,7 +193,7 @@ async fn serve(
     }
 }
 
-/// Ends a turn: what was deferred in it becomes durable, and is sent, in one go.
+/// Ends a turn: makes the deferred writes durable, and sends the deferred replies, in one go.
 fn end_turn(server: &Server) {
     let mut sending = WORKER.with_borrow_mut(|worker| {
         let Some(worker) = worker else { return Vec::new() };

@@ -26,7 +26,7 @@ pub struct Holders {
     pub startup: u64,
     /// The data in memory: entries, their due times and the buckets that lead to them.
     pub data: u64,
-    /// Everything: what the allocator gave out, and what the store has from the system beside it.
+    /// Total: memory handed out by the allocator, and memory that the store has directly from the system.
     pub held: u64,
     /// What the process held before there were data and clients.
     pub base: u64,
@@ -37,7 +37,7 @@ pub struct Holders {
 }
 
 impl Holders {
-    /// Asks all of them. Connections hold `clients` bytes.
+    /// Collects all figures. Connections use `clients` bytes.
     #[must_use]
     pub fn now(engine: &Engine, observe: &Observe, clients: u64) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl Holders {
         if grown == 0 { 0.0 } else { 100.0 * self.data.min(grown) as f64 / grown as f64 }
     }
 
-    /// What nobody accounts for; negative where estimates are too high.
+    /// Unaccounted memory; negative if estimates are too high.
     #[must_use]
     pub fn other(&self) -> i64 {
         let known = self.base + self.store.sum() + self.clients;

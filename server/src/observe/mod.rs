@@ -77,7 +77,7 @@ impl Observe {
         }
     }
 
-    /// Notes what the process holds without data and clients, and `used_memory` then.
+    /// Records the memory of the process without data and clients, and `used_memory` at that time.
     pub fn note_startup(&self, base_bytes: u64, used_bytes: u64) {
         self.base_bytes.store(base_bytes, Ordering::Relaxed);
         self.startup_bytes.store(used_bytes, Ordering::Relaxed);
@@ -109,7 +109,7 @@ impl Observe {
         self.peak_time_s.load(Ordering::Relaxed)
     }
 
-    /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that nobody asks for.
+    /// `DEBUG SET-ACTIVE-EXPIRE`: whether the expiry cycle deletes keys that no client reads.
     pub fn set_active_expire(&self, on: bool) {
         self.passive_expire_only.store(!on, Ordering::Relaxed);
     }

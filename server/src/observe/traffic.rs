@@ -8,7 +8,7 @@ use std::time::Instant;
 /// Redis averages its instantaneous figures over this many samples.
 const SAMPLES: usize = 16;
 
-/// Kinds of errors that are told apart; an attacker must not fill memory with new prefixes.
+/// Maximum number of distinct error prefixes: an attacker must not fill memory with new ones.
 const ERROR_KINDS_MAX: usize = 128;
 
 /// Totals since start (or CONFIG RESETSTAT). Workers add to them once a batch.

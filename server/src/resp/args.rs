@@ -47,7 +47,7 @@ impl<'a> Args<'a> {
         self.key_hashes
     }
 
-    /// The whole request, where it came in the form that the log has.
+    /// The whole request, if it arrived in its log form.
     #[must_use]
     pub fn as_logged(&self) -> Option<&'a [u8]> {
         self.as_logged.map(|(start, end)| &self.buf[start as usize..end as usize])

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// Pieces that the device is told to begin with under `rdb-save-incremental-fsync`
+/// Size of the pieces whose write-back is started early under `rdb-save-incremental-fsync`
 /// (`REDIS_AUTOSYNC_BYTES`).
 const PIECE_BYTES: u64 = 4 << 20;
 
@@ -100,11 +100,11 @@ pub(super) fn run(server: &Server) -> Result<(), SaveError> {
     result.map(|_| ())
 }
 
-/// What a server that stops does about saving: `wanted` is SAVE or NOSAVE of SHUTDOWN, and without it the
-/// save points decide. A background save is called off: the last one has more.
+/// Saves at shutdown: `wanted` is SAVE or NOSAVE of SHUTDOWN; without it the save points decide. A background save is
+/// cancelled: the final save contains more.
 ///
 /// # Errors
-/// The save failed: the server must not stop, unless it was told to whatever happens.
+/// The save failed: the server must not stop, unless the shutdown is forced.
 pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), SaveError> {
     if server.saving.view().in_background {
         log::warning("There is a background save. Calling it off!");
@@ -130,7 +130,7 @@ pub(super) fn failed<'p>(
     move |error| SaveError::Io { operation, path: path.to_path_buf(), error }
 }
 
-/// Writes the file of `rdb-device` or `dir` and `dbfilename`; gives the last sequence it holds.
+/// Writes the file of `rdb-device` or `dir` and `dbfilename`; returns the last sequence it contains.
 fn write_dump(server: &Server, options: &Options) -> Result<u64, SaveError> {
     let (storage, dir) = (server.storage(), devices::dump_dir(options));
     let temporary = dir.join(temporary_name());
@@ -163,8 +163,8 @@ pub(crate) fn remove_temporary_files(options: &Options) {
     }
 }
 
-/// Makes the file durable at `path`. Where that is on the disk of the tree, which has to go from one to the other else,
-/// the tree waits.
+/// Makes the file durable at `path`. If that is on the tree's disk, which would otherwise seek between the two, the tree
+/// waits.
 fn write_file<T>(
     server: &Server,
     options: &Options,
@@ -220,7 +220,7 @@ pub(crate) fn write_base(
     })
 }
 
-/// A snapshot of now: remarks, databases and keys. Gives the last sequence it holds.
+/// Writes a current snapshot: remarks, databases and keys. Returns the last sequence it contains.
 pub(super) fn write_all<W: Write>(
     server: &Server,
     path: &Path,

@@ -36,7 +36,7 @@ const EXPIRING_HEAD_BYTES: usize = HEAD_BYTES + 8;
 #[derive(Clone, Copy)]
 pub struct HashView<'v> {
     parts: Parts<'v>,
-    /// The fields, and what stands with them.
+    /// The fields with their values and times.
     content: &'v [u8],
     /// Each has a due time, which may be empty.
     has_times: bool,
@@ -76,7 +76,7 @@ impl<'v> HashView<'v> {
         self.has_times
     }
 
-    /// Fields and values in the order in which the fields came.
+    /// Fields and values in insertion order of the fields.
     pub fn iter(&self) -> impl Iterator<Item = (&'v [u8], &'v [u8])> + Clone + use<'v> {
         let (mut items, has_times) = (packed::Items::new(self.content), self.has_times);
         std::iter::from_fn(move || {
@@ -99,7 +99,7 @@ impl<'v> HashView<'v> {
         })
     }
 
-    /// The names of the fields whose time has come at `now_ms`, and the hash without them.
+    /// The names of the fields that have expired at `now_ms`, and the hash without them.
     #[must_use]
     pub fn without_due(&self, now_ms: u64) -> (Vec<&'v [u8]>, HashEdit) {
         let is_due = |field: &Field<'_>| field.due_ms != 0 && field.due_ms <= now_ms;
@@ -134,7 +134,7 @@ pub struct HashEdit {
     has_times: bool,
 }
 
-/// Where a field begins in the root record's value, and where its value lies, both as they are packed.
+/// The positions in the root record's value where a field and its value begin, both packed.
 struct Place {
     start: usize,
     value: Range<usize>,

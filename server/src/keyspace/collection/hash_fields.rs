@@ -17,12 +17,12 @@ pub struct Field<'v> {
 /// Up to this many fields are each searched for from the start. For more, the names are indexed first.
 const FEW_FIELDS: usize = 8;
 
-/// The fields of a hash in the order in which they came, found by their names. Reading them and writing them back takes
-/// a walk over the hash each, and what lies between costs what is changed.
+/// The fields of a hash in insertion order, found by name. Reading them and writing them back takes one pass over the hash
+/// each; in between, the cost depends only on the number of changes.
 pub struct HashFields<'v> {
     /// `None`: it was removed.
     fields: Vec<Option<Field<'v>>>,
-    /// Where each name stands, for a hash of which many fields are asked for.
+    /// The index of each name, for a hash of which many fields are looked up.
     places: Option<HashMap<&'v [u8], usize>>,
     encoding: Encoding,
     /// Those that were set: a long value makes a hash what it stays, also if it is overwritten.

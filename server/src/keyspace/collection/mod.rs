@@ -38,7 +38,7 @@ use crate::value::ValueType;
 pub use crate::value::thresholds::Thresholds;
 use sexton_engine::{Entry, Meta};
 
-/// The form of a collection that lies whole in its root record.
+/// The form of a collection that is stored whole in its root record.
 const FORM_INLINE: u8 = 1;
 
 /// Bytes before the content.
@@ -66,7 +66,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// The encoding that a record says.
+    /// The encoding given in a record.
     #[must_use]
     pub fn of(byte: u8) -> Option<Self> {
         [

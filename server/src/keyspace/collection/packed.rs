@@ -66,7 +66,7 @@ impl<'v> Items<'v> {
         Self { rest: bytes }
     }
 
-    /// Bytes that the walk has still before it: tells where in the record it stands.
+    /// Number of bytes that the iterator has not visited, from which its position in the record follows.
     #[must_use]
     pub fn bytes_left(&self) -> usize {
         self.rest.len()

@@ -53,7 +53,7 @@ impl<'v> SetView<'v> {
         self.0.encoding
     }
 
-    /// Members in their order in the value: integers ascending, others as they came.
+    /// Members in their order in the value: integers ascending, others in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = Cow<'v, [u8]>> + Clone + use<'v> {
         let integers = Integers::of(&self.0);
         let packed = match integers {
@@ -346,7 +346,7 @@ impl SetEdit {
         set_len(&mut self.bytes, len);
     }
 
-    /// Where `member` lies in the value.
+    /// The byte range of `member` in the value.
     fn place_of(&self, member: &[u8]) -> Option<Range<usize>> {
         if self.encoding == Encoding::Intset {
             let integers = self.integers();

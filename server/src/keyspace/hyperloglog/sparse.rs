@@ -5,7 +5,7 @@ use super::splice;
 const ZEROS_MAX: usize = 64;
 const VALUE_MAX: u8 = 32;
 const VALUE_LEN_MAX: usize = 4;
-/// Runs that are looked at behind a change, from the one before it on: those may be merged.
+/// Number of runs examined around a change, starting with the one before it: these may be merged.
 const MERGED_RUNS: usize = 5;
 
 /// Adjacent registers with equal values.
@@ -72,7 +72,7 @@ pub(super) fn runs(bytes: &[u8]) -> impl Iterator<Item = (Run, usize)> + '_ {
 pub(super) enum Raised {
     Unchanged,
     Changed,
-    /// Runs cannot hold it.
+    /// The sparse encoding cannot represent it.
     TooLarge,
     Damaged,
 }

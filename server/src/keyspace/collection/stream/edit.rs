@@ -24,7 +24,7 @@ pub enum TrimTo {
 pub struct Trim {
     /// What is to be left.
     pub to: TrimTo,
-    /// Only whole nodes go.
+    /// Only whole nodes are removed.
     pub is_rough: bool,
     /// Maximum number of entries to remove; 0 for no limit.
     pub limit: u64,
@@ -33,13 +33,13 @@ pub struct Trim {
 /// What a trim takes away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TrimPlan {
-    /// Entries that go.
+    /// Number of entries that are removed.
     pub removed: u64,
-    /// Entries that stay.
+    /// Number of entries that remain.
     pub left: u64,
-    /// Nodes that go, from the first on.
+    /// Number of nodes that are removed, from the first on.
     pub whole: usize,
-    /// Entries that go of the node behind those, by where their flags are.
+    /// Entries removed from the node after those, by the positions of their flags.
     pub within: Vec<usize>,
 }
 
@@ -117,7 +117,7 @@ impl Edit for StreamEdit {
         &self.bytes
     }
 
-    /// A stream stays when its last entry goes.
+    /// A stream remains when its last entry is removed.
     fn is_empty(&self) -> bool {
         false
     }
@@ -200,7 +200,7 @@ impl StreamEdit {
         self.bytes[ADDED_AT..ADDED_AT + 8].copy_from_slice(&added.to_le_bytes());
     }
 
-    /// From now on it has these groups, which stand by name.
+    /// Replaces the groups by these, which are sorted by name.
     pub fn set_groups(&mut self, groups: &[Group]) {
         let new = group::write_all(groups);
         let old = GROUPS_AT..self.nodes_at();

@@ -20,13 +20,13 @@ pub struct Span {
 /// What an excerpt knows of the whole stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rest {
-    /// The first entry's ID; 0-0 where nobody has asked.
+    /// The first entry's ID; 0-0 if it was not requested.
     pub first_id: StreamId,
-    /// The last entry's ID; 0-0 where nobody has asked.
+    /// The last entry's ID; 0-0 if it was not requested.
     pub last_id: StreamId,
     /// The groups that were asked for, by name.
     pub groups: Vec<Group>,
-    /// The IDs that its nodes begin with; none where nobody has asked.
+    /// The first IDs of its nodes; empty if they were not requested.
     pub node_ids: Vec<u128>,
 }
 
@@ -47,7 +47,7 @@ impl Excerpt {
         self.edit.lay_in(nodes);
     }
 
-    /// It is read as the stream is. Entries that nobody has asked for may be there or not.
+    /// A view that is read like the stream. Entries that were not requested may be present or not.
     #[must_use]
     pub fn view(&self) -> StreamView<'_> {
         StreamView { rest: Some(&self.rest), ..self.edit.view() }

@@ -84,7 +84,7 @@ impl Group {
         (at, true)
     }
 
-    /// A consumer goes, and what is pending for it; how many those were.
+    /// Removes a consumer and its pending entries; returns how many these were.
     pub fn remove_consumer(&mut self, at: usize) -> usize {
         let before = self.pending.len();
         self.consumers.remove(at);
@@ -299,7 +299,7 @@ pub(in crate::keyspace) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<Str
     None
 }
 
-/// All groups; nothing behind damage, of which there is none in a record that was written here.
+/// Reads all groups, up to the first corruption; records written here have none.
 pub(super) fn read_all(bytes: &[u8]) -> Vec<Group> {
     let mut source = Source(bytes);
     let count = source.u32().unwrap_or(0);

@@ -103,7 +103,7 @@ impl<'v> StreamView<'v> {
         read_id(&self.parts.value[at..]).unwrap_or_default()
     }
 
-    /// What it says of itself, besides its entries and groups.
+    /// Its header, without its entries and groups.
     #[must_use]
     pub fn head(&self) -> Head {
         Head {
@@ -131,7 +131,7 @@ impl<'v> StreamView<'v> {
         self.parts.value[ADDED_AT..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
     }
 
-    /// Nodes that the entries lie in.
+    /// Number of nodes that contain the entries.
     fn nodes(&self) -> usize {
         self.directory.len() / PLACE_BYTES
     }
@@ -226,7 +226,7 @@ impl<'v> StreamView<'v> {
         self.count() > 0 && deleted != LOWEST && start <= deleted && self.first_id() <= deleted
     }
 
-    /// How many entries were added up to this ID, where that can be told.
+    /// Number of entries added up to this ID, if it is known.
     #[must_use]
     pub fn entries_up_to(&self, id: StreamId) -> Option<u64> {
         let (added, last) = (self.entries_added(), self.last_id());

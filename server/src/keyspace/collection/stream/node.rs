@@ -20,7 +20,7 @@ const SIZE_AT: usize = ID_BYTES;
 const ENTRIES_AT: usize = ID_BYTES + 4;
 const DELETED_AT: usize = ID_BYTES + 8;
 
-/// Largest node, whatever `stream-node-max-bytes` says.
+/// Maximum size of a node, regardless of `stream-node-max-bytes`.
 const NODE_BYTES_MAX: u64 = 1 << 30;
 
 const DELETED: u8 = 1;

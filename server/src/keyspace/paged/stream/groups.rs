@@ -68,7 +68,7 @@ impl PendingSpan<'_> {
         entry.delivered_ms as i64 <= self.delivered_max_ms
     }
 
-    /// How many entries may be looked at, where a time does not decide it.
+    /// Maximum number of entries to examine, if the idle time does not limit them.
     fn looks(&self) -> usize {
         if self.delivered_max_ms == i64::MAX { self.most } else { usize::MAX }
     }
