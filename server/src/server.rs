@@ -39,7 +39,7 @@ pub struct Server {
     pub auth: Auth,
     /// All connections.
     pub sessions: Sessions,
-    /// What the connections hold.
+    /// The memory of the connections.
     pub client_memory: ClientMemory,
     /// What the server remembers for its operators.
     pub observe: Observe,
@@ -53,7 +53,7 @@ pub struct Server {
     pub backup: Backup,
     /// Copies of the data that are being sent.
     pub copies: Copies,
-    /// Where the files lie; set by `boot`.
+    /// The locations of the files; set by `boot`.
     pub devices: OnceLock<Arc<PlacedStorage>>,
     /// Bases of the log (BGREWRITEAOF).
     pub rewriting: Rewriting,
@@ -71,11 +71,11 @@ pub struct Server {
     pub functions: Functions,
     /// The scripts that take long.
     pub running_scripts: RunningScripts,
-    /// What others hear of changes and messages.
+    /// Notifications of changes and messages.
     pub events: Events,
     /// Clients that wait for keys to have something.
     pub blocking: Waiters,
-    /// Settings that are looked at for every batch or connection.
+    /// Settings that are read for every batch or connection.
     pub settings: Settings,
     /// `maxmemory-policy`.
     pub eviction: Eviction,
@@ -202,7 +202,7 @@ impl Default for Settings {
 }
 
 impl Server {
-    /// The limits of unread output that hold for the session.
+    /// The limits of unread output of the session.
     pub(crate) fn output_limit_of(&self, session: &Session) -> &OutputLimit {
         if session.takes_copy.load(Ordering::Relaxed) {
             &self.copies.output_limit

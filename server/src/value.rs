@@ -11,7 +11,7 @@ const EMBSTR_MAX_BYTES: usize = 44;
 const TYPE_MASK: u8 = 0b0_1111;
 
 /// Set on strings that were written by APPEND, SETRANGE or a bit command: OBJECT ENCODING answers
-/// `raw` for them whatever they hold, as in Redis.
+/// `raw` for them regardless of their content, as in Redis.
 pub const RAW_STRING: u8 = 0b1_0000;
 
 /// Flags of a plain string.
@@ -28,7 +28,7 @@ pub const EXPIRING_HASH: u8 = sexton_engine::Meta::DUE_ELEMENTS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ValueType {
-    /// A byte string; the root record holds it.
+    /// A byte string, stored in the root record.
     String = 0,
     /// A list.
     List = 1,

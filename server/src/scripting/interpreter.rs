@@ -21,13 +21,13 @@ use std::ffi::c_int;
 use std::rc::Rc;
 use std::time::Instant;
 
-/// Instructions between two looks at the clock.
+/// Instructions between two reads of the clock.
 const HOOK_INSTRUCTIONS: u32 = 10_000;
 
-/// Compiled scripts that an interpreter keeps; with more of them it begins anew.
+/// Maximum number of compiled scripts of an interpreter; beyond it the interpreter is recreated.
 const COMPILED_MAX: usize = 1000;
 
-/// What one hears whose program does not fit.
+/// The error for a script that does not fit into memory.
 const NO_MEMORY: &[u8] = b"ERR not enough memory";
 
 /// The source of the sandbox.
@@ -50,7 +50,7 @@ pub struct Interpreter {
     /// Memory that the libraries have taken when they were loaded.
     library_bytes: Cell<usize>,
     register: Register,
-    /// What a library logs while it is loaded is dropped: it has been logged when it came.
+    /// Log messages of a library being loaded are dropped: they were logged when it was first loaded.
     is_quiet: Rc<Cell<bool>>,
     /// The collector rests: a parser runs, or has run out of memory.
     is_resting: Rc<Cell<bool>>,
@@ -161,8 +161,8 @@ impl Interpreter {
         self.library_bytes.get()
     }
 
-    /// Compiles a text; the error is Lua's. The collector rests meanwhile: the parser holds things that it does not know
-    /// to be in use.
+    /// Compiles a text; the error is Lua's. The garbage collector is stopped meanwhile: the parser holds objects that the collector
+    /// does not know to be in use.
     fn compile(
         &self,
         body: &[u8],
@@ -320,7 +320,7 @@ impl Interpreter {
         }
     }
 
-    /// Runs a script or a function. The request has `keys` keys from the argument `first` on, and behind them what else it is given.
+    /// Runs a script or a function. The request has `keys` keys from the argument `first` on, followed by the other arguments.
     pub fn run(
         &self,
         program: Program<'_>,

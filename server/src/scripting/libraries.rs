@@ -141,10 +141,10 @@ impl Functions {
         }
     }
 
-    /// Reads what the store has. To be called while nobody else changes anything.
+    /// Reads the libraries of the store. To be called while nothing else changes the store.
     ///
     /// # Errors
-    /// The store cannot be read, or has a library that cannot be loaded: its name, and why.
+    /// The store cannot be read, or has an invalid library: its name, and the reason.
     pub fn read(&self, engine: &Engine) -> Result<(), String> {
         let mut libraries = Libraries::default();
         let mut iter = engine.iter(&IterOptions { db: OWN_RECORDS, ..IterOptions::default() });

@@ -84,9 +84,9 @@ struct Request {
 /// What has become of it.
 #[derive(Clone, Copy)]
 enum Step {
-    /// The reply stands in its buffer.
+    /// The reply is in its buffer.
     Replied,
-    /// The error stands in its buffer, without having been counted.
+    /// The error is in its buffer, and has not been counted.
     Refused,
     Stopped(Stop),
 }
@@ -497,10 +497,10 @@ impl Bridge {
         }
     }
 
-    /// Runs a program with the keys that stand in the request from `first` on, and the arguments behind them.
+    /// Runs a program with the keys of the request from `first` on, and the arguments after them.
     ///
     /// # Errors
-    /// There was no memory for them.
+    /// Out of memory for the keys and arguments.
     pub(super) fn run(
         &self,
         (program, is_function): (c_int, bool),

@@ -67,7 +67,7 @@ pub(super) fn error_table(lua: &Lua, text: &[u8], is_counted: bool) -> Result<Ta
     Ok(table)
 }
 
-/// What Lua code sees of a caught error: our userdata becomes what it stands for.
+/// The value that Lua code sees for a caught error: our userdata is replaced by the error it represents.
 pub(super) fn translate(lua: &Lua, value: Value) -> Result<Value> {
     let Value::Error(error) = &value else { return Ok(value) };
     match Raised::of(error) {

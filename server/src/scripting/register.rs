@@ -10,7 +10,7 @@ use std::rc::Rc;
 /// What a library that is being loaded has registered.
 #[derive(Default)]
 pub(super) struct Registered {
-    /// What they say of themselves, in order.
+    /// The registered functions, in order.
     pub(super) functions: Vec<Function>,
     /// Their code, by name in lower case: in any case they are found, so two that differ in it only would be one.
     pub(super) code: HashMap<Vec<u8>, mlua::Function>,

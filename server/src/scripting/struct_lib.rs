@@ -93,7 +93,7 @@ impl<'a> Format<'a> {
         Ok(())
     }
 
-    /// The next letter with its size and alignment; `total` bytes stand before it.
+    /// The next format letter with its size and alignment; `total` is the number of preceding bytes.
     fn next(&mut self, total: usize) -> Result<Option<Item>> {
         if self.at >= self.text.len() || self.peek() == 0 {
             return Ok(None);

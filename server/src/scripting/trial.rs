@@ -10,7 +10,7 @@ use std::time::Duration;
 const MEMORY_MAX_BYTES: usize = 1 << 30;
 
 impl Library {
-    /// Runs the text in an interpreter, which tells what functions it registers. It ends after `time_max`.
+    /// Runs the text in an interpreter to find the functions it registers. The attempt ends after `time_max`.
     ///
     /// # Errors
     /// Redis' words about what is wrong with it.

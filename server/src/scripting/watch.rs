@@ -15,7 +15,7 @@ pub(super) enum Stop {
     Killed,
 }
 
-/// What one hears of it that was killed.
+/// The error of a killed script.
 pub(super) const KILLED: &[u8] = b"ERR Script killed by user with SCRIPT KILL...";
 
 impl Stop {
@@ -29,7 +29,7 @@ impl Stop {
     }
 }
 
-/// What is looked at between instructions, and before each command.
+/// The conditions checked between instructions, and before each command.
 pub(super) struct Watch {
     started: Cell<Instant>,
     /// When its last command has ended.
@@ -69,7 +69,7 @@ impl Watch {
         self.stop.set(None);
     }
 
-    /// Nobody can kill it any more.
+    /// From now on the script cannot be killed.
     pub(super) fn end(&self) {
         *self.kill.borrow_mut() = None;
     }

@@ -27,8 +27,8 @@ pub struct Parcel {
 }
 
 impl Outbox {
-    /// Adds a piece that waits for `required` (0: for nothing). False, and nothing added, when more
-    /// than `max_bytes` would lie here.
+    /// Adds a piece that waits for `required` (0: for nothing). Returns false without adding it if the outbox would exceed
+    /// `max_bytes`.
     #[must_use]
     pub fn push(&self, piece: &[u8], required: Seq, max_bytes: usize) -> bool {
         let mut waiting = self.waiting.lock();
@@ -44,7 +44,7 @@ impl Outbox {
         true
     }
 
-    /// Adds the piece behind which the connection ends, whatever lies here already.
+    /// Adds the last piece before the connection is closed, whatever the size of the outbox.
     pub fn push_last(&self, piece: &[u8]) {
         let mut waiting = self.waiting.lock();
         waiting.bytes.extend_from_slice(piece);

@@ -10,14 +10,14 @@ use std::hash::{BuildHasher, RandomState};
 
 const SLOT_BITS: u32 = 14;
 const NONCE_BITS: u32 = 53 - SLOT_BITS;
-/// Bytes of the keys that handles stand for; a single one may be longer.
+/// Maximum size of all keys that handles refer to; a single key may be longer.
 const KEYS_MAX_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 struct Place {
     nonce: u64,
     last_key: Vec<u8>,
-    /// Where this place stands in one of the two recycling orders.
+    /// The position of this slot in one of the two recycling orders.
     stamp: u64,
     continued: bool,
 }
@@ -94,7 +94,7 @@ impl CursorTable {
         self.nonce << SLOT_BITS | slot as u64
     }
 
-    /// Forgets the handle that goes first; false when there is none.
+    /// Recycles the next handle; false if there is none.
     fn recycle(&mut self) -> bool {
         let oldest = self.continued.pop_first().or_else(|| self.tips.pop_first());
         let Some((_, slot)) = oldest else { return false };

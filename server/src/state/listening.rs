@@ -75,7 +75,7 @@ impl Address {
     }
 }
 
-/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and says how clients with TLS are met.
+/// Moves the TCP sockets of a running server (CONFIG SET port, bind), and configures TLS for new clients.
 #[derive(Clone, Debug)]
 pub struct ListenControl {
     pub(crate) moves: mpsc::UnboundedSender<Move>,
@@ -114,7 +114,7 @@ impl ListenControl {
         self.gate.configure(options)
     }
 
-    /// Handshakes that go on now, and when the server's certificate ends to hold, in seconds since the epoch (0 without
+    /// The number of current handshakes, and when the server's certificate expires, in seconds since the epoch (0 without
     /// one).
     #[must_use]
     pub fn tls_state(&self) -> (usize, u64) {

@@ -111,7 +111,7 @@ impl StoreFile {
         self.seen == Some(identity) || self.imported == Some(identity)
     }
 
-    /// Remembers what an import read, and the dump beside it.
+    /// Records the file that an import read, and the dump beside it.
     pub(super) fn note(
         &mut self,
         imported: Option<Identity>,

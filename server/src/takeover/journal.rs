@@ -33,7 +33,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
     fs::read_link(path).unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// Removes a directory, and of a tree what lies in its places on other devices.
+/// Removes a directory, and for a tree also its places on other devices.
 fn remove_all(path: &Path) -> io::Result<()> {
     for name in DiskStorage.list(path).unwrap_or_default() {
         let place = path.join(&name);
@@ -60,10 +60,10 @@ fn sync_parents<'p>(paths: impl Iterator<Item = &'p PathBuf>) -> io::Result<()> 
 }
 
 impl Journal {
-    /// Renames those of `paths` that exist to `name/` in `dir`; those that are links to a directory on another
-    /// device, to `name-...` beside that, where an empty one takes its place. `created` is what the
-    /// import will make; what stands there now must be among `paths`, or may be lost. The links stay what they
-    /// are: where files lie is not the import's to change.
+    /// Renames those of `paths` that exist to `name/` in `dir`. Links to a directory on another device are kept: that
+    /// directory is renamed to `name-...` beside it, and replaced by an empty one, since the import does not change where files
+    /// are stored. `created` are the paths that the import will create; anything that exists there must be among `paths`,
+    /// or may be lost.
     ///
     /// # Errors
     /// A directory cannot be written.
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(fs::read(dir.0.join("aside/log/a")).unwrap(), b"original");
     }
 
-    /// The log and a place of the tree lie on another device; the process dies after each step.
+    /// The log and a place of the tree are on another device; the process dies after each step.
     #[test]
     fn what_lies_on_a_device_is_put_aside_there() {
         for step in 0..3 {
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(dir.begin().commit().unwrap(), [device.join("aside-log")]);
         assert_eq!(fs::read(device.join("aside-log/a")).unwrap(), b"original");
     }
-    /// A data directory whose log and whose tree, which is empty, lie on a device.
+    /// A data directory whose log and whose empty tree are on a device.
     fn on_device() -> (Dir, TempDir) {
         let (dir, device) = (Dir::new("journal-data"), TempDir::new("journal-device"));
         fs::rename(dir.0.join("log"), device.join("log")).unwrap();

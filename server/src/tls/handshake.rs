@@ -37,7 +37,7 @@ pub(crate) struct Gate {
 #[derive(Debug, Default)]
 struct Failures {
     logged: Option<Instant>,
-    /// Since then, and not told.
+    /// Number of failures since then that were not logged.
     untold: u64,
 }
 
@@ -45,7 +45,7 @@ struct Failures {
 pub(crate) struct Arrived {
     pub(crate) socket: std::net::TcpStream,
     pub(crate) secured: Secured,
-    /// It goes on with an earlier session.
+    /// It resumes an earlier session.
     pub(crate) is_resumed: bool,
     /// The users that its certificate names, the first one first.
     pub(crate) user_names: Vec<Vec<u8>>,
@@ -68,7 +68,7 @@ impl Gate {
         })
     }
 
-    /// From now on handshakes go by these options; connections that there are stay. Without `tls-port` no file is read.
+    /// From now on handshakes use these options; existing connections are kept. Without `tls-port` no file is read.
     pub(crate) fn configure(&self, options: &TlsOptions) -> Result<(), String> {
         let settings = match options.port {
             0 => None,
@@ -78,12 +78,12 @@ impl Gate {
         Ok(())
     }
 
-    /// When the server's certificate ends to hold, in seconds since the epoch; 0 without one.
+    /// When the server's certificate expires, in seconds since the epoch; 0 without one.
     pub(crate) fn not_after_s(&self) -> u64 {
         self.settings.read().as_ref().map_or(0, |settings| settings.not_after_s)
     }
 
-    /// Handshakes that go on now.
+    /// The number of current handshakes.
     pub(crate) fn in_progress(&self) -> usize {
         HANDSHAKES_MAX - self.places.available_permits()
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Files of `tls-ca-cert-dir` that are looked at.
+/// Maximum number of files read from `tls-ca-cert-dir`.
 const CA_FILES_MAX: usize = 4096;
 
 const NO_CERTIFICATE: &str = "No tls-cert-file configured!";
@@ -29,7 +29,7 @@ pub(crate) struct TlsSettings {
     pub(super) config: Arc<ServerConfig>,
     /// What of a client's certificate names its user.
     pub(super) user: TlsUser,
-    /// When the server's certificate ends to hold, in seconds since the epoch.
+    /// When the server's certificate expires, in seconds since the epoch.
     pub(crate) not_after_s: u64,
 }
 

@@ -17,7 +17,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Plain bytes that are encrypted before they are sent: four records.
 const WRITE_BYTES: usize = 64 << 10;
 
-/// What the state of a connection takes beside its buffers, about.
+/// Approximate size of a connection's state besides its buffers.
 const STATE_BYTES: usize = 12 << 10;
 
 thread_local! {
@@ -25,12 +25,12 @@ thread_local! {
     static SPARE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The state of TLS after a handshake, with what has been decrypted and nobody has read.
+/// The TLS state after a handshake, with decrypted but unread input.
 #[derive(Debug)]
 pub(crate) struct Secured(pub(super) Box<ServerConnection>);
 
 impl Secured {
-    /// Says something before nobody listens any more, as far as the socket takes it.
+    /// Sends a text before the connection is closed, as far as the socket accepts it.
     pub(crate) fn say(&mut self, socket: &mut impl Write, text: &[u8]) -> io::Result<()> {
         self.0.writer().write_all(text)?;
         self.0.send_close_notify();
@@ -52,7 +52,7 @@ pub(crate) struct TlsStream {
     encrypted: usize,
 }
 
-/// A socket as the blocking kind of reader and writer that says `WouldBlock`.
+/// A socket with the interface of a blocking reader and writer that returns `WouldBlock`.
 pub(super) struct Now<'s>(pub(super) &'s TcpStream);
 
 impl Read for Now<'_> {

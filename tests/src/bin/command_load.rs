@@ -23,7 +23,7 @@ const MSET_KEYS: usize = 10;
 /// A time without replies that counts as a stall.
 const STALL: Duration = Duration::from_millis(20);
 const TIMELINE: Duration = Duration::from_millis(100);
-/// EXPIRE sets a time that does not come during a run.
+/// EXPIRE sets a time that does not pass during a run.
 const EXPIRE_S: &[u8] = b"100000";
 const VALUE_BYTES_MAX: usize = 64 << 20;
 
@@ -181,7 +181,7 @@ impl Shared {
         }
     }
 
-    /// `count` replies have come of a pipeline that was sent at `begun`.
+    /// `count` replies have arrived for a pipeline that was sent at `begun`.
     fn arrived(&self, begun: Instant, count: u64) {
         let now = Instant::now();
         let mut figures = self.figures.borrow_mut();

@@ -51,7 +51,7 @@ enum Step {
 /// One history in this many has a collection.
 const PAGED: u64 = 3;
 
-/// What histories are about beside everything.
+/// A special subject of histories, in addition to everything else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Emphasis {
     /// Nothing in particular.
@@ -94,7 +94,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug)]
 struct Character {
     options: Options,
-    /// Publication lags behind; otherwise every write publishes at once.
+    /// Publication lags; otherwise every write is published at once.
     lagging: bool,
     /// Readers are closed rarely, so that several are open.
     patient: bool,
@@ -149,7 +149,7 @@ fn draw_command(random: &mut Random, value: &mut u64) -> Command {
     }
 }
 
-/// What a collection is about: its elements change and move from page to page, views see them, it goes and comes back.
+/// Steps on a collection: its elements change and move between pages, views read them, it is deleted and recreated.
 fn draw_step_of_collection(random: &mut Random) -> Step {
     let index = usize::try_from(random.bits() >> 48).unwrap_or(0);
     let draw = |random: &mut Random| {

@@ -213,7 +213,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// True when `rule` holds.
+    /// True if `rule` is on.
     #[must_use]
     pub fn on(self, rule: Rule) -> bool {
         self.off != Some(rule)

@@ -104,7 +104,7 @@ fn word(text: &str) -> &str {
     &text[..end]
 }
 
-/// The names right behind `crate::`, those of `crate::{a::b, c}` included.
+/// The names directly after `crate::`, including those of `crate::{a::b, c}`.
 fn rooms_used(code: &str) -> BTreeSet<&str> {
     let mut used = BTreeSet::new();
     for piece in code.split("crate::").skip(1) {

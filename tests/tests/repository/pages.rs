@@ -19,7 +19,7 @@ const TITLES: [&str; 7] = [
     "Engine",
 ];
 
-/// What the metadata say of a command.
+/// A command's metadata.
 #[derive(Default)]
 struct Row {
     since: String,

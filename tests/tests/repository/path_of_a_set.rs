@@ -3,7 +3,7 @@
 
 use crate::files;
 
-/// A longer way is nobody's to follow.
+/// A longer path would be too long for a reader to follow.
 const FILES_MAX: usize = 15;
 
 /// Number, file and function of each row of the table.

@@ -39,7 +39,7 @@ pub fn lru_clock(now_ms: u64) -> u32 {
     ((now_ms / 1000) as u32 & FIELD_MASK).max(1)
 }
 
-/// Seconds since the access that an LRU field tells; 0 when there was none since the write.
+/// Seconds since the access recorded in an LRU field; 0 if there was none since the write.
 #[must_use]
 pub fn idle_seconds(field: u32, now_ms: u64) -> i64 {
     if field == 0 { 0 } else { i64::from(lru_clock(now_ms).wrapping_sub(field) & FIELD_MASK) }
@@ -83,8 +83,8 @@ impl AccessField {
         minutes(now_ms) << 8 | counter
     }
 
-    /// The field that RESTORE asks for: IDLETIME under LRU, FREQ under LFU; `None` when it says
-    /// nothing that the policy in force keeps.
+    /// The field that RESTORE requests: IDLETIME under LRU, FREQ under LFU; `None` if the request contains
+    /// nothing that the current policy keeps.
     #[must_use]
     pub fn restored(
         &self,

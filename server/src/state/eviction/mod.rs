@@ -19,8 +19,8 @@ pub struct Eviction {
     pub access: AccessField,
     /// The policy and its candidates. The thread that holds the lock evicts; the others continue meanwhile.
     pub(crate) pool: Mutex<Pool>,
-    /// A policy that the pool has not heard of. Apart, since whoever holds the pool waits for latches, which whoever
-    /// sets a policy may hold.
+    /// A new policy that the pool has not adopted. Separate, because the holder of the pool waits for latches, which the
+    /// setter of a policy may hold.
     pub(crate) wanted: Mutex<Option<EvictionPolicy>>,
 }
 

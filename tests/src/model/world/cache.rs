@@ -15,7 +15,7 @@ pub(super) struct Cached {
 pub(super) struct Load {
     namespace: Seq,
     key: Key,
-    /// Nobody wrote the key since the load began.
+    /// The key was not written since the load began.
     ticket: bool,
     /// The grave runs, taken before the superversion: no pin keeps them.
     runs: Option<Vec<GraveRun>>,

@@ -45,8 +45,8 @@ impl World {
         self.check_pages()
     }
 
-    /// The records a reader of the log gets: behind a hole nothing of a segment is readable (N8), and
-    /// groups are read whole.
+    /// The records that a reader of the log gets: after a hole nothing of a segment is readable (N8), and
+    /// groups are read as a whole.
     fn readable(&self, written: Seq) -> Vec<LogRecord> {
         let mut torn = BTreeSet::new();
         let mut broken = BTreeSet::new();

@@ -13,11 +13,11 @@ const WAIT: usize = LIMIT / 4;
 const READERS: usize = LIMIT / 2;
 
 impl World {
-    /// A tick: rotate what is old, bury, forget, write anew what names keys; then everything is looked
-    /// through for deletes older than the limit.
+    /// A tick: rotates old data, buries, forgets, and rewrites what names keys. Then everything is searched
+    /// for deletes older than the limit.
     ///
     /// # Errors
-    /// A file that holds what was deleted that long ago.
+    /// A file that contains data deleted that long ago.
     pub fn tick(&mut self) -> Result<(), Violation> {
         self.ticks.push(self.last_seq());
         let overdue = self.seq_of_age(WAIT);
@@ -54,7 +54,7 @@ impl World {
         }
     }
 
-    /// Rewrites each table that holds dead, or holds graves up, of that age at its own level (C5).
+    /// Rewrites, at its own level (C5), each table that contains dead versions of that age or delays the burial of graves of that age.
     fn bury_overdue(&mut self, overdue: Seq) {
         let holds_up = |world: &Self, file: &File, v: &Version| {
             // F2(b): whatever its own age, a version of the key keeps the grave.
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    /// Writes checkpoint and grave runs anew, without what is forgotten. The checkpoint stays that of the
+    /// Rewrites checkpoint and grave runs without the forgotten graves. The checkpoint remains that of the
     /// mark.
     fn scrub(&mut self) {
         let died_above = self.dead.iter().any(|&(_, d)| d > self.disk.mark);

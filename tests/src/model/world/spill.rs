@@ -73,7 +73,7 @@ impl World {
         }
     }
 
-    /// A run goes when F2 holds for all its graves: from the manifest at once, from memory when no
+    /// A run is deleted when F2 holds for all its graves: from the manifest at once, from memory when no
     /// reader has an older superversion (F3).
     pub(super) fn forget_grave_runs(&mut self, view: &SweepView) {
         let mut runs = std::mem::take(&mut self.grave_runs);
@@ -93,7 +93,7 @@ impl World {
         self.grave_runs = runs;
     }
 
-    /// Merges the runs into one, without what is buried and without what nobody sees (F4).
+    /// Merges the runs into one, without buried graves and without graves that no reader sees (F4).
     pub fn merge_grave_runs(&mut self) {
         self.end_spill();
         let view = self.view();
