@@ -59,7 +59,7 @@ pub enum Kind {
     },
     /// One of these names, in any case. Names with an equal number are synonyms, the first shows.
     Enum(&'static [(&'static str, u8)]),
-    /// Any of these names; 0 stands for none of the others.
+    /// Any of these names; 0 means none of the others.
     Flags(&'static [(&'static str, u8)]),
     /// A directory path.
     Dir,

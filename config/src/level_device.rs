@@ -34,7 +34,7 @@ impl LevelDevice {
             _ => return Err(usage()),
         };
         let device = identifier(device)?;
-        // Beside its place there may be others of these names while it is carried to another device.
+        // While it is moved to another device, further entries of these names may exist beside its place.
         if levels.is_some() && RESERVED.iter().any(|suffix| device.ends_with(suffix)) {
             return Err(format!("a device of levels has a name without {}", RESERVED.join(" or ")));
         }

@@ -72,7 +72,7 @@ impl Config {
                 table::find_row(typed).ok_or_else(|| SetError::Unknown(typed.to_vec()))?;
             let name = row.name_like(typed);
             let allowed = self.options.enable_protected_configs.allows(by.local);
-            // Redis does not know our own directives: whoever sets all that CONFIG GET shows must not fail at them.
+            // Redis does not know our own directives: a client that sets everything CONFIG GET shows must not fail at them.
             let stays = row.is_own() && self.values[position].get_text(&row.kind) == text;
             let reason = match row.mutability {
                 Mutability::Immutable if !stays => "can't set immutable config",
@@ -171,7 +171,7 @@ mod tests {
             assert_eq!(set(&mut config, pairs), Err(failed(name, reason)));
             assert_eq!(config, before, "{pairs:?}");
         }
-        // Redis has no such directive, so whoever sets all that CONFIG GET shows may not fail at it.
+        // Redis has no such directive, so a client that sets everything CONFIG GET shows must not fail at it.
         let shown = String::from_utf8(before.text("worker-threads").unwrap()).unwrap();
         assert!(
             set(&mut before.clone(), &[("worker-threads", &shown)]).unwrap().changed.is_empty()

@@ -39,7 +39,7 @@ pub fn give_back(bound_bytes: u64) {
     }
     for arena in 0..arenas as usize {
         place[1] = arena;
-        // One that nobody has used yet answers an error.
+        // An unused arena returns an error.
         // SAFETY: jemalloc describes it as a `size_t`.
         let _ = unsafe { raw::write_mib(&place, stretch_bytes) };
     }

@@ -29,7 +29,7 @@ pub fn evict_clients(server: &Server) {
         return;
     }
     let mut all = server.sessions.all();
-    // Summed up anew: a connection that has closed since it was counted must not be paid for by all others.
+    // Summed up again: a connection closed since the count must not be compensated by all others.
     let mut left: u64 = all.iter().map(|other| noted_bytes(other)).sum();
     all.retain(|other| {
         !other.no_evict.load(Ordering::Relaxed) && !other.takes_copy.load(Ordering::Relaxed)

@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering;
 pub fn start(server: &Server, config: Config) -> Result<(), String> {
     for (name, _) in config.get(&[b"*"]) {
         let name = String::from_utf8_lossy(&name);
-        // The store was opened with its policy, users have been read, and what the system allows is looked at later.
+        // The store was opened with its policy, users have been read, and the system's limits are checked later.
         let is_in_force =
             matches!(&*name, "appendonly" | "appendfsync" | "logfile" | "loglevel" | "requirepass");
         if !is_in_force && name != "maxclients" {

@@ -100,7 +100,7 @@ extern "C" fn first_look(
         // SAFETY: the fields are there for a signal that was sent.
         let (pid, uid) = unsafe { ((*info).si_pid(), (*info).si_uid()) };
         SENDER.store(u64::from(pid.cast_unsigned()) << 32 | u64::from(uid), Ordering::Relaxed);
-        // Nothing will fault again: it was sent. It is blocked until this returns, and comes then.
+        // Nothing will fault again: the signal was sent. It is blocked until this returns, and is delivered then.
         // SAFETY: no pointers.
         unsafe { libc::raise(signal) };
     }

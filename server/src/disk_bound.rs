@@ -57,7 +57,7 @@ impl DiskBound {
         let (max_bytes, was) = (self.max_bytes(), self.is_reached());
         let least = if was { max_bytes - max_bytes / MARGIN_PARTS } else { max_bytes };
         let is_reached = max_bytes != 0 && used_bytes >= least;
-        // The clock and CONFIG SET may look at once.
+        // The periodic check and CONFIG SET may run at once.
         if self.is_reached.swap(is_reached, Ordering::Relaxed) == is_reached {
             return;
         }

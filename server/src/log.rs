@@ -216,7 +216,7 @@ fn write_at_once(descriptor: RawFd, bytes: &[u8]) -> usize {
         if unsafe { libc::poll(&raw mut asked, 1, 0) } != 1 {
             break;
         }
-        // A pipe that is ready takes so many bytes without waiting.
+        // A pipe that is ready accepts this many bytes without blocking.
         let piece = &bytes[written..bytes.len().min(written + libc::PIPE_BUF)];
         // SAFETY: the bytes are ours, and `write` may be called in a signal handler.
         let count = unsafe { libc::write(descriptor, piece.as_ptr().cast(), piece.len()) };

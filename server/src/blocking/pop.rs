@@ -1,4 +1,4 @@
-//! What somebody wants to have out of a collection.
+//! The elements that a waiter wants from a collection.
 
 /// An end of a list, or of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What somebody wants to read of streams.
+//! The stream entries that a waiter wants.
 
 use sexton_persistence::rdb::StreamId;
 

@@ -43,7 +43,7 @@ pub fn run(config: Config) -> Result<(), String> {
         .map_err(|error| format!("Cannot make the event loop: {error}"))?;
     let _entered = runtime.enter();
     let mut signals = Signals::listen()?;
-    // Before anything is read: a port that is taken is known at once, and who comes early waits for an answer.
+    // Before anything is read: an occupied port is detected at once, and early clients wait for a reply.
     let mut listeners = Listeners::bind(&endpoints(&options)).map_err(|error| {
         format!("Failed listening on port {}, aborting. {error}", listened(&options))
     })?;
@@ -88,7 +88,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let rest = opening.rest(&server, &mut signals, &supervisor);
     let takeover = runtime.block_on(async {
         let mut rest = std::pin::pin!(rest);
-        // As with redis-server, who comes to a server without data, or with little, never hears LOADING.
+        // As with redis-server, clients of a server with little or no data never receive LOADING.
         let takeover = tokio::select! {
             takeover = &mut rest => Some(takeover),
             () = tokio::time::sleep_until(seen_from), if has_data => None,
@@ -168,7 +168,7 @@ pub fn run(config: Config) -> Result<(), String> {
     let engine = server.engine.clone();
     let closed =
         runtime.block_on(async move { tokio::task::spawn_blocking(move || engine.close()).await });
-    // The threads only sleep, delete, and save what is gone: a panic of them changes nothing now.
+    // The threads only sleep, delete, and save data that is no longer needed: a panic in them has no effect now.
     let _ = (cron.join(), saver.join(), rewriter.join(), copier.join());
     if let Some(takeover) = undo {
         takeover.undo();

@@ -83,7 +83,7 @@ impl Opening {
         tokio::select! {
             Ok(handle) = &mut *handle => return Ok(Some(handle)),
             outcome = &mut self.job => {
-                // A small store is open and replayed before anybody has looked at the handle.
+                // A small store is opened and replayed before the handle is first polled.
                 let takeover = ended(outcome)?;
                 self.ended = Some(takeover);
                 return handle.try_recv().map(Some).map_err(|gone| gone.to_string());
@@ -163,7 +163,7 @@ fn open(
             let (engine, devices) = (engine.clone(), Arc::clone(&devices));
             let store_id = takeover.store_id().to_owned();
             let bytes = takeover.bytes().unwrap_or_else(|| takeover::log_bytes(options));
-            // Who waits for it has been told to stop otherwise.
+            // Otherwise the waiter was told to stop.
             let _ = tell.send(Handle { engine, devices, store_id, bytes });
         })
     });
@@ -219,7 +219,7 @@ fn open_store(
         log::notice(&format!("Carried {tables} tables to the devices of their levels"));
     }
     match engine.wbl_stats() {
-        // There is no log, and what is loaded comes from elsewhere.
+        // There is no log, and the data is loaded from elsewhere.
         None if engine.sync_policy() == SyncPolicy::Off => {}
         None => log::notice(&format!(
             "DB loaded from append only file: {:.3} seconds",

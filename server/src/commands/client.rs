@@ -231,7 +231,7 @@ fn kill(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         }
         killed += 1;
         if me {
-            // The reply still goes out.
+            // The reply is still sent.
             ctx.client.closing = true;
         } else {
             session.kill();

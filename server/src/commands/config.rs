@@ -66,7 +66,7 @@ fn set(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 }
 
 fn rewrite(ctx: &mut Ctx<'_, '_>) -> CommandResult {
-    // With a file of their own users do not stand here; lines that do are taken out.
+    // With an ACL file, users are not listed here; existing lines are removed.
     let users = match ctx.server.setting("aclfile").is_empty() {
         true => ctx.server.auth.lines(ctx.table.catalog()),
         false => Vec::new(),

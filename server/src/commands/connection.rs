@@ -113,7 +113,7 @@ fn hello(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             _ => return Err(CommandError::text("NOPROTO unsupported protocol version")),
         });
     }
-    // As in Redis each option counts as soon as it is read, whatever stands behind it.
+    // As in Redis, each option takes effect as soon as it is read, whatever follows it.
     let mut at = 2;
     while at < args.len() {
         let more = args.len() - at - 1;
@@ -182,8 +182,8 @@ fn reset(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     ctx.server.observe.monitors.stop(ctx.client.id);
     let client = &mut *ctx.client;
     client.subscriptions.clear(&ctx.server.events.pubsub, &client.session);
-    // What was sent to it before goes out in front of the reply, as in the other order it could be
-    // taken for one.
+    // Earlier messages are sent before the reply; in the other order they could be
+    // taken for it.
     client.stop_tracking(ctx.server);
     let parcel = client.session.outbox.take();
     client.hold_reply(parcel.marks.last().map_or(0, |&(_, required)| required));

@@ -217,7 +217,7 @@ fn run_in(
         memory_max_bytes: (request_max_bytes(ctx.server).min(MEMORY_MAX_BYTES) as usize)
             .max(MEMORY_MIN_BYTES + interpreter.library_bytes()),
     };
-    // Its commands answer the script, whatever the client wants to hear.
+    // Its commands answer the script, regardless of the client's reply mode.
     let reply_mode = std::mem::take(&mut ctx.client.reply_mode);
     let db = ctx.client.db;
     let logged = ctx.tx().log_bytes();
@@ -290,7 +290,7 @@ impl ScriptHost<'_, '_, '_> {
             self.ctx.client.script.denials.push(denial);
             return Some(denied.script_text().as_bytes().to_vec());
         }
-        // COMMAND does not tell that these may replicate.
+        // COMMAND does not show that these may replicate.
         let publishes = matches!(name, "publish" | "spublish");
         let writes = publishes || flags.intersects(Flags::WRITE.union(Flags::MAY_REPLICATE));
         if self.read_only && writes {

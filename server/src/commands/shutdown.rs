@@ -36,7 +36,7 @@ fn shutdown(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         return Ok(());
     }
     if no_save {
-        // What they have written goes with them, as in Redis.
+        // Their writes are lost with them, as in Redis.
         ctx.server.running_scripts.give_up();
     }
     let wanted = (save || no_save).then_some(save);

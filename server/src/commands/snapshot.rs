@@ -46,8 +46,8 @@ fn open(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let snapshot = snapshot.map_err(snapshot_error)?;
     let seq = snapshot.seq();
     *ctx.client.session.snapshot.lock() = Some(snapshot.watch());
-    // The clock stands still with the data; it is read after the instant, so nothing written before it
-    // is due later than it was.
+    // The clock is stopped with the data; it is read after the instant, so nothing written before the instant
+    // expires later than it did.
     ctx.client.snapshot_session = Some(Box::new(SnapshotSession::new(snapshot, now_ms())));
     ctx.out.int(seq as i64);
     Ok(())

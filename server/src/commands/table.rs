@@ -25,7 +25,7 @@ pub fn rename_all<'n>(
     for (nth, (old, new)) in renames.enumerate() {
         table.rename(old, new).map_err(|error| (nth, error))?;
     }
-    // Nobody has asked for it: the process has just started.
+    // It has not been requested yet: the process has just started.
     let _ = TABLE.set(table);
     Ok(())
 }

@@ -272,7 +272,7 @@ mod tests {
         let mut out = Reply::new();
         assert!(executor.fast_get(server, cache, b"k", hash, &mut out, NOW_MS).is_some());
         assert_eq!(bench.told(&["INCR k"]), keys(&["k"]));
-        // And a plain SET tells, the client itself behind its reply.
+        // A plain SET also notifies, the client itself after its reply.
         let Bench { server, executor, cache, .. } = &mut bench;
         let mut out = Reply::new();
         executor.fast_get(server, cache, b"k", hash, &mut out, NOW_MS);

@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn half_a_copy_does_not_stay() {
         let places = Places::new("carry-half");
-        // Nobody can read this one as a file: the copy ends there.
+        // This one cannot be read as a file: the copy ends there.
         let socket = std::os::unix::net::UnixListener::bind(places.at("data/tree/socket")).unwrap();
         let target = places.at("one/tree");
         places.to("tree", Some(&target)).unwrap_err();

@@ -39,7 +39,7 @@ const UNDO_EXTENSION: &str = "undo";
 /// Hexadecimal digits that distinguish the tables of several trees, or the records of several logs, on one device.
 const ID_DIGITS: usize = 16;
 
-// The configuration knows how many levels and routes there may be, and may not ask those who have them.
+// The configuration crate knows the maximum number of levels and routes, and may not depend on the crates that implement them.
 const _: () = assert!(LEVEL_MAX + 1 == LEVELS);
 const _: () = assert!(ROUTES_MAX == aof::ROUTES_MAX);
 
@@ -86,7 +86,7 @@ pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
             forget_undo(&options.dir.join(name), target.as_deref())
                 .map_err(|error| format!("{directive}: {error}"))?;
         }
-        // While the server runs without a log, what goes with one waits under another name (N3).
+        // While the server runs without a log, files that belong to a log are kept under another name (N3).
         let aside = aside_name(name);
         if content == Content::Directory {
             carry::settle(&options.dir, &options.dir.join(&aside))
@@ -247,8 +247,8 @@ impl Entries<'_> {
                         link.display()
                     ));
                 }
-                // The store has carried its tables away at the last start, or will at this one; what is left of
-                // the log's records goes with their segments.
+                // The store has moved its tables at the last start, or will at this one; remaining records of
+                // the log are removed with their segments.
                 let _ = DiskStorage.remove_dir(&link);
             }
         }

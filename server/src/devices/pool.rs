@@ -1,4 +1,4 @@
-//! Where the memtables lie, with `persistence-mode wbl`.
+//! The location of the memtables with `persistence-mode wbl`.
 
 use super::carry::{self, Content};
 use super::mapping::stands_for_pmem;

@@ -84,7 +84,7 @@ pub(crate) fn show_monitors(
     required: Seq,
 ) {
     let monitors = &server.observe.monitors;
-    // Scripts are shown here, so that they stand before their commands.
+    // Scripts are shown here, so that they precede their commands.
     let is_hidden = spec.flags.intersects(Flags::SKIP_MONITOR.union(Flags::ADMIN))
         && spec.class != Class::Script;
     if !monitors.is_active() || is_hidden {
@@ -163,7 +163,7 @@ pub(super) fn refuse_cut(
     let limit = server.output_limit_of(&client.session);
     let closing_bytes = limit.closing_bytes();
     if closing_bytes <= reply_max_bytes(server) {
-        // As in Redis, a connection hears nothing of a reply that it is closed for.
+        // As in Redis, a connection that is closed for its reply receives nothing of it.
         if !client.reply_mode.is_muted() {
             limit.enforce(&client.session, closing_bytes);
             client.closing = true;

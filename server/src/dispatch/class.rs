@@ -1,4 +1,4 @@
-//! How a command is run, and where its keys stand.
+//! The execution class of a command, and the positions of its keys.
 
 /// How a command is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

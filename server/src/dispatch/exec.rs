@@ -130,8 +130,8 @@ impl Calls<'_> {
                 continue;
             }
             let (begun, mark) = (Instant::now(), out.len());
-            // A command before it, or somebody else, may have changed the rights. A user that is gone closes the
-            // connection behind the reply.
+            // A previous command, or another client, may have changed the rights. If the user was deleted, the
+            // connection is closed after the reply.
             client.renew_rights(server);
             if let Err(denied) = client.check_rights(spec, args) {
                 client.note_denied(server, (spec, args), denied, Context::Multi);
@@ -250,7 +250,7 @@ impl Executor {
             if !client.reply_mode.is_muted() {
                 out.null_array();
             }
-            // It tells of a write of others (N13).
+            // It reveals another client's write (N13).
             let held = engine.sync_policy() == SyncPolicy::Always;
             let required = if held { engine.last_seq() } else { 0 };
             self.account_exec(server, client, args, started, (Called { failed: false }, required));

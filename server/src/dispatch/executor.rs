@@ -290,7 +290,7 @@ impl Executor {
                 match call_missing(&mut ctx, mark) {
                     Ok(_) if let Some(would_wait) = client.would_wait.take() => {
                         out.truncate(mark);
-                        // Under the latches of its keys: whoever writes one from now on sees it.
+                        // Under the latches of its keys: any later writer sees it.
                         let waiter = client.waiter.take().unwrap_or_else(|| {
                             let waiter = Arc::new(*would_wait);
                             server.blocking.add(&waiter);

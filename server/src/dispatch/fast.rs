@@ -104,7 +104,7 @@ impl Executor {
         let meta = Written::Whole.expiring_at(0);
         let commit = tx.commit_put(key, meta, value, access, (client.db, logged));
         self.fast.sets += 1;
-        // Nobody waits for it: that was asked under its latch.
+        // No client waits for it: that was checked under its latch.
         let _ = changes.take_ready();
         changes.tell_caches(events, server.post());
         changes.publish(events, commit.last_seq);

@@ -106,7 +106,7 @@ pub(super) fn cold_pages(
     cold
 }
 
-/// The cold ones among the keys of a request by itself that must be in memory before its handler runs.
+/// The cold keys of a single request that must be in memory before its handler runs.
 pub(super) fn cold_keys_before(
     server: &Server,
     db: usize,
@@ -155,7 +155,7 @@ pub(super) fn cold_keys(
             (0..server.databases).filter(|&other| other != db).for_each(|db| look(db, bytes, hash));
         }
     });
-    // Whether a watched key changes depends on what is there, and on what comes in its place.
+    // Whether a watched key changes depends on its current value, and on the one that replaces it.
     if server.events.watches.is_used() {
         let swaps = spec.on_databases == OnDatabases::Swaps;
         let dbs = match spec.on_databases {

@@ -70,7 +70,7 @@ impl Obstacles {
     #[inline]
     pub(super) fn behind_the_gate(server: &Server, client: &Client) -> Self {
         let engine = &server.engine;
-        // Almost always none, and then nobody needs to know what is durable.
+        // Almost always none; the durable sequence need not be known then.
         let given_up = engine.given_up_through();
         Self::NONE
             .when(!client.reply_mode.is_on(), Self::MUTED)

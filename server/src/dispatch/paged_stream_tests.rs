@@ -179,7 +179,7 @@ fn a_trim_may_leave_a_page_without_entries() {
     let (mut client, mut other) = (paged.client(), whole.client());
     fill(&mut paged, &mut client, "s", 9);
     fill(&mut whole, &mut other, "s", 9);
-    // The last entry of the second node is one that the trim would leave, and it has gone.
+    // The last entry of the second node, which the trim would keep, has been deleted.
     for line in [
         "XDEL s 8-1",
         "XTRIM s MINID 8",
@@ -247,7 +247,7 @@ fn cold_pages_of_a_stream_are_loaded_for_who_needs_them() {
         bench.server.engine.flush().expect("flushed");
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
-            // Whoever has the latch of a shard evicts what is too much in it.
+            // The holder of a shard's latch evicts its excess.
             bench.run(&mut client, "EXISTS s");
         }
         let (loads, reply) = rounds(&mut bench, &mut client, request);

@@ -322,7 +322,7 @@ fn a_walk_of_pages_answers_what_stays_and_ends_whatever_form_the_set_takes() {
         if cursor == "0" {
             break;
         }
-        // It comes to lie in pages behind the first answers, and grows on.
+        // It is moved to pages after the first answers, and continues to grow.
         let more: Vec<String> = (0..1500 / rounds).map(|n| format!("more{rounds}.{n}")).collect();
         if rounds < 12 {
             bench.run(&mut client, &format!("SADD s {}", more.join(" ")));
@@ -390,7 +390,7 @@ fn what_a_command_or_a_transaction_needs_of_cold_pages_is_loaded_before_it_runs(
     let evict = |bench: &mut Bench, client: &mut crate::dispatch::client::Client| {
         bench.server.engine.set_memory_bound(1);
         for _ in 0..50 {
-            // Whoever has the latch of a shard evicts what is too much in it.
+            // The holder of a shard's latch evicts its excess.
             bench.run(client, "EXISTS h l z");
         }
     };

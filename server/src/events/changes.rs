@@ -143,7 +143,7 @@ impl Changes {
         self.push(events, (0, key), false, Cached::IsRead, None);
     }
 
-    /// The connection whose command runs has read `key` as it was: its client hears that it is not so now.
+    /// The connection whose command runs has read a past value of `key`: its client is notified that it is outdated.
     pub fn read_past(&mut self, key: &[u8]) {
         self.own.push(Taken::Key(key.to_vec(), vec![self.by], 0));
     }

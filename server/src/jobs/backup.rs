@@ -133,7 +133,7 @@ pub fn abort(server: &Server) -> Result<(), String> {
         .step(BackupState::is_at_work, BackupState::Failed)
         .map_err(|state| no_such_step("ABORT", state))?;
     server.backup.fail("the backup was called off".to_owned());
-    // Whoever makes a checkpoint removes it.
+    // The thread that is making a checkpoint removes it.
     if is_quiet { clear(server) } else { Ok(()) }
 }
 

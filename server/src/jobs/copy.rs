@@ -89,14 +89,14 @@ fn send(server: &Server, order: &Order, stop: &AtomicBool) -> Result<u64, SaveEr
     let mark = random_id();
     let has_field_times = if order.ends_with_mark {
         write!(client, "$EOF:{mark}\r\n").map_err(failed)?;
-        // The version stands in the first bytes, and what has left cannot be written again. So this walks over the keys
-        // before: what a walk that writes finds out comes too late, and to keep what it writes until then takes the memory
-        // of the whole file.
+        // The version is in the first bytes, and sent bytes cannot be rewritten. So this walks over the keys beforehand:
+        // during a walk that writes, the version would be found too late, and keeping the output until then would take the
+        // memory of the whole file.
         image.needs_field_times()?
     } else {
         let told = Cell::new(Instant::now());
         let counted = Cell::new(Ok(()));
-        // It finds out whether there are fields that expire while it counts. All versions have the same length.
+        // It detects expiring fields while it counts. All versions have the same length.
         let mut counter = Writer::new(Count::default(), writer_options(&config, true));
         image.write(&mut counter, path, |_| {
             if told.get().elapsed() >= KEEP_ALIVE {

@@ -139,7 +139,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
         let now_ms = now_ms();
         let mut due = server.engine.due(now_ms, DUE_BATCH);
         let mut full = due.len() >= DUE_BATCH;
-        // What lies on a device is read together, then looked at again: a key, the blocks of due times of its pages, those pages.
+        // Data on a device is read together, then examined again: a key, the blocks of due times of its pages, those pages.
         let mut pins = Vec::new();
         for _ in 0..LOOKS {
             let round = expire(server, buf, now_ms, &mut due);
@@ -147,7 +147,7 @@ fn expire_slice(server: &Server, buf: &mut TxBuf) -> bool {
             if round.cold.is_empty() {
                 break;
             }
-            // Keys that cannot be read stay; the next reader hears of it.
+            // Keys that cannot be read are kept; the next reader gets the error.
             pins.push(load_blocking(server, round.cold, u64::MAX).ok());
         }
         if !full || started.elapsed() > SLICE {
@@ -192,7 +192,7 @@ fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) 
                             round.cold.extend(wants);
                             cold.insert(*hash);
                         }
-                        // The next reader hears of it.
+                        // The next reader gets the error.
                         Err(Failed::Storage(_)) => {}
                     }
                 }

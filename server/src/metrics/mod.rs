@@ -115,7 +115,7 @@ async fn accept(
                 .max_buf_size(BUFFER_BYTES)
                 .max_headers(HEADERS_MAX);
             let connection = http.serve_connection(TokioIo::new(stream), answered);
-            // Who is late or does not speak HTTP has nobody to tell it to.
+            // A client that is late or does not speak HTTP gets no error reply.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
             drop(place);
         });

@@ -289,7 +289,7 @@ mod tests {
         let server = server();
         let known: HashSet<_> =
             fields(&server, SECTIONS).into_iter().map(|(name, _)| name).collect();
-        // Without a log, and without persistent memory, these are not told.
+        // Omitted without a log and without persistent memory.
         let optional = |field: &str| field.starts_with("wbl_") || field.starts_with("aof_");
         for row in ROWS {
             assert!(known.contains(row.field) || optional(row.field), "{}", row.field);

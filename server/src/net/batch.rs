@@ -203,7 +203,7 @@ impl BatchRun<'_> {
         for request in &worker.batch.requests {
             let args = Args::new(self.buf, worker.batch.args(request));
             let name = args.get(0);
-            // Where its first key stands, by what most commands have.
+            // The position of its first key in most commands.
             let mut key_at = 1;
             let kind = match (name, args.len()) {
                 ([b'G' | b'g', b'E' | b'e', b'T' | b't'], 2) => Kind::Get,

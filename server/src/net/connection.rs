@@ -178,7 +178,7 @@ impl Connection {
             let _ = self.flush(worker, cx);
         }
         self.note_buffers();
-        // What leaves at the end of the worker's turn is not held: no key goes for it.
+        // Output sent at the end of the worker's turn is not counted: no key is evicted for it.
         if !self.deferred {
             self.note_memory();
         }
@@ -283,7 +283,7 @@ impl Connection {
             if let Poll::Ready(Ok(count @ 1..)) = read {
                 self.count_input(count);
                 self.check_input_limit();
-                // A large request counts while it arrives: what it takes is gone when it has run.
+                // A large request counts while it arrives: its memory is released once it has run.
                 self.note_buffers();
                 self.note_memory();
                 // While an argument is known to be incomplete there is nothing to look for.
@@ -356,7 +356,7 @@ impl Connection {
     fn process(&mut self, worker: &mut WorkerState, buf: &mut [u8], cx: &mut Context<'_>) -> usize {
         let Some(mut client) = self.client.take() else { return 0 };
         worker.turn_batches += 1;
-        // Until it has run, what is looked at is the connection's.
+        // Until the batch has run, its input is accounted to the connection.
         self.session.query_bytes.store(buf.len(), Ordering::Relaxed);
         let now_ms = now_ms();
         let mut used = 0;
@@ -373,7 +373,7 @@ impl Connection {
                 bulk_max_bytes: settings.bulk_max_bytes.load(Ordering::Relaxed),
                 authenticated: !client.must_authenticate(&self.server),
                 request_max_bytes: request_max_bytes(&self.server),
-                // AUTH changes the limits of what stands behind it.
+                // AUTH changes the limits for the requests after it.
                 requests_max: if client.must_authenticate(&self.server) { 1 } else { 1024 },
             };
             let (scanned, error) = self.scanner.scan(&mut buf[used..], &mut worker.batch, limits);
@@ -392,7 +392,7 @@ impl Connection {
                 last: &mut last,
             };
             let stop = run.run();
-            // Requests have run, so what is pinned was loaded for others than the one that stands first now.
+            // Requests have run, so the pinned keys were loaded for other requests than the current first one.
             let let_go = commands != 0 && !self.pins.is_empty();
             if let_go {
                 self.pins.clear();
@@ -401,8 +401,8 @@ impl Connection {
                 used += worker.batch.requests[at].start as usize;
                 self.scanner.reset();
                 self.input_ready = true;
-                // Found while others' keys were pinned, which it may need as well: looked at again without them, it
-                // names all that it needs. Two requests would load each other's keys away for ever otherwise.
+                // Found while others' keys were pinned, which it may need as well: repeated without them, it names all keys
+                // that it needs. Otherwise two requests would evict each other's keys for ever.
                 if let_go && matches!(outcome, Some(Outcome::Cold(_))) {
                     break;
                 }
@@ -487,7 +487,7 @@ impl Connection {
         if commands != 0 {
             self.session.note_goes_on();
             if self.parked.is_some() {
-                // What stands behind those that have run waits from now on.
+                // The requests after those that have run wait from now on.
                 self.session.note_parked();
             }
             self.session.commands_total.fetch_add(commands, Ordering::Relaxed);
@@ -606,7 +606,7 @@ impl Connection {
                 let server = &self.server;
                 let for_log = wait.filter(|wait| wait.is_for_log(server));
                 if for_log.is_some() {
-                    // Announced first, looked at second: a move in between is not lost.
+                    // Registered first, checked second: an advance in between is not lost.
                     worker.durable.wanted.store(true, Ordering::SeqCst);
                     worker.wake_when_durable(&mut self.holding_round, cx);
                 }

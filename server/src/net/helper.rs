@@ -123,7 +123,7 @@ mod tests {
             let (end, told) = channel::<()>();
             let begun = begun.clone();
             pool.run(move |_| {
-                // The test may have failed and gone.
+                // The test may have failed and ended.
                 let _ = begun.send(());
                 let _ = told.recv();
             });

@@ -142,7 +142,7 @@ impl Accepting {
         let mut before = Vec::new();
         for (address, task) in closed {
             task.abort();
-            // The socket goes with the task, and only then the address is free.
+            // The socket is closed with the task, and only then the address is free.
             let _ = task.await;
             before.push(address);
         }
@@ -159,7 +159,7 @@ impl Accepting {
                 Err(error) => {
                     drop(opened);
                     for address in before {
-                        // It was bound a moment ago; where somebody else has taken it, the log says so.
+                        // It was bound a moment ago; if another process has taken it, the log says so.
                         if let Ok(Some(listener)) = address.listen(self.backlog) {
                             self.accept(Listener::Tcp(address, listener));
                         }
@@ -237,7 +237,7 @@ impl Listeners {
         tokio::spawn(async move {
             while let Some(Move { wanted, done }) = moves.recv().await {
                 let outcome = accepting.listen_on(&wanted).await;
-                // Who asked may have gone.
+                // The requester may have disconnected.
                 let _ = done.send(outcome);
             }
         });
@@ -266,7 +266,7 @@ const BACKLOG: i32 = 64;
 
 fn bind_unix(path: &PathBuf, endpoints: &Endpoints) -> io::Result<UnixListener> {
     use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-    // Left over from an earlier run. Anything else at the path is somebody's file: binding fails then.
+    // Left over from an earlier run. Anything else at the path is a foreign file: binding then fails.
     if path.symlink_metadata().is_ok_and(|found| found.file_type().is_socket()) {
         // If it cannot be removed, binding says so.
         let _ = std::fs::remove_file(path);
@@ -286,7 +286,7 @@ fn has_room(server: &Server, socket: &mut impl Write) -> bool {
     let counter = if room { &traffic.connections } else { &traffic.rejected_connections };
     counter.fetch_add(1, Ordering::Relaxed);
     if !room {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = socket.write_all(TOO_MANY.as_bytes());
     }
     room
@@ -301,7 +301,7 @@ pub(super) fn may_enter(
 ) -> bool {
     let may = !protected_mode || requires_password || addr.ip().to_canonical().is_loopback();
     if !may {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = socket.write_all(DENIED.as_bytes());
     }
     may
@@ -355,7 +355,7 @@ fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: Soc
     if !refusal.is_empty()
         || !may_enter(&mut refusal, addr, protected_mode, server.auth.is_required())
     {
-        // The client may be gone already.
+        // The client may have disconnected already.
         let _ = secured.say(&mut socket, &refusal);
         return;
     }

@@ -117,7 +117,7 @@ impl Connection {
             return Ok(());
         }
         if !self.held.is_empty() {
-            // Announced first, looked at second: a move in between is not lost.
+            // Registered first, checked second: an advance in between is not lost.
             worker.durable.wanted.store(true, Ordering::SeqCst);
         }
         let end = self.end_of_durable();

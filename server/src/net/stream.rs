@@ -40,7 +40,7 @@ impl Stream {
     /// Whether the client has closed its side. The task is woken when it does, unless earlier requests are still in the
     /// socket: then it must ask again.
     pub(super) fn is_closed_by_peer(&self, cx: &mut Context<'_>) -> bool {
-        // The first question registers the task, the second one tells requests from the end.
+        // The first call registers the task, the second one distinguishes requests from the end.
         let tcp = |stream: &TcpStream, cx: &mut Context<'_>| {
             let is_ready = stream.poll_read_ready(cx).is_ready();
             (is_ready, std::pin::pin!(stream.ready(Interest::READABLE)).poll(cx))

@@ -218,8 +218,8 @@ impl World {
         let disk = Arc::new(SimStorage::new());
         let storage: Arc<dyn Storage> = Arc::<SimStorage>::clone(&disk);
         let options = EngineOptions {
-            // Nobody syncs in the background: with `everysec` a request waits where the machine is so busy that the
-            // last sync is two seconds ago.
+            // There is no background sync: with `everysec` a request waits if the machine is so busy that the
+            // last sync was two seconds ago.
             sync_policy: SyncPolicy::No,
             // Groups of the log are as long as its thread is late.
             background: false,
@@ -316,7 +316,7 @@ impl World {
             calls.map(|(name, totals)| (name, totals.calls, totals.rejected, totals.failed));
         let calls = calls.filter(|(_, calls, rejected, _)| calls + rejected != 0).collect();
         dirty.push(watchers.iter().map(|client| client.watch_failed(0)).collect());
-        // Times are left out, and who asks the table how often: what the short way cannot do it has asked for once more.
+        // Times are left out, and the number of table look-ups: requests that the short path cannot run look up once more.
         let mut stats = server.engine.stats();
         for figure in [
             &mut stats.stall_ms,

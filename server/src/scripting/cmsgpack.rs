@@ -74,7 +74,7 @@ fn array_len(table: &Table) -> Result<Option<usize>> {
 }
 
 fn pack_value(value: &Value, depth: usize, out: &mut Vec<u8>) -> Result<()> {
-    // A table may stand in another one many times.
+    // A table may occur in another one many times.
     if out.len() > OUTPUT_MAX_BYTES {
         return Err(mlua::Error::MemoryError(String::new()));
     }

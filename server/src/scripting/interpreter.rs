@@ -390,7 +390,7 @@ impl Interpreter {
         if let Value::Table(table) = &value
             && let Value::String(text) = table.raw_get("err")?
         {
-            // Its reply is an error; who counts errors is told.
+            // Its reply is an error; the caller is told whether it was counted already.
             let counted =
                 table.raw_get::<Value>("ignore_error_stats_update")? == Value::Boolean(true);
             return Ok(Ended::Failed(text.as_bytes().to_vec(), counted));

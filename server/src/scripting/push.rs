@@ -19,7 +19,7 @@ use std::ffi::{CStr, c_int};
 /// There is a text at that place, and it stays there while the answer is used.
 pub(super) unsafe fn text_at<'t>(state: *mut lua_State, at: c_int) -> &'t [u8] {
     let mut len = 0;
-    // SAFETY: Lua has so many bytes there.
+    // SAFETY: Lua has this many bytes there.
     unsafe { std::slice::from_raw_parts(lua_tolstring(state, at, &raw mut len).cast(), len) }
 }
 

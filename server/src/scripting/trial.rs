@@ -37,7 +37,7 @@ impl Library {
         let library = Self::of_text(code)?;
         let limits =
             Limits { slice: time_max, memory_max_bytes: MEMORY_MAX_BYTES, ..Limits::default() };
-        // On a stack that is large enough, whoever asks.
+        // On a stack that is large enough, regardless of the caller.
         let tried = std::thread::scope(|scope| {
             let run = || {
                 let interpreter = Interpreter::new().map_err(|error| {

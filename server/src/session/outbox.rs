@@ -49,7 +49,7 @@ impl Outbox {
         let mut waiting = self.waiting.lock();
         waiting.bytes.extend_from_slice(piece);
         waiting.is_last = true;
-        // Whoever looks must see that there is something, even when the piece is empty.
+        // Readers must see that there is something, even if the piece is empty.
         self.bytes.store(waiting.bytes.len().max(1), Ordering::Release);
     }
 

@@ -1,4 +1,4 @@
-//! Copies that somebody has asked for.
+//! Requested copies.
 
 use crate::session::{OutputLimit, Session};
 use parking_lot::{Condvar, Mutex};

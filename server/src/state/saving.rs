@@ -187,7 +187,7 @@ impl Saving {
             state.saved_seq = seq;
             state.last_save_s = now_s();
             state.saves += 1;
-            // Who has asked for a later one meanwhile still gets it.
+            // A later save requested meanwhile is still made.
             let is_held = |wanted| (wanted <= seq).then_some(0);
             let _ = self.wanted_from.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_held);
         }

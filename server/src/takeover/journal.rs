@@ -164,7 +164,7 @@ impl Journal {
     /// The directory cannot be written; the journal stays for the next start.
     pub fn undo(self) -> io::Result<()> {
         let not_moved = |path: &&PathBuf| {
-            // The crash came before the rename: what stands there is the original.
+            // The crash happened before the rename: the existing file is the original.
             !self.moved.iter().any(|(from, to)| from == *path && !to.exists())
         };
         for path in self.created.iter().filter(not_moved) {
@@ -180,7 +180,7 @@ impl Journal {
         sync_parents(self.moved.iter().map(|(from, _)| from).chain(&self.created))?;
         DiskStorage.sync_dir(&self.dir)?;
         fs::remove_file(self.dir.join(NAME))?;
-        // Holds nothing any more, unless somebody put something there.
+        // Empty by now, unless someone has put a file there.
         let _ = fs::remove_dir(&self.aside);
         Ok(DiskStorage.sync_dir(&self.dir)?)
     }

@@ -254,7 +254,7 @@ fn names_in(manifest: &[u8]) -> Result<Vec<String>, (usize, &'static str)> {
                 last_seq = seq;
                 increments.push(name);
             }
-            // History: Redis deletes it when it comes to it.
+            // History: Redis deletes it when it reaches it.
             Some(b'h') => {}
             _ => return Err(failed("Unknown AOF file type")),
         }

@@ -157,7 +157,7 @@ async fn shake(
             Ok(0) => return Err("the client left during the handshake".to_owned()),
             Ok(_) => {
                 if let Err(error) = session.process_new_packets() {
-                    // It hears why, as far as its socket takes it; without TLS it would not understand, as in Redis.
+                    // The client receives the reason, as far as its socket accepts it; without TLS it would not understand, as in Redis.
                     if !is_no_tls(&error) {
                         let _ = session.write_tls(&mut Now(&socket));
                     }

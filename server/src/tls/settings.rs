@@ -132,7 +132,7 @@ fn authorities(options: &TlsOptions) -> Result<RootCertStore, String> {
         })?;
         for entry in entries.take(CA_FILES_MAX).flatten() {
             let path = entry.path();
-            // Links by hash, keys and notes lie there, too.
+            // The directory also contains hash links, keys and notes.
             for certificate in certificates(&path).unwrap_or_default() {
                 if let Err(error) = roots.add(certificate) {
                     log::warning(&format!(

@@ -109,7 +109,7 @@ impl TlsStream {
             self.input = input;
         }
         if self.session.wants_write() {
-            // Answers of the protocol itself. What the socket does not take goes with the next reply.
+            // Replies of the TLS protocol itself. Bytes that the socket does not accept are sent with the next reply.
             let _ = self.send_encrypted();
         }
         read
@@ -213,7 +213,7 @@ impl TlsStream {
 impl Drop for TlsStream {
     fn drop(&mut self) {
         self.session.send_close_notify();
-        // The client may be gone, or not read.
+        // The client may have disconnected, or may not read.
         let _ = self.send_encrypted();
     }
 }

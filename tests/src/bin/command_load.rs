@@ -59,7 +59,7 @@ enum Draw {
     /// One after the other, from this one on.
     From(u64),
     Zipf,
-    /// So many of those that `Zipf` draws most, each alike often.
+    /// The keys that `Zipf` draws most often, this many, drawn uniformly.
     Hot(u64),
 }
 

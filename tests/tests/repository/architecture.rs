@@ -158,7 +158,7 @@ fn a_room_uses_only_what_lies_below_it() {
             continue;
         };
         for used in rooms_used(&code(file)) {
-            // What stands on no floor is an item of the crate's root.
+            // A name that is on no floor is an item of the crate's root.
             if used != room && floor_of(used).is_some_and(|below| below >= floor) {
                 broken.insert((file.path.clone(), used.to_string()));
             }

@@ -65,7 +65,7 @@ pub(in crate::commands) fn act_as(ctx: &mut Ctx<'_, '_>, user: &[u8], password: 
 
 fn take(ctx: &mut Ctx<'_, '_>, identity: Identity) {
     ctx.client.act_as(identity);
-    // Whoever deletes the user now finds this connection; who did so before is seen here.
+    // A deletion of the user from now on finds this connection; an earlier one is detected here.
     ctx.client.renew_rights(ctx.server);
 }
 

@@ -201,7 +201,7 @@ pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (mut value, meta) = ctx.lookup::<Strings, _>(Purpose::Write, key, |string, _| {
         let old = bytes_of(string);
         let len = bytes.max(old.len() as u64);
-        // The last field may lie up to 8 bytes behind the longest string.
+        // The last field may be up to 8 bytes past the longest string.
         check_bytes(len, sexton_engine::VALUE_MAX_BYTES, memory_max_bytes)?;
         let mut value = Vec::with_capacity(len as usize);
         value.extend_from_slice(old);

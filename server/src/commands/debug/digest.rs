@@ -120,7 +120,7 @@ pub(super) fn digest(ctx: &mut Ctx<'_, '_>) -> CommandResult {
                     add(&item.key, item.meta, &item.value)?;
                 }
             }
-            // Pages are of the same instant as their roots.
+            // Pages have the same instant as their roots.
             None => {
                 let snapshot = ctx.server.engine.snapshot(SnapshotOptions::default());
                 let snapshot = snapshot.map_err(failed)?;

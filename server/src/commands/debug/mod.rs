@@ -159,7 +159,7 @@ fn find_value(
     let owned = OwnedKey { slot: key.slot, bytes: key.bytes.to_vec(), hash: key.hash };
     let (sender, receiver) = mpsc::channel();
     engine.load(vec![owned], u64::MAX, move |result| {
-        // A receiver that is gone has given up waiting.
+        // A dropped receiver has stopped waiting.
         let _ = sender.send(result);
     });
     let _pin = match receiver.recv() {

@@ -48,7 +48,7 @@ pub(super) fn hgetex(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let place = place_of_fields(args, 2);
     let options = options(args, place, Owner::GetEx)?;
     let names = named_fields(args, place, 1)?;
-    // WRONGTYPE comes before what is wrong with the time.
+    // WRONGTYPE takes precedence over errors of the time.
     if ctx.paged_for::<Hashes>(Purpose::Write, key, names.clone())?.is_none() {
         ctx.lookup::<Hashes, _>(Purpose::Write, key, |_, _| ())?;
     }
@@ -186,7 +186,7 @@ pub(super) fn hsetex<'a>(ctx: &mut Ctx<'a, '_>) -> CommandResult {
     } else if !gone.is_empty() {
         log_gone(ctx, key, &gone);
     } else {
-        // Valkey tells of what it has not done.
+        // Valkey also sends events of operations that it has not performed.
         let (new, deleted) = (Event::NEW, Event::generic("del"));
         let is_new = is_empty.then_some(new);
         let gone = is_empty.then_some(deleted);

@@ -45,7 +45,7 @@ fn rename_unless(ctx: &mut Ctx<'_, '_>, keep_existing: bool) -> Result<bool, Com
     if exists(ctx, db, target) && keep_existing {
         return Ok(false);
     }
-    // Redis tells of the new name last.
+    // Redis notifies of the new name last.
     ctx.put_anew(db, target, meta, &value, None);
     ctx.delete(db, source, Event::generic("rename_from"));
     ctx.changes.tell_last(&ctx.server.events, target);

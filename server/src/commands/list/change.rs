@@ -177,7 +177,7 @@ pub(super) fn ltrim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
         let (start, end, len) = (kept.start as u64, kept.end as u64, paged.count() as u64);
         ctx.change_list(key, &paged, Event::list("ltrim"), |pages, list| {
             if start < end {
-                // One that loses all goes whole, unread.
+                // A list that loses all elements is deleted as a whole, unread.
                 needs(list, pages, 0..start)?;
                 needs(list, pages, end..len)?;
             }

@@ -37,7 +37,7 @@ fn run(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     let source = ctx.inspect_whole(Purpose::Read, db, key, |entry, _| {
         entry.map_or(Some(Source::default()), Source::of).ok_or(CommandError::WrongType)
     })?;
-    // Redis' sets have no order of their own: where the outcome has to be the same each time, they are sorted.
+    // Redis' sets have no order of their own: if the result must be deterministic, they are sorted.
     let is_to_last = options.store.is_some() || ctx.client.script.is_alone;
     if options.unsorted && source.is_set && is_to_last {
         options.sort_as_texts();

@@ -89,7 +89,7 @@ impl<'a> Options<'a> {
         let (start, most) = self.limit.unwrap_or((0, -1));
         let start = usize::try_from(start).unwrap_or(0).min(count);
         let left = count - start;
-        // A negative number of elements stands for all.
+        // A negative number of elements means all.
         start..start + usize::try_from(most).map_or(left, |most| most.min(left))
     }
 }

@@ -81,7 +81,7 @@ fn weights_as_numbers(
     elements: &Texts,
 ) -> Result<Vec<f64>, CommandError> {
     let weight = |text: Option<&[u8]>| text.map_or(Some(0.0), parse_weight);
-    // All of them are looked at even when one is no number: keys whose time has come go, as in Redis.
+    // All of them are read even if one is no number: expired keys are deleted, as in Redis.
     let weights: Vec<Option<f64>> = (0..elements.len())
         .map(|number| match pattern {
             Some(pattern) => pattern.look_up(ctx, elements.get(number), |text, _| weight(text)),

@@ -130,7 +130,7 @@ fn ranks_of_names(
 ) -> Range<usize> {
     let above = |name: &&&[u8]| min.is_below(name);
     let below = |name: &&&[u8]| max.is_above(name);
-    // Redis looks at the two ends first.
+    // Redis checks the two ends first.
     let may_be = names.last().is_some_and(|name| above(&name))
         && names.first().is_some_and(|name| below(&name));
     if !may_be {

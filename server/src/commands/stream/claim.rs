@@ -285,7 +285,7 @@ pub(super) fn xautoclaim(ctx: &mut Ctx<'_, '_>) -> CommandResult {
             return Err(CommandError::Syntax);
         }
     }
-    // Pending ones that it looks at, and the one behind.
+    // The pending entries to examine, and the next one.
     let most = usize::try_from(count.saturating_mul(LOOKS)).unwrap_or(usize::MAX);
     let pending = |group: &Group| -> Vec<StreamId> {
         let first = group.find_pending(start).unwrap_or_else(|at| at);

@@ -105,7 +105,7 @@ pub(super) fn stream(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(2));
     let word = |at: usize, name: &[u8]| args.get(at).eq_ignore_ascii_case(name);
     let mut most = ENTRIES_SHOWN;
-    // Redis looks at the options behind the key.
+    // Redis parses the options after the key.
     let options = match args.len() {
         3 => Ok(false),
         4 if word(3, b"FULL") => Ok(true),

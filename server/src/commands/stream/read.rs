@@ -41,7 +41,7 @@ enum From {
     After(StreamId),
     /// What the group has not read.
     New,
-    /// Like [`Self::New`], but the group has read everything.
+    /// Like `New`, but the group has read everything.
     Nothing,
 }
 
@@ -153,7 +153,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
             (id, _) => From::After(parse_strict(id, 0)?),
         });
     }
-    // Somebody who has waited, and is to look again, goes on from where it began to wait.
+    // A client that has waited, and is to look again, continues from its position when it began to wait.
     if let Some(Wants::Read(read)) = ctx.client.waiter.as_ref().map(|waiter| &waiter.wants)
         && read.member.is_none()
         && read.after.len() == count

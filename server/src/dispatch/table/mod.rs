@@ -247,7 +247,7 @@ fn fold(name: &[u8]) -> u64 {
     let mut head = [0; 8];
     let len = name.len().min(8);
     head[..len].copy_from_slice(&name[..len]);
-    // Bit 5 maps letters to lower case; other bytes may collide and are told apart by the full
+    // Bit 5 maps letters to lower case; other bytes may collide and are distinguished by the full
     // comparison.
     (u64::from_le_bytes(head) | 0x2020_2020_2020_2020) ^ (name.len() as u64).rotate_right(8)
 }

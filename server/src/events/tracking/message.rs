@@ -67,7 +67,7 @@ impl Post<'_> {
             message.bulk(CHANNEL);
             write_value(&mut message, news, is_resp3(tracker));
         } else {
-            // It could not tell this from a reply.
+            // It could not distinguish this from a reply.
             return;
         }
         self.hand_over(&receiver, &message, own);

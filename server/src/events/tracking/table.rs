@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(added, 1000);
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..1000 {
-            // One that comes again and again is not in the way of the others.
+            // A key that is added repeatedly does not block the others.
             let (key, readers) = table.take_any().expect("there are more");
             assert_eq!(readers, [1]);
             assert!(seen.insert(key));

@@ -110,7 +110,7 @@ pub fn save_before_exit(server: &Server, wanted: Option<bool>) -> Result<(), Sav
         log::warning("There is a background save. Calling it off!");
         server.saving.abort();
     }
-    // What is half loaded is not worth a file, and must not replace the one it comes from.
+    // Partly loaded data is not worth a file, and must not replace the file it is loaded from.
     if server.loading.is_active() || !wanted.unwrap_or_else(|| server.saving.has_points()) {
         return Ok(());
     }

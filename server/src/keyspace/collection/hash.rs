@@ -299,7 +299,7 @@ impl HashEdit {
         }
         let mut last: HashMap<&[u8], &[u8]> = pairs.clone().collect();
         let old = std::mem::take(self);
-        // What is longer than a threshold counts even if a later value of the same field is not.
+        // A value above a threshold counts even if a later value of the field is shorter.
         self.bytes.reserve(
             old.bytes.len() + pairs.clone().map(|(f, v)| f.len() + v.len() + 2).sum::<usize>(),
         );

@@ -175,7 +175,7 @@ mod tests {
         assert_eq!(hash.set_all(pairs.into_iter(), &thresholds), 1);
         let all = [("b", "22", 70), ("c", "33", 0), ("d", "4", 0)];
         assert_eq!(listed(&hash), owned(&all));
-        // The last due time goes.
+        // The last due time is removed.
         assert!(!hash.set(b"b", b"2", &thresholds));
         assert_eq!(listed(&hash), owned(&[("b", "2", 0), ("c", "33", 0), ("d", "4", 0)]));
         assert_eq!(hash.view().encoding(), Encoding::Hashtable, "and it is not compact again");

@@ -20,7 +20,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// So many zeros.
+    /// A run of `len` zeros.
     pub(super) fn zeros(len: usize) -> Self {
         Self { value: 0, len, is_long: len > ZEROS_MAX }
     }

@@ -28,8 +28,8 @@ impl World {
         next.visible = r;
         next.durable = r;
         next.log = records.into_iter().filter(|record| record.seq <= r).collect();
-        // D5: no snapshot outlives a crash, so closed graves go at once, but for those open as of the mark:
-        // the next replay begins there, too, and the checkpoint may be written anew until then (N17).
+        // D5: no snapshot survives a crash, so closed graves are removed at once, except those open as of the mark:
+        // the next replay begins there, too, and the checkpoint may be rewritten until then (N17).
         let mark = next.disk.mark;
         let stays = |e: Seq| e == OPEN || (e > mark && next.rules.on(Rule::D5OpenAtMark));
         next.graves.retain(|g| stays(g.e));

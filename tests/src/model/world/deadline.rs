@@ -69,7 +69,7 @@ impl World {
             let mut tree = self.files.iter().filter(|file| file.undo_through.is_none());
             let file = tree.nth(at);
             if file.is_some_and(|file| file.versions.iter().any(|v| holds_up(self, file, v))) {
-                // What is rewritten goes to the end of the list, and is not looked at again.
+                // Rewritten tables are appended to the list, and are not examined again.
                 self.collected = None;
                 self.collect_for_merge();
                 self.start_merge(2 * at);
@@ -97,7 +97,7 @@ impl World {
         let late = |what: &str, key: Key, seq: Seq| {
             Err(format!("{what} holds key {key} at {seq}, deletes up to {through} are overdue"))
         };
-        // A page goes with its collection.
+        // A page is removed with its collection.
         let of = |key: Key| page_of(key).map_or(key, |_| COLLECTION);
         let deletes = |key: Key, from: Seq| self.spec.deleted_between(of(key), from, through);
         for file in &self.disk.files {

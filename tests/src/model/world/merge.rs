@@ -66,7 +66,7 @@ impl World {
             (g.d <= c || !self.rules.on(Rule::D2NothingAbove))
                 && (g.e == OPEN || (g.e > c && self.rules.on(Rule::D2OpenAsOf)))
         };
-        // What is buried in the manifest's files is needed by nobody after a crash (D4).
+        // Graves buried in the manifest's files are not needed after a crash (D4).
         let elements = self.rules.on(Rule::EGraveInCheckpoint);
         let named = |g: &&Grave| {
             !self.is_spilled(g) && g.buried_in == 0 && (elements || !is_element(g.key))
@@ -245,7 +245,7 @@ impl World {
                 let newest = mine().map(|o| o.seq).filter(|&seq| seq <= s).max();
                 newest == Some(v.seq) && self.grave_at(v.namespace, v.key, s) < Some(v.seq)
             };
-            // Above the last of the runs nobody looked at any of them.
+            // Readers above the last sequence of the runs read none of them.
             if let Some(s) = readers.iter().copied().filter(|&s| s <= last && sees(s)).max() {
                 kept.push(*v);
                 through = through.max(s);

@@ -13,7 +13,7 @@ use std::ops::Range;
 /// What is to be left by a trim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrimTo {
-    /// So many entries, the last ones.
+    /// At most this many entries, the last ones.
     Entries(u64),
     /// Those from this ID on.
     From(StreamId),

@@ -299,7 +299,7 @@ fn group_of(
 
 /// The change that turns `old` into `new`; both cover one excerpt of the pending entries.
 fn change(old: &Group, new: &Group) -> GroupChange {
-    // Where a consumer of the old one stands among the new ones.
+    // The index of an old consumer among the new ones.
     let place = |at: usize| {
         let name = old.consumers.get(at).map(|consumer| consumer.name.as_slice());
         match (new.consumers.get(at), name) {
