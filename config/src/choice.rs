@@ -116,7 +116,7 @@ choice! {
 }
 
 impl Permission {
-    /// Whether a client may, given whether its connection is local.
+    /// Whether a client has the permission, given whether its connection is local.
     pub fn allows(self, local: bool) -> bool {
         self == Permission::Yes || (self == Permission::Local && local)
     }

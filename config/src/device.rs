@@ -1,6 +1,6 @@
 //! The `device` declaration: a named place for files, its kind, and the profile it emulates.
 
-/// What a device is; it steers how the persistence layer reads and writes.
+/// The kind of a device; it controls how the persistence layer reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeviceKind {
     /// Rotating disk: large sequential writes.

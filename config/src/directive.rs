@@ -11,8 +11,8 @@ const HZ_BOUNDS: (i128, i128) = (1, 500);
 pub enum Class {
     /// The server acts on it.
     Effective,
-    /// Accepted, reported by CONFIG GET, without effect for this reason: the server logs one line when it is
-    /// set to another value than its default.
+    /// Accepted and reported by CONFIG GET, but without effect for this reason: the server logs one line if its value is
+    /// not the default.
     NoEffect(&'static str),
     /// Accepted at its default only; any other value is an error with this reason.
     Refused(&'static str),
@@ -50,7 +50,7 @@ pub struct Directive {
     pub deny_loading: bool,
     /// What it does here.
     pub class: Class,
-    /// What it means; for our own directives always, for Redis' where ours differs.
+    /// Its meaning; present for all of our own directives, and for Redis' if ours differs.
     pub doc: &'static str,
 }
 
@@ -127,7 +127,7 @@ impl Directive {
         crate::table::is_own(self.name)
     }
 
-    /// Whether the words of the line, or of CONFIG SET split at blanks, form one value.
+    /// Whether the words of the line, or of a CONFIG SET value split at blanks, form one value.
     pub fn takes_many_words(&self) -> bool {
         self.kind.takes_many_words()
     }

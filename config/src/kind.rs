@@ -57,7 +57,7 @@ pub enum Kind {
         /// Refuses other texts.
         check: Check,
     },
-    /// One of these names, in any case. Names with an equal number are synonyms, the first shows.
+    /// One of these names, in any case. Names with an equal number are synonyms; the first one is displayed.
     Enum(&'static [(&'static str, u8)]),
     /// Any of these names; 0 means none of the others.
     Flags(&'static [(&'static str, u8)]),

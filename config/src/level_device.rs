@@ -13,8 +13,8 @@ const RESERVED: [&str; 2] = [".moved", ".old"];
 /// One line `tree-device [LEVELS] NAME`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LevelDevice {
-    /// First and last level, as in `0-1` or `3`; without, the device is that of the tree's own
-    /// directory: of all levels that no other line names, and of what is no table.
+    /// First and last level, as in `0-1` or `3`. Without levels, the device is that of the tree's own directory: of all
+    /// levels that no other line names, and of all files that are not tables.
     pub levels: Option<RangeInclusive<usize>>,
     /// Name of the device.
     pub device: String,

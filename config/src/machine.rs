@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Where the memory that a process may have is bounded.
+/// The source of the limit of the process' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryOf {
     /// The machine has no more.
@@ -20,8 +20,8 @@ pub struct MachineMemory {
     pub of: MemoryOf,
 }
 
-/// `maxmemory auto` is this share of what the process may have: the rest is for what a moment takes
-/// above the bound, and for the page cache without which a control group's files are slow.
+/// `maxmemory auto` is this share of the memory available to the process. The rest is for temporary use above the bound,
+/// and for the page cache, without which file access in a control group is slow.
 const AUTO_SHARE: (u64, u64) = (4, 5);
 
 impl MachineMemory {
@@ -53,8 +53,8 @@ fn machine_bytes(file: &dyn Fn(&Path) -> Option<String>) -> u64 {
     kib.unwrap_or(0) * 1024
 }
 
-/// The least limit of the process' memory control groups and of those above them, in both versions of the
-/// interface; `None` where there is none.
+/// The lowest limit of the process' memory control groups and their ancestors, in both versions of the
+/// interface; `None` if there is none.
 fn control_group_bytes(file: &dyn Fn(&Path) -> Option<String>) -> Option<u64> {
     let groups = file(Path::new("/proc/self/cgroup"))?;
     let mounts = file(Path::new("/proc/self/mountinfo"))?;
@@ -83,7 +83,7 @@ enum Version {
     Two,
 }
 
-/// What a line of mountinfo mounts, and where, if that is the memory controller: `number parent device ROOT POINT
+/// The root and the mount point of a mountinfo line, if it mounts the memory controller: `number parent device ROOT POINT
 /// options ... - type source options`.
 fn mount_of(line: &str, version: Version) -> Option<(&str, &str)> {
     let (fields, of) = line.split_once(" - ")?;

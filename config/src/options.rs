@@ -336,7 +336,7 @@ fn path(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
-/// Bytes that may wait for a flush so that a burst of writes does not: `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
+/// Bytes that may be pending for flush, to absorb a burst of writes: `DISK_MEMTABLES_BYTES`, or an eighth of `machine_bytes`.
 fn burst_bytes(machine_bytes: u64) -> u64 {
     DISK_MEMTABLES_BYTES.min(machine_bytes / DISK_MEMTABLES_SHARE)
 }
@@ -478,8 +478,8 @@ impl Options {
         }
     }
 
-    /// Bytes of a memtable: `memtable-bytes`, but at most a thirty-second part of `maxmemory` when that
-    /// is set, and at least 1 MiB.
+    /// Size of a memtable in bytes: `memtable-bytes`, but at most 1/32 of `maxmemory` if that is set, and at least
+    /// 1 MiB.
     pub fn effective_memtable_bytes(&self) -> u64 {
         let bound = match self.maxmemory_bytes {
             0 => u64::MAX,
@@ -502,8 +502,8 @@ impl Options {
         }
     }
 
-    /// Bytes of a log segment: `aof-segment-bytes`, or a quarter more than those of a memtable, which begins one and
-    /// whose records are a little longer there: else a second one would follow at once; files smaller than
+    /// Size of a log segment in bytes: `aof-segment-bytes`, or 5/4 of a memtable. A memtable begins a segment, and its
+    /// records are slightly longer in the log: with less, a second segment would follow at once. Segments below
     /// `AOF_SEGMENT_BYTES_MIN` would be switched more often than synced.
     pub fn effective_aof_segment_bytes(&self) -> u64 {
         let bytes = match self.aof_segment_bytes {

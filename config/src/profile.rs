@@ -36,10 +36,10 @@ const BUILT_IN: &str = include_str!("../profiles.conf");
 const NUMBER_MAX: f64 = 1e12;
 
 impl DeviceProfile {
-    /// The profiles of a file: lines `profile NAME KEY VALUE ...`, all keys, and comments.
+    /// Parses the profiles of a file: lines `profile NAME KEY VALUE ...`, all keys, and comments.
     ///
     /// # Errors
-    /// A line that is not understood, with its number.
+    /// An invalid line, with its number.
     pub fn read_all(text: &str) -> Result<Vec<DeviceProfile>, String> {
         let mut profiles: Vec<DeviceProfile> = Vec::new();
         for (index, line) in text.lines().enumerate() {

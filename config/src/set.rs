@@ -28,8 +28,8 @@ pub struct SetDone {
 
 impl Config {
     /// Sets directives in the given order. On an error nothing has changed. The caller does this on a
-    /// copy, applies the changed ones (opens ports, resizes tables), and takes the copy when that went
-    /// well; otherwise it answers [`SetError::apply`].
+    /// copy, applies the changed directives (opens ports, resizes tables), and adopts the copy on success;
+    /// otherwise it returns [`SetError::apply`].
     pub fn set_many(&mut self, pairs: &[(&[u8], &[u8])], by: SetBy) -> Result<SetDone, SetError> {
         let rows = self.find_settable(pairs, by)?;
         let mut done = SetDone { changed: Vec::new(), without_effect: Vec::new() };

@@ -86,7 +86,7 @@ fn names() -> Vec<&'static str> {
     table::all().flat_map(|row| [Some(row.name), row.alias]).flatten().collect()
 }
 
-/// What a file means: all values and the lines kept for the server.
+/// The meaning of a file: all values and the lines kept for the server.
 fn meaning(config: &Config) -> impl PartialEq + std::fmt::Debug {
     let words = |lines: &[sexton_config::ExtraLine]| -> Vec<_> {
         lines.iter().map(|line| line.words.clone()).collect()

@@ -21,16 +21,16 @@ const CLIENTS_SHARE_EVICTING: u64 = 4;
 /// And at least so much then: what a few dozen ordinary requests in flight take.
 const CLIENTS_MIN_EVICTING_BYTES: u64 = 16 << 20;
 
-/// What is remembered of the caches of clients: one part of this many.
+/// Share of the tracking table: one part of this many.
 const TRACKING_SHARE: u64 = 64;
 
 /// One reply: one part of this many.
 const REPLY_SHARE: u64 = 8;
 
-/// What one command needs for a moment: one part of this many.
+/// Share of one command's temporary memory: one part of this many.
 const TRANSIENT_SHARE: u64 = 4;
 
-/// However small the bound, so much is allowed: a request of a few hundred kilobytes is nothing unusual.
+/// Minimum for any bound: requests of a few hundred kilobytes are common.
 const LEAST_BYTES: u64 = 256 << 10;
 
 /// A share of the bound, or no limit where there is no bound.
@@ -41,14 +41,14 @@ fn share(server: &Server, parts: u64) -> u64 {
     }
 }
 
-/// Most bytes of one request, of the value it makes, of the commands that MULTI queues, and of the names that a
-/// connection watches and listens to.
+/// Maximum size of one request, of the value it creates, of the commands that MULTI queues, and of the names that a
+/// connection watches and subscribes to.
 #[must_use]
 pub fn request_max_bytes(server: &Server) -> u64 {
     share(server, REQUEST_SHARE)
 }
 
-/// What a request of a batch may take, as the memory bound has it when the batch begins.
+/// The memory limits of a batch's requests, according to the memory bound when the batch begins.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestBounds {
     /// Maximum size of a request that needs no size check: no key and no value of it is too long.
@@ -89,7 +89,7 @@ pub fn written_max_bytes(server: &Server, session: &Session) -> u64 {
     reply_max_bytes(server).min(server.output_limit_of(session).closing_bytes())
 }
 
-/// Most bytes of the values that one request may bring into memory from a device, unless it is a single value.
+/// Maximum size of the values that one request may load into memory from a device, unless it is a single value.
 #[must_use]
 pub fn load_max_bytes(server: &Server) -> u64 {
     share(server, REPLY_SHARE)

@@ -16,7 +16,7 @@ use sexton_engine::{MemoryBound, SyncPolicy, UndoFull, VALUE_MAX_BYTES};
 use sexton_persistence::aof::{LogClock, log_clock};
 use std::sync::atomic::Ordering;
 
-/// Makes the configuration that the server was started with the live one, and effective.
+/// Installs the server's initial configuration as the live one, and applies it.
 ///
 /// # Errors
 /// A directive whose value cannot be used.
@@ -58,8 +58,8 @@ pub fn memory_bound(options: &Options) -> MemoryBound {
     }
 }
 
-/// The smallest bound, in bytes, that the resident set stays within 1.2 times of. Threads, buffers of flushes and merges,
-/// what the allocator keeps and the program itself take some 38 MB of a server that is written to, measured with values
+/// The smallest bound, in bytes, of which the resident set stays within 1.2 times. Threads, buffers of flushes and merges,
+/// the allocator's reserves and the program itself take about 38 MB of a server under writes, measured with values
 /// of 256 bytes and 1 KB.
 const RESIDENT_MIN_BYTES: u64 = 40 << 20;
 

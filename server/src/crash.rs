@@ -70,7 +70,7 @@ fn handle(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) 
     unsafe { libc::sigaction(signal, &raw const action, null_mut()) };
 }
 
-/// Reads from an address where nothing is: for `DEBUG SEGFAULT`, which tests what this module writes.
+/// Reads from an unmapped address: for `DEBUG SEGFAULT`, which tests this module's report.
 pub fn fault() {
     // SAFETY: none; that is what it is for. The kernel answers with SIGSEGV.
     unsafe { std::ptr::read_volatile(16 as *const u8) };
@@ -187,7 +187,7 @@ fn die_of(signal: libc::c_int) {
     unsafe { libc::raise(signal) };
 }
 
-/// Where the thread was, and its stack's pointer; zeros where that is not known.
+/// The instruction and stack pointers of the thread; zeros if unknown.
 fn registers(context: *mut libc::c_void) -> (usize, usize) {
     let context: *const libc::ucontext_t = context.cast();
     if context.is_null() {

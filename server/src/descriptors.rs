@@ -6,7 +6,7 @@ use std::io;
 /// Descriptors the server keeps for itself.
 const RESERVED_DESCRIPTORS: u64 = 128;
 
-/// How many clients of `wanted` the limit of open files allows, which is raised as far as possible.
+/// The number of clients, up to `wanted`, that the limit of open files allows, which is raised as far as possible.
 ///
 /// # Errors
 /// The limit cannot be read.

@@ -8,7 +8,7 @@ use crate::log;
 use sexton_engine::Engine;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What a request is answered that the bound does not allow.
+/// The error for a request that the bound does not allow.
 pub(crate) const DISK_FULL: &str =
     "OOM command not allowed when files take more than 'disk-max-bytes'.";
 

@@ -51,7 +51,7 @@ static DESCRIPTOR: AtomicI32 = AtomicI32::new(libc::STDOUT_FILENO);
 
 /// A file that the log is written to.
 struct LogFile {
-    /// As it was configured, from the root: the server's directory may change.
+    /// The configured path, made absolute: the server's directory may change.
     path: PathBuf,
     file: File,
     /// Device and inode, by which it is known again.
@@ -133,7 +133,7 @@ struct Loss {
 }
 
 impl Loss {
-    /// Writes a line, and before it how many are missing. Does not wait: what cannot be written at once is lost.
+    /// Writes a line, preceded by the number of lost lines. Does not block: a line that cannot be written at once is lost.
     fn put(&mut self, descriptor: RawFd, level: Level, message: &str) {
         if self.lines > 0 {
             let lines = self.lines;

@@ -76,8 +76,8 @@ pub trait Request {
     fn first_arg(&self) -> Option<&[u8]>;
     /// The argument at a place.
     fn arg(&self, at: usize) -> &[u8];
-    /// Calls `find` with the place of each key and what is done with it, up to the first for which it answers false:
-    /// that one's place.
+    /// Calls `allowed` with each key and its use, up to the first one for which it returns false; returns the index of that
+    /// key.
     fn refused_key(&self, allowed: &mut dyn FnMut(&[u8], KeyRights) -> bool) -> Option<usize>;
     /// The places of channels that are published or listened to, and whether they are patterns.
     fn channels(&self) -> (std::ops::Range<usize>, bool);

@@ -36,7 +36,7 @@ impl Selector {
         rules
     }
 
-    /// The category that has most in common with what is allowed (forbidden, where rules forbid), and differs least.
+    /// The category with the fewest differences from the allowed (or forbidden) commands, and then with the most of them.
     fn best_category(
         &self,
         catalog: &Catalog,

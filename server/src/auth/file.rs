@@ -8,10 +8,10 @@ use sexton_config::system_text;
 use std::sync::Arc;
 
 impl Auth {
-    /// Takes the users of an `aclfile` in the place of all that there are; answers the names of those before.
+    /// Replaces all users by those of an `aclfile`; returns the names of the previous ones.
     ///
     /// # Errors
-    /// What is wrong with the file, in Redis' words; nothing has changed then.
+    /// The error in the file, in Redis' words; nothing has changed then.
     pub fn load_file(&self, catalog: &Catalog, path: &str) -> Result<Vec<Vec<u8>>, String> {
         let text = std::fs::read(path).map_err(|error| {
             format!("Error loading ACLs, opening file '{path}': {}", system_text(&error))
@@ -20,10 +20,10 @@ impl Auth {
     }
 }
 
-/// Users by name out of the text of an `aclfile`, the default user among them.
+/// Parses the text of an `aclfile` into users by name, including the default user.
 ///
 /// # Errors
-/// Redis' text, which names every line that is wrong.
+/// Redis' text, which names every invalid line.
 pub(super) fn parse(
     catalog: &Catalog,
     all_channels: bool,
@@ -133,7 +133,7 @@ pub fn check_line(catalog: &Catalog, words: &[Vec<u8>]) -> Result<(), (usize, Ru
     Ok(())
 }
 
-/// A user out of the words of a `user` line of the configuration.
+/// Creates a user from the words of a `user` line of the configuration.
 ///
 /// # Errors
 /// Redis' text for the log.

@@ -61,10 +61,10 @@ pub fn has_blanks(text: &[u8]) -> bool {
     text.iter().any(|&byte| byte == 0 || byte.is_ascii_whitespace() || byte == 0x0b)
 }
 
-/// Puts the words of each selector (`(+get`, `~a)`) together to one rule.
+/// Joins the words of each selector (`(+get`, `~a)`) into one rule.
 ///
 /// # Errors
-/// The place of the word that opens a selector which is never closed.
+/// The index of the word that opens an unclosed selector.
 pub fn merge_selectors(words: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, usize> {
     let mut rules = Vec::new();
     let mut open: Option<(usize, Vec<u8>)> = None;

@@ -9,7 +9,7 @@ use sexton_config::syntax::split_words;
 /// SHA-256 of a password: nothing else is kept of it.
 pub(super) type PasswordDigest = [u8; 32];
 
-/// Whether RESTORE looks closely at what the user sends; kept for tools that read it.
+/// Whether RESTORE validates the user's payloads; kept for tools that read it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Sanitizing {
     #[default]
@@ -154,10 +154,10 @@ impl User {
         };
     }
 
-    /// Applies one rule. `all_channels` is what a new set of rights begins with.
+    /// Applies one rule. `all_channels`: whether a new set of rights includes all channels.
     ///
     /// # Errors
-    /// Why it cannot be; nothing has changed then.
+    /// Why the rule is invalid; nothing has changed then.
     pub fn apply(
         &mut self,
         catalog: &Catalog,
@@ -206,7 +206,7 @@ impl User {
     }
 }
 
-/// The digest that a rule speaks of: that of a password (`>`, `<`), or the one that it shows (`#`, `!`).
+/// The digest named by a rule: that of a password (`>`, `<`), or the given one (`#`, `!`).
 fn digest_of(rule: &[u8]) -> Result<PasswordDigest, RuleError> {
     let text = &rule[1..];
     if matches!(rule[0], b'>' | b'<') {

@@ -20,7 +20,7 @@ pub enum State {
     Claimed = 1,
     /// The answer is there.
     Answered = 2,
-    /// It has given up: its time has passed, its client has left, or CLIENT UNBLOCK.
+    /// The wait has ended: by timeout, disconnect, or CLIENT UNBLOCK.
     Over = 3,
 }
 
@@ -79,7 +79,7 @@ impl Waiter {
         }
     }
 
-    /// True when a value of this type, or of one that is not known, may be what it takes something out of.
+    /// True if it may pop from a value of this type, or of an unknown one.
     #[must_use]
     pub fn fits(&self, kind: Option<ValueType>) -> bool {
         match (&self.wants, kind) {

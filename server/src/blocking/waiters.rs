@@ -35,7 +35,7 @@ impl Waiters {
         self.count.load(Ordering::Relaxed) != 0
     }
 
-    /// `waiter` begins to wait. To be called under the latches of its keys, in the transaction that found nothing there.
+    /// Adds `waiter`. To be called under the latches of its keys, in the transaction that found nothing there.
     pub fn add(&self, waiter: &Arc<Waiter>) {
         self.count.fetch_add(1, Ordering::SeqCst);
         self.by_client.lock().insert(waiter.session.id, Arc::clone(waiter));

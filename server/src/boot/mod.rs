@@ -250,7 +250,7 @@ fn tell_auto_bound(bound_bytes: u64) {
     });
 }
 
-/// Raises the limit of open files to what `maxclients` needs, and lowers `maxclients` to what the
+/// Raises the limit of open files to the number that `maxclients` needs, and lowers `maxclients` to the number the
 /// system allows, as Redis does.
 fn raise_descriptor_limit(clients_max: u64) -> Result<u64, String> {
     let possible = crate::descriptors::clients_possible(clients_max)

@@ -18,20 +18,20 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// What the server can begin with while the store's log is replayed.
+/// The parts that the server can start with while the store's log is replayed.
 pub(super) struct Handle {
     pub(super) engine: Engine,
     pub(super) devices: Arc<PlacedStorage>,
     pub(super) store_id: String,
-    /// To be loaded: of what is taken over, or else of the log, of which a part may be in the tables.
+    /// Bytes to load: from an import, or else from the log, part of which may already be in the tables.
     pub(super) bytes: u64,
 }
 
-/// The store on its way: opened by a thread of its own, while this one listens to signals and clients.
+/// A store being opened by a dedicated thread, while this one serves signals and clients.
 pub(super) struct Opening {
     job: tokio::task::JoinHandle<Result<Takeover, String>>,
     shared: Arc<OpeningShared>,
-    /// What the job has answered, where that was seen before the store.
+    /// The job's result, if it arrived before the store.
     ended: Option<Takeover>,
 }
 

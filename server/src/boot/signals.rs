@@ -5,7 +5,7 @@ use crate::server::Server;
 use std::sync::Arc;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Resolves when the server must stop: SHUTDOWN, or a signal and, where it asks for one, a last save.
+/// Resolves when the server must stop: after SHUTDOWN, or after a signal and, if configured, a last save.
 pub(super) async fn until_stopped(
     server: &Arc<Server>,
     signals: &mut Signals,

@@ -38,10 +38,10 @@ fn refused(line: &ExtraLine, at: usize, error: RuleError) -> ConfigError {
     line.refuse(format!("Error in user declaration '{word}': {}", error.text()))
 }
 
-/// The users that the server begins with: `requirepass` and the lines of the configuration, or the `aclfile`.
+/// Loads the initial users: `requirepass` and the lines of the configuration, or the `aclfile`.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The error in them.
 pub(super) fn load(config: &Config) -> Result<Auth, String> {
     let options = config.options();
     let auth = Auth::default();

@@ -24,7 +24,7 @@ pub(super) const COMMANDS: &[Binding] = &[
 const WRONG_PASSWORD: CommandError =
     CommandError::text("WRONGPASS invalid username-password pair or user is disabled.");
 
-/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels.
+/// Under RESP2 a subscriber gets a message instead, which it cannot mistake for one of its channels' messages.
 fn ping(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     match ctx.args.len() {
         count @ 1..=2 if !ctx.out.is_resp3() && !ctx.client.subscriptions.is_empty() => {

@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Flags and value of a payload. What it unpacks to is known before it is unpacked: a few bytes may announce half a
+/// Flags and value of a payload. The unpacked size is determined before unpacking: a few bytes may announce half a
 /// gigabyte.
 fn read_value(ctx: &Ctx<'_, '_>, payload: &[u8]) -> Result<(u8, Vec<u8>), CommandError> {
     const DAMAGED: CommandError = CommandError::text("ERR Bad data format");

@@ -12,7 +12,7 @@ use sexton_persistence::rdb::{self, RdbError};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a library may take to register its functions.
+/// Time limit for a library to register its functions.
 const LOAD_MAX: Duration = Duration::from_millis(500);
 
 pub(super) const COMMANDS: &[Binding] = &[
@@ -59,8 +59,8 @@ fn fcall(ctx: &mut Ctx<'_, '_>, read_only: bool) -> CommandResult {
     run(ctx, runnable, keys, read_only)
 }
 
-/// True when the request may change libraries now: under all latches, on a thread that may wait for a device and for a
-/// library that takes its time. Else it asks for that.
+/// True if the request may change libraries now: under all latches, on a thread that may wait for a device and for a
+/// slow library. Otherwise it requests such a run.
 fn may_change(ctx: &mut Ctx<'_, '_>) -> bool {
     let may = ctx.client.script.is_alone && ctx.tx().holds_all();
     if !may {
@@ -167,7 +167,7 @@ fn flush(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// What FUNCTION RESTORE does with the libraries that are there.
+/// How FUNCTION RESTORE treats the existing libraries.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Policy {
     Flush,

@@ -87,8 +87,8 @@ fn pfadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// PFCOUNT key [key ...]. What one key has seen is kept with it, which counts as a change of the key; a snapshot session
-/// keeps nothing.
+/// PFCOUNT key [key ...]. The cardinality of a single key is cached in it, which counts as a change of the key; a snapshot
+/// session caches nothing.
 fn pfcount(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     if ctx.args.len() > 2 {
         let mut registers = [0; REGISTERS];

@@ -87,7 +87,7 @@ fn pop_several(ctx: &mut Ctx<'_, '_>, scored: bool, sides: [&[u8]; 2]) -> Comman
     Ok(())
 }
 
-/// `numkeys key [key ...] side [COUNT count]` from `at` on: where the keys are, and what is wanted of them.
+/// Parses `numkeys key [key ...] side [COUNT count]` from `at` on: the positions of the keys, and the requested elements.
 fn parse(
     args: Args<'_>,
     at: usize,
@@ -120,7 +120,7 @@ fn parse(
     Ok((first..side_at, Pop { scored, side, count: Some(count.unwrap_or(1)) }))
 }
 
-/// Takes out of the first key that has something; false when none has. One operation, logged as the pop of one key.
+/// Pops from the first non-empty key; false if all are empty. One operation, logged as the pop of one key.
 fn pop_first(ctx: &mut Ctx<'_, '_>, keys: Range<usize>, pop: Pop) -> Result<bool, CommandError> {
     let db = ctx.client.db;
     for at in keys {

@@ -49,7 +49,7 @@ fn confirm(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8], name: Option<&[u8]>) 
     ctx.out.int(ctx.client.subscriptions.count_with(kind) as i64);
 }
 
-/// SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE: one confirmation a name, also for one that was there already.
+/// SUBSCRIBE, PSUBSCRIBE, SSUBSCRIBE: one confirmation per name, also for existing subscriptions.
 fn subscribe(ctx: &mut Ctx<'_, '_>, kind: Kind, word: &[u8]) -> CommandResult {
     for name in ctx.args.from(1) {
         let client = &mut *ctx.client;

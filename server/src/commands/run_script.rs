@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-/// How long a script may take on a thread that serves others.
+/// Time limit of a script on a thread that serves other clients.
 const SLICE: Duration = Duration::from_millis(2);
 
 /// Most memory of one interpreter, in bytes, where no bound asks for less.
 const MEMORY_MAX_BYTES: u64 = 1 << 30;
 
-/// What it may have whatever the bounds ask for, in bytes, its libraries left aside: it takes a part of that before anything runs.
+/// Minimum memory of a script regardless of the bounds, in bytes, without its libraries: part of it is used before anything runs.
 const MEMORY_MIN_BYTES: usize = 16 << 20;
 
 /// Interpreters larger than this are recreated after a script.
@@ -257,7 +257,7 @@ fn run_in(
 struct ScriptHost<'h, 'a, 'e> {
     ctx: &'h mut Ctx<'a, 'e>,
     read_only: bool,
-    /// What commands that need room are answered, until the first command that writes.
+    /// The error for commands that need room, until the first command that writes.
     no_room: Option<&'static str>,
     /// Commands that have logged something.
     writes_logged: u32,

@@ -70,7 +70,7 @@ pub fn lookup(args: Args<'_>) -> Result<&'static CommandSpec, CommandError> {
     table().lookup(args)
 }
 
-/// [`lookup`], and the number of arguments is right.
+/// Like [`lookup`], but also checks the number of arguments.
 ///
 /// # Errors
 /// Redis' texts for unknown commands, unknown subcommands and wrong numbers of arguments.

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 pub(super) const COMMANDS: &[Binding] =
     &[Binding::local("wait", wait), Binding::local("waitaof", wait_aof)];
 
-/// `WAITAOF numlocal numreplicas timeout`. Blocks until everything written before it is durable, at
-/// most `timeout` ms (0: without end), but not inside a script: until then it leaves its state with the client, and the
-/// dispatcher asks again. There are no replicas: asking for some always waits for the timeout.
+/// `WAITAOF numlocal numreplicas timeout`. Blocks until all earlier writes are durable, at most `timeout` ms (0: no limit),
+/// but not inside a script. Until then it stores its state in the client, and the dispatcher asks again. There are no
+/// replicas: requesting some always waits for the timeout.
 fn wait_aof(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let wait = match ctx.client.log_wait.take() {
         Some(wait) => wait,

@@ -138,8 +138,8 @@ fn begin(dir: &Path, place: &Path, content: Content, target: &Path) -> Result<()
     made.map_err(|error| error.to_string())
 }
 
-/// What is not there now may be on a device that is not. A file is made by the first save: of one, the
-/// directory counts.
+/// A missing target may be on an absent device. Files are created by the first save, so for a file its directory is
+/// checked.
 fn check_leads(content: Content, place: &Path, found: &Path) -> Result<(), String> {
     let home = match content {
         Content::Directory => found,
@@ -223,7 +223,7 @@ fn link(target: &Path, at: &Path) -> StorageResult<()> {
     std::os::unix::fs::symlink(target, at).map_err(|error| StorageError::new("symlink", at, error))
 }
 
-/// Copies a file, or a directory with all that is in it, durably. Links in it stay links: they lead to places
+/// Durably copies a file, or a directory with its contents. Links in it are copied as links: they lead to places
 /// on other devices.
 fn copy(from: &Path, to: &Path) -> StorageResult<()> {
     let parent = to.parent().unwrap_or(Path::new("/"));

@@ -43,12 +43,12 @@ const ID_DIGITS: usize = 16;
 const _: () = assert!(LEVEL_MAX + 1 == LEVELS);
 const _: () = assert!(ROUTES_MAX == aof::ROUTES_MAX);
 
-/// Carries the files to where the configuration wants them, and opens the devices. The working directory
+/// Moves the files to their configured locations, and opens the devices. The working directory
 /// is the data directory.
 ///
 /// # Errors
 /// One line for the operator: a device or a profile that is not declared, or files that cannot be
-/// carried. Nothing is lost then.
+/// moved. Nothing is lost then.
 pub fn open(options: &Options) -> Result<Arc<PlacedStorage>, String> {
     let profiles = profiles(options)?;
     let tree = options.tree_devices.iter().find(|line| line.levels.is_none());
@@ -207,7 +207,7 @@ struct Entries<'o> {
     options: &'o Options,
     dir: &'o Path,
     directive: &'o str,
-    /// What the names of their directories on the devices begin with.
+    /// Prefix of the names of their directories on the devices.
     stem: &'o str,
 }
 
@@ -304,8 +304,8 @@ pub(crate) fn dump_dir(options: &Options) -> PathBuf {
     spec.map_or_else(|| options.dir.clone(), |spec| dir_of(options, spec))
 }
 
-/// Gives a dump that is whole and durable its name: on its device, and in the data directory one that leads
-/// there. A crash in between leaves the dump of before, or none.
+/// Gives a complete and durable dump its name: on its device, and as a link in the data directory. A crash in between leaves
+/// the previous dump, or none.
 ///
 /// # Errors
 /// A directory cannot be written.
@@ -328,7 +328,7 @@ pub(crate) fn put_dump(
 /// A file for reading, counted by the device that a link leads to.
 ///
 /// # Errors
-/// It is not there, or cannot be read.
+/// It does not exist, or cannot be read.
 pub(crate) fn open_to_read(storage: &dyn Storage, path: &Path) -> StorageResult<FileReader> {
     let target = std::fs::read_link(path).ok().filter(|link| link.is_absolute());
     FileReader::new(storage.open_to_read(target.as_deref().unwrap_or(path))?)

@@ -113,7 +113,7 @@ pub(super) fn count_calls(server: &Server, turn: &mut ScriptTurn) {
     turn.denials.drain(..).for_each(|denial| server.auth.denials.note(denial, now_ms()));
 }
 
-/// What a script has left to do when its writes have their place: messages, and lines for MONITOR.
+/// Finishes a script once its writes are sequenced: sends its messages, and lines for MONITOR.
 pub(super) fn finish(server: &Server, turn: ScriptTurn, required: Seq) {
     for (kind, channel, message) in &turn.messages {
         server.events.pubsub.publish(*kind, channel, message, required);
@@ -123,7 +123,7 @@ pub(super) fn finish(server: &Server, turn: ScriptTurn, required: Seq) {
     }
 }
 
-/// What a command has written from `mark` on becomes its reply: an error takes its place, and CLIENT REPLY
+/// Turns the output of a command from `mark` on into its reply: an error replaces it, and CLIENT REPLY
 /// drops it, unless it is a push (a subscription's confirmation).
 pub(super) fn write_outcome(
     server: &Server,

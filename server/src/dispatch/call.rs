@@ -45,8 +45,8 @@ pub(super) fn call_missing(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called,
     called
 }
 
-/// Remembers the keys of a command that reads, as soon as the transaction ends. Those of the past are not what a client
-/// may have in its cache.
+/// Remembers the keys of a reading command, effective when the transaction ends. Past values must not remain in a client's
+/// cache.
 #[cold]
 fn note_reads(ctx: &mut Ctx<'_, '_>) {
     let names_keys = matches!(ctx.spec.class, Class::Keyed | Class::Exclusive);
@@ -84,7 +84,7 @@ fn run(ctx: &mut Ctx<'_, '_>, mark: usize) -> Result<Called, CommandError> {
     Ok(called)
 }
 
-/// Runs the handler on the snapshot that the connection has open; answers the sequence that the reply waits for.
+/// Runs the handler on the connection's open snapshot; returns the sequence that the reply waits for.
 pub(super) fn read_snapshot(ctx: &mut Ctx<'_, '_>, mark: usize) -> (Called, Seq) {
     let Some(snapshot) = ctx.client.snapshot_session.as_deref_mut() else {
         return (Called { failed: true }, 0);

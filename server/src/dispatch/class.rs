@@ -11,8 +11,8 @@ pub enum Class {
     /// Works on the keys that its key specification names: they are latched and, if
     /// `reads_values` says so, in memory. `Ctx::tx` is present.
     Keyed,
-    /// A script: latches and loads its declared keys as `Keyed` does, and runs again with what else it turns out to
-    /// need. `Ctx::tx` is there.
+    /// A script: latches and loads its declared keys as `Keyed` does, and runs again with any further resources that it
+    /// needs. `Ctx::tx` is present.
     Script,
     /// Needs every latch (FLUSHALL, SWAPDB). `Ctx::tx` is there, under `Latched::All`.
     Exclusive,

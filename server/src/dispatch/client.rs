@@ -39,14 +39,14 @@ pub struct Client {
     pub watched_bytes: usize,
     /// Set by any change of a watched key.
     pub watch_dirty: Arc<AtomicBool>,
-    /// The values of the keys of its request were too large to be loaded together: it is refused unless they are in
+    /// The values of its request's keys were too large to be loaded together: the request is refused unless they are in
     /// memory by now.
     pub load_refused: bool,
     /// A command that needs pages which are not in memory may end, to run again with them.
     pub may_miss: bool,
     /// What such a command needs.
     pub missed: Vec<Want>,
-    /// What the command that runs would wait for: set by its handler, which has found nothing.
+    /// The wait requested by the current command: set by its handler, which found nothing.
     pub would_wait: Option<Box<Waiter>>,
     /// What the connection waits for.
     pub waiter: Option<Arc<Waiter>>,
@@ -58,7 +58,7 @@ pub struct Client {
     pub subscriptions: Subscriptions,
     /// Prefixes that it has named with CLIENT TRACKING.
     pub prefixes: BTreeSet<Vec<u8>>,
-    /// What a script that runs for the client needs, and asks for.
+    /// The needs and requests of the client's current script.
     pub script: ScriptTurn,
     /// The reply to the request that runs now waits for this write of others as well (N13).
     pub hold: Seq,
@@ -82,7 +82,7 @@ pub struct CopyWishes {
 /// A request in one buffer, with the places of its arguments.
 pub type PackedRequest = (Vec<u8>, Vec<(u32, u32)>);
 
-/// One run of a script: what it needs of its surroundings, and what it leaves for when its writes have their place.
+/// One run of a script: its inputs, and its outputs to be processed once its writes are sequenced.
 #[derive(Debug, Default)]
 pub struct ScriptTurn {
     /// Number of the thread, for striped statistics.
@@ -127,15 +127,15 @@ impl ScriptTurn {
     }
 }
 
-/// What a script that begins again knows of the runs before. It is kept until the script has run to its end: each load
-/// would cost a run for each latch else, and nothing would bound how often it is given up.
+/// State of a restarted script from its previous runs. It is kept until the script has completed: otherwise each load would
+/// cost one run per latch, and the number of restarts would be unbounded.
 #[derive(Debug, Default)]
 pub struct Again {
     /// Hashes of keys that it does not name and touches.
     pub latches: Vec<u64>,
     /// It needs all latches.
     pub all_latches: bool,
-    /// So often in a row it was given up for keys on a device.
+    /// Number of consecutive restarts because of keys on a device.
     pub cold_rounds: u32,
 }
 

@@ -4,7 +4,7 @@ use crate::keyspace::WrongType;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What a request is answered that memory does not allow.
+/// The error for a request that memory does not allow.
 pub const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 
 /// A command either wrote its reply, or failed with an error reply.

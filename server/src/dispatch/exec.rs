@@ -80,7 +80,7 @@ fn failed_in_transaction(wants: ScriptWants) -> CommandError {
     }
 }
 
-/// What is left to do for queued commands that have been called.
+/// Remaining work for queued commands that have run.
 struct Ran<'q> {
     /// One of them may write.
     writes: bool,

@@ -24,7 +24,7 @@ use sexton_engine::{Seq, SyncPolicy, TxBuf, Want};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What a thread needs to run requests; reused from request to request.
+/// A thread's state for running requests; reused from request to request.
 pub struct Executor {
     /// The commands that it knows.
     pub(super) table: &'static Table,
@@ -47,8 +47,8 @@ pub struct Executor {
 /// What became of a request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// Executed or refused; the reply is written. It may leave once `durable()` has reached the
-    /// sequence (N13); 0 when it depends on no write.
+    /// Executed or refused; the reply is written. It may be sent once `durable()` has reached the
+    /// sequence (N13); 0 if it depends on no write.
     Done(Seq),
     /// These must be loaded first.
     Cold(Vec<Want>),

@@ -113,8 +113,8 @@ impl Executor {
         Some(commit.last_seq)
     }
 
-    /// Brings requests of the short way that took `time_us` together into the statistics, and those that were slow
-    /// before the slow log and the latency monitor. `first` are the arguments of the first of them.
+    /// Adds requests of the short path, which took `time_us` together, to the statistics, and reports slow ones to the slow
+    /// log and the latency monitor. `first` are the arguments of the first of them.
     pub fn settle(&mut self, server: &Server, client: &Client, first: Args<'_>, time_us: u64) {
         let (gets, sets, hits) = (self.fast.gets, self.fast.sets, self.fast.hits);
         (self.fast.gets, self.fast.sets, self.fast.hits) = (0, 0, 0);

@@ -14,7 +14,7 @@ use crate::server::Server;
 use sexton_engine::{KEY_MAX_BYTES, key_too_long};
 use std::time::Duration;
 
-/// What writes, and PING, answer while `stop-writes-on-bgsave-error` is in force.
+/// The error of writes, and of PING, while `stop-writes-on-bgsave-error` is in force.
 pub(crate) const SAVE_FAILED: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently \
 unable to persist to disk. Commands that may modify the data set are disabled, because this instance \
 is configured to report errors during writes if RDB snapshotting fails (stop-writes-on-bgsave-error \
@@ -54,11 +54,11 @@ pub(super) fn wait_or_refuse(
     Outcome::Done(0)
 }
 
-/// Most bytes that MULTI queues. Replay knows positions in a group of the log as 32 bits, and what is logged may be
-/// longer than what was asked for.
+/// Maximum size of the commands that MULTI queues. Replay uses 32-bit positions in a log group, and the log form may be
+/// longer than the request.
 const TRANSACTION_MAX_BYTES: u64 = 2 << 30;
 
-/// What the dispatcher decides before it touches data.
+/// The dispatcher's decision before it accesses data.
 pub(super) enum Verdict {
     Run,
     Queue,
@@ -212,7 +212,7 @@ fn is_of_a_browser(args: Args<'_>) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// What becomes of a request while there is no store to run anything on.
+/// The decision on a request while there is no store to run it on.
 pub(crate) enum Early {
     /// It is refused, as by a server that loads.
     Refused(CommandError),
@@ -222,7 +222,7 @@ pub(crate) enum Early {
     Close,
 }
 
-/// As [`Executor::check`], of a client that has not authenticated, before there is a server.
+/// Like [`Executor::check`], but for an unauthenticated client before the server exists.
 pub(crate) fn check_early(table: &Table, args: Args<'_>, requires_password: bool) -> Early {
     let spec = match table.lookup(args) {
         Ok(spec) => spec,

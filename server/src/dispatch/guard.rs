@@ -15,8 +15,8 @@ pub(crate) fn miss() -> ! {
     resume_unwind(Box::new(Missed))
 }
 
-/// Ends the command that runs, which has met a key that could not be read: no reply that it could give would be true.
-/// Its whole transaction is taken back.
+/// Ends the current command, which needs a key that could not be read: any reply would be wrong.
+/// Its whole transaction is rolled back.
 pub(crate) fn give_up(error: EngineError) -> ! {
     // Without the panic hook: this is no bug.
     resume_unwind(Box::new(GivenUp(error)))

@@ -30,7 +30,7 @@ pub(super) fn left_out(step: Step) -> bool {
     LEFT_OUT.get() == Some(step)
 }
 
-/// What `run` answers where the short way leaves `step` out.
+/// The result of `run` if the short path skips `step`.
 #[cfg(test)]
 pub(crate) fn leaving_out<R>(step: Option<Step>, run: impl FnOnce() -> R) -> R {
     let before = LEFT_OUT.replace(step);

@@ -29,7 +29,7 @@ impl Slots {
         }
     }
 
-    /// What a queued command will do to them. `db`: the database that is selected then.
+    /// Applies the effects of a queued command to the slots. `db`: the database that is selected then.
     pub(super) fn follow(
         &mut self,
         server: &Server,
@@ -77,8 +77,8 @@ pub(crate) fn cold_keys_now(
     cold_keys(server, (db, &Slots::NOW), spec, args, &[], tx)
 }
 
-/// Pages on a device that a command of a transaction probably needs, of collections whose roots are in memory: where it begins again no
-/// more, they would be read under its latches (N10).
+/// Cold pages that a command of a transaction probably needs, of collections whose roots are in memory. If the command can no
+/// longer be restarted, they would be read under its latches (N10).
 pub(super) fn cold_pages(
     server: &Server,
     (db, slots): (usize, &Slots),
@@ -121,8 +121,8 @@ pub(super) fn cold_keys_before(
     cold_keys(server, (db, &Slots::NOW), spec, args, hashes, tx)
 }
 
-/// The cold ones among the keys of a request whose values it needs. `hashes`: those of the keys in the order of
-/// [`each_key`], or none when they are not known.
+/// The cold keys of a request whose values it needs. `hashes`: those of the keys in the order of
+/// [`each_key`], or none if they are unknown.
 pub(super) fn cold_keys(
     server: &Server,
     (db, slots): (usize, &Slots),

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 /// The modes of CLIENT TRACKING in which CLIENT CACHING has an effect.
 const CHOICES: TrackingMode = TrackingMode::OPTIN.and(TrackingMode::OPTOUT);
 
-/// Conditions of a client and of the server under which requests are refused, put off, or run with more than their
+/// Conditions of a client and of the server under which requests are refused, postponed, or need more than their
 /// handler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Obstacles(u32);
@@ -54,7 +54,7 @@ impl Obstacles {
     /// Files take as much as `disk-max-bytes` allows.
     pub(super) const DISK_FULL: Self = Self(1 << 17);
 
-    /// Those that concern every request of the client, as far as the gate explains them.
+    /// The conditions for every request of the client that the gate explains.
     #[inline]
     pub(super) fn of(server: &Server, client: &Client) -> Self {
         Self::NONE
@@ -66,7 +66,7 @@ impl Obstacles {
             .when(server.loading.is_active(), Self::LOADING)
     }
 
-    /// Those that the gate lets pass: the long way does more then than its handler.
+    /// The conditions that pass the gate: the long path then does more than run the handler.
     #[inline]
     pub(super) fn behind_the_gate(server: &Server, client: &Client) -> Self {
         let engine = &server.engine;

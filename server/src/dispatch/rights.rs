@@ -108,7 +108,7 @@ impl Client {
         Denial { reason, context, object: object.to_vec(), user, client: self.session.line() }
     }
 
-    /// Notes a refusal for ACL LOG. The client's last command is that of `request`, unless EXEC runs it.
+    /// Records a refusal for ACL LOG. The client's last command is that of `request`, unless EXEC runs it.
     pub(super) fn note_denied(
         &self,
         server: &Server,

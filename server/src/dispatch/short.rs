@@ -13,8 +13,8 @@ use crate::server::Server;
 use sexton_engine::{Latched, Seq};
 
 impl CommandSpec {
-    /// True for commands that need nothing but the latches and the values of the keys that they name at fixed places:
-    /// they take the short way.
+    /// True for commands that need only the latches and the values of the keys at fixed positions:
+    /// they take the short path.
     #[must_use]
     pub fn is_short(&self) -> bool {
         let moves = Flags::MOVABLEKEYS.union(Flags::BLOCKING).union(Flags::MAY_REPLICATE);
@@ -28,7 +28,7 @@ impl CommandSpec {
             && !self.traits.has(traits)
     }
 
-    /// True for short commands that take a time which depends on the request alone: several are timed together.
+    /// True for short commands whose duration depends on the request alone: several are timed together.
     #[must_use]
     pub fn is_timed_together(&self) -> bool {
         self.flags.contains(Flags::FAST)

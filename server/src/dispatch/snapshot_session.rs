@@ -44,7 +44,7 @@ impl SnapshotSession {
         self.opened_ms
     }
 
-    /// Fetches the keys of a command, as long as their values have not `max_bytes` together; may block.
+    /// Fetches the keys of a command, until their values total `max_bytes`; may block.
     pub(crate) fn fetch<'k>(
         &mut self,
         db: usize,
@@ -92,7 +92,7 @@ impl SnapshotSession {
         value.map(SnapshotValue::entry)
     }
 
-    /// Shows `visit` the keys of a range that were not due, without their values, until it answers false.
+    /// Passes the unexpired keys of a range to `visit`, without their values, until it returns false.
     pub(crate) fn walk(
         &self,
         range: &ScanRange,
@@ -130,7 +130,7 @@ impl SnapshotSession {
         self.snapshot.random_key(db, self.opened_ms, random).map_err(snapshot_error)
     }
 
-    /// Number of keys, those that were due and not deleted yet included. Walks over all of them the
+    /// Number of keys, including expired ones that were not deleted yet. Walks over all of them the
     /// first time.
     pub(crate) fn count(&mut self, db: usize) -> Result<u64, CommandError> {
         if let Some(&keys) = self.counts.get(&db) {

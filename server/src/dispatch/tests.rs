@@ -437,7 +437,7 @@ fn a_failed_watch_is_told_when_the_write_that_failed_it_is_durable() {
     }
 }
 
-/// Regression: each FLUSHALL gave all databases a new namespace, of which the old ones had to be carried along.
+/// Regression: each FLUSHALL gave all databases a new namespace, and all old ones had to be kept.
 #[test]
 fn emptying_what_is_empty_is_no_operation() {
     let mut bench = Bench::new();

@@ -36,7 +36,7 @@ enum By {
     Nobody,
 }
 
-/// What becomes of the value that clients may have in their caches.
+/// The effect on the value that clients may have cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cached {
     /// Nothing.
@@ -78,7 +78,7 @@ impl Changes {
         self.by = by.unwrap_or(self.by);
     }
 
-    /// False when the command that runs has changed something and has logged nothing: the next start would refuse
+    /// False if the current command has changed something without logging it: the next start would refuse
     /// the log.
     #[must_use]
     pub fn are_logged(&self) -> bool {

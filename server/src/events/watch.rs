@@ -29,7 +29,7 @@ impl WatchRegistry {
         self.watched.load(Ordering::Relaxed) != 0
     }
 
-    /// Sets `dirty` at the next change of `key`; false when it does so anyhow. To be called under the key's latch.
+    /// Sets `dirty` at the next change of `key`; false if it is already registered. To be called under the key's latch.
     #[must_use]
     pub fn watch(&self, db: usize, key: &[u8], dirty: &Arc<AtomicBool>) -> bool {
         let mut keys = self.keys.lock();

@@ -3,8 +3,8 @@
 
 /// True when the whole of `text` matches `pattern`.
 ///
-/// A `*` that could not place its rest makes every earlier `*` fail as well, so a pattern costs at
-/// most length of pattern times length of text, however many stars it has.
+/// If the rest of the pattern after a `*` cannot match, no earlier `*` can succeed either, so a match takes at
+/// most length of pattern times length of text steps, however many stars there are.
 #[must_use]
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     if text.is_empty() {
@@ -52,7 +52,7 @@ fn match_one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// Matches a class whose content starts at `at`. A class that is never closed ends with the pattern.
+/// Matches a class whose content starts at `at`. An unclosed class ends with the pattern.
 fn match_class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let negated = pattern.get(at) == Some(&b'^');
     at += usize::from(negated);

@@ -45,7 +45,7 @@ fn clear(server: &Server) -> Result<(), String> {
 /// Makes the first checkpoint. Blocks on I/O.
 ///
 /// # Errors
-/// Another backup is under way or waits to be cleaned up, or the checkpoint fails.
+/// Another backup is in progress or has to be cleaned up, or the checkpoint fails.
 pub fn start(server: &Server) -> Result<(), String> {
     let backup = &server.backup;
     let (storage, dir) = (server.storage(), dir(server));
@@ -79,10 +79,10 @@ pub fn start(server: &Server) -> Result<(), String> {
     end_step(server, made, BackupState::Snapshotting, BackupState::Incrementing)
 }
 
-/// Puts a checkpoint of now in the place of the first one. Blocks on I/O.
+/// Replaces the first checkpoint by a current one. Blocks on I/O.
 ///
 /// # Errors
-/// No backup is under way, or the checkpoint fails: then the first one is lost, too.
+/// No backup is in progress, or the checkpoint fails: then the first one is lost, too.
 pub fn seal(server: &Server) -> Result<(), String> {
     let (storage, dir) = (server.storage(), dir(server));
     let may = |state| state == BackupState::Incrementing;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a copy that may wait for its client; twice as much while the connection takes over what was put down for it.
+/// Bytes of a copy that may be pending for its client; twice as much while the connection takes over the pending part.
 const WINDOW_BYTES: usize = 512 << 10;
 
 /// Bytes that are handed on at once.

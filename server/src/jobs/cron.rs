@@ -165,8 +165,8 @@ struct Round {
     left: bool,
 }
 
-/// Deletes the keys that are still due (rule X3), logged as DEL, and fields that are, logged as HDEL, and takes them out of `due`, as those that
-/// are not. Those that are not in memory stay there.
+/// Deletes the keys that are still due (rule X3), logged as DEL, and due fields, logged as HDEL. Removes them from `due`,
+/// together with keys that are no longer due. Keys that are not in memory stay in the list.
 fn expire(server: &Server, buf: &mut TxBuf, now_ms: u64, due: &mut Vec<DueKey>) -> Round {
     let engine = &server.engine;
     let (mut round, mut cold) = (Round::default(), HashSet::new());

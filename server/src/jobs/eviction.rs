@@ -18,7 +18,7 @@ const SLICE: Duration = Duration::from_micros(500);
 /// Keys evicted between two reads of the clock.
 const CLOCK_EVERY: u32 = 16;
 
-/// Makes a policy effective. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
+/// Applies a policy. Takes no latch: [`Engine::settle_memory`](sexton_engine::Engine::settle_memory) must
 /// follow.
 pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     let eviction = &server.eviction;
@@ -29,9 +29,9 @@ pub fn set_policy(server: &Server, policy: EvictionPolicy) {
     server.engine.note_evicts_keys(policy != EvictionPolicy::NoEviction);
 }
 
-/// Evicts keys while those in memory are above the bound, for half a millisecond for each of the requests that follow
-/// at most: a long pipeline adds as much as all of its requests. Sets `out_of_memory` when there is nothing to evict:
-/// commands that need memory are refused then.
+/// Evicts keys while those in memory are above the bound, for at most half a millisecond per request that follows: a
+/// long pipeline adds as much as all of its requests. Sets `out_of_memory` if there is nothing to evict:
+/// commands that need memory are then refused.
 #[inline]
 pub fn make_room(server: &Server, buf: &mut TxBuf, requests: usize) {
     let is_over = server.over_bound();

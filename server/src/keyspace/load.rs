@@ -3,7 +3,7 @@
 use crate::server::Server;
 use sexton_engine::{EngineError, LoadPin, Want};
 
-/// Loads keys and pages and waits for them; they stay in memory while the pin lives. For threads that may block.
+/// Loads keys and pages synchronously; they stay in memory while the pin exists. For threads that may block.
 ///
 /// # Errors
 /// Those of [`Engine::load`](sexton_engine::Engine::load).

@@ -60,7 +60,7 @@ pub fn take(entry: Entry<'_>, pop: Pop) -> Option<Popped> {
 }
 
 impl Popped {
-    /// What was taken out of a collection in pages, which has lost it already.
+    /// Elements popped from a paged collection, from which they are already removed.
     #[must_use]
     pub fn of_pages(elements: Vec<(Vec<u8>, Option<f64>)>, all: bool, pop: Pop) -> Self {
         Self { elements, rest: Rest::Taken { all }, expire_at_ms: 0, pop }

@@ -81,7 +81,7 @@ pub fn logged_position(key: &[u8], group: &Group) -> Logged {
     words(&[b"XGROUP", b"SETID", key, &group.name, id.as_bytes(), b"ENTRIESREAD", read.as_bytes()])
 }
 
-/// How the log gives entries to a consumer: all were delivered at one time, and as often.
+/// The log form of a delivery to a consumer: all entries have one delivery time and count.
 #[must_use]
 pub fn logged_claim(
     key: &[u8],
@@ -106,8 +106,8 @@ pub fn logged_claim(
     logged
 }
 
-/// Delivers at most `count` (0: all) new entries, of which there is one, to a member of the group at `index`, and answers
-/// them.
+/// Delivers at most `count` (0: all) new entries, at least one of which exists, to a member of the group at `index`, and
+/// answers them.
 pub fn deliver(
     view: StreamView<'_>,
     (key, index): (&[u8], usize),

@@ -51,10 +51,10 @@ impl std::fmt::Debug for Metrics {
 }
 
 impl Metrics {
-    /// Begins to answer on these sockets: that there is no store yet, until [`show`](Self::show).
+    /// Starts to serve these sockets: without a store, until [`show`](Self::show).
     ///
     /// # Errors
-    /// The thread could not be made, or a socket not be used.
+    /// The thread could not be created, or a socket cannot be used.
     pub fn start(sockets: Vec<TcpListener>) -> io::Result<Self> {
         let server = Arc::<OnceLock<Arc<Server>>>::default();
         if sockets.is_empty() {

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 /// What a figure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It only grows, but for a restart and CONFIG RESETSTAT.
+    /// A value that only grows, except for a restart and CONFIG RESETSTAT.
     Counter,
     /// A value that can increase and decrease.
     Gauge,

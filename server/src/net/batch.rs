@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Replies of one turn after which they are sent before more is executed, in bytes.
 pub(super) const TURN_REPLY_BYTES: usize = 256 * 1024;
 
-/// Plain requests that are timed together at most. With more of them, a slow one could be named less well.
+/// Maximum number of plain requests that are timed together. With more, a slow one could be identified less precisely.
 const TIMED_TOGETHER: usize = 64;
 
 /// Larger keys and values take the long way, where their size is checked.
@@ -78,7 +78,7 @@ pub(super) struct BatchRun<'a> {
 }
 
 impl BatchRun<'_> {
-    /// Executes the requests in order. `Some((index, why))` when the one at `index` did not run; no
+    /// Executes the requests in order. `Some((index, why))` if the one at `index` did not run; no
     /// reason means that the replies should be sent first.
     pub(super) fn run(&mut self) -> Option<(usize, Option<Outcome>)> {
         self.plan();

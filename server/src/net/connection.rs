@@ -33,13 +33,13 @@ use tokio::time::Sleep;
 /// Number of requests behind one that waits for a device whose keys are loaded along with it.
 const LOAD_AHEAD_REQUESTS: usize = 128;
 
-/// How long a request waits before its client, which sends nothing more, is taken for one that has left.
+/// Time after which a waiting request's client, if it sends nothing more, is assumed to have left.
 const SOON: Duration = Duration::from_secs(1);
 
 /// Turns before other connections get theirs.
 const TURNS: usize = 16;
 
-/// What an unauthenticated client may have waiting, in bytes.
+/// Maximum pending input of an unauthenticated client, in bytes.
 const UNAUTHENTICATED_INPUT_BYTES: usize = 1 << 20;
 
 /// The reason why a connection is suspended.
@@ -56,9 +56,9 @@ pub(super) enum Parked {
 
 /// A request that waits for an event that may never happen.
 pub(super) struct Blocked {
-    /// When it is run again whatever has happened; `None`: not by the clock.
+    /// When it is run again in any case; `None`: not by time.
     timer: Option<Pin<Box<Sleep>>>,
-    /// It is run again when this is over; `None`: when CLIENT PAUSE is.
+    /// It is run again when this has ended; `None`: when CLIENT PAUSE has.
     wait: Option<LogWait>,
     /// It waits for a key to have something.
     waiter: Option<Arc<Waiter>>,
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     pub(super) sent: usize,
     /// (position in `output`, sequence): from there on nothing leaves before it is durable (N13).
     pub(super) held: VecDeque<(usize, Seq)>,
-    /// When it last asked to be woken by what becomes durable.
+    /// The round in which it last asked to be woken by the durable sequence.
     pub(super) holding_round: u64,
     pub(super) parked: Option<Parked>,
     /// Keep what was loaded for the first request of the input, until it has run.
@@ -98,7 +98,7 @@ pub(super) struct Connection {
     loads_ahead: bool,
     pub(super) closing: bool,
     started: bool,
-    /// What is in `output` is sent when the worker's turn ends.
+    /// `output` is sent at the end of the worker's turn.
     pub(super) deferred: bool,
 }
 
@@ -159,7 +159,7 @@ impl Connection {
         }
     }
 
-    /// What the client has sent before the connection was made.
+    /// Sets the input that the client sent before the connection was created.
     pub(super) fn begin_with(&mut self, unread: Vec<u8>) {
         self.count_input(unread.len());
         self.input_ready = !unread.is_empty();

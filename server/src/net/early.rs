@@ -21,7 +21,7 @@ pub(crate) const UNSEEN_START: Duration = Duration::from_millis(200);
 /// Maximum number of unanswered bytes read from a client. Further bytes stay in its socket.
 const UNREAD_MAX_BYTES: usize = 16 << 10;
 
-/// What must be known of the configuration before there is a server.
+/// The settings needed before the server exists.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlyRules {
     /// `protected-mode`.
@@ -152,8 +152,8 @@ async fn read_up_to<S: AsyncRead + Unpin>(
     stream.take(bytes as u64).read_buf(into).await
 }
 
-/// Refuses the complete requests at the start of `bytes`, up to one that must wait or closes the connection: how many
-/// bytes are done, and which it was.
+/// Refuses the complete requests at the start of `bytes`, up to one that must wait or closes the connection. Returns the
+/// number of processed bytes, and which of these cases it was.
 fn refuse(bytes: &[u8], rules: EarlyRules, reply: &mut Reply) -> (usize, Option<Early>) {
     // A copy, since inline requests are unquoted in place.
     let mut buf = bytes.to_vec();

@@ -245,7 +245,7 @@ impl Listeners {
     }
 }
 
-/// Listens on all of these addresses, for others than clients of the protocol. Must run inside a runtime.
+/// Listens on all of these addresses, for clients of other protocols. Must run inside a runtime.
 ///
 /// # Errors
 /// The first address that cannot be bound and is not optional.
@@ -367,8 +367,8 @@ fn admit_secured(server: &Server, workers: &Workers, arrived: Arrived, addr: Soc
     workers.deal(Socket::Tls(socket, secured, user), session, Vec::new());
 }
 
-/// The user whom the client's certificate names, as Valkey has it: the first that there is and that may connect. When
-/// there is none the client is the default user, and the refusal is noted.
+/// The user named by the client's certificate, as in Valkey: the first one that exists and may connect. If
+/// there is none, the client is the default user, and the refusal is recorded.
 fn certified_user(server: &Server, names: &[Vec<u8>], addr: SocketAddr) -> Option<Identity> {
     let found = names.iter().find_map(|name| server.auth.certified(name));
     if found.is_none()

@@ -30,8 +30,8 @@ impl Connection {
         goes_on && nothing_waits && self.output.len() + bytes < DEFERRED_BYTES
     }
 
-    /// The replies of the worker's buffer become this connection's output, which is sent at the end of the turn, or
-    /// at once where nothing is in the way.
+    /// Moves the replies from the worker's buffer to this connection's output, which is sent at the end of the turn, or
+    /// at once if nothing prevents it.
     pub(super) fn put_out(
         &mut self,
         worker: &mut WorkerState,

@@ -40,9 +40,9 @@ pub(super) struct Traces {
     pub(super) expired: u64,
     /// Key-space events, and what they wait for.
     pub(super) events: Parcel,
-    /// Which of the watched keys have changed: since the beginning, and for each read since the one before.
+    /// The changed watched keys: since the beginning, and for each read since the previous one.
     pub(super) dirty: Vec<Vec<bool>>,
-    /// What each read's replies wait for with `appendfsync always` (N13).
+    /// The sequence that each read's replies wait for with `appendfsync always` (N13).
     pub(super) required: Vec<Seq>,
     /// Which requests of the history had to wait, as all writers had to (N14).
     pub(super) put_off: Vec<usize>,
@@ -145,8 +145,8 @@ const SMALL_MEMTABLE_BYTES: u64 = 1 << 10;
 /// A memtable that no read of a history fills.
 const LARGE_MEMTABLE_BYTES: u64 = 1 << 20;
 
-/// True where the store is so small that writers wait for flushes. Its reads must be of one request each: the short way
-/// asks once a read.
+/// True if the store is so small that writers wait for flushes. Its reads must contain one request each: the short path
+/// checks once per read.
 pub(super) fn is_paced(seed: u64) -> bool {
     seed.is_multiple_of(2)
 }
@@ -258,8 +258,8 @@ impl World {
         client
     }
 
-    /// Runs a history, read by read: `run` runs requests from `from` on, and answers what has stopped it, and where. Half of the
-    /// stores keep a view of what was there after the first read.
+    /// Runs a history, read by read: `run` runs requests from `from` on, and returns what stopped it, and where. Half of the
+    /// stores keep a snapshot of the state after the first read.
     fn run(
         &mut self,
         reads: &[Read],
@@ -368,7 +368,7 @@ impl World {
     }
 }
 
-/// A file of the log, but for the last word of each group's header: it is chained to an identity that each log draws.
+/// A log file without the last word of each group's header: it is chained to a random identity of each log.
 fn without_chain(file: &[u8]) -> Vec<u8> {
     let mut lines: Vec<Vec<u8>> = file.split(|&byte| byte == b'\n').map(<[u8]>::to_vec).collect();
     for line in lines.iter_mut().filter(|line| line.starts_with(b"#")) {

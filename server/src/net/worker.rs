@@ -24,10 +24,10 @@ use tokio::sync::{Notify, mpsc};
 /// Bytes of the read buffer that all connections of a worker share.
 pub(super) const READ_BUFFER_BYTES: usize = 64 * 1024;
 
-/// Batches after which a turn ends although there is more to do; otherwise it ends when there is not.
+/// Number of batches after which a turn ends although there is more to do; otherwise it ends when there is not.
 const TURN_BATCHES: usize = 64;
 
-/// What all connections of a worker share, so that an idle connection costs little.
+/// State shared by all connections of a worker, so that an idle connection costs little.
 pub(super) struct WorkerState {
     pub(super) executor: Executor,
     pub(super) read_buffer: Vec<u8>,
@@ -70,7 +70,7 @@ impl WorkerState {
         self.executor.tell_prefixes(server, client, &mut self.reply);
     }
 
-    /// Wakes the connection when the durable sequence moves. `round`: when it asked last, 0 for never; it is listed
+    /// Wakes the connection when the durable sequence advances. `round`: when it last asked, 0 for never; it is listed
     /// once, however often it asks.
     pub(super) fn wake_when_durable(&mut self, round: &mut u64, cx: &Context<'_>) {
         if *round != self.holding_round {
@@ -114,7 +114,7 @@ impl Workers {
     /// Starts `count` worker threads (at least one).
     ///
     /// # Errors
-    /// A thread or its runtime could not be made.
+    /// A thread or its runtime could not be created.
     pub fn start(server: &Arc<Server>, count: usize) -> io::Result<Self> {
         let helpers = Arc::new(HelperPool::start()?);
         let mut senders = Vec::new();

@@ -28,7 +28,7 @@ pub struct Holders {
     pub data: u64,
     /// Total: memory handed out by the allocator, and memory that the store has directly from the system.
     pub held: u64,
-    /// What the process held before there were data and clients.
+    /// Memory of the process before there were data and clients.
     pub base: u64,
     /// The store's parts.
     pub store: MemoryParts,
@@ -65,7 +65,7 @@ impl Holders {
         ]
     }
 
-    /// What of `used` is the share of the store's machinery: neither data nor clients.
+    /// The part of `used` for the store's machinery: neither data nor clients.
     #[must_use]
     pub fn machinery(&self) -> u64 {
         self.used - self.data - self.clients
@@ -86,8 +86,8 @@ impl Holders {
     }
 }
 
-/// `used_memory`: the least `maxmemory` that data in memory and clients fit into, which are counted byte by byte, and
-/// of which the store's machinery has a share that depends on it alone. So it moves with data and clients only.
+/// `used_memory`: the smallest `maxmemory` into which data in memory and clients fit. These are counted byte by byte; the
+/// share of the store's machinery depends on the bound alone. So the figure changes with data and clients only.
 #[must_use]
 pub fn used_bytes(engine: &Engine, clients: u64) -> u64 {
     engine.bound_for(engine.data_bytes() + clients)

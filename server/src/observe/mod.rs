@@ -31,7 +31,7 @@ pub struct Observe {
     pub traffic: Traffic,
     /// Handshakes.
     pub tls: TlsFigures,
-    /// How long keys were due before the cycle deleted them, in milliseconds.
+    /// Delay between a key's expiry and its deletion by the cycle, in milliseconds.
     pub expired_late_ms: Histogram,
     /// When the process started.
     pub started: Instant,
@@ -83,7 +83,7 @@ impl Observe {
         self.startup_bytes.store(used_bytes, Ordering::Relaxed);
     }
 
-    /// What the process held without data and clients, in bytes.
+    /// Memory of the process without data and clients, in bytes.
     #[must_use]
     pub fn base_bytes(&self) -> u64 {
         self.base_bytes.load(Ordering::Relaxed)
@@ -103,7 +103,7 @@ impl Observe {
         self.peak_bytes.load(Ordering::Relaxed)
     }
 
-    /// When the highest allocation was seen, in seconds since the epoch.
+    /// The time of the highest allocation, in seconds since the epoch.
     #[must_use]
     pub fn peak_time_s(&self) -> u64 {
         self.peak_time_s.load(Ordering::Relaxed)

@@ -139,7 +139,7 @@ fn parse(ctx: &Ctx<'_, '_>) -> Result<Vec<(Field, Action)>, CommandError> {
     Ok(operations)
 }
 
-/// Runs one operation on a string that is long enough, and answers it. Whether the string is another one now; `None` when
+/// Runs one operation on a string that is long enough, and answers it. Returns whether the string has changed; `None` if
 /// nothing was written.
 fn run(value: &mut [u8], (field, action): (Field, Action), out: &mut Reply) -> Option<bool> {
     let old = field.get(value);
@@ -189,7 +189,7 @@ pub(super) fn bitfield_ro(ctx: &mut Ctx<'_, '_>) -> CommandResult {
 
 /// BITFIELD key [GET form offset | [OVERFLOW WRAP|SAT|FAIL] SET form offset value | INCRBY form offset increment ...].
 ///
-/// A string that must grow for what is to be written grows even if none of it is written.
+/// A string that must grow for a write grows even if none of the writes takes place.
 pub(super) fn bitfield(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let operations = parse(ctx)?;

@@ -19,7 +19,7 @@ pub(super) fn getbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     })
 }
 
-/// SETBIT key offset value. No operation where the bit is as it is to be, unless the string must grow.
+/// SETBIT key offset value. No operation if the bit already has this value, unless the string must grow.
 pub(super) fn setbit(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (db, key) = (ctx.client.db, ctx.args.get(1));
     let at = position(ctx, ctx.args.get(2), None)?;

@@ -210,7 +210,7 @@ fn gather(bits: u64) -> u32 {
     bits as u32
 }
 
-/// A score as an unsigned number, as C programs on this kind of machine convert it: scores that are no positions, too.
+/// A score as an unsigned number, converted as in C on x86-64; also for scores that are no positions.
 fn as_u64(score: f64) -> u64 {
     const HALF: f64 = (1_u64 << 63) as f64;
     let truncated = |number: f64| {

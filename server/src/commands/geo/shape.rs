@@ -58,7 +58,7 @@ impl Extent {
 }
 
 impl Shape {
-    /// How far a position within is from the centre, in metres.
+    /// The distance of a position within from the centre, in metres.
     pub(super) fn distance_m(&self, position: Position) -> Option<f64> {
         let distance_m = self.centre.distance_m(position);
         match self.extent {
@@ -109,7 +109,7 @@ impl Shape {
         cells
     }
 
-    /// As many bits as leave a cell larger than the extent.
+    /// The largest number of bits whose cell is larger than the extent.
     fn step(&self) -> u32 {
         let mut range_m = self.unit_m
             * match self.extent {

@@ -12,7 +12,7 @@ use crate::keyspace::collection::{HashFields, Hashes};
 use crate::keyspace::paged::{FieldSet, Keyed, PagedFields, Stop};
 use crate::resp::Reply;
 
-/// What is answered for a field that is not there, or for each field of a key that is not.
+/// The answer for a missing field, or for each field of a missing key.
 const NO_FIELD: i64 = -2;
 /// For one that never expires.
 const NO_TIME: i64 = -1;

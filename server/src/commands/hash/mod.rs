@@ -49,8 +49,8 @@ pub(super) const COMMANDS: &[Binding] = &[
     Binding::keyed("hgetdel", with_times::hgetdel),
 ];
 
-/// The hash under `key` to be changed, with room for `more_bytes` (an empty one when there is none), and when the key
-/// expires.
+/// The hash under `key`, to be changed, with room for `more_bytes` (an empty one if there is none), and the key's
+/// expiry.
 fn change(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

@@ -27,7 +27,7 @@ fn options<'a>(
     place.map_or(Ok(Options::default()), |place| Options::parse_range(args, 2..place, owner))
 }
 
-/// HGETDEL key FIELDS count field [field ...]: one operation where a field is there, logged as HDEL.
+/// HGETDEL key FIELDS count field [field ...]: one operation if a field exists, logged as HDEL.
 pub(super) fn hgetdel(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (key, names) = (ctx.args.get(1), fields_behind_key(ctx.args)?);
     let how = (Purpose::Write, Event::hash("hdel"));

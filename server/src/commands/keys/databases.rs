@@ -36,8 +36,8 @@ fn touch_watched(ctx: &mut Ctx<'_, '_>, db: usize, replaced_by: Option<usize>) {
     }
 }
 
-/// One operation; none for a database that is empty, so that nothing is left to be dropped for it. Replay does what
-/// was done.
+/// One operation; none for an empty database, so that there is nothing to drop for it. Replay repeats the logged
+/// operations.
 fn flush(ctx: &mut Ctx<'_, '_>, db: usize) -> CommandResult {
     touch_watched(ctx, db, None);
     if ctx.now_ms != REPLAY_MS && ctx.tx().is_database_empty(db) {
@@ -63,8 +63,8 @@ pub(super) fn flushdb(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB a database, so that the number of operations does
-/// not depend on how many databases the replaying server is configured for. A save that runs is called off.
+/// FLUSHALL [ASYNC | SYNC]. Logged as one FLUSHDB per database, so that the number of operations does
+/// not depend on the replaying server's number of databases. A running save is cancelled.
 pub(super) fn flushall(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     check_mode(ctx)?;
     ctx.changes.empty(&ctx.server.events);

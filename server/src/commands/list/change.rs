@@ -81,7 +81,7 @@ pub(super) fn linsert(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     Ok(())
 }
 
-/// The number of the first element that is equal to `wanted`: the pages up to it are read, some together.
+/// The index of the first element equal to `wanted`: the pages up to it are read, several together.
 fn position<P: Pages>(list: &List, pages: &P, wanted: &[u8]) -> Result<Option<u64>, Stop> {
     let mut from = 0;
     while from < list.len() {

@@ -34,7 +34,7 @@ pub(in crate::commands) struct Page<'a> {
     options: Options<'a>,
 }
 
-/// Answers `COMMAND key cursor [MATCH pattern] [COUNT count]`. A key that holds nothing has no elements; for another,
+/// Answers `COMMAND key cursor [MATCH pattern] [COUNT count]`. A missing key has no elements; otherwise
 /// `answer` must call [`Page::answer`].
 pub(in crate::commands) fn scan<K: Kind>(
     ctx: &mut Ctx<'_, '_>,
@@ -128,8 +128,8 @@ fn head(out: &mut Reply, next: u64, parts: usize) {
 }
 
 impl Page<'_> {
-    /// Writes the page of a collection with `count` elements. `name` gives an element's name, `write` its `PARTS` parts of
-    /// the reply.
+    /// Writes a page of a collection with `count` elements. `name` returns an element's name, `write` writes its `PARTS` parts
+    /// of the reply.
     pub(in crate::commands) fn answer<const PARTS: usize, T>(
         &self,
         (count, encoding): (usize, Encoding),

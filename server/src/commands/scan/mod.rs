@@ -29,7 +29,7 @@ fn storage_error(error: EngineError) -> CommandError {
     format!("ERR storage: {error}").into()
 }
 
-/// Shows `visit` the live keys of a range that are not due, without their values, until it answers
+/// Passes the live, unexpired keys of a range to `visit`, without their values, until it returns
 /// false.
 fn walk(
     ctx: &mut Ctx<'_, '_>,

@@ -21,7 +21,7 @@ pub(super) struct Options<'a> {
     pub(super) by: Option<Pattern<'a>>,
     /// A BY without a star: the elements stay in the order that they have.
     pub(super) unsorted: bool,
-    /// What the reply has of each element; nothing for the element itself.
+    /// The patterns whose values the reply contains for each element; empty for the element itself.
     pub(super) get: Vec<Pattern<'a>>,
     /// The destination of STORE.
     pub(super) store: Option<&'a [u8]>,

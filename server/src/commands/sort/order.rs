@@ -91,7 +91,7 @@ fn weights_as_numbers(
     weights.into_iter().collect::<Option<_>>().ok_or(NO_NUMBER)
 }
 
-/// A number as `strtod` reads it from the whole of a C string, which may be empty; neither NaN nor too large or too small.
+/// Parses a whole C string, which may be empty, as `strtod` does; neither NaN nor too large or too small.
 fn parse_weight(text: &[u8]) -> Option<f64> {
     let text = before_nul(text);
     if text.is_empty() {

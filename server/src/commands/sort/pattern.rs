@@ -5,7 +5,7 @@ use crate::keyspace::collection::Hashes;
 use crate::keyspace::{Kind, StringView};
 use crate::resp::Reply;
 
-/// What a pattern names for an element. Redis reads patterns as C strings: what they are is decided before a NUL.
+/// The target of a pattern for an element. Redis reads patterns as C strings: only the part before a NUL counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pattern<'p> {
     /// `#`: the element itself.

@@ -120,8 +120,8 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// Names have an order only among equal scores. Where scores differ, the outcome is that of Redis' walk through a small
-/// sorted set: from the first member within, over `offset` members whatever they are, to the first one that is outside.
+/// Names are ordered only among equal scores. If scores differ, the result is that of Redis' walk through a small sorted
+/// set: from the first member within, over `offset` members regardless of the bounds, to the first one outside.
 fn ranks_of_names(
     names: &[&[u8]],
     (min, max): (Name<'_>, Name<'_>),
@@ -150,7 +150,7 @@ fn ranks_of_names(
 }
 
 impl Score {
-    /// As `strtod` reads the rest of a C string: nothing is 0.
+    /// Parses the rest of a C string as `strtod` does: the empty string is 0.
     fn parse(text: &[u8]) -> Result<Self, CommandError> {
         let (number, is_open) = match text.strip_prefix(b"(") {
             Some(number) => (number, true),
@@ -164,7 +164,7 @@ impl Score {
         Ok(Self { score, is_open })
     }
 
-    /// Where what is within begins, for a lower bound, or ends.
+    /// The position where the range begins, for a lower bound, or ends.
     fn cut(self, is_lower: bool) -> Option<Cut<'static>> {
         let score = page::Score::of(self.score)?;
         let is_behind = self.is_open == is_lower;
@@ -204,7 +204,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Where what is within begins, for a lower bound, or ends, among members of one score.
+    /// The position where the range begins, for a lower bound, or ends, among members of one score.
     fn cut(self, score: page::Score, is_lower: bool) -> Cut<'a> {
         match self {
             Self::Least => Cut::BeforeScore(score),

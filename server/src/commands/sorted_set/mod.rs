@@ -91,7 +91,7 @@ pub(super) fn store(
     Ok(())
 }
 
-/// The score as Redis keeps it in a small sorted set, which shows in ZSCAN: an integer with all of its digits.
+/// The score as Redis stores it in a small sorted set, visible in ZSCAN: an integer with all of its digits.
 fn listpack_score_text(score: f64) -> String {
     let half = i64::MAX as f64 / 2.0;
     if score.fract() == 0.0 && (-half..=half).contains(&score) {

@@ -17,7 +17,7 @@ const ENTRY_MAX_BYTES: usize = 1 << 30;
 
 const TOO_LARGE: CommandError = CommandError::text("ERR Elements are too large to be stored");
 
-/// The ID that a new entry gets: `wanted` is the one of the request, with whether its second part is to be made up.
+/// The ID of a new entry: `wanted` is the requested one, and whether its second part is to be generated.
 fn new_id(
     last: StreamId,
     wanted: Option<(StreamId, bool)>,
@@ -39,7 +39,7 @@ fn new_id(
 
 /// XADD key [NOMKSTREAM] [MAXLEN|MINID [=|~] threshold [LIMIT count]] *|id field value [field value ...].
 ///
-/// One operation, logged with the ID; a rough trim as an exact one to what it has left.
+/// One operation, logged with the ID; a rough trim is logged as an exact one to its result.
 pub(super) fn xadd(ctx: &mut Ctx<'_, '_>) -> CommandResult {
     let (args, key) = (ctx.args, ctx.args.get(1));
     let (mut words, mut must_exist, mut at) = (TrimWords::default(), false, 2);

@@ -51,7 +51,7 @@ struct Terms {
     idle_min_ms: i64,
     now_ms: u64,
     delivered_ms: u64,
-    /// How often they have been delivered then; `None`: once more.
+    /// Their new delivery count; `None`: one more than before.
     deliveries: Option<u64>,
     /// The answer has IDs alone, and no delivery is counted.
     ids_only: bool,

@@ -36,7 +36,7 @@ fn excerpt(
     ctx.read_pages(key, paged, |stream: &Streamed, pages, _| stream.excerpt(pages, parts, asks))
 }
 
-/// Shows a stream that has these parts, and the entries that `asks` names, which has seen the rest of it.
+/// Passes a stream with these parts to `look`, with the entries that `asks` names after seeing the rest of it.
 pub(super) fn look<R>(
     ctx: &mut Ctx<'_, '_>,
     (purpose, key): (Purpose, &[u8]),
@@ -120,7 +120,7 @@ impl Held {
     }
 }
 
-/// A stream of which a group is to be changed, with what is asked of its pending entries, and the entries that `asks` names.
+/// A stream to change a group of, with the requested pending entries, and the entries that `asks` names.
 pub(super) fn hold(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

@@ -163,7 +163,7 @@ fn places(ctx: &mut Ctx<'_, '_>, options: &Options) -> Result<Vec<From>, Command
     Ok(places)
 }
 
-/// The last ID of a stream; for a member of a group whether there is anything that the group has not read.
+/// The last ID of a stream; for a group member, whether there are entries that the group has not read.
 fn place(
     ctx: &mut Ctx<'_, '_>,
     key: &[u8],

@@ -85,7 +85,7 @@ impl Flags {
     }
 }
 
-/// What a user must be allowed to do with a key for a command with these key flags (`RW access update`).
+/// The key permissions that a user needs for a command with these key flags (`RW access update`).
 pub(crate) fn key_rights(flags: &str) -> KeyRights {
     flags.split(' ').fold(KeyRights::NONE, |rights, flag| match flag {
         "access" => rights.and(KeyRights::READ),

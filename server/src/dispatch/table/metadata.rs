@@ -79,7 +79,7 @@ impl Metadata {
         self.words("flags").filter_map(Flags::named).fold(Flags::default(), Flags::union)
     }
 
-    /// What is done with each key, if the arguments do not matter for that.
+    /// The use of each key, if it does not depend on the arguments.
     pub(super) fn key_rights(&self) -> Option<KeyRights> {
         if self.keys().first == 0 || self.flags().contains(Flags::MOVABLEKEYS) {
             return None;

@@ -148,13 +148,13 @@ pub struct CommandSpec {
     pub arity: i32,
     /// Redis' flags.
     pub flags: Flags,
-    /// Where the keys are, when they are at fixed positions; see [`key_positions`] otherwise.
+    /// The positions of the keys, if they are fixed; see [`key_positions`] otherwise.
     pub keys: super::KeyRange,
     /// How it is run.
     pub class: Class,
     /// True for a request that never reads an old value: a cold key may then be overwritten unread.
     pub is_blind: IsBlind,
-    /// What the dispatcher must know of it beyond its flags.
+    /// Its properties beyond Redis' flags.
     pub traits: Traits,
     /// What it does to databases as a whole.
     pub on_databases: OnDatabases,
@@ -223,8 +223,8 @@ impl CommandSpec {
         if self.arity < 0 { count >= wanted } else { count == wanted }
     }
 
-    /// What a subcommand answers to more arguments than it takes, where the table's arity lets them
-    /// pass; `sub` is the subcommand as it was written.
+    /// The error of a subcommand for more arguments than it accepts, if the table's arity allows them;
+    /// `sub` is the subcommand as it was written.
     #[must_use]
     pub fn subcommand_error(&self, sub: &[u8]) -> CommandError {
         let container = self.name.split('|').next().unwrap_or_default().to_ascii_uppercase();
@@ -332,7 +332,7 @@ impl Table {
         &self.specs
     }
 
-    /// The row that a request addresses, whatever its number of arguments: the subcommand where the
+    /// The row that a request addresses, regardless of its number of arguments: the subcommand if the
     /// command is a container.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ impl CommandSpec {
 }
 
 impl Table {
-    /// Clients call the command `old` by the name `new` from now on; they cannot call it when that is empty.
+    /// Renames the command `old` to `new` for clients; an empty name disables it.
     ///
     /// # Errors
     /// Redis' reasons.

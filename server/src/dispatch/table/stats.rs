@@ -75,7 +75,7 @@ pub struct Totals {
 }
 
 impl CommandStats {
-    /// One execution on `worker` took `time_us` microseconds.
+    /// Records one execution on `worker` that took `time_us` microseconds.
     pub fn record(&self, worker: usize, time_us: u64, failed: bool, with_histogram: bool) {
         let stripe = &self.stripes[worker % STRIPES];
         stripe.calls.fetch_add(1, Ordering::Relaxed);

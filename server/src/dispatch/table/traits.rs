@@ -75,7 +75,7 @@ pub type IsBlind = fn(Args<'_>) -> bool;
 /// Decides whether an argument of a request must be hidden from others.
 pub type IsSecret = fn(Args<'_>, usize) -> bool;
 
-/// What a command does with channels, for access rules.
+/// A command's use of channels, for access rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnChannels {
     /// Nothing that needs a right.

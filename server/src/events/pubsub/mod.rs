@@ -114,8 +114,8 @@ impl PubSub {
         found
     }
 
-    /// Sends a message that leaves when `required` is durable (N13; 0 for at once); answers how many
-    /// connections get it, each as often as it listens.
+    /// Sends a message that is delivered when `required` is durable (N13; 0 for at once); returns the number of
+    /// receiving connections, each counted once per matching subscription.
     pub fn publish(&self, kind: Kind, channel: &[u8], message: &[u8], required: Seq) -> usize {
         if !self.is_used() {
             return 0;
@@ -137,7 +137,7 @@ impl PubSub {
         receivers
     }
 
-    /// How many listeners a message on this channel has now.
+    /// The current number of receivers of a message on this channel.
     pub fn receivers(&self, kind: Kind, channel: &[u8]) -> usize {
         if !self.is_used() {
             return 0;

@@ -110,8 +110,8 @@ impl Tracking {
         self.prefix_count.store(known.len(), Ordering::Relaxed);
     }
 
-    /// CLIENT TRACKING OFF, RESET, or the connection has ended. `prefixes` are those that it has named. What is
-    /// remembered of it stays until its keys change.
+    /// CLIENT TRACKING OFF, RESET, or the end of the connection. `prefixes` are its registered ones. Its remembered keys stay in
+    /// the table until they change.
     pub fn stop(&self, session: &Session, prefixes: &BTreeSet<Vec<u8>>) {
         if !session.tracking.is_on() {
             return;

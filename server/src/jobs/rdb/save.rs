@@ -77,10 +77,10 @@ impl From<EngineError> for SaveError {
     }
 }
 
-/// SAVE: returns when the file is there. Blocks on I/O.
+/// SAVE: returns when the file is complete. Blocks on I/O.
 ///
 /// # Errors
-/// Another save runs, or the file could not be written; the reason is in the log.
+/// Another save is running, or the file could not be written; the log has the reason.
 pub fn save(server: &Server) -> Result<(), SaveError> {
     if server.saving.start_here() == Start::Busy {
         return Err(SaveError::Busy);
@@ -205,7 +205,7 @@ pub(crate) fn writer_options(options: &Options, has_field_times: bool) -> Writer
     }
 }
 
-/// Writes what `snapshot` sees to `path`, durably, as the base of an append only file. `goes_on` is asked
+/// Durably writes the contents of `snapshot` to `path`, as the base of an append only file. `goes_on` is called
 /// now and then.
 pub(crate) fn write_base(
     server: &Server,

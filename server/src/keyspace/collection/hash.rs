@@ -168,7 +168,7 @@ impl HashEdit {
         Self { bytes: empty(encoding), len: 0, encoding, has_times: false }
     }
 
-    /// One of these fields, whose names differ. As in Redis one with due times is not compact, and stays so without them.
+    /// A hash of these fields, whose names differ. As in Redis, a hash with due times is not compact, and stays so without them.
     pub fn of_fields<'p>(
         fields: impl Iterator<Item = Field<'p>> + Clone,
         encoding: Encoding,
@@ -209,7 +209,7 @@ impl HashEdit {
         self.bytes
     }
 
-    /// One of `pairs`, each of whose fields is there once; `None` when one is there twice.
+    /// A hash of `pairs` with distinct fields; `None` if a field is repeated.
     pub fn of_distinct<'p>(
         pairs: impl Iterator<Item = (&'p [u8], &'p [u8])>,
         thresholds: &Thresholds,

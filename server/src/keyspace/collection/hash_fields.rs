@@ -25,7 +25,7 @@ pub struct HashFields<'v> {
     /// The index of each name, for a hash of which many fields are looked up.
     places: Option<HashMap<&'v [u8], usize>>,
     encoding: Encoding,
-    /// Those that were set: a long value makes a hash what it stays, also if it is overwritten.
+    /// The longest ones that were set: a long value changes the encoding permanently, even if it is overwritten.
     longest: Option<(&'v [u8], &'v [u8])>,
 }
 

@@ -179,7 +179,7 @@ impl SetEdit {
         self.set_len(self.len + 1);
     }
 
-    /// One of `members`, each of which is there once; `None` when one is there twice.
+    /// A set of distinct `members`; `None` if one is repeated.
     pub fn of_distinct<'m>(
         members: impl Iterator<Item = &'m [u8]> + Clone,
         thresholds: &Thresholds,

@@ -180,7 +180,7 @@ impl SortedSetEdit {
         self.bytes
     }
 
-    /// One of members that are not in order, each of them once; `None` when one is there twice or a score is NaN.
+    /// A sorted set of unsorted, distinct members; `None` if one is repeated or a score is NaN.
     #[must_use]
     pub fn of_unsorted(members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Option<Self> {
         if members.iter().any(|(score, _)| score.is_nan()) {
@@ -190,7 +190,7 @@ impl SortedSetEdit {
         (names.len() == members.len()).then(|| Self::of_distinct(members, thresholds))
     }
 
-    /// One of members that are not in order, each of which is there once; no score is NaN.
+    /// A sorted set of unsorted, distinct members; no score is NaN.
     #[must_use]
     pub fn of_distinct(mut members: Vec<(f64, &[u8])>, thresholds: &Thresholds) -> Self {
         members.sort_by(|one, other| order(*one, *other));

@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(raise(&mut vec![0], 0, 1, 1, u64::MAX), Raised::Damaged);
     }
 
-    /// What redis-server 7.0.15 leaves of `SETRANGE key 16 "J\xab-\x17i"` in an empty HyperLogLog after `PFADD key 14059`.
+    /// The result in redis-server 7.0.15 of `SETRANGE key 16 "J\xab-\x17i"` in an empty HyperLogLog after `PFADD key 14059`.
     #[test]
     fn a_run_that_is_cut_off_stays_cut_off() {
         let mut log = b"J\xab-\x17i".to_vec();

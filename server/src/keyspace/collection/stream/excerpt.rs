@@ -4,7 +4,7 @@ use super::head::Head;
 use super::{Group, StreamEdit, StreamView};
 use sexton_persistence::rdb::StreamId;
 
-/// Entries that are asked for: those from `start` to `end`, both included, and no more than `most` of them.
+/// Requested entries: those from `start` to `end`, both included, and at most `most` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// From this ID on.
@@ -30,7 +30,7 @@ pub struct Rest {
     pub node_ids: Vec<u128>,
 }
 
-/// A stream of which only some nodes are here: the entries that were asked for, and their neighbours.
+/// A stream of which only some nodes are loaded: the requested entries and their neighbours.
 #[derive(Clone, Debug)]
 pub struct Excerpt {
     edit: StreamEdit,
@@ -38,7 +38,7 @@ pub struct Excerpt {
 }
 
 impl Excerpt {
-    /// One without entries: they are to be [laid in](Self::lay_in).
+    /// An excerpt without entries: they are to be [laid in](Self::lay_in).
     pub(in crate::keyspace) fn new(head: Head, entries: usize, rest: Rest) -> Self {
         Self { edit: StreamEdit::without_nodes(head, entries, &[]), rest }
     }

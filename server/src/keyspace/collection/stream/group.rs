@@ -49,7 +49,7 @@ pub struct PendingTotals {
     pub ends: Option<(StreamId, StreamId)>,
 }
 
-/// A consumer group. One of a stream in pages has of its pending entries those that were asked for.
+/// A consumer group. In a paged stream it contains only the requested pending entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Group {
     /// Its name.
@@ -95,7 +95,7 @@ impl Group {
         before - self.pending.len()
     }
 
-    /// Where an entry is pending, or would be.
+    /// The index at which an entry is pending, or would be inserted.
     ///
     /// # Errors
     /// It is not pending.
@@ -280,7 +280,7 @@ impl<'v> Source<'v> {
     }
 }
 
-/// What the group of this name has read up to, where nothing else of it is asked for.
+/// The last delivered ID of the group of this name, if nothing else of it is needed.
 pub(in crate::keyspace) fn find_last_id(bytes: &[u8], name: &[u8]) -> Option<StreamId> {
     let mut source = Source(bytes);
     for _ in 0..source.u32()? {

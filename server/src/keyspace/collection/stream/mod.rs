@@ -252,7 +252,7 @@ impl<'v> StreamView<'v> {
         None
     }
 
-    /// How many entries a group has not read; `None` when that is not known.
+    /// Number of entries that a group has not read; `None` if unknown.
     #[must_use]
     pub fn lag(&self, group: &Group) -> Option<i64> {
         let added = self.entries_added();
@@ -275,7 +275,7 @@ impl<'v> StreamView<'v> {
         }
     }
 
-    /// What the group of this name has read up to; `None` without one.
+    /// The last delivered ID of the group of this name; `None` without one.
     #[must_use]
     pub fn group_last_id(&self, name: &[u8]) -> Option<StreamId> {
         match self.rest {
@@ -340,7 +340,7 @@ impl StreamView<'_> {
     }
 }
 
-/// Those of sorted keys that have the bytes before `depth` in common.
+/// The number of radix-tree nodes of sorted keys that share the bytes before `depth`.
 fn radix_nodes(keys: &[[u8; ID_BYTES]], depth: usize) -> usize {
     let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return 0 };
     let common = (depth..ID_BYTES).take_while(|&at| first[at] == last[at]).count();

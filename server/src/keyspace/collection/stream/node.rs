@@ -99,7 +99,7 @@ pub struct EntryView<'v> {
     pub id: StreamId,
     /// It was deleted.
     pub is_deleted: bool,
-    /// Where its flags are, from the beginning of the node.
+    /// Offset of its flags from the beginning of the node.
     pub flags_at: usize,
     names: &'v [u8],
     values: &'v [u8],
@@ -155,7 +155,7 @@ impl<'v> NodeView<'v> {
         self.u32_at(SIZE_AT) + counts
     }
 
-    /// Whether one more entry belongs into it: limits of 0 are none.
+    /// Whether one more entry fits; limits of 0 mean no limit.
     #[must_use]
     pub fn has_room(&self, entry: &NewEntry<'_>, thresholds: &Thresholds) -> bool {
         let max_entries = thresholds.stream_node_entries;
@@ -254,7 +254,7 @@ fn entry_item(entry: &NewEntry<'_>, first: StreamId, shared_names: &[u8]) -> (Ve
     (item, size)
 }
 
-/// What is to be appended to a node for one more entry, and its size in a listpack.
+/// The bytes to append to a node for one more entry, and their size in a listpack.
 #[must_use]
 pub(in crate::keyspace) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Vec<u8>, usize) {
     let (item, size) = entry_item(entry, node.first_id, node.names().0);
@@ -263,7 +263,7 @@ pub(in crate::keyspace) fn more(node: NodeView<'_>, entry: &NewEntry<'_>) -> (Ve
     (out, size)
 }
 
-/// What is to be written into a node to which an entry of `size` bytes is appended, and where: its counts.
+/// The counts to write into a node to which an entry of `size` bytes is appended, and their offset.
 #[must_use]
 pub(in crate::keyspace) fn counts_with(node: NodeView<'_>, size: usize) -> (usize, [u8; 8]) {
     (SIZE_AT, two(node.u32_at(SIZE_AT).saturating_add(size), node.live() + 1))

@@ -26,7 +26,7 @@ pub enum GroupsAsked<'a> {
     One(&'a [u8], PendingAsked<'a>),
 }
 
-/// What a command asks of the pending entries of a group, beyond how many there are for whom.
+/// The request of a command for pending entries of a group, in addition to the counts per consumer.
 #[derive(Clone, Copy, Debug)]
 pub enum PendingAsked<'a> {
     /// Nothing.
