@@ -33,7 +33,7 @@ impl Scope {
     }
 }
 
-/// The latches of a request; `hashes` receives the hashes of its keys, and those of the first ones are requested.
+/// The latches of a request; `hashes` receives the hashes of its keys, of which the first are prefetched.
 pub(super) fn latch<'h>(
     hashes: &'h mut Vec<u64>,
     server: &Server,

@@ -44,7 +44,7 @@ impl SnapshotSession {
         self.opened_ms
     }
 
-    /// Fetches the keys of a command, until their values total `max_bytes`; may block.
+    /// Fetches the keys of a command; fails once their values total `max_bytes`. May block.
     pub(crate) fn fetch<'k>(
         &mut self,
         db: usize,
